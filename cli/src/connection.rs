@@ -31,8 +31,16 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SchedulerArgs {
     /// The scheduler to ask.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6789")]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6789", value_parser = scheduler_address)]
     pub(crate) scheduler: String,
+}
+
+/// That it is no address is said before anything is asked of it.
+fn scheduler_address(text: &str) -> Result<String, String> {
+    match peer(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("no scheduler address; write HOST:PORT, such as 127.0.0.1:6789".to_owned()),
+    }
 }
 
 /// One page of logs to ask for.
@@ -330,6 +338,24 @@ mod tests {
             let error = Connection::new(bad).err().map(|e| e.to_string());
             assert!(error.is_some_and(|e| e.contains("HOST:PORT")), "{bad}");
         }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        scheduler: SchedulerArgs,
+    }
+
+    #[test]
+    fn what_is_no_address_is_wrong_usage() {
+        use clap::Parser as _;
+        for bad in ["", "nan", "host:", ":1", "host:99999"] {
+            let error = Line::try_parse_from(["status", "--scheduler", bad]).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{bad}");
+            assert!(error.to_string().contains("HOST:PORT"), "{bad}: {error}");
+        }
+        let good = Line::try_parse_from(["status", "--scheduler", "host:1"]).unwrap();
+        assert_eq!(good.scheduler.scheduler, "host:1");
     }
 
     #[tokio::test]

@@ -65,7 +65,7 @@ pub struct AssociationOverview {
     pub got: f64,
     /// What it is to have, as a part of all shares.
     pub share: f64,
-    /// Why it is asked for nothing.
+    /// Why it is asked for nothing, or in vain.
     pub reason: Option<String>,
     /// Before that no request goes there.
     pub wait: Option<WaitOverview>,
@@ -86,6 +86,8 @@ pub struct AssociationFacts {
     pub health: Health,
     /// Tasks of it with a process.
     pub running: usize,
+    /// Those of them that are stopped for others.
+    pub stopped: usize,
     /// Tasks that wait for processors.
     pub waiting: usize,
     /// Ends that it has not acknowledged.

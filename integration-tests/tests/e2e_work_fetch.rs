@@ -105,8 +105,8 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
     let unknown = look(&stage, &spec, &["nobody"]);
     says(&unknown, 1, &["knows no worker `nobody`", "asks", "plain"]);
     // A scheduler is no worker.
-    let scheduler = format!("127.0.0.1:{}", spec.port);
-    let wrong = stage.brasserie(&["worker", "work-fetch", "--worker", &scheduler]);
+    let own = format!("127.0.0.1:{}", spec.port);
+    let wrong = stage.brasserie(&["worker", "work-fetch", "--worker", &own]);
     says(&wrong, 1, &["does not know the call `getWorkFetch`"]);
 
     stage.release();
@@ -121,6 +121,33 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
         1,
         &["cannot ask the worker at", "Is it running", &address],
     );
+}
+
+/// Nobody has suspended anything then, and whoever wants it to be asked is told that it does not hear.
+#[test]
+fn a_scheduler_that_is_gone_is_shown_as_such() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let mut asking = stage.worker_spec("asks", &spec);
+    asking.flags.push("--work-fetch=cluster".to_owned());
+    let _asking = stage.start_worker(&asking);
+    Client::new(spec.port).wait_all_done();
+    let seen = wait_to_see(&stage, &spec, "a healthy worker", |one| {
+        one["health"] == "HEALTHY" && one["unacknowledged"] == 0
+    });
+    let address = seen["address"].as_str().expect("an address").to_owned();
+    scheduler.kill_program();
+    let direct = ["worker", "work-fetch", "--json", "--worker", &address];
+    wait_within(PATIENCE, "the worker to miss its scheduler", || {
+        let document: Value = serde_json::from_str(&stage.brasserie(&direct).output).ok()?;
+        let reason = document["work_fetch"]["schedulers"][0]["reason"].clone();
+        let why = reason.as_str()?;
+        why.starts_with("has not answered for ").then_some(())
+    });
+    let now = ["worker", "work-fetch", "--now", "--worker", &address];
+    says(&stage.brasserie(&now), 0, &["it has not answered for "]);
 }
 
 #[test]
@@ -156,7 +183,8 @@ fn a_scheduler_says_what_a_worker_asked_for_and_why_a_task_waits() {
     });
     let address = format!("127.0.0.1:{}", spec.port);
     let status = stage.brasserie(&["status", "--scheduler", &address]);
-    says(&status, 0, &["\nasks asked for work ", " sent, "]);
+    let parts = ["\nasks asked for work ", " sent, ", "\nRequests for work: "];
+    says(&status, 0, &parts);
     let status = stage.brasserie(&["status", "--json", "--scheduler", &address]);
     let status: Value = serde_json::from_str(&status.output).expect("JSON");
     let asked = &status["workers"][0]["asked"];
@@ -165,6 +193,8 @@ fn a_scheduler_says_what_a_worker_asked_for_and_why_a_task_waits() {
     let of_type = &asked["of_types"][0];
     assert_eq!(of_type["processor"], "CPU", "{asked}");
     assert!(of_type["ready"].as_u64() > Some(0), "{asked}");
+    let counts = &status["work_requests"];
+    assert!(counts["looked_at"].as_u64() > Some(0), "{counts}");
     stage.release();
     client.wait_all_done();
 }

@@ -90,6 +90,19 @@ struct WorkerStatus {
   13: optional WorkAsked asked,
 }
 
+// What became of the requests for work that workers have sent since the scheduler has started.
+struct WorkRequestCounts {
+  1: i64 heard,
+  2: i64 lookedAt,
+  // These were not: they came again, while their workers could get nothing, too soon, or when too many came at once.
+  3: i64 repeated,
+  4: i64 notReady,
+  5: i64 tooSoon,
+  6: i64 tooMany,
+  // Runs that their workers had taken and the requests did not list.
+  7: i64 missingRuns,
+}
+
 // The configuration in force.
 struct ConfigStatus {
   // Unset: from no file.
@@ -117,6 +130,8 @@ struct ClusterStatus {
   9: bool nodesLoaded,
   // Unset: there is none yet.
   10: optional ConfigStatus config,
+  // Unset: nobody has asked for work.
+  11: optional WorkRequestCounts workRequests,
 }
 
 struct RunningTaskStatus {
@@ -310,7 +325,7 @@ service Brasserie extends scheduler.BistroScheduler {
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),
 
-  // Each reason why the task is not running; none if it runs or is done.
+  // Each reason why the task does not start; of one that runs, only where it does.
   list<string> explainTask(1: string job, 2: string node) throws (
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),
@@ -414,6 +429,8 @@ struct AssociationFacts {
   4: i64 running,
   5: i64 waiting,
   6: i64 unacknowledged,
+  // Of those with a process, the ones that are stopped for others; unset: none.
+  7: optional i64 stopped,
 }
 
 struct AssociationOverview {
@@ -425,7 +442,7 @@ struct AssociationOverview {
   // What it got lately, as a part of what all got; and what it is to have, as a part of all shares.
   4: double got,
   5: double share,
-  // Why it is asked for nothing; unset: it may be asked.
+  // Why it is asked for nothing, or in vain; unset: it may be asked.
   6: optional string reason,
   // Before this no request goes there.
   7: optional WaitOverview wait,

@@ -247,7 +247,8 @@ structs! {
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
-    brasserie: JobStatus, SlotUse, WorkAskedOfType, WorkAsked, WorkerStatus, ConfigStatus, ClusterStatus, RunningTaskStatus, UnfinishedTask,
+    brasserie: JobStatus, SlotUse, WorkAskedOfType, WorkAsked, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus, RunningTaskStatus,
+        UnfinishedTask,
         BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
         BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
         BrasserieExplainTaskArgs, BrasserieExplainTaskResult,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use brasserie_thrift::generated::brasserie::{
-    ClusterStatus, ConfigStatus, JobStatus, WorkAsked, WorkAskedOfType, WorkerStatus,
+    ClusterStatus, ConfigStatus, JobStatus, WorkAsked, WorkAskedOfType, WorkRequestCounts,
+    WorkerStatus,
 };
 use brasserie_thrift::generated::common::BistroInstanceID;
 use serde_json::{Value, json};
@@ -99,7 +100,30 @@ fn to_text(status: &ClusterStatus) -> String {
             .flatten()
             .for_each(|worker| worker_notes(worker, &mut text));
     }
+    if let Some(counts) = &status.work_requests {
+        text.push_str(&work_requests(counts));
+    }
     text
+}
+
+/// What became of all requests for work.
+fn work_requests(counts: &WorkRequestCounts) -> String {
+    let text = format!(
+        "\nRequests for work: {}, of which {} were looked at; {} came again, {} while their workers could get nothing, {} too soon, {} when too \
+         many came at once.\n",
+        count(counts.heard),
+        count(counts.looked_at),
+        count(counts.repeated),
+        count(counts.not_ready),
+        count(counts.too_soon),
+        count(counts.too_many)
+    );
+    match counts.missing_runs.unwrap_or(0) {
+        0 => text,
+        missing => {
+            format!("{text}! They did not list {missing} runs that their workers had taken.\n")
+        }
+    }
 }
 
 /// Which configuration decides, and since when.
@@ -194,6 +218,15 @@ fn to_json(status: &ClusterStatus) -> Value {
         "config": status.config.as_ref().map(config_json),
         "jobs": jobs,
         "workers": workers,
+        "work_requests": status.work_requests.as_ref().map(work_requests_json),
+    })
+}
+
+/// As the scheduler's own page for programs has it.
+fn work_requests_json(counts: &WorkRequestCounts) -> Value {
+    json!({
+        "heard": counts.heard, "looked_at": counts.looked_at, "repeated": counts.repeated, "not_ready": counts.not_ready,
+        "too_soon": counts.too_soon, "too_many": counts.too_many, "missing_runs": counts.missing_runs,
     })
 }
 
@@ -293,6 +326,39 @@ mod tests {
         assert_eq!(of_type["instance_s"], 1.5, "{json}");
         let instance = json!({ "start_time": 10, "rand": 20 });
         assert_eq!(worker["instance"], instance, "{json}");
+    }
+
+    #[test]
+    fn requests_for_work_are_counted_where_somebody_asks() {
+        let quiet = ClusterStatus::default();
+        assert!(!to_text(&quiet).contains("Requests for work"));
+        assert_eq!(to_json(&quiet)["work_requests"], Value::Null);
+        let counts = WorkRequestCounts {
+            heard: Some(9),
+            looked_at: Some(3),
+            repeated: Some(1),
+            not_ready: Some(2),
+            too_soon: Some(2),
+            too_many: Some(1),
+            missing_runs: Some(0),
+        };
+        let of = |counts: WorkRequestCounts| ClusterStatus {
+            work_requests: Some(counts),
+            ..ClusterStatus::default()
+        };
+        let text = to_text(&of(counts.clone()));
+        let line = "Requests for work: 9, of which 3 were looked at; 1 came again, 2 while their workers could get nothing, 2 too soon, 1 when \
+                    too many came at once.";
+        assert!(text.lines().any(|one| one == line), "{text}");
+        assert!(!text.contains("did not list"), "{text}");
+        let counts = WorkRequestCounts {
+            missing_runs: Some(4),
+            ..counts
+        };
+        let text = to_text(&of(counts.clone()));
+        assert!(text.contains("did not list 4 runs"), "{text}");
+        let json = to_json(&of(counts));
+        assert_eq!(json["work_requests"]["looked_at"], 3, "{json}");
     }
 
     #[test]

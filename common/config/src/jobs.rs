@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common::time::format_duration;
 use brasserie_common::{Arguments, JobName, ReportPolicy, StatusFrom};
 
 use crate::cards::check_need;
@@ -334,6 +335,7 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
         let help = "a duration above 0; without the key nobody can tell";
         job.est_duration = span(&at, ("is no time for a task", help), notes);
     }
+    check_estimate(at, job, notes);
     if let Some(at) = at.get(BUFFERABLE) {
         set(&mut job.bufferable, at.boolean(notes));
     }
@@ -345,6 +347,31 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
     if let Some(at) = at.get("kill_orphan_tasks_after_sec") {
         set(&mut job.kill_orphan_tasks_after, at.never_or_seconds(notes));
+    }
+}
+
+/// A task that takes as long as its job says, and longer than it may, fails each time; or is late each time.
+fn check_estimate(at: &At, job: &JobConfig, notes: &mut Notes) {
+    let (Some(at), Some(estimate)) = (at.get(EST_DURATION), job.est_duration) else {
+        return;
+    };
+    for (key, limit, what) in [
+        (
+            TIMEOUT,
+            job.timeout(),
+            "each task would be killed before its end",
+        ),
+        (
+            DEADLINE,
+            job.deadline(),
+            "each task would miss it on any worker",
+        ),
+    ] {
+        if let Some(limit) = limit.filter(|limit| estimate > *limit) {
+            let limit = format_duration(limit);
+            let text = format!("above the job's `{key}` of {limit}: {what}");
+            notes.warning(at.problem(text));
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    Estimate, Health, InvocationId, JobName, NodeName, SchedulerId, ServiceAddress, Shard, TaskKey,
-    Time, WallTime, WorkerId,
+    Estimate, Health, InvocationId, JobId, JobName, NodeName, SchedulerId, ServiceAddress, Shard,
+    TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
-use brasserie_scheduler_engine::{Counts, Reason, Task};
+use brasserie_scheduler_engine::{Counts, LateBy, Reason, Task};
 
 use crate::credits::Asked;
 use crate::jobs::ConfigInForce;
@@ -307,11 +307,11 @@ impl Scheduler {
             // Something is in the way of all.
             reasons.retain(|reason| *reason != Reason::Runnable);
         }
-        let is_late = |reason: &Reason| matches!(reason, Reason::NoWorkerNow { late: 1.., .. });
-        let estimate = reasons.iter().any(is_late).then(|| {
-            let Estimate { seconds, basis } = self.estimate(task.job);
-            let time = format_duration(shown(seconds));
-            format!("it is taken to run for {time}, {basis}")
+        let estimate = reasons.iter().find_map(|reason| match reason {
+            Reason::NoWorkerNow {
+                late: 1.., late_by, ..
+            } => Some(self.why_late(task.job, *late_by)),
+            _ => None,
         });
         let own = reasons.iter().map(ToString::to_string);
         let of_workers = reasons
@@ -319,6 +319,22 @@ impl Scheduler {
             .flat_map(|reason| self.why_at_workers(now, task, reason));
         let all = own.chain(of_workers).chain(estimate).chain(held);
         all.chain(self.config_is_older()).collect()
+    }
+
+    /// What it is that takes too long.
+    fn why_late(&self, job: JobId, late_by: LateBy) -> String {
+        let Estimate { seconds, basis } = self.estimate(job);
+        let time = format_duration(shown(seconds));
+        let text = format!("it is taken to run for {time}, {basis}");
+        let deadline = self.engine().job_config(job).and_then(|job| job.deadline());
+        match (late_by, deadline) {
+            (LateBy::ItsOwnLength, Some(deadline)) => format!(
+                "{text}; that is more than its `deadline` of {} leaves it: it would miss it on any worker, and is sent only where nobody \
+                 else misses one for it",
+                format_duration(deadline)
+            ),
+            (LateBy::ItsOwnLength | LateBy::OtherWork, _) => text,
+        }
     }
 
     /// What the engine does not know of the workers that a reason names.

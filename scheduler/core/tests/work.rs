@@ -294,6 +294,27 @@ fn a_task_stays_away_where_it_or_another_one_would_be_late() {
 }
 
 #[test]
+fn a_task_that_takes_longer_than_its_deadline_is_told_so() {
+    let mut asking = ready(6, r#", "deadline": 20, "est_duration": 40"#);
+    asking.delay = 5.0;
+    let (reply, tasks) = asking.ask(1e6);
+    assert_eq!(
+        (reply.verdicts, tasks),
+        (vec![(Processor::Cpu, WorkVerdict::Deadline)], vec![])
+    );
+    let late = [
+        "no worker can take it now: 1 with deadlines of others to keep (it would miss its own anywhere)",
+        "it is taken to run for 40s, as its job says; that is more than its `deadline` of 20s leaves it: it would \
+         miss it on any worker, and is sent only where nobody else misses one for it",
+    ];
+    assert_eq!(asking.explain("n0"), late);
+    // An estimate may be wrong.
+    asking.delay = 0.0;
+    let (reply, _) = asking.ask(1e6);
+    assert!(granted(&reply) > 0, "{reply:?}");
+}
+
+#[test]
 fn a_worker_that_is_done_gets_at_once_what_would_have_been_late() {
     let mut asking = ready(6, r#", "deadline": 100"#);
     let (reply, tasks) = asking.ask(1e6);

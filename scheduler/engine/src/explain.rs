@@ -4,7 +4,7 @@ mod infeasible;
 mod reason;
 
 use brasserie_common::{JobId, Time};
-use brasserie_common_config::{Config, JobConfig};
+use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use crate::engine::Engine;
 use crate::forest::index::Forest;
@@ -16,11 +16,16 @@ use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
-pub use reason::{Lack, Need, Reason, Refusers};
+pub use reason::{Lack, LateBy, Need, Reason, Refusers};
 
 impl Engine {
-    /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone.
+    /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone, and so does [`Reason::RunningOn`]: what
+    /// would keep another task from starting keeps this one from nothing.
     pub fn explain(&self, now: Time, task: Task) -> Vec<Reason> {
+        if let Some(run) = self.running.get(&task) {
+            let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
+            return vec![Reason::RunningOn(shard.unwrap_or_default())];
+        }
         let mut reasons = Vec::new();
         match &self.config {
             None => reasons.push(Reason::NoConfig),
@@ -57,11 +62,6 @@ impl Engine {
     }
 
     fn explain_status(&self, now: Time, task: Task, reasons: &mut Vec<Reason>) {
-        if let Some(run) = self.running.get(&task) {
-            let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
-            reasons.push(Reason::RunningOn(shard.unwrap_or_default()));
-            return;
-        }
         let status = self.previous_status(task);
         match &status {
             Some(s) if s.is_done() => reasons.push(Reason::Done),
@@ -312,15 +312,9 @@ impl Engine {
                 }
                 Some(Refusal::Short(id, limit)) => {
                     short += 1;
-                    let used = self.ledger.used(worker.node, self.plan.name(id));
-                    let need = || Need {
-                        resource: config.resources[id.index()].name.clone(),
-                        need: need_of(&job_config.resources, id),
-                        free: i64::from(limit) - used,
-                        limit,
-                    };
-                    let lack = || (worker.shard.clone(), Lack::Slots(need()));
-                    example = example.or_else(|| Some(lack()));
+                    let need = need_of(&job_config.resources, id);
+                    let lack = || self.lack_of_slots(config, worker, (id, need, limit));
+                    example = example.or_else(|| Some((worker.shard.clone(), lack())));
                 }
                 Some(Refusal::Cards) => {
                     short += 1;
@@ -341,8 +335,32 @@ impl Engine {
             fullest,
             not_asked,
             late,
+            late_by: self.late_by(job.demand),
             turned_down,
         });
+    }
+
+    fn late_by(&self, demand: usize) -> LateBy {
+        let demand = self.pool.demands.get(demand);
+        match demand.is_some_and(|demand| demand.work.is_late_anywhere()) {
+            true => LateBy::ItsOwnLength,
+            false => LateBy::OtherWork,
+        }
+    }
+
+    fn lack_of_slots(
+        &self,
+        config: &Config,
+        worker: &Worker,
+        (id, need, limit): (ResourceId, i32, i32),
+    ) -> Lack {
+        let used = self.ledger.used(worker.node, self.plan.name(id));
+        Lack::Slots(Need {
+            resource: config.resources[id.index()].name.clone(),
+            need,
+            free: i64::from(limit) - used,
+            limit,
+        })
     }
 
     fn lack_of_cards(&self, worker: &Worker, demand: usize) -> Lack {

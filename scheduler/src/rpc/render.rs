@@ -6,7 +6,7 @@ use brasserie_common::{InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, EndedTaskView, JobHistogram, JobStatus, JobVersion, KeptStory,
-    ReadBy, RunningTaskView, WorkerStatus,
+    ReadBy, RunningTaskView, WorkCounts, WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -40,6 +40,19 @@ pub(super) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         wait_ended: status.wait_ended,
         nodes_loaded: Some(status.nodes_loaded),
         config: status.config.map(config_status),
+        work_requests: (status.work.requests > 0).then(|| work_requests(&status.work)),
+    }
+}
+
+fn work_requests(counts: &WorkCounts) -> wire::WorkRequestCounts {
+    wire::WorkRequestCounts {
+        heard: Some(i64_of(counts.requests)),
+        looked_at: Some(i64_of(counts.looked_at)),
+        repeated: Some(i64_of(counts.repeated)),
+        not_ready: Some(i64_of(counts.not_ready)),
+        too_soon: Some(i64_of(counts.too_soon)),
+        too_many: Some(i64_of(counts.too_many)),
+        missing_runs: Some(i64_of(counts.missing_runs)),
     }
 }
 

@@ -174,6 +174,7 @@ impl TryFrom<wire::AssociationFacts> for AssociationFacts {
             running: count("AssociationFacts.running", facts.running)?,
             waiting: count("AssociationFacts.waiting", facts.waiting)?,
             unacknowledged: count("AssociationFacts.unacknowledged", facts.unacknowledged)?,
+            stopped: count("AssociationFacts.stopped", facts.stopped)?,
         })
     }
 }
@@ -187,6 +188,7 @@ impl From<AssociationFacts> for wire::AssociationFacts {
             running: Some(saturating_i64(facts.running)),
             waiting: Some(saturating_i64(facts.waiting)),
             unacknowledged: Some(saturating_i64(facts.unacknowledged)),
+            stopped: Some(saturating_i64(facts.stopped)),
         }
     }
 }

@@ -590,16 +590,25 @@ fn request_overview() -> impl Strategy<Value = RequestOverview> {
 fn facts() -> impl Strategy<Value = AssociationFacts> {
     let scheduler = option::of(instance().prop_map(SchedulerId));
     let count = || 0..=usize::try_from(i64::MAX).expect("64 bits");
-    (shard(), scheduler, 0..4, [count(), count(), count()]).prop_map(
-        |(shard, scheduler, health, [running, waiting, unacknowledged])| AssociationFacts {
-            shard,
-            scheduler,
-            health: Health::from_wire(health).expect("one of four"),
-            running,
-            waiting,
-            unacknowledged,
-        },
+    (
+        shard(),
+        scheduler,
+        0..4,
+        [count(), count(), count(), count()],
     )
+        .prop_map(
+            |(shard, scheduler, health, [running, waiting, unacknowledged, stopped])| {
+                AssociationFacts {
+                    shard,
+                    scheduler,
+                    health: Health::from_wire(health).expect("one of four"),
+                    running,
+                    stopped,
+                    waiting,
+                    unacknowledged,
+                }
+            },
+        )
 }
 
 prop_compose! {

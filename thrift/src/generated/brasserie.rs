@@ -839,6 +839,137 @@ impl Default for WorkerStatus {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct WorkRequestCounts {
+    pub heard: Option<i64>,
+    pub looked_at: Option<i64>,
+    pub repeated: Option<i64>,
+    pub not_ready: Option<i64>,
+    pub too_soon: Option<i64>,
+    pub too_many: Option<i64>,
+    pub missing_runs: Option<i64>,
+}
+
+impl TSerializable for WorkRequestCounts {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<WorkRequestCounts> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = WorkRequestCounts {
+            heard: f_1,
+            looked_at: f_2,
+            repeated: f_3,
+            not_ready: f_4,
+            too_soon: f_5,
+            too_many: f_6,
+            missing_runs: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("WorkRequestCounts");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.heard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("heard", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.looked_at {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lookedAt", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.repeated {
+            o_prot.write_field_begin(&TFieldIdentifier::new("repeated", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.not_ready {
+            o_prot.write_field_begin(&TFieldIdentifier::new("notReady", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.too_soon {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tooSoon", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.too_many {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tooMany", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.missing_runs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("missingRuns", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for WorkRequestCounts {
+    fn default() -> Self {
+        WorkRequestCounts {
+            heard: Some(0),
+            looked_at: Some(0),
+            repeated: Some(0),
+            not_ready: Some(0),
+            too_soon: Some(0),
+            too_many: Some(0),
+            missing_runs: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConfigStatus {
     pub path: Option<String>,
     pub is_kept: Option<bool>,
@@ -929,6 +1060,7 @@ pub struct ClusterStatus {
     pub wait_ended: Option<String>,
     pub nodes_loaded: Option<bool>,
     pub config: Option<ConfigStatus>,
+    pub work_requests: Option<WorkRequestCounts>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -944,6 +1076,7 @@ impl TSerializable for ClusterStatus {
         let mut f_8: Option<String> = None;
         let mut f_9: Option<bool> = Some(false);
         let mut f_10: Option<ConfigStatus> = None;
+        let mut f_11: Option<WorkRequestCounts> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1009,6 +1142,10 @@ impl TSerializable for ClusterStatus {
                     let val = ConfigStatus::read_from_in_protocol(i_prot)?;
                     f_10 = Some(val);
                 }
+                11 if field_ident.field_type == TType::Struct => {
+                    let val = WorkRequestCounts::read_from_in_protocol(i_prot)?;
+                    f_11 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1027,6 +1164,7 @@ impl TSerializable for ClusterStatus {
             wait_ended: f_8,
             nodes_loaded: f_9,
             config: f_10,
+            work_requests: f_11,
         };
         Ok(ret)
     }
@@ -1095,6 +1233,11 @@ impl TSerializable for ClusterStatus {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.work_requests {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workRequests", TType::Struct, 11))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1113,6 +1256,7 @@ impl Default for ClusterStatus {
             wait_ended: None,
             nodes_loaded: Some(false),
             config: None,
+            work_requests: None,
         }
     }
 }
@@ -3421,6 +3565,7 @@ pub struct AssociationFacts {
     pub running: Option<i64>,
     pub waiting: Option<i64>,
     pub unacknowledged: Option<i64>,
+    pub stopped: Option<i64>,
 }
 
 impl TSerializable for AssociationFacts {
@@ -3432,6 +3577,7 @@ impl TSerializable for AssociationFacts {
         let mut f_4: Option<i64> = Some(0);
         let mut f_5: Option<i64> = Some(0);
         let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3463,6 +3609,10 @@ impl TSerializable for AssociationFacts {
                     let val = i_prot.read_i64()?;
                     f_6 = Some(val);
                 }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3477,6 +3627,7 @@ impl TSerializable for AssociationFacts {
             running: f_4,
             waiting: f_5,
             unacknowledged: f_6,
+            stopped: f_7,
         };
         Ok(ret)
     }
@@ -3513,6 +3664,11 @@ impl TSerializable for AssociationFacts {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.stopped {
+            o_prot.write_field_begin(&TFieldIdentifier::new("stopped", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3527,6 +3683,7 @@ impl Default for AssociationFacts {
             running: Some(0),
             waiting: Some(0),
             unacknowledged: Some(0),
+            stopped: None,
         }
     }
 }

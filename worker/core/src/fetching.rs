@@ -9,7 +9,7 @@ use brasserie_common::{
     Time, WallTime, WorkReply, WorkRequestSeq, WorkerId,
 };
 
-use self::scene::{is_absent, scene, unreported};
+use self::scene::{is_absent, scene, true_reason, unreported};
 use crate::association::Association;
 use crate::config::{MemberList, Options, WorkFetch};
 use crate::jobs::Jobs;
@@ -38,6 +38,8 @@ const MOST_BUFFERS: f64 = 2.0;
 
 /// For people.
 const NO_REQUESTS: &str = "it takes no requests, and sends as much as it has slots for";
+const NOT_HEALTHY: &str = "does not take the worker for healthy";
+const ENDING: &str = "the worker takes no more work for it: it drains, or ends";
 
 /// The state of a worker's work fetch, beside its policies'.
 #[derive(Clone, Debug)]
@@ -404,11 +406,8 @@ impl Fetching {
         let mut overview = self.fetcher.overview(&scene);
         for (told, one) in overview.of_association.iter_mut().zip(associations) {
             told.facts = Some(one.facts());
-        }
-        for (told, takes) in overview.of_association.iter_mut().zip(&self.takes_requests) {
-            if !takes.any() {
-                told.reason = Some(NO_REQUESTS.to_owned());
-            }
+            let takes = self.takes_requests[one.index.0];
+            told.reason = true_reason(now, (one, takes), told.reason.take());
         }
         overview
     }

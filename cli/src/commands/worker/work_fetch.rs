@@ -8,11 +8,12 @@ mod wishes;
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use brasserie_common::ServiceAddress;
 use brasserie_common::work_overview::Overview;
 use brasserie_common_runtime::net::parse_peer;
 use brasserie_thrift::rpc::PeerAddr;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
 use crate::Ending;
@@ -62,12 +63,13 @@ Exit codes:
   2  wrong usage")]
 pub(crate) struct Args {
     /// The worker, as `brasserie status` names it [default: all].
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     shard: Option<String>,
     #[command(flatten)]
     scheduler: SchedulerArgs,
     /// Ask the worker at this address, and no scheduler where it is.
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["shard", "scheduler"])]
-    worker: Option<String>,
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["shard", "scheduler"], value_parser = worker_address)]
+    worker: Option<PeerAddr>,
     /// One JSON document instead of tables; with `--watch`, one a line.
     #[arg(long)]
     json: bool,
@@ -111,7 +113,7 @@ impl Seen {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let whom = whom(args)?;
+    let whom = whom(args);
     let scheduler = Connection::new(&args.scheduler.scheduler)?;
     let look = Look {
         whom,
@@ -140,16 +142,17 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     })?
 }
 
-fn whom(args: &Args) -> Result<Whom> {
+fn worker_address(text: &str) -> Result<PeerAddr, String> {
+    peer(text).ok_or_else(|| {
+        "no worker address; write HOST:PORT, as `brasserie status` shows it".to_owned()
+    })
+}
+
+fn whom(args: &Args) -> Whom {
     match (&args.worker, &args.shard) {
-        (Some(address), _) => {
-            let peer = peer(address).with_context(|| {
-                format!("`{address}` is no worker address; write HOST:PORT, as `brasserie status` shows it")
-            });
-            peer.map(Whom::Address)
-        }
-        (None, Some(shard)) => Ok(Whom::Shard(shard.clone())),
-        (None, None) => Ok(Whom::All),
+        (Some(peer), _) => Whom::Address(peer.clone()),
+        (None, Some(shard)) => Whom::Shard(shard.clone()),
+        (None, None) => Whom::All,
     }
 }
 

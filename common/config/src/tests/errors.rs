@@ -851,6 +851,16 @@ fn warnings() {
         ]
     );
     assert_eq!(
+        warnings(
+            "",
+            "\"bistro_job->x\": {\"est_duration\": 90, \"deadline\": 30, \"timeout\": \"1m\"},\n\"bistro_job->y\": {\"est_duration\": 60, \"deadline\": 60}"
+        ),
+        [
+            "3:35: bistro_job->x.est_duration: above the job's `timeout` of 1m: each task would be killed before its end",
+            "3:35: bistro_job->x.est_duration: above the job's `deadline` of 30s: each task would miss it on any worker",
+        ]
+    );
+    assert_eq!(
         warnings("\"backoff\": [1, \"fail\", 2]", ""),
         ["2:24: bistro_settings.backoff[2]: has no effect after \"repeat\" or \"fail\""]
     );

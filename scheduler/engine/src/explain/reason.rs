@@ -46,6 +46,15 @@ impl Refusers {
     }
 }
 
+/// What makes a task miss its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LateBy {
+    /// What the worker has to do before.
+    OtherWork,
+    /// It takes longer by itself. It is sent all the same where nobody else comes too late for it.
+    ItsOwnLength,
+}
+
 /// One reason why a task does not run now. Displays as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -137,8 +146,10 @@ pub enum Reason {
         fullest: Option<(Shard, TaskRoom)>,
         /// They ask for what they get, and have not asked for more of this kind.
         not_asked: Refusers,
-        /// They have so much to do that it would miss its deadline.
+        /// It would miss its deadline there.
         late: u32,
+        /// Why.
+        late_by: LateBy,
         /// They choose cards, and had none for such a task, which may not wait, a moment ago.
         turned_down: u32,
     },
@@ -285,6 +296,17 @@ impl fmt::Display for Reason {
     }
 }
 
+impl LateBy {
+    fn at_workers(self) -> &'static str {
+        match self {
+            LateBy::OtherWork => "with so much to do that it would miss its deadline",
+            LateBy::ItsOwnLength => {
+                "with deadlines of others to keep (it would miss its own anywhere)"
+            }
+        }
+    }
+}
+
 impl Reason {
     fn fmt_no_worker(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reason::NoWorkerNow {
@@ -298,6 +320,7 @@ impl Reason {
             fullest,
             not_asked,
             late,
+            late_by,
             turned_down,
         } = self
         else {
@@ -315,7 +338,7 @@ impl Reason {
             (short, "without room"),
             (full, "with as many tasks as they can run"),
             (&not_asked.count, "with as much work as they asked for"),
-            (late, "with so much to do that it would miss its deadline"),
+            (late, late_by.at_workers()),
             (turned_down, "without free cards for it a moment ago"),
         ] {
             if *count > 0 {

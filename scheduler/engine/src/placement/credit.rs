@@ -41,6 +41,11 @@ impl WorkNeed {
         }
     }
 
+    /// Whether it would miss its deadline on a worker that has nothing else to do.
+    pub(crate) fn is_late_anywhere(&self) -> bool {
+        self.due.is_some_and(|due| due.estimate > due.bound)
+    }
+
     /// Why a worker that asks for work gets no such task.
     pub(crate) fn refusal(&self, allowance: Option<&Allowance>) -> Option<Refusal> {
         let allowance = allowance.filter(|allowance| match self.bufferable {

@@ -126,6 +126,21 @@ fn a_task_that_would_come_too_late_is_sent_elsewhere() {
 }
 
 #[test]
+fn a_task_that_is_late_anywhere_is_not_said_to_be_so_for_others_work() {
+    let mut hopeless = may_wait("hopeless");
+    hopeless.task_subprocess.deadline = Some(Duration::from_secs(30));
+    hopeless.est_duration = Some(Duration::from_secs(40));
+    let (mut engine, worker) = engine(slots_and(vec![hopeless]), &DBS);
+    engine.set_allowances(worker, asked(true, true, 1.0));
+    assert_eq!(placed(&mut engine), [""; 0]);
+    let late = "no worker can take it now: 1 with deadlines of others to keep (it would miss its own anywhere)";
+    assert_eq!(explain(&mut engine, "hopeless", "a"), late);
+    // Where it waits for nobody it may begin: an estimate may be wrong.
+    engine.set_allowances(worker, asked(true, true, 0.0));
+    assert_eq!(placed(&mut engine).len(), 6);
+}
+
+#[test]
 fn the_neediest_goes_first() {
     let mut config = slots_and(vec![may_wait("w")]);
     config.worker_selector = WorkerSelector::Neediest;

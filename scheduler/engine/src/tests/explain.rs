@@ -91,6 +91,25 @@ fn slots_on_nodes_and_workers() {
     );
 }
 
+/// What keeps others from starting, also for good, says nothing of a task that has started.
+#[test]
+fn of_a_running_task_only_where_it_runs_is_told() {
+    let resources = vec![resource("slots", WORKER, 1, 1)];
+    let hosts: [(&str, &[&str]); 1] = [("h", &["a", "b"])];
+    let (mut engine, w1) = engine(config(resources, vec![job("j")]), &hosts);
+    let placed = place_all(&mut engine, T0);
+    assert_eq!(placed.len(), 1, "there is room for one");
+    let first = task(&mut engine, "j", "a");
+    let running = match placed[0].task == first {
+        true => "a",
+        false => "b",
+    };
+    let only = ["it is running on `w1`"];
+    assert_eq!(explain(&mut engine, T0, "j", running), only);
+    engine.set_eligibility(w1, Eligibility::Ineligible);
+    assert_eq!(explain(&mut engine, T0, "j", running), only);
+}
+
 #[test]
 fn workers_that_cannot() {
     let mut bare = job("bare");

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use brasserie_common::health::timeouts::whole_secs;
+use brasserie_common::time::format_duration;
 use brasserie_common::work_overview::AssociationFacts;
 use brasserie_common::{
     Health, RunningTask, SchedulerId, ServiceAddress, Time, WorkerDescription, WorkerId,
@@ -56,6 +58,27 @@ impl Association {
     /// is sent no more than that when it is.
     pub(crate) fn is_out_of_favour(&self) -> bool {
         self.health.has_been_healthy() && self.health.health() != Health::Healthy
+    }
+
+    /// That the scheduler has not answered for a while, and why that is thought, for people; `None`: its last answer counts.
+    pub(crate) fn unanswered(&self, now: Time) -> Option<String> {
+        let since = self
+            .health
+            .last_heartbeat()
+            .filter(|_| self.scheduler().is_some());
+        let span = since.map(|at| format_duration(whole_secs(now.since(at))));
+        Some(match (span, &self.trouble) {
+            (Some(_), None) => return None,
+            (None, None) => "has not answered yet".to_owned(),
+            (None, Some(HeartbeatTrouble::Failed(why))) => format!("has not answered yet: {why}"),
+            (None, Some(trouble)) => format!("has not given an answer that counts: {trouble}"),
+            (Some(span), Some(HeartbeatTrouble::Failed(why))) => {
+                format!("has not answered for {span}: {why}")
+            }
+            (Some(span), Some(trouble)) => {
+                format!("has not given an answer that counts for {span}: {trouble}")
+            }
+        })
     }
 
     /// The worker's own view.
@@ -126,12 +149,16 @@ impl Association {
 
     /// What people see of it beside its work fetch.
     pub(crate) fn facts(&self) -> AssociationFacts {
-        let (mut running, mut waiting) = (0, 0);
+        let (mut running, mut stopped, mut waiting) = (0, 0, 0);
         for (_, task) in self.tasks.iter() {
             match task.stage {
                 Stage::Queued { .. } => waiting += 1,
                 Stage::Live if task.running.is_healthcheck() => {}
-                Stage::Live => running += 1,
+                Stage::Live => {
+                    running += 1;
+                    let piece = task.piece.as_ref();
+                    stopped += usize::from(piece.is_some_and(|piece| piece.is_stopped()));
+                }
                 Stage::Ended(_) => {}
             }
         }
@@ -140,6 +167,7 @@ impl Association {
             scheduler: self.scheduler(),
             health: self.health(),
             running,
+            stopped,
             waiting,
             unacknowledged: self.unacknowledged_reports(),
         }

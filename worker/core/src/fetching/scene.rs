@@ -2,7 +2,7 @@
 
 use brasserie_common::{ReportPolicy, Time};
 
-use super::Fetching;
+use super::{ENDING, Fetching, NO_REQUESTS, NOT_HEALTHY, Takes};
 use crate::association::Association;
 use crate::suicide::Life;
 use crate::work_fetch::{Computing, Scene, Standing, Task, Told, Unreported};
@@ -77,4 +77,28 @@ pub(super) fn is_absent(association: &Association) -> bool {
         Life::Leaving { .. } | Life::Farewell { .. } | Life::Dying { .. } | Life::Gone => false,
     };
     !serves || association.scheduler().is_none() || association.is_out_of_favour()
+}
+
+/// Why it is asked for nothing, or in vain. The policies see that nobody would send anything, and not why.
+pub(super) fn true_reason(
+    now: Time,
+    (association, takes): (&Association, Takes),
+    said: Option<String>,
+) -> Option<String> {
+    let is_absent = is_absent(association);
+    if association.life != Life::Running {
+        return match is_absent {
+            true => Some(ENDING.to_owned()),
+            false => said,
+        };
+    }
+    // Whatever else is said follows from that: ends wait for it, and requests fail.
+    if let Some(why) = association.unanswered(now) {
+        return Some(why);
+    }
+    match (is_absent, takes.any()) {
+        (true, _) => Some(NOT_HEALTHY.to_owned()),
+        (false, false) => Some(NO_REQUESTS.to_owned()),
+        (false, true) => said,
+    }
 }

@@ -3,13 +3,10 @@
 use brasserie_common::work_overview::{Asks, WorkWish};
 use brasserie_common::{RefusalCode, ServiceAddress, Time};
 
-use super::{Fetching, NO_REQUESTS};
+use super::{ENDING, Fetching, NO_REQUESTS};
 use crate::association::Association;
 use crate::effect::Refusal;
 use crate::suicide::Life;
-
-/// For people.
-const ENDING: &str = "the worker takes no more work for it: it drains, or ends";
 
 impl Fetching {
     /// Has this scheduler, or all, asked as soon as they may be, and says when that is.
@@ -42,7 +39,8 @@ impl Fetching {
                 None => {
                     let ended = self.fetcher.update(now, one.index);
                     let standing = standings.get(one.index.0).copied().unwrap_or_default();
-                    (ended, self.fetcher.asks(now, one.index, standing))
+                    let asks = self.fetcher.asks(now, one.index, standing);
+                    (ended, asks_in_vain(now, one, asks))
                 }
             };
             wishes.push(WorkWish {
@@ -53,6 +51,20 @@ impl Fetching {
         }
         Ok(wishes)
     }
+}
+
+/// Who does not answer is asked as often as ever, and nothing comes of it before that.
+fn asks_in_vain(now: Time, association: &Association, asks: Asks) -> Asks {
+    let Some(why) = association.unanswered(now) else {
+        return asks;
+    };
+    let left = match asks {
+        Asks::Now => None,
+        Asks::Later { left, .. } => left,
+        Asks::Never { .. } => return asks,
+    };
+    let why = format!("it {why}");
+    Asks::Later { left, why }
 }
 
 /// Of a worker that asks nobody.

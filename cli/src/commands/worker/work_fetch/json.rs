@@ -7,6 +7,7 @@ use brasserie_common::work_overview::{
 use serde_json::{Value, json};
 
 use super::asking::Asked;
+use super::text::executing;
 
 pub(super) fn all(all: &[Asked]) -> Value {
     let workers: Vec<Value> = all.iter().map(one).collect();
@@ -56,6 +57,8 @@ fn of_association(one: &AssociationOverview) -> Value {
         "instance": instance.map(|id| json!({ "start_time": id.0.start_time, "rand": id.0.rand })),
         "health": facts.map(|facts| facts.health.as_str()),
         "running": facts.map(|facts| facts.running),
+        "executing": facts.map(executing),
+        "stopped": facts.map(|facts| facts.stopped),
         "waiting": facts.map(|facts| facts.waiting),
         "unacknowledged": facts.map(|facts| facts.unacknowledged),
         "priority": one.priority,

@@ -45,7 +45,8 @@ fn asked_one() -> AssociationOverview {
             shard: Shard::try_from("w1").expect("a name"),
             scheduler: Some(SchedulerId::new(1_700_000_000, 0xAB)),
             health: Health::Healthy,
-            running: 2,
+            running: 3,
+            stopped: 1,
             waiting: 3,
             unacknowledged: 1,
         }),
@@ -135,9 +136,9 @@ Worker `w1` at 10.0.0.7:4000 asks for work when less than 10.0 s of it is there,
 processors  instances  idle  saturated  shortfall      busy
 CPU                 4     2  2.5 s      90 instance-s  0 s
 
-scheduler                  shard  health   priority  got   share  running  waiting  unacknowledged  next request
-s.example:6789 and 1 more  w1     HEALTHY  -0.50     25 %  50 %   2        3        1               under way
-s.example:7000             -      -        -1.50     75 %  50 %   -        -        -               in 4.5 s at the earliest
+scheduler                  shard  health   priority  got   share  executing  stopped  waiting  unacknowledged  next request
+s.example:6789 and 1 more  w1     HEALTHY  -0.50     25 %  50 %   2          1        3        1               under way
+s.example:7000             -      -        -1.50     75 %  50 %   -          -        -        -               in 4.5 s at the earliest
 
 s.example:6789, s.example:6790, instance 1700000000:00000000000000ab
   request 7 for 90 s and 2.0 instances of CPU, 1.2 s ago, has no verdict yet
@@ -175,23 +176,25 @@ w\\u{1b}3  healthy  -                          -                     -          
     assert_eq!(said(&Seen::All(all)), expected);
 }
 
+/// When one that is backed off is asked next, with this change.
+fn next(change: &dyn Fn(&mut Overview)) -> String {
+    let mut overview = overview();
+    overview.of_association = vec![backed_off_one()];
+    change(&mut overview);
+    let all = [
+        worker("w", Ok(Some(overview))),
+        worker("other", Err("it is down")),
+    ];
+    let text = text::all(&all);
+    let line = text.lines().nth(1).expect("a line of the worker");
+    line.split_once("50 %  ")
+        .expect("the last column")
+        .1
+        .to_owned()
+}
+
 #[test]
 fn the_next_request_is_told_as_far_as_it_is_known() {
-    let next = |change: &dyn Fn(&mut Overview)| {
-        let mut overview = overview();
-        overview.of_association = vec![backed_off_one()];
-        change(&mut overview);
-        let all = [
-            worker("w", Ok(Some(overview))),
-            worker("other", Err("it is down")),
-        ];
-        let text = text::all(&all);
-        let line = text.lines().nth(1).expect("a line of the worker");
-        line.split_once("50 %  ")
-            .expect("the last column")
-            .1
-            .to_owned()
-    };
     let first = |overview: &mut Overview, change: &dyn Fn(&mut AssociationOverview)| {
         change(&mut overview.of_association[0]);
     };
@@ -203,6 +206,13 @@ fn the_next_request_is_told_as_far_as_it_is_known() {
     assert_eq!(
         of(&|one| one.wait = Some(wait(61_000, "requested by the scheduler"))),
         "in 1 min 1 s at the earliest"
+    );
+    assert_eq!(
+        of(&|one| {
+            one.wait = Some(wait(61_000, "RPCs have failed"));
+            one.reason = Some("has not answered for 20s".to_owned());
+        }),
+        "in 1 min 1 s at the earliest: has not answered for 20s"
     );
     assert_eq!(
         of(&|one| one.reason = Some("no more work wanted".to_owned())),
@@ -222,6 +232,33 @@ fn the_next_request_is_told_as_far_as_it_is_known() {
     });
     assert_eq!(enough, "below 10.0 s of work");
     assert_eq!(of(&|one| one.of_type.clear()), "-");
+}
+
+/// Also one that the end of a request would end, and one of what is missing beside what is not.
+#[test]
+fn a_backoff_is_told_while_nothing_else_is_asked_for() {
+    let in_backoff = "in 4.5 s at the earliest";
+    assert_eq!(
+        next(&|overview| overview.of_association[0].of_type[0].reason = None),
+        in_backoff
+    );
+    let beside = |shortfall: f64| {
+        next(&|overview| {
+            let card = TypeOverview {
+                name: "H100".to_owned(),
+                shortfall,
+                ..overview.of_type[0].clone()
+            };
+            overview.of_type.push(card);
+            let pair = PairOverview {
+                name: "H100".to_owned(),
+                ..PairOverview::default()
+            };
+            overview.of_association[0].of_type.push(pair);
+        })
+    };
+    assert_eq!(beside(0.0), in_backoff);
+    assert_eq!(beside(1.0), "when it is its turn");
 }
 
 #[test]
@@ -244,6 +281,10 @@ fn programs_get_all_of_it() {
     assert_eq!(
         (&asked["health"], &asked["waiting"]),
         (&"HEALTHY".into(), &3.into())
+    );
+    assert_eq!(
+        [&asked["running"], &asked["executing"], &asked["stopped"]],
+        [3, 2, 1]
     );
     assert_eq!(asked["request"]["state"], "pending");
     assert_eq!(asked["request"]["demands"][0]["wants_instance_sec"], 90.0);
@@ -430,8 +471,12 @@ struct Line {
 fn who_is_asked_is_a_shard_an_address_or_everybody() {
     let read = |line: &[&str]| {
         let line = ["work-fetch"].iter().chain(line);
-        let read = Line::try_parse_from(line).map_err(|error| error.to_string());
-        read.and_then(|line| whom(&line.args).map_err(|error| error.to_string()))
+        let read = Line::try_parse_from(line).map_err(|error| {
+            // What is wrong in itself is so before anybody is asked.
+            assert_eq!(error.exit_code(), 2, "{error}");
+            error.to_string()
+        });
+        read.map(|line| whom(&line.args))
     };
     assert_eq!(read(&[]), Ok(Whom::All));
     assert_eq!(read(&["w1"]), Ok(Whom::Shard("w1".to_owned())));
@@ -440,10 +485,10 @@ fn who_is_asked_is_a_shard_an_address_or_everybody() {
         Ok(Whom::Address(PeerAddr::new("h", 1)))
     );
     for (line, said) in [
-        (
-            &["--worker", "h"][..],
-            "`h` is no worker address; write HOST:PORT",
-        ),
+        (&["--worker", "h"][..], "no worker address; write HOST:PORT"),
+        (&["--worker", ""], "--worker <HOST:PORT>"),
+        (&["--scheduler", "nan"], "no scheduler address; write"),
+        (&[""], "[SHARD]"),
         (&["w1", "--worker", "h:1"], "cannot be used with"),
         (
             &["--worker", "h:1", "--scheduler", "s:1"],

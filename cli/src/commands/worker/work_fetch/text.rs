@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::work_overview::{
-    AssociationOverview, Overview, PairOverview, RequestOverview, TypeOverview,
+    AssociationFacts, AssociationOverview, Overview, PairOverview, RequestOverview, TypeOverview,
 };
 
 use super::asking::Asked;
@@ -99,7 +99,8 @@ pub(super) fn one(asked: &Asked, overview: &Overview) -> String {
         "priority",
         "got",
         "share",
-        "running",
+        "executing",
+        "stopped",
         "waiting",
         "unacknowledged",
         "next request",
@@ -135,11 +136,17 @@ fn association_row(overview: &Overview, one: &AssociationOverview) -> Vec<String
         format!("{:.2}", one.priority),
         percent(one.got),
         percent(one.share),
-        fact(facts.map(|facts| facts.running.to_string())),
+        fact(facts.map(|facts| executing(facts).to_string())),
+        fact(facts.map(|facts| facts.stopped.to_string())),
         fact(facts.map(|facts| facts.waiting.to_string())),
         fact(facts.map(|facts| facts.unacknowledged.to_string())),
         next_request(overview, one),
     ]
+}
+
+/// Tasks that have their processors.
+pub(super) fn executing(facts: &AssociationFacts) -> usize {
+    facts.running.saturating_sub(facts.stopped)
 }
 
 /// What no line of a table holds.
@@ -222,30 +229,41 @@ fn next_request(overview: &Overview, one: &AssociationOverview) -> String {
         return "under way".to_owned();
     }
     let at = |left: Duration| format!("in {} at the earliest", duration(left));
-    if let Some(wait) = &one.wait {
-        return at(wait.left);
+    match (&one.wait, &one.reason) {
+        (Some(wait), Some(reason)) => return format!("{}: {}", at(wait.left), printable(reason)),
+        (Some(wait), None) => return at(wait.left),
+        (None, Some(reason)) => return format!("none: {}", printable(reason)),
+        (None, None) => {}
     }
-    if let Some(reason) = &one.reason {
-        return format!("none: {}", printable(reason));
+    let lacks = |pair: &&PairOverview| {
+        let mut types = overview.of_type.iter();
+        let of_type = types.find(|of| of.name == pair.name);
+        of_type.is_some_and(|of| of.saturated < overview.low_water && of.shortfall > 0.0)
+    };
+    let is_open = |pair: &&PairOverview| pair.reason.is_none() && pair.backoff.is_none();
+    let all = one.of_type.iter();
+    if all.clone().any(|pair| lacks(&pair) && is_open(&pair)) {
+        return "when it is its turn".to_owned();
     }
-    let mut askable = one.of_type.iter().filter(|pair| pair.reason.is_none());
-    let Some(first) = askable.next() else {
-        let backoffs = one.of_type.iter().filter_map(|pair| pair.backoff.as_ref());
-        let earliest = backoffs.map(|wait| wait.left).min();
-        let reason = one.of_type.iter().find_map(|pair| pair.reason.as_deref());
-        return match (earliest, reason) {
-            (Some(left), _) => at(left),
-            (None, Some(reason)) => format!("none: {}", printable(reason)),
-            (None, None) => NONE.to_owned(),
-        };
+    // What nothing is missing of is not asked for when its backoff ends.
+    let earliest = |backoffs: &dyn Fn(&&PairOverview) -> bool| {
+        let backoffs = all.clone().filter(backoffs);
+        backoffs
+            .filter_map(|pair| pair.backoff.as_ref())
+            .map(|wait| wait.left)
+            .min()
     };
-    let lacks = |pair: &PairOverview| {
-        let of_type = overview.of_type.iter().find(|of| of.name == pair.name);
-        of_type.is_some_and(|of| of.saturated < overview.low_water)
-    };
-    match lacks(first) || askable.any(lacks) {
-        true => "when it is its turn".to_owned(),
-        false => format!("below {} of work", seconds(overview.low_water)),
+    if let Some(left) = earliest(&lacks) {
+        return at(left);
+    }
+    if all.clone().any(|pair| is_open(&pair)) {
+        return format!("below {} of work", seconds(overview.low_water));
+    }
+    let reason = all.clone().find_map(|pair| pair.reason.as_deref());
+    match (earliest(&|_| true), reason) {
+        (Some(left), _) => at(left),
+        (None, Some(reason)) => format!("none: {}", printable(reason)),
+        (None, None) => NONE.to_owned(),
     }
 }
 

@@ -1,16 +1,17 @@
 //! What people see of a worker's work fetch.
 
 use brasserie_common::resources::UsablePhysicalResources;
-use brasserie_common::work_overview::{AssociationFacts, Overview};
+use brasserie_common::work_overview::{Asks, AssociationFacts, Overview};
 use brasserie_common::{Health, ReportedStatus, RequestId};
 
+use super::fetching::fetch_work;
 use crate::effect::{Effect, Reply};
 use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, WorkFetch};
 
 /// The answer to whoever looks.
-fn look(rig: &mut Rig) -> Option<Box<Overview>> {
+pub(super) fn look(rig: &mut Rig) -> Option<Box<Overview>> {
     let request = RequestId(77);
     let effects = rig.hear(Event::ShowWorkFetch { request });
     let answers: Vec<_> = effects
@@ -62,6 +63,7 @@ fn a_look_counts_what_runs_what_waits_and_what_is_not_acknowledged() {
         scheduler: Some(scheduler(1)),
         health: Health::Healthy,
         running: 2,
+        stopped: 0,
         waiting: 2,
         unacknowledged: 1,
     };
@@ -70,4 +72,95 @@ fn a_look_counts_what_runs_what_waits_and_what_is_not_acknowledged() {
     assert_eq!(association.of_type[0].queued, 4.0);
     // Nothing is another for having been looked at.
     assert_eq!(look(&mut rig), Some(overview));
+}
+
+/// A worker with one processor that has said how two tasks have ended, and heard nothing of that.
+fn with_ends_on_their_way() -> Rig {
+    let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
+    let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
+    for (node, number) in [("a", 1), ("b", 2), ("c", 3)] {
+        rig.run(run(1, 0, task(node, number)));
+        rig.end(node, number, ReportedStatus::done());
+    }
+    rig
+}
+
+/// Why the only scheduler is asked for nothing.
+fn reason(rig: &mut Rig) -> Option<String> {
+    let overview = look(rig).expect("it fetches work");
+    overview.of_association[0].reason.clone()
+}
+
+/// When the only scheduler is asked that the operator wants to be asked.
+fn asks(rig: &mut Rig) -> Asks {
+    let effects = rig.hear(fetch_work(None));
+    let mut wishes = effects.into_iter().filter_map(|effect| match effect {
+        Effect::Reply {
+            reply: Ok(Reply::WorkWishes(wishes)),
+            ..
+        } => Some(wishes),
+        _ => None,
+    });
+    wishes.next().expect("an answer").remove(0).asks
+}
+
+#[test]
+fn who_does_not_answer_is_said_not_to_and_not_what_follows_from_it() {
+    let mut rig = with_ends_on_their_way();
+    let choked = Some("too many ended tasks unacknowledged");
+    assert_eq!(reason(&mut rig).as_deref(), choked);
+    // The next heartbeats meet nobody, while the worker still takes itself for healthy.
+    rig.wait(20_000);
+    let beat = rig.last_beat();
+    rig.completed(beat, not_sent());
+    assert_eq!(rig.own().health(), Health::Healthy);
+    let why = reason(&mut rig).expect("there is nobody");
+    let start = "has not answered for 20s: ";
+    assert!(
+        why.starts_with(start) && why.ends_with("connection refused"),
+        "{why}"
+    );
+    let Asks::Later { left: _, why: told } = asks(&mut rig) else {
+        panic!("it is asked in vain");
+    };
+    assert_eq!(told, format!("it {why}"));
+    // It is no more suspended by anybody when the worker does not take itself for healthy any more.
+    rig.wait(200_000);
+    assert_ne!(rig.own().health(), Health::Healthy);
+    let why = reason(&mut rig).expect("there is nobody");
+    assert!(why.starts_with("has not answered for 220s: "), "{why}");
+    // It is back, and has not acknowledged anything yet.
+    let beat = rig.last_beat();
+    rig.heartbeat_answered(beat, 1, 1, Health::Unhealthy);
+    let unhealthy = Some("does not take the worker for healthy");
+    assert_eq!(reason(&mut rig).as_deref(), unhealthy);
+    assert!(
+        matches!(asks(&mut rig), Asks::Later { why, .. } if why.starts_with("it does not take the worker for healthy"))
+    );
+}
+
+#[test]
+fn who_has_never_answered_is_said_not_to_have() {
+    let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
+    let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch));
+    assert_eq!(reason(&mut rig).as_deref(), Some("has not answered yet"));
+    rig.wait(0);
+    let beat = rig.last_beat();
+    rig.completed(beat, refused());
+    let why = reason(&mut rig).expect("it is refused");
+    assert!(
+        why.starts_with("has not given an answer that counts: ") && why.ends_with("not now"),
+        "{why}"
+    );
+}
+
+#[test]
+fn who_leaves_says_so() {
+    let mut rig = with_ends_on_their_way();
+    rig.run(run(1, 0, task("d", 4)));
+    rig.hear(Event::Drain);
+    assert_eq!(reason(&mut rig).as_deref(), Some("no more work wanted"));
+    rig.hear(Event::Shutdown);
+    let ends = Some("the worker takes no more work for it: it drains, or ends");
+    assert_eq!(reason(&mut rig).as_deref(), ends);
 }

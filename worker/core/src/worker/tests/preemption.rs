@@ -5,6 +5,7 @@ use std::time::Duration;
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common::{GpuShare, ReportedStatus, Story};
 
+use super::looking::look;
 use crate::effect::{Call, Effect};
 use crate::work_fetch::{Preemption, Profile};
 use crate::worker::rig::*;
@@ -81,8 +82,16 @@ fn preempted() -> Rig {
 #[test]
 fn a_near_deadline_takes_the_place_of_what_runs_and_gives_it_back() {
     let mut rig = preempted();
+    // Whoever looks sees that one of the two has its processor, and the other has none.
+    let counts = |rig: &mut Rig| {
+        let overview = look(rig).expect("it fetches work");
+        let facts = overview.of_association[0].facts.clone();
+        facts.map(|facts| (facts.running, facts.stopped, facts.waiting))
+    };
+    assert_eq!(counts(&mut rig), Some((2, 1, 0)));
     let ended = rig.end("urgent", 2, ReportedStatus::done());
     assert_eq!(done_to_tasks(&ended), ["resume long"]);
+    assert_eq!(counts(&mut rig), Some((1, 0, 0)));
 }
 
 #[test]
