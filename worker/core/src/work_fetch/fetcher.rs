@@ -9,26 +9,25 @@ use std::time::Duration;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{Processor, ServiceAddress, Story, Time, WorkDemand, WorkRequestSeq};
 
+use self::outstanding::{Outstanding, Phase};
 use self::saving::Here;
 use super::amounts::amount;
 use super::contact_state::ContactState;
 use super::driver::{CheckEvent, Computing, Driver, ListReason};
 use super::estimates::{Estimates, Lengths};
 use super::job_sched::{EdfHistory, Hand, Preemption, Schedule};
-use super::members::{Attempt, Members};
+use super::members::Members;
 use super::outlook::Outlook;
-use super::pair_backoff::Asked;
 use super::profile::Profile;
 use super::reason::RpcReason;
 use super::rec::{Accounting, SavedRec};
 use super::report::Unreported;
 use super::rpc_policy::Terms;
 use super::rr_sim::Situation;
-use super::types::{
-    Association, AssociationIndex, PerType, ProcessorType, Processors, Task, TaskNumber,
-};
+use super::types::{Association, AssociationIndex, ProcessorType, Processors, Task, TaskNumber};
 
 mod asking;
+mod outstanding;
 mod overview;
 mod saving;
 mod words;
@@ -143,39 +142,6 @@ pub enum Leaves {
     Idle,
     /// It hears of it later, or takes the task never to have run there.
     Nothing,
-}
-
-/// A request that has not got its verdicts.
-///
-/// ```text
-///   InFlight --the member did not serve--> Retry --the next is asked--> InFlight
-///      |   ^
-///      |   +------------ a second later -----------+
-///      +---- the verdicts are not known yet ----> Pending --too long--> (as if it had not been looked at)
-/// ```
-#[derive(Clone, Debug, PartialEq)]
-struct Outstanding {
-    seq: WorkRequestSeq,
-    asked: Asked,
-    demands: Vec<WorkDemand>,
-    linger: Duration,
-    since: Time,
-    attempt: Attempt,
-    phase: Phase,
-    /// Whether a task of the type has ended since.
-    ended: PerType<bool>,
-    /// No other operation begins meanwhile.
-    holds_driver: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Phase {
-    InFlight,
-    /// At once.
-    Retry,
-    Pending {
-        repeat_at: Time,
-    },
 }
 
 /// See the module.

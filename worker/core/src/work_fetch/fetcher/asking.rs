@@ -16,9 +16,7 @@ use super::super::reason::{RpcReason, Wish};
 use super::super::rr_sim::Situation;
 use super::super::types::{Association, AssociationIndex, PerType};
 use super::words::{candidate, demands, grounds, heard, note_waiting, processor, sources};
-use super::{
-    Fetcher, Outstanding, Phase, REFILL_TIME, REPEAT_AFTER, Request, Scene, Step, draw, terms,
-};
+use super::{Fetcher, Outstanding, Phase, REFILL_TIME, REPEAT_AFTER, Scene, Step, draw, terms};
 
 impl Fetcher {
     /// When [`Fetcher::next`] has something to say, if nothing happens until then; it may have passed.
@@ -492,33 +490,5 @@ pub(super) fn linger(profile: &Profile, associations: &[Association]) -> Duratio
     match associations.len() {
         1 => Duration::from_secs_f64(amount(profile.linger).min(1e9)),
         _ => Duration::ZERO,
-    }
-}
-
-impl Outstanding {
-    fn request(&self, association: AssociationIndex, to: ServiceAddress) -> Request {
-        Request {
-            association,
-            seq: self.seq,
-            reason: self.asked.reason,
-            to,
-            demands: self.demands.clone(),
-            linger: self.linger,
-        }
-    }
-
-    fn due(&self, patience: Duration) -> Time {
-        match self.phase {
-            Phase::InFlight => Time::NEVER,
-            Phase::Retry => Time::ZERO,
-            Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
-        }
-    }
-
-    fn is_given_up(&self, now: Time, patience: Duration) -> bool {
-        match self.phase {
-            Phase::InFlight | Phase::Retry => false,
-            Phase::Pending { .. } => self.since + patience <= now,
-        }
     }
 }

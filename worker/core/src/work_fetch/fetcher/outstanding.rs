@@ -1,0 +1,71 @@
+//! A request that is on its way, or that waits for its verdicts.
+
+use std::time::Duration;
+
+use brasserie_common::{ServiceAddress, Time, WorkDemand, WorkRequestSeq};
+
+use super::super::members::Attempt;
+use super::super::pair_backoff::Asked;
+use super::super::types::{AssociationIndex, PerType};
+use super::Request;
+
+/// A request that has not got its verdicts.
+///
+/// ```text
+///   InFlight --the member did not serve--> Retry --the next is asked--> InFlight
+///      |   ^
+///      |   +------------ a second later -----------+
+///      +---- the verdicts are not known yet ----> Pending --too long--> (as if it had not been looked at)
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Outstanding {
+    pub seq: WorkRequestSeq,
+    pub asked: Asked,
+    pub demands: Vec<WorkDemand>,
+    pub linger: Duration,
+    pub since: Time,
+    pub attempt: Attempt,
+    pub phase: Phase,
+    /// Whether a task of the type has ended since.
+    pub ended: PerType<bool>,
+    /// No other operation begins meanwhile.
+    pub holds_driver: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Phase {
+    InFlight,
+    /// At once.
+    Retry,
+    Pending {
+        repeat_at: Time,
+    },
+}
+
+impl Outstanding {
+    pub fn request(&self, association: AssociationIndex, to: ServiceAddress) -> Request {
+        Request {
+            association,
+            seq: self.seq,
+            reason: self.asked.reason,
+            to,
+            demands: self.demands.clone(),
+            linger: self.linger,
+        }
+    }
+
+    pub fn due(&self, patience: Duration) -> Time {
+        match self.phase {
+            Phase::InFlight => Time::NEVER,
+            Phase::Retry => Time::ZERO,
+            Phase::Pending { repeat_at } => repeat_at.min(self.since + patience),
+        }
+    }
+
+    pub fn is_given_up(&self, now: Time, patience: Duration) -> bool {
+        match self.phase {
+            Phase::InFlight | Phase::Retry => false,
+            Phase::Pending { .. } => self.since + patience <= now,
+        }
+    }
+}
