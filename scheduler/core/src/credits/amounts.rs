@@ -156,9 +156,9 @@ impl Amounts {
     /// So long after the request.
     pub(super) fn spend(&mut self, piece: &Piece<'_>, since: Duration) {
         let work = piece.work();
-        self.secs -= work;
-        self.instances -= piece.usage;
-        self.idle -= piece.usage;
+        self.secs = spent(self.secs, work);
+        self.instances = spent(self.instances, piece.usage);
+        self.idle = spent(self.idle, piece.usage);
         self.delay = self.delay.max(since.as_secs_f64()) + work / self.there;
     }
 
@@ -172,6 +172,17 @@ impl Amounts {
         // No more are ever idle than there are. Below nothing are those that are taken by tasks that wait, which were sent since.
         self.idle = before.max((before + left.max(0.0)).min(self.there));
         self.idle > before
+    }
+}
+
+/// Sums of floats that come to nothing leave such parts of it, for which nothing is to be sent.
+const ROUNDING: f64 = 1e-8;
+
+fn spent(amount: f64, by: f64) -> f64 {
+    let left = amount - by;
+    match left.abs() < ROUNDING {
+        true => 0.0,
+        false => left,
     }
 }
 

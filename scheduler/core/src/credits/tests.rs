@@ -176,6 +176,25 @@ fn verdicts(credits: &Credits) -> Vec<WorkVerdict> {
         .collect()
 }
 
+/// Whose seconds are a sum that was rounded up.
+#[test]
+fn what_rounding_leaves_of_a_request_brings_no_task() {
+    let mut credits = Credits::default();
+    let wanted = 66.000_000_000_000_01;
+    take(
+        &mut credits,
+        at(0),
+        &request(1, vec![demand(CPU, [wanted, 0.0, 0.0])]),
+    );
+    for (number, estimate) in (0..).zip([2.0, 60.0, 2.0, 2.0]) {
+        let piece = bufferable(&CPU, estimate);
+        assert_eq!(eligible(&credits, at(0), &piece), Ok(()));
+        credits.spend(at(0), (run(number), &piece));
+    }
+    let next = bufferable(&CPU, 60.0);
+    assert_eq!(eligible(&credits, at(0), &next), Err(NoCredit::Spent));
+}
+
 #[test]
 fn a_request_is_exceeded_by_less_than_one_task() {
     let mut credits = Credits::default();
