@@ -124,7 +124,7 @@ const PLAYED: [(&str, f64); 12] = [
     ("one-scheduler.toml", 1.0),
     ("tight-deadlines.toml", 2.0),
     ("loose-deadlines.toml", 6.0),
-    ("several-types.toml", 1.0),
+    ("several-types.toml", 3.0),
     ("short-and-huge.toml", 0.5),
     ("unreliable-schedulers.toml", 2.0),
     ("unreliable-worker.toml", 240.0),

@@ -10,11 +10,11 @@
 
 use brasserie_common::Time;
 
-use super::amounts::{DAY, amount};
+use super::amounts::{DAY, TOLERANCE, amount};
 use super::credit::Credit;
 use super::outlook::{Outlook, PairOutlook};
 use super::priority::Priorities;
-use super::profile::{Profile, QueuedWork};
+use super::profile::{FirstAsked, Profile, QueuedWork};
 use super::rec::update_average;
 use super::types::{
     Association, AssociationIndex, Associations, PerType, ProcessorType, Processors, Task,
@@ -162,12 +162,28 @@ impl<'a> Survey<'a> {
 
     /// Whom to ask now, if anybody.
     pub fn choose(&self) -> Option<FetchRequest> {
+        let for_cards = match self.grounds.profile.first_asked {
+            FirstAsked::ForIdleCards => self.choose_for(|of_type| self.is_idle_card(of_type)),
+            FirstAsked::InTurn => None,
+        };
+        for_cards
+            .or_else(|| self.choose_for(|_| true))
+            .or_else(|| self.for_own_part())
+    }
+
+    fn is_idle_card(&self, of_type: ProcessorType) -> bool {
+        let idle = self.grounds.outlook.of_type[of_type].idle_now;
+        of_type != ProcessorType::CPU && amount(idle) > TOLERANCE
+    }
+
+    /// The first whom one of these types runs dry for.
+    fn choose_for(&self, may_run_dry: impl Fn(ProcessorType) -> bool) -> Option<FetchRequest> {
         let mut found = self.grounds.processors.table(&None);
         for association in &self.order {
             if self.reason(*association).is_some() || self.was_asked(*association) {
                 continue;
             }
-            let Some(trigger) = self.trigger(*association, &mut found) else {
+            let Some(trigger) = self.trigger(*association, &mut found, &may_run_dry) else {
                 continue;
             };
             let request = self.request(*association, |for_type| {
@@ -183,7 +199,7 @@ impl<'a> Survey<'a> {
                 return request;
             }
         }
-        self.for_own_part()
+        None
     }
 
     /// What else to ask one that is talked to anyway. The caller sees to it that it may be.
@@ -225,6 +241,7 @@ impl<'a> Survey<'a> {
         &self,
         association: AssociationIndex,
         found: &mut PerType<Option<AssociationIndex>>,
+        may_run_dry: impl Fn(ProcessorType) -> bool,
     ) -> Option<ProcessorType> {
         for for_type in self.open_types() {
             if self.pair_reason(association, for_type).is_some() {
@@ -236,7 +253,11 @@ impl<'a> Survey<'a> {
                 !self.is_limited(association) || amount(pair.limited_shortfall) > 0.0;
             let is_low = self.saturated(for_type) < self.grounds.profile.low_water();
             // With nothing to ask for of this one, what is backed off would be asked for alone.
-            if is_low && could_use_more && self.demand(association, for_type).secs > 0.0 {
+            if may_run_dry(for_type)
+                && is_low
+                && could_use_more
+                && self.demand(association, for_type).secs > 0.0
+            {
                 return Some(for_type);
             }
         }

@@ -46,6 +46,7 @@ pub struct Profile {
     pub rr_order: RrOrder,
     pub queued_work: QueuedWork,
     pub buffer: Buffer,
+    pub first_asked: FirstAsked,
     /// A scheduler with more tasks that can run is asked for no more.
     pub max_runnable: usize,
     pub task_errors: TaskErrors,
@@ -95,6 +96,16 @@ pub enum Buffer {
     InParts,
 }
 
+/// Who is asked first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstAsked {
+    /// Whose turn it is: as the volunteers' system has it. Where a task with cards has ended, others may take the CPU that the next one
+    /// needs, and the cards are idle until they are done.
+    InTurn,
+    /// Whoever may have work for cards that are idle; then whose turn it is.
+    ForIdleCards,
+}
+
 /// Which errors of tasks count as failures of their scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskErrors {
@@ -138,6 +149,7 @@ impl Profile {
         rr_order: RrOrder::PriorityEvolving,
         queued_work: QueuedWork::AsGot,
         buffer: Buffer::InParts,
+        first_asked: FirstAsked::ForIdleCards,
         // Twenty seconds of tasks that take eight milliseconds each on eight processors.
         max_runnable: 20_000,
         task_errors: TaskErrors::Infrastructure,
@@ -170,6 +182,7 @@ impl Profile {
         rr_order: RrOrder::PriorityEvolving,
         queued_work: QueuedWork::AsPartOfBuffer,
         buffer: Buffer::Common,
+        first_asked: FirstAsked::InTurn,
         max_runnable: 1000,
         task_errors: TaskErrors::Any,
         linger: 0.0,

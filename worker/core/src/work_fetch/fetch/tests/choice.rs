@@ -1,6 +1,6 @@
 //! Who is asked, and for which types.
 
-use super::super::super::profile::{Buffer, QueuedWork};
+use super::super::super::profile::{Buffer, FirstAsked, QueuedWork};
 use super::super::super::types::{AssociationIndex, ProcessorKind, Processors, Stage, Usage};
 use super::rig::{A, B, CARDS, CPU, Scene, at, types};
 
@@ -65,6 +65,31 @@ fn the_highest_priority_is_asked_first() {
     scene.rec = vec![0.0, 100.0];
     assert_eq!(scene.survey().in_order(), [B, A]);
     assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
+}
+
+/// Else it would have the CPU that a task with cards needs, too.
+#[test]
+fn whoever_has_work_for_idle_cards_is_asked_before_whose_turn_it_is() {
+    for (first_asked, cpu, card, asked) in [
+        // The CPU is for the one whose turn it is, who has nothing for cards.
+        (FirstAsked::ForIdleCards, 0.0, 0.0, Some((B, vec![1]))),
+        (FirstAsked::InTurn, 0.0, 0.0, Some((A, vec![0]))),
+        // A card that will be idle has time.
+        (FirstAsked::ForIdleCards, 0.0, 5.0, Some((A, vec![0]))),
+        (FirstAsked::ForIdleCards, 40.0, 0.0, Some((B, vec![1]))),
+    ] {
+        let mut scene = two();
+        scene.sources[A.0].of_type[CARDS].no_apps = true;
+        scene.profile.first_asked = first_asked;
+        scene.saturate(CPU, cpu);
+        scene.saturate(CARDS, card);
+        assert_eq!(scene.chosen(), asked, "{first_asked:?} {cpu} {card}");
+    }
+    // Nobody waits for who has none.
+    let mut scene = two();
+    scene.sources[A.0].of_type[CARDS].no_apps = true;
+    scene.back_off(B, CARDS);
+    assert_eq!(scene.chosen(), Some((A, vec![0])));
 }
 
 /// Two CPUs, and a scheduler with three times the share of the other.
