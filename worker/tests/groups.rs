@@ -297,10 +297,27 @@ fn a_daemon_in_a_session_of_its_own_is_gone_at_the_end() {
 }
 
 /// The letter that the kernel has for what a process does; `None` if there is none.
-fn state(pid: i32) -> Option<char> {
+/// Its state, and who started it.
+fn stat(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind_the_name) = stat.rsplit_once(')')?;
-    behind_the_name.trim().chars().next()
+    let mut fields = behind_the_name.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// Each is stopped, or waits in the kernel for one that is: who starts a program by `vfork` goes on when the new process runs it, and is
+/// not said to be stopped before.
+fn stand_still(processes: &[i32]) -> bool {
+    let stats: Vec<Option<(char, i32)>> = processes.iter().map(|pid| stat(*pid)).collect();
+    let is_stopped = |one: &Option<(char, i32)>| matches!(one, Some(('T', _)));
+    let awaits_a_stopped_one = |pid: i32| {
+        let mut all = stats.iter().filter(|one| is_stopped(one)).flatten();
+        all.any(|(_, parent)| *parent == pid)
+    };
+    processes.iter().zip(&stats).all(|(pid, one)| match one {
+        Some(('D', _)) => awaits_a_stopped_one(*pid),
+        other => is_stopped(other),
+    })
 }
 
 #[test]
@@ -326,8 +343,9 @@ fn a_stopped_task_stands_still_with_those_that_left_its_process_group() {
     until("all have started", || read().len() == 3);
     let listed = read();
     // Those that they started, too.
-    let all_stopped = || alive(&key).into_iter().all(|pid| state(pid) == Some('T'));
-    let none_stopped = || listed.iter().all(|pid| state(*pid) != Some('T'));
+    let all_stopped = || stand_still(&alive(&key));
+    let is_stopped = |pid: &i32| matches!(stat(*pid), Some(('T', _)));
+    let none_stopped = || !listed.iter().any(is_stopped);
     bench.runner.suspend(&key);
     until("all stand still", all_stopped);
     bench.runner.resume(&key);
