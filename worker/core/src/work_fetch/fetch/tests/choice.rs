@@ -311,6 +311,7 @@ fn without_a_share_only_what_idles_is_asked_for() {
 #[test]
 fn one_with_limits_is_asked_while_they_leave_something() {
     let mut scene = two();
+    scene.profile.first_asked = FirstAsked::InTurn;
     scene.associations[0].max_concurrent_of_jobs = [(3, 1)].into();
     // It could be asked for cards, too, so the other is not, before it has to be.
     assert_eq!(scene.chosen(), Some((B, vec![0])));
