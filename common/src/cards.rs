@@ -198,12 +198,23 @@ impl CardNeed {
     /// the first that nobody holds anything of. A part is one of the fullest card that has room for it, the first of those, so that
     /// cards stay whole for who needs them. `None`: there is no room.
     pub fn pack(&self, cards: &[Card], used: &CardUse) -> Option<Vec<GpuShare>> {
+        self.pack_among(cards, used, |_| true)
+    }
+
+    /// The same of some of these cards.
+    pub fn pack_among(
+        &self,
+        cards: &[Card],
+        used: &CardUse,
+        is_one: impl Fn(&Card) -> bool,
+    ) -> Option<Vec<GpuShare>> {
         let free: Vec<u32> = cards.iter().map(|card| used.free(&card.device)).collect();
         let mut taken = vec![0; cards.len()];
         let mut take_whole = |count: u32, fits: &dyn Fn(&Card) -> bool| {
             let mut left = count;
             for (i, card) in cards.iter().enumerate() {
-                if left > 0 && free[i] == WHOLE_CARD && taken[i] == 0 && fits(card) {
+                let is_free = free[i] == WHOLE_CARD && taken[i] == 0;
+                if left > 0 && is_free && fits(card) && is_one(card) {
                     taken[i] = WHOLE_CARD;
                     left -= 1;
                 }
@@ -223,7 +234,8 @@ impl CardNeed {
             }
             // It stands alone: with a model, all cards are whole.
             CardAmount::Part(milli) => {
-                let with_room = (0..cards.len()).filter(|i| free[*i] >= milli);
+                let with_room =
+                    (0..cards.len()).filter(|i| free[*i] >= milli && is_one(&cards[*i]));
                 taken[with_room.min_by_key(|i| free[*i])?] = milli;
             }
         }
@@ -246,11 +258,7 @@ impl CardNeed {
     ) -> Option<Vec<GpuShare>> {
         let preferred = model
             .filter(|_| self.of_models.is_empty())
-            .and_then(|model| {
-                let of_model = cards.iter().filter(|card| *card.model == *model);
-                let of_model: Vec<Card> = of_model.cloned().collect();
-                self.pack(&of_model, used)
-            });
+            .and_then(|model| self.pack_among(cards, used, |card| *card.model == *model));
         preferred.or_else(|| self.pack(cards, used))
     }
 

@@ -184,20 +184,14 @@ impl Worker {
             // They are named, or it is not sent there in any case.
             return need.pack(cards, used);
         }
-        let is_of = |card: &&Card, of: &Processor| match of {
+        let is_of = |card: &Card, of: &Processor| match of {
             Processor::Cards(model) => card.model == *model,
             Processor::Cpu => false,
         };
-        let alone = models.iter().find_map(|model| {
-            let own = cards.iter().filter(|card| is_of(card, model));
-            need.pack(&own.cloned().collect::<Vec<_>>(), used)
-        });
-        alone.or_else(|| {
-            let all = cards
-                .iter()
-                .filter(|card| models.iter().any(|model| is_of(card, model)));
-            need.pack(&all.cloned().collect::<Vec<_>>(), used)
-        })
+        let of_one = |model| need.pack_among(cards, used, |card| is_of(card, model));
+        let is_of_any = |card: &Card| models.iter().any(|model| is_of(card, model));
+        let alone = models.iter().find_map(of_one);
+        alone.or_else(|| need.pack_among(cards, used, is_of_any))
     }
 
     /// The model of cards that a task has of it: that of the first.
