@@ -256,10 +256,9 @@ impl PairBackoffs {
     /// The scheduler may not know of the last request any more. Whoever relied on that as it stood would wait in vain now.
     pub fn drop_credit(&mut self) {
         for pair in &mut self.0 {
-            if pair.credit.is_some() {
+            if pair.credit.take().is_some() {
                 pair.wait_no_more();
             }
-            pair.asked(None);
         }
     }
 
@@ -332,11 +331,10 @@ impl PairBackoffs {
             if pair.awaits_since().is_some_and(|first| first <= since) {
                 any = true;
                 pair.reliance.failed();
-                match pair.ends_early {
-                    EndsEarly::AtAnEnd => pair.clear(),
-                    EndsEarly::Never | EndsEarly::WhenIdle => pair.asked(None),
+                if pair.ends_early == EndsEarly::AtAnEnd {
+                    pair.clear();
                 }
-                pair.credit = None;
+                pair.asked(None);
             }
         }
         any
