@@ -266,14 +266,14 @@ impl Scheduler {
                 .end(now, task, status, not_before, restart);
             self.promote(task);
         }
-        if let Some(shard) = &shard {
-            self.may_take_again(shard);
-        }
-        match shard {
+        let Some(shard) = shard else {
+            return;
+        };
+        self.may_take_again(&shard);
+        match is_of_the_task {
+            true => self.give_back(now, &shard, invocation),
             // A machine on which nothing runs asks less and less, which this must not undo; and who never ran has left nothing idle.
-            Some(shard) if is_of_the_task => self.give_back(now, &shard, invocation),
-            Some(shard) => self.relieve(now, &shard, invocation),
-            None => {}
+            false => self.relieve(now, &shard, invocation),
         }
     }
 }
