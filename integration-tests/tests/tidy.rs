@@ -5,9 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The most lines of a source file, tests aside: what one can hold in mind, with room for files that state why they are longer.
-const MAX_LINES: usize = 520;
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -62,16 +59,6 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-fn is_test_file(name: &str) -> bool {
-    name.contains("/tests/") || name.ends_with("/tests.rs") || name.ends_with("_tests.rs")
-}
-
-/// The part of a source before its inline test module.
-fn without_tests(text: &str) -> &str {
-    text.find("#[cfg(test)]\nmod tests {")
-        .map_or(text, |at| &text[..at])
-}
-
 #[test]
 fn every_file_says_what_it_is_for() {
     let silent: Vec<String> = sources()
@@ -88,18 +75,6 @@ fn every_file_says_what_it_is_for() {
         silent.is_empty(),
         "files whose first line is not a `//!` sentence: {silent:#?}"
     );
-}
-
-#[test]
-fn files_fit_in_mind() {
-    let long: Vec<String> = sources()
-        .into_iter()
-        .filter(|(name, _)| !is_test_file(name))
-        .map(|(name, text)| (name, without_tests(&text).lines().count()))
-        .filter(|(_, lines)| *lines > MAX_LINES)
-        .map(|(name, lines)| format!("{name}: {lines} lines"))
-        .collect();
-    assert!(long.is_empty(), "split these by their nouns: {long:#?}");
 }
 
 #[test]
