@@ -315,7 +315,8 @@ impl Engine {
         self.sync_active(id);
     }
 
-    /// What a worker may be sent that asks for work, by the types of its processors; `None`: it does not ask.
+    /// What a worker may be sent that asks for work, by the types of its processors; `None`: it does not ask. Ignored for
+    /// a worker that is not there.
     pub fn set_allowances(&mut self, worker: WorkerIndex, allowances: Option<Allowances>) {
         if self.pool.set_allowances(worker, allowances) {
             self.offer_worker(worker);

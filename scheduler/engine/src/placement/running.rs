@@ -90,6 +90,8 @@ impl Engine {
         self.after_pool_change(&before);
     }
 
+    /// Returns the worker of a shard. After [`Engine::remove_worker`] the shard keeps it while tasks are charged to it: then it gets no tasks,
+    /// and what is set for it is ignored.
     pub fn find_worker(&self, shard: &str) -> Option<WorkerIndex> {
         self.pool.find(shard)
     }

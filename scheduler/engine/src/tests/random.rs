@@ -10,7 +10,7 @@ use brasserie_common::{
     CardChoice, CardUse, GpuShare, JobId, Processor, StatusBits, Time, WorkRequestSeq,
 };
 use brasserie_common_config::{
-    Config, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
+    Config, JobConfig, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
 };
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ use crate::work::Work;
 use crate::{
     AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,
     NodeTableBuilder, NodesOf, Placement, Reason, Restart, Row, Task, TaskState, Tries, WorkFound,
-    WorkerIndex,
+    WorkerIndex, WorkerResources,
 };
 
 const JOBS: [&str; 5] = ["j0", "j1", "j2", "j3", "j4"];
@@ -97,7 +97,7 @@ pub(super) fn random_config(seed: u64, order: NodeOrder, policy: SchedulerPolicy
     config
 }
 
-fn random_job(name: &str, resources: usize, dice: &mut Dice) -> brasserie_common_config::JobConfig {
+fn random_job(name: &str, resources: usize, dice: &mut Dice) -> JobConfig {
     let mut job = job(name);
     job.resources = (0..resources).map(|_| dice.below(3) as i32).collect();
     job.enabled = !dice.chance(8);
@@ -400,12 +400,14 @@ impl Pair {
             .insert(name.to_owned(), (resources, eligible));
     }
 
-    /// A worker asks for work, has got what it asked for, or is as any other again.
+    /// A worker asks for work, has got what it asked for, or is as any other again. The engine ignores a worker that was removed, also while
+    /// tasks are charged to it.
     fn ask_for_work(&mut self, dice: &mut Dice) {
         let name = dice.pick(&SHARDS);
         let Some(worker) = self.engine.find_worker(name) else {
             return;
         };
+        let is_present = self.plain.workers.contains_key(name);
         if dice.chance(3) {
             self.plain.asked.remove(name);
             return self.engine.set_allowances(worker, None);
@@ -429,7 +431,9 @@ impl Pair {
             delay,
             longest,
         };
-        self.plain.asked.insert(name.to_owned(), asked);
+        if is_present {
+            self.plain.asked.insert(name.to_owned(), asked);
+        }
         self.requests += 1;
         let allowances = Allowances::new(all).by(Some(WorkRequestSeq(self.requests)));
         let allowances = allowances.with_cards(match chooses_cards {
@@ -815,6 +819,57 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
         pair.place_and_check();
     }
     pair.finish_refresh();
+    pair.end_all();
+}
+
+/// The plain scheduler once took the request of a removed worker for one of the next worker with its name.
+#[test]
+fn a_request_of_a_removed_worker_is_not_that_of_the_next_one_with_its_name() {
+    let (slots, gpu) = (
+        resource("slots", WORKER, 1, 9),
+        resource("gpu", WORKER, 1, 9),
+    );
+    let two_gpus = |name| JobConfig {
+        resources: vec![0, 2],
+        ..job(name)
+    };
+    let mut config = config(vec![slots, gpu], ["j0", "j1"].map(two_gpus).to_vec());
+    cards_are(&mut config, "gpu", 1.0);
+    let table = Arc::new(nodes(&config, &[("h0", &["d0"])]));
+    let mut pair = Pair::new(NodeOrder::Original, SchedulerPolicy::RoundRobin);
+    let config = Arc::new(config);
+    pair.plain.config = Some(Arc::clone(&config));
+    pair.engine.apply_config(pair.now, config);
+    pair.engine.apply_nodes(pair.now, table);
+    let arrives = |pair: &mut Pair| {
+        let resources = WorkerResources {
+            cards: cards(&["A", "A"]),
+            ..on_host("h0")
+        };
+        let worker = pair.engine.upsert_worker(&shard("w0"), resources.clone());
+        pair.engine.set_eligibility(worker, Eligibility::Eligible);
+        pair.plain
+            .workers
+            .insert("w0".to_owned(), (resources, true));
+        worker
+    };
+    let worker = arrives(&mut pair);
+    pair.place_and_check();
+    let running: Vec<Task> = pair.engine.running.keys().collect();
+    assert_eq!(running.len(), 1);
+
+    pair.engine.remove_worker(worker);
+    pair.plain.workers.remove("w0");
+    assert_eq!(pair.engine.find_worker("w0"), Some(worker));
+    for seed in 0..100 {
+        pair.ask_for_work(&mut Dice::new(seed));
+    }
+    assert!(pair.requests > 0 && pair.plain.asked.is_empty());
+
+    // Its tasks hold GPUs 0 and 1, which a worker that chooses GPUs itself would not mind.
+    assert_eq!(arrives(&mut pair), worker);
+    pair.place_and_check();
+    assert_eq!(pair.engine.running_count(), 1);
     pair.end_all();
 }
 
