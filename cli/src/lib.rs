@@ -92,15 +92,18 @@ pub fn main() -> ExitCode {
     if wants_keeper()
         && let Err(error) = brasserie_worker::keeper::become_keeper_or_continue()
     {
-        eprintln!("brasserie: {error}");
+        telemetry::print_last_error(&format!("brasserie: {error}"));
         return ExitCode::FAILURE;
     }
     let cli = Cli::parse();
     // What a command has to say it prints itself; the log is for who asks for it.
-    if let Err(error) = telemetry::init(Verbosity::WarningsOnly) {
-        eprintln!("brasserie: {error}");
-        return Ending::Usage.into();
-    }
+    let _log = match telemetry::init(Verbosity::WarningsOnly) {
+        Ok(log) => log,
+        Err(error) => {
+            telemetry::print_last_error(&format!("brasserie: {error}"));
+            return Ending::Usage.into();
+        }
+    };
     let result = match cli.command {
         Command::Run(args) => commands::run::run(args),
         Command::Config(args) => commands::config::run(&args),
@@ -115,7 +118,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(ending) => ending.into(),
         Err(error) => {
-            eprintln!("brasserie: {error:#}");
+            telemetry::print_last_error(&format!("brasserie: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -26,7 +26,7 @@ pub fn run() -> ExitCode {
     match serve(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("brasserie-scheduler: {error:#}");
+            telemetry::print_last_error(&format!("brasserie-scheduler: {error:#}"));
             match error.downcast_ref() {
                 Some(EndError::Exit(ExitReason::SteppedDown { .. })) => {
                     ExitCode::from(STEPPED_DOWN)
@@ -40,7 +40,7 @@ pub fn run() -> ExitCode {
 }
 
 fn serve(options: StartOptions) -> anyhow::Result<()> {
-    telemetry::init(Verbosity::Info)?;
+    let _log = telemetry::init(Verbosity::Info)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -1,6 +1,5 @@
 //! The program `brasserie-worker`: keeper, command line, signals, exit code.
 
-use std::io::Write;
 use std::os::unix::process::parent_id;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -34,10 +33,10 @@ pub fn run() -> ExitCode {
         Err(error) => return failed(&error, exit_code::START),
     }
     let options = Cli::parse_or_exit();
-    match telemetry::init(Verbosity::Info) {
-        Ok(()) => {}
+    let _log = match telemetry::init(Verbosity::Info) {
+        Ok(log) => log,
         Err(error) => return failed(&error, exit_code::USAGE),
-    }
+    };
     let descriptors = raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -172,8 +171,7 @@ fn raise_descriptor_limit() -> Option<DescriptorLimit> {
 }
 
 fn failed(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    // Not `eprintln!`, which panics if nobody reads any more.
-    let _ = writeln!(std::io::stderr(), "brasserie-worker: {error}");
+    telemetry::print_last_error(&format!("brasserie-worker: {error}"));
     ExitCode::from(code)
 }
 

@@ -3,7 +3,9 @@
 //! This program plays all parts, so it has no test harness: started without [`ROLE`] it runs the cases below, with it it is
 //! the program to be kept.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -13,6 +15,8 @@ use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_common_runtime::Clock;
 use brasserie_worker::keeper::lease::{Lease, Terms};
 use brasserie_worker::keeper::{become_keeper_or_continue, marker};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 
@@ -30,7 +34,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     (
         "the_program_sees_its_arguments_and_its_marker",
         arguments_arrive,
@@ -54,6 +58,18 @@ const CASES: [Case; 14] = [
     (
         "a_lease_that_is_brought_forward_counts",
         lease_brought_forward,
+    ),
+    (
+        "a_keeper_whose_log_is_blocked_ends_a_stopped_program_in_time",
+        stopped_program_and_blocked_log,
+    ),
+    (
+        "a_keeper_whose_log_is_blocked_ends_a_program_that_hangs_in_time",
+        hanging_program_and_blocked_log,
+    ),
+    (
+        "a_keeper_whose_log_is_blocked_ends_the_tasks_of_one_scheduler_in_time",
+        one_of_two_and_blocked_log,
     ),
     ("a_program_that_renews_its_lease_lives", renewing_program),
     ("a_keeper_that_wakes_up_late_acts_at_once", late_keeper),
@@ -244,11 +260,16 @@ struct Kept {
 
 impl Kept {
     fn start(role: &str, arguments: &[&str]) -> Self {
+        Kept::start_logging(role, arguments, Stdio::inherit())
+    }
+
+    fn start_logging(role: &str, arguments: &[&str], log: Stdio) -> Self {
         let me = std::env::current_exe().expect("this file");
         let mut keeper = Command::new(me)
             .args(arguments)
             .env(ROLE, role)
             .stdout(Stdio::piped())
+            .stderr(log)
             .spawn()
             .expect("started");
         let lines = BufReader::new(keeper.stdout.take().expect("piped")).lines();
@@ -347,6 +368,38 @@ fn names() {
     assert_eq!(kept.code(), Some(5));
 }
 
+/// A pipe that takes no more, and its reader.
+struct FullPipe {
+    reader: File,
+    writer: File,
+}
+
+impl FullPipe {
+    fn new() -> Self {
+        let (reader, writer) = nix::unistd::pipe2(OFlag::O_CLOEXEC).expect("a pipe");
+        let size = fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
+        let mut writer = File::from(writer);
+        let filling = vec![b'.'; usize::try_from(size).expect("a size")];
+        writer.write_all(&filling).expect("there is room");
+        FullPipe {
+            reader: File::from(reader),
+            writer,
+        }
+    }
+
+    fn as_log(&self) -> Stdio {
+        Stdio::from(self.writer.try_clone().expect("a descriptor is free"))
+    }
+
+    /// Nobody has read meanwhile.
+    fn is_full(&self) -> bool {
+        let mut fds = [PollFd::new(self.writer.as_fd(), PollFlags::POLLOUT)];
+        let has_room = poll(&mut fds, PollTimeout::ZERO).expect("polled") > 0;
+        let mut fds = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
+        !has_room && poll(&mut fds, PollTimeout::ZERO).expect("polled") == 1
+    }
+}
+
 /// A program that lives on a lease.
 struct Leased {
     kept: Kept,
@@ -356,7 +409,10 @@ struct Leased {
 
 impl Leased {
     fn start(how: &str) -> Self {
-        let mut kept = Kept::start("lease", &[how]);
+        Leased::of(Kept::start("lease", &[how]))
+    }
+
+    fn of(mut kept: Kept) -> Self {
         // In any order: one of the program and one of the task.
         let (one, two) = (kept.line(), kept.line());
         let (line, descendant) = match one.contains(' ') {
@@ -414,6 +470,24 @@ fn lease_brought_forward() {
     assert_eq!(leased.kept.code(), Some(1));
 }
 
+fn stopped_program_and_blocked_log() {
+    let pipe = FullPipe::new();
+    let mut leased = Leased::of(Kept::start_logging("lease", &["stop"], pipe.as_log()));
+    assert_eq!(leased.kept.line(), "told");
+    leased.is_over_in_time();
+    // Its last words are lost; it ends all the same.
+    assert_eq!(leased.kept.code(), Some(1));
+    assert!(pipe.is_full());
+}
+
+fn hanging_program_and_blocked_log() {
+    let pipe = FullPipe::new();
+    let leased = Leased::of(Kept::start_logging("lease", &["hang-dying"], pipe.as_log()));
+    leased.is_over_in_time();
+    assert_eq!(leased.kept.code(), Some(1));
+    assert!(pipe.is_full());
+}
+
 fn renewing_program() {
     assert_eq!(Kept::start("renew", &[]).code(), Some(7));
 }
@@ -452,7 +526,16 @@ fn lost_in_time(lost: &[Pid], until: Time) {
 }
 
 fn one_of_two() {
-    let mut kept = Kept::start("two", &[]);
+    tasks_of_one_end(Kept::start("two", &[]));
+}
+
+fn one_of_two_and_blocked_log() {
+    let pipe = FullPipe::new();
+    tasks_of_one_end(Kept::start_logging("two", &[], pipe.as_log()));
+    assert!(pipe.is_full());
+}
+
+fn tasks_of_one_end(mut kept: Kept) {
     let (ids, until) = with_two(&mut kept);
     let (spared, lost) = ids.split_at(3);
     lost_in_time(lost, until);

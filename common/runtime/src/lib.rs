@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod files;
+pub mod log_writer;
 pub mod net;
 pub mod service_manager;
 pub mod shutdown;

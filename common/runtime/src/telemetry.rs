@@ -1,8 +1,12 @@
 //! What a program says about itself while it runs: lines on standard error, filtered by `BRASSERIE_LOG`.
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
+use std::panic::PanicHookInfo;
 
 use tracing_subscriber::EnvFilter;
+
+use crate::log_writer;
 
 /// The variable that chooses what is logged, in the syntax of tracing's filters (`debug`, `brasserie_scheduler=trace,info`).
 pub const LOG_VARIABLE: &str = "BRASSERIE_LOG";
@@ -36,15 +40,52 @@ pub enum TelemetryError {
     AlreadySet,
 }
 
-/// Sends log lines to standard error. Once a process.
-pub fn init(default: Verbosity) -> Result<(), TelemetryError> {
+/// Flushes the log when the program ends. Keep it in `main`; before `std::process::exit`, drop it.
+#[derive(Debug)]
+#[must_use = "the last lines are lost without it"]
+pub struct LogGuard(());
+
+impl Drop for LogGuard {
+    fn drop(&mut self) {
+        log_writer::stderr().flush(log_writer::FLUSH_LIMIT);
+    }
+}
+
+/// Sends log lines to standard error by way of a thread of its own, and the messages of panics too. Once a process.
+pub fn init(default: Verbosity) -> Result<LogGuard, TelemetryError> {
     let filter = parse_filter(std::env::var(LOG_VARIABLE).ok().as_deref(), default)?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| log_writer::stderr().clone())
+        // It prints what the writer refuses to standard error, and panics if it cannot.
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init()
-        .map_err(|_| TelemetryError::AlreadySet)
+        .map_err(|_| TelemetryError::AlreadySet)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(LogGuard(()))
+}
+
+/// Queues a message for standard error, as `main` prints errors. Never waits.
+pub fn print_error(message: &str) {
+    log_writer::stderr().write_line(format!("{message}\n").into_bytes());
+}
+
+/// Prints the error with which a program ends: waits until standard error has accepted it, at most for the limit of a flush.
+pub fn print_last_error(message: &str) {
+    print_error(message);
+    log_writer::stderr().flush(log_writer::FLUSH_LIMIT);
+}
+
+/// The standard hook waits until standard error takes the message, and the program would hang instead of ending.
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("<unnamed>");
+    let backtrace = Backtrace::capture();
+    print_last_error(&match backtrace.status() {
+        BacktraceStatus::Captured => format!("thread '{name}' {info}\n{backtrace}"),
+        _ => format!("thread '{name}' {info}"),
+    });
 }
 
 fn parse_filter(text: Option<&str>, default: Verbosity) -> Result<EnvFilter, TelemetryError> {

@@ -2,12 +2,11 @@
 //! leaves behind.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use brasserie_common::Time;
-use brasserie_common_runtime::Clock;
+use brasserie_common_runtime::{Clock, log_writer, telemetry};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -100,6 +99,8 @@ pub(super) fn run(arguments: &[OsString]) -> Result<i32, KeeperError> {
         .spawn()
         .map_err(KeeperError::Spawn)?;
     let program = Pid::from_raw(i32::try_from(child.id()).expect("process ids fit 31 bits"));
+    // Makes the log thread now: not earlier, as this process must have one thread when it starts the program.
+    log_writer::stderr();
     let guard = Guard {
         program,
         reaped: Reaped::No,
@@ -184,8 +185,7 @@ impl Guard {
             return match self.parts.enforce(&all[..schedulers], places, now) {
                 Verdict::Alive { until } => self.arm(until),
                 Verdict::Hangs => {
-                    say("the program does not notice that its tasks are dead");
-                    self.end_program();
+                    self.end_program("the program does not notice that its tasks are dead");
                     self.arm(Time::NEVER);
                 }
             };
@@ -204,29 +204,29 @@ impl Guard {
             }
         };
         if due <= now {
-            self.end_program();
+            self.end_program("the program's tasks should be dead");
             return self.arm(Time::NEVER);
         }
         self.arm(due);
     }
 
     fn warn(&mut self, kill_at: Time) {
-        say(
-            "the program did not end its tasks when it had to (is it stopped, or does it hang?); ending them",
-        );
         self.stage = Stage::Warned { kill_at };
         // If it still runs, it must start nothing more, and must not reap whom we are about to signal.
         let _ = kill(self.program, Signal::SIGSTOP);
         for task in self.below(&[self.program]) {
             signal_all_of(&task, Signal::SIGTERM);
         }
+        say(
+            "the program did not end its tasks when it had to (is it stopped, or does it hang?); sent them SIGTERM",
+        );
     }
 
     /// No signal handler and no SIGSTOP keeps it from dying, and it can start nothing more.
-    fn end_program(&mut self) {
-        say("the program's tasks should be dead; killing it and all of them");
+    fn end_program(&mut self, why: &str) {
         let _ = kill(self.program, Signal::SIGKILL);
         self.sweep_from_now(LAPSED_CODE);
+        say(&format!("{why}; killing it and all of them"));
     }
 
     fn arm(&self, at: Time) {
@@ -317,7 +317,7 @@ pub(super) fn signal_all_of(process: &Process, signal: Signal) {
     }
 }
 
+/// Queues a line for the log thread. Act first all the same: what a line says has happened when it is printed.
 pub(super) fn say(text: &str) {
-    // Not `eprintln!`, which panics if nobody reads any more: the keeper must go on.
-    let _ = writeln!(std::io::stderr(), "{KEEPER_NAME}: {text}");
+    telemetry::print_error(&format!("{KEEPER_NAME}: {text}"));
 }

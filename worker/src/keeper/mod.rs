@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   started by hand, systemd, a test
-//!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread)
+//!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread that acts, one that logs)
 //!       brasserie-worker    (parent death signal: SIGTERM)
 //!         task, task, ...   (own process groups; whatever leaves them still has the keeper as its last ancestor)
 //! ```
@@ -39,6 +39,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
+use brasserie_common_runtime::log_writer::{self, FLUSH_LIMIT};
 use lease::{LEASE_VARIABLE, Ledger};
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -126,6 +127,7 @@ pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
     match arguments_after_exec() {
         Some(arguments) => {
             let code = guard::run(&arguments)?;
+            log_writer::stderr().flush(FLUSH_LIMIT);
             std::process::exit(code);
         }
         None => Err(exec_keeper()),

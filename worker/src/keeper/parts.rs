@@ -155,10 +155,6 @@ impl Part<'_> {
             }
             Stage::Warned { kill_at } if now < *kill_at => return *kill_at,
             Stage::Trusted | Stage::Warned { .. } => {
-                say(&format!(
-                    "{} should be dead; killing them, and no others",
-                    self.name()
-                ));
                 let search = Box::new(self.search());
                 *stage = Stage::Ending {
                     search,
@@ -178,6 +174,12 @@ impl Part<'_> {
         };
         *alive = self.round(search);
         *rounds += 1;
+        if *rounds == 1 {
+            say(&format!(
+                "{} should be dead; killing them, and no others",
+                self.name()
+            ));
+        }
         match *alive > 0 && *rounds < QUICK_ROUNDS {
             true => now + SWEEP_ROUND,
             false => now + SLOW_ROUND,
@@ -190,10 +192,6 @@ impl Part<'_> {
 
     /// What it should be told that SIGTERM is for: as the program would have done it.
     fn warn(&self) {
-        say(&format!(
-            "the program did not end {} when it had to (is it stopped, or does it hang?); ending them",
-            self.name()
-        ));
         let mut search = self.search();
         let found = search.look().ok().flatten().unwrap_or_default();
         for pid in found {
@@ -201,6 +199,10 @@ impl Part<'_> {
                 signal_all_of(&process, Signal::SIGTERM);
             }
         }
+        say(&format!(
+            "the program did not end {} when it had to (is it stopped, or does it hang?); sent them SIGTERM",
+            self.name()
+        ));
     }
 
     fn search(&self) -> Search {

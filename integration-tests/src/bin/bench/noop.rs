@@ -73,7 +73,7 @@ impl Runner for NoopRunner {
 pub fn play_worker() -> Option<ExitCode> {
     std::env::var_os(ROLE_VARIABLE)?;
     let options = Cli::parse_or_exit();
-    telemetry::init(Verbosity::Info).expect("the log's filter is the usual one");
+    let _log = telemetry::init(Verbosity::Info).expect("the log's filter is the usual one");
     // As the worker's own program has it.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
