@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Its lock is what counts; its text names the holder.
@@ -124,6 +124,28 @@ fn write_holder(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;
     writeln!(lock, "{}", std::process::id())
+}
+
+/// The identity of a file or directory. Two paths with the same id lead to the same file, as long as it exists: the kernel gives the number
+/// of an open file to no other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId {
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl FileId {
+    /// Returns the id of the file at `path`. Does not follow a symbolic link at its end.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        fs::symlink_metadata(path).map(|metadata| FileId::of(&metadata))
+    }
+
+    pub fn of(metadata: &fs::Metadata) -> Self {
+        FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
+    }
 }
 
 /// Replaces a file so that after a crash it is either the old or the new one, and the new one is on disk when this returns.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::identity::Change;
+
 /// Why the store cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -42,6 +44,31 @@ pub enum StoreError {
         "the store is damaged: table `{table}` holds {what}. Restore a backup of the data directory"
     )]
     Damaged { table: &'static str, what: String },
+    #[error("cannot inspect the store's file {}: {error}", path.display())]
+    Inspect {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error(
+        "{} {change} while this scheduler used it. Put the very same file back, as by mounting its disk again; otherwise stop this \
+         scheduler, restore a backup of its data directory and start once with --after-restoring-a-backup, or start on a new data \
+         directory without --new-cluster", path.display()
+    )]
+    NotTheSame { path: PathBuf, change: Change },
+    #[error(
+        "{} {change} while this scheduler used it. The scheduler saves what was in it; nothing but the scheduler may change its data \
+         directory", path.display()
+    )]
+    LogNotTheSame { path: PathBuf, change: Change },
+    #[error(
+        "the store {} holds the records of another cluster or lacks those of this scheduler: another copy was put in its place. Stop this \
+         scheduler, restore a backup of its data directory and start once with --after-restoring-a-backup", path.display()
+    )]
+    OfAnother { path: PathBuf },
+    #[error(
+        "cannot copy the log of the store {} into its database file, because another program keeps it locked or reads it: end that program", path.display()
+    )]
+    CheckpointBusy { path: PathBuf },
     #[error("{0}")]
     Sqlite(#[from] rusqlite::Error),
     #[error("cannot encode a record: {0}")]

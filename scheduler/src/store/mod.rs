@@ -2,6 +2,7 @@
 
 mod error;
 mod history;
+mod identity;
 mod job_rows;
 mod queue;
 mod rows;
@@ -17,11 +18,12 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use brasserie_common::RecordSeq;
-use brasserie_common_runtime::DataDir;
+use brasserie_common_runtime::{DataDir, FileId};
 use brasserie_scheduler_core::{Durable, Record};
 
 pub use error::StoreError;
 pub use history::{Past, UnusedNames};
+pub use identity::Change;
 use queue::Queue;
 pub use queue::Room;
 use schema::Database;
@@ -61,6 +63,11 @@ impl Store {
         let mut database = Database::open(&path)?;
         let (durable, past) = database.load_apart()?;
         Ok((Store { path, database }, durable, past))
+    }
+
+    /// Returns the identity of the database file. A restored, copied or new store has another one.
+    pub fn identity(&self) -> FileId {
+        self.database.identity().database()
     }
 
     /// What happened in runs, for whoever asks.

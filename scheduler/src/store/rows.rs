@@ -18,6 +18,7 @@ use rusqlite::{Connection, Row, Transaction, params};
 
 use super::error::StoreError;
 use super::history::UnusedNames;
+use super::schema::Owner;
 use super::{job_rows, source_rows, stories};
 
 /// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
@@ -360,6 +361,21 @@ fn forget(
     let number = number.0.cast_signed();
     statement.execute([job, node, up_to.0.start_time, up_to.0.rand, number])?;
     Ok(())
+}
+
+/// Whether the file holds the cluster and the row of this scheduler.
+pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<bool> {
+    let Owner { cluster, scheduler } = owner;
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM meta WHERE cluster = ?1)
+         AND EXISTS (SELECT 1 FROM schedulers WHERE start_time = ?2 AND rand = ?3)",
+        params![
+            cluster.0.cast_signed(),
+            scheduler.0.start_time,
+            scheduler.0.rand
+        ],
+        |row| row.get(0),
+    )
 }
 
 /// Everything in the file but the history.

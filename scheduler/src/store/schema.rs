@@ -4,11 +4,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brasserie_scheduler_core::{Durable, Record};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use brasserie_common::SchedulerId;
+use brasserie_scheduler_core::{ClusterId, Durable, Record};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
 use super::error::StoreError;
 use super::history::{Past, UnusedNames};
+use super::identity::{Identity, LogFile};
 use super::rows::{self, Names};
 
 /// Marks a SQLite file as ours: "BRSR".
@@ -125,25 +128,63 @@ pub(super) const STEPS: &[Step] = &[
     },
 ];
 
+/// Whose records a store holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) cluster: ClusterId,
+    pub(super) scheduler: SchedulerId,
+}
+
 /// An open file in the current format.
 #[derive(Debug)]
 pub(super) struct Database {
     path: PathBuf,
     connection: Connection,
     names: Names,
+    identity: Identity,
+    log: LogFile,
 }
 
 impl Database {
+    /// Opens the file, or creates it.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_with(path, STEPS)
     }
 
     pub(super) fn open_with(path: &Path, steps: &[Step]) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        Self::open_as(path, flags, steps)
+    }
+
+    /// Opens the file that was open before, and no other: never creates one. The records of `owner` must be in it. Afterwards the
+    /// database file itself holds all that could be read: after a failed sync the kernel takes pages of the log for clean that never
+    /// reached the disk, and a commit behind them would be lost with them.
+    pub(super) fn reopen(
+        path: &Path,
+        identity: &Identity,
+        owner: Option<Owner>,
+    ) -> Result<Self, StoreError> {
+        identity.check()?;
+        let database = Self::open_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE, STEPS)?;
+        if let Some(owner) = owner
+            && !rows::is_of(&database.connection, owner)?
+        {
+            return Err(StoreError::OfAnother {
+                path: path.to_owned(),
+            });
+        }
+        database.checkpoint()?;
+        identity.check()?;
+        Ok(database)
+    }
+
+    fn open_as(path: &Path, flags: OpenFlags, steps: &[Step]) -> Result<Self, StoreError> {
         let open_error = |error| StoreError::Open {
             path: path.to_owned(),
             error,
         };
-        let mut connection = Connection::open(path).map_err(open_error)?;
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(open_error)?;
         configure(&connection).map_err(open_error)?;
         let known = steps.last().map_or(0, |step| step.to);
         let found = version(&connection, path)?;
@@ -161,7 +202,13 @@ impl Database {
             path: path.to_owned(),
             connection,
             names: Names::default(),
+            identity: Identity::of(path)?,
+            log: LogFile::of(path)?,
         })
+    }
+
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
     }
 
     /// Everything that the file remembers.
@@ -186,7 +233,20 @@ impl Database {
         Ok((rows::load(&self.connection)?, past))
     }
 
-    /// Applies records in order and syncs them: after an `Ok` they survive a power failure.
+    /// Copies the whole log into the database file and syncs that.
+    pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
+        let busy: i64 =
+            self.connection
+                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0))?;
+        if busy != 0 {
+            return Err(StoreError::CheckpointBusy {
+                path: self.path.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Applies records in order and syncs them: after an `Ok` they survive a power failure, in the files that the paths lead to.
     pub(super) fn write<'a>(
         &mut self,
         records: impl Iterator<Item = &'a Record>,
@@ -205,7 +265,8 @@ impl Database {
             rows::forget_those_left_long_ago(&transaction)?;
         }
         transaction.commit()?;
-        Ok(())
+        self.identity.check()?;
+        self.log.check()
     }
 
     #[cfg(test)]
@@ -222,7 +283,10 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "full")?;
     // What refers to a name has looked it up in the same transaction, and names that go are known to be nobody's. To check that
     // again would look through all ends for each of them.
-    connection.pragma_update(None, "foreign_keys", "off")
+    connection.pragma_update(None, "foreign_keys", "off")?;
+    // The log stays when a connection closes: its absence shows that it was lost, and nothing is copied out of it behind our back.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(())
 }
 
 /// 0 for a file that was just created.

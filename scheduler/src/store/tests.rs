@@ -360,6 +360,138 @@ fn fill_and_recover() {
     assert_eq!(Store::open_file(&path).unwrap().1.statuses.len(), 2);
 }
 
+/// Waits for a failure that says this; until then only others are reported.
+fn fails_with(reports: &mpsc::Receiver<StoreReport>, text: &str) {
+    loop {
+        match reports.recv_timeout(PATIENCE).unwrap() {
+            StoreReport::Failed(message) if message.contains(text) => return,
+            StoreReport::Failed(_) => {}
+            other => panic!("a failure that says `{text}`, not {other:?}"),
+        }
+    }
+}
+
+/// Waits for the report that all up to this record is on disk, and returns what came before it.
+fn until_persisted(reports: &mpsc::Receiver<StoreReport>, seq: u64) -> Vec<StoreReport> {
+    let mut before = Vec::new();
+    loop {
+        match reports.recv_timeout(PATIENCE) {
+            Ok(StoreReport::Persisted(up_to)) if up_to == RecordSeq(seq) => return before,
+            Ok(other) => before.push(other),
+            Err(error) => panic!("{error}; before that: {before:?}"),
+        }
+    }
+}
+
+fn end_of(node: &str) -> Record {
+    Record::TaskEnded(ended("j", node, 1))
+}
+
+#[test]
+fn a_database_file_that_has_left_its_path_is_not_created_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let aside = folder.path().join("aside");
+    let (store, _) = Store::open_file(&path).unwrap();
+    let (handle, reports) = collect(store);
+    handle.submit(RecordSeq(1), end_of("before"));
+    assert_eq!(until_persisted(&reports, 1), []);
+    fs::rename(&path, &aside).unwrap();
+    handle.submit(RecordSeq(2), end_of("during"));
+    fails_with(&reports, "was deleted or unmounted");
+    // A copy has the same content, and is another file: its log is not the one that was written.
+    fs::copy(&aside, &path).unwrap();
+    fails_with(&reports, "was replaced by another file");
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(until_persisted(&reports, 2), [StoreReport::Recovered]);
+    handle.close().unwrap();
+    assert_eq!(Store::open_file(&path).unwrap().1.statuses.len(), 2);
+}
+
+#[test]
+fn a_folder_that_has_left_its_path_is_not_filled_anew() {
+    let parent = tempfile::tempdir().unwrap();
+    let (folder, aside) = (parent.path().join("data"), parent.path().join("aside"));
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("db");
+    let (store, _) = Store::open_file(&path).unwrap();
+    let (handle, reports) = collect(store);
+    handle.submit(RecordSeq(1), end_of("before"));
+    assert_eq!(until_persisted(&reports, 1), []);
+    // As after `umount -l`: an empty folder in its place.
+    fs::rename(&folder, &aside).unwrap();
+    fs::create_dir(&folder).unwrap();
+    handle.submit(RecordSeq(2), end_of("during"));
+    fails_with(&reports, "was replaced by another file or disk");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    fs::remove_dir(&folder).unwrap();
+    fails_with(&reports, "was deleted or unmounted");
+    fs::rename(&aside, &folder).unwrap();
+    assert_eq!(until_persisted(&reports, 2), [StoreReport::Recovered]);
+    handle.close().unwrap();
+    assert_eq!(Store::open_file(&path).unwrap().1.statuses.len(), 2);
+}
+
+#[test]
+fn a_log_that_was_deleted_is_saved_before_anything_is_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (store, _) = Store::open_file(&path).unwrap();
+    let stories = store.stories();
+    let (handle, reports) = collect(store);
+    handle.submit(RecordSeq(1), end_of("before"));
+    assert_eq!(until_persisted(&reports, 1), []);
+    // A reader that stays open shares the index of the log.
+    let task = TaskKey {
+        job: JobName::try_from("j").unwrap(),
+        node: NodeName::try_from("before").unwrap(),
+    };
+    assert_eq!(stories.of(&task).unwrap(), None);
+    fs::remove_file(folder.path().join("db-wal")).unwrap();
+    handle.submit(RecordSeq(2), end_of("during"));
+    fails_with(&reports, "db-wal");
+    assert_eq!(until_persisted(&reports, 2), [StoreReport::Recovered]);
+    handle.submit(RecordSeq(3), end_of("after"));
+    assert_eq!(until_persisted(&reports, 3), []);
+    // As it is on disk at this moment, which a crash would leave.
+    let crashed = tempfile::tempdir().unwrap();
+    for name in ["db", "db-wal"] {
+        fs::copy(folder.path().join(name), crashed.path().join(name)).unwrap();
+    }
+    let (_, durable) = Store::open_file(&crashed.path().join("db")).unwrap();
+    assert_eq!(durable.statuses.len(), 3);
+    handle.close().unwrap();
+}
+
+#[test]
+fn a_store_of_another_scheduler_is_not_gone_on_with() {
+    let started = |scheduler| Record::SchedulerStarted {
+        cluster: ClusterId(7),
+        scheduler,
+        wait: Duration::ZERO,
+    };
+    let own = SchedulerId::new(5, 5);
+    for change in ["UPDATE meta SET cluster = 8", "DELETE FROM schedulers"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let (store, _) = Store::open_file(&path).unwrap();
+        let (handle, reports) = collect(store);
+        handle.submit(RecordSeq(1), started(own));
+        assert_eq!(until_persisted(&reports, 1), []);
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        handle.submit(RecordSeq(2), end_of("n"));
+        fails_with(&reports, "locked");
+        other.execute_batch(change).unwrap();
+        other.execute_batch("COMMIT").unwrap();
+        fails_with(&reports, "another cluster or lacks those of this scheduler");
+        let back = "UPDATE meta SET cluster = 7; INSERT INTO schedulers VALUES (5, 5) ON CONFLICT DO NOTHING";
+        other.execute_batch(back).unwrap();
+        assert_eq!(until_persisted(&reports, 2), [StoreReport::Recovered]);
+        handle.close().unwrap();
+    }
+}
+
 #[test]
 fn closing_a_store_that_fails_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();

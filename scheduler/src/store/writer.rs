@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_scheduler_core::Record;
+
 use super::StoreReport;
 use super::error::StoreError;
+use super::identity::Identity;
 use super::queue::{Queue, Waiting, Work};
-use super::schema::Database;
+use super::schema::{Database, Owner};
 
 /// Between attempts of a store that fails: an operator who frees disk space sees work go on at once, and a disk that hangs
 /// is not made busier.
@@ -20,13 +23,17 @@ const GATHER: Duration = Duration::from_millis(4);
 
 pub(super) struct Writer {
     path: PathBuf,
+    /// Of the file that was opened at the start.
+    identity: Identity,
+    /// `None` until this scheduler's first record is on disk.
+    owner: Option<Owner>,
     state: State,
     queue: Arc<Queue>,
     report: Box<dyn Fn(StoreReport) + Send>,
 }
 
 /// ```text
-///            a write fails                 a fresh connection writes the batch
+///            a write fails                 a fresh connection to the same file writes the batch
 ///   Working ---------------> Failing(why) ------------------------------------> Working
 ///                               |  ^
 ///                               +--+ it fails again: retry each second
@@ -34,8 +41,22 @@ pub(super) struct Writer {
 enum State {
     /// What was reported is on disk.
     Working(Box<Database>),
-    /// The connection was given up: after an I/O error it may believe things of the file that are not so.
-    Failing { why: String },
+    /// After an I/O error a connection may believe things of the file that are not so, so it is given up.
+    Failing {
+        why: String,
+        /// A connection whose log has lost its name: the only way to what was committed there.
+        unsaved: Option<Box<Database>>,
+    },
+}
+
+impl Default for State {
+    /// Only while the state changes.
+    fn default() -> Self {
+        State::Failing {
+            why: String::new(),
+            unsaved: None,
+        }
+    }
 }
 
 impl Writer {
@@ -47,6 +68,8 @@ impl Writer {
     ) -> Self {
         Writer {
             path,
+            identity: database.identity().clone(),
+            owner: None,
             state: State::Working(Box::new(database)),
             queue,
             report,
@@ -78,16 +101,23 @@ impl Writer {
 
     /// Applying a batch twice is the same as once, so an attempt whose commit failed in doubt is simply repeated.
     fn attempt(&mut self, batch: &[Waiting]) -> Result<(), StoreError> {
+        let records = batch.iter().map(|waiting| &waiting.record);
         match &mut self.state {
-            State::Working(database) => database.write(batch.iter().map(|w| &w.record))?,
-            State::Failing { .. } => {
-                let mut database = Database::open(&self.path)?;
-                database.write(batch.iter().map(|w| &w.record))?;
+            State::Working(database) => database.write(records)?,
+            State::Failing { unsaved, .. } => {
+                self.identity.check()?;
+                if let Some(database) = unsaved {
+                    database.checkpoint()?;
+                    *unsaved = None;
+                }
+                let mut database = Database::reopen(&self.path, &self.identity, self.owner)?;
+                database.write(records)?;
                 self.state = State::Working(Box::new(database));
-                tracing::warn!("the store writes again");
                 (self.report)(StoreReport::Recovered);
+                tracing::warn!("the store writes again");
             }
         }
+        self.owner = batch.iter().find_map(owner_in).or(self.owner);
         self.queue.room().committed(batch);
         if let Some(last) = batch.last() {
             (self.report)(StoreReport::Persisted(last.seq));
@@ -97,17 +127,33 @@ impl Writer {
 
     fn fail(&mut self, error: &StoreError) {
         let message = error.to_string();
-        let is_news = match &self.state {
-            State::Working(_) => true,
-            State::Failing { why } => *why != message,
+        let (is_news, unsaved) = match std::mem::take(&mut self.state) {
+            State::Working(database) => {
+                let log_is_lost = matches!(error, StoreError::LogNotTheSame { .. });
+                (true, log_is_lost.then_some(database))
+            }
+            State::Failing { why, unsaved } => (why != message, unsaved),
+        };
+        self.state = State::Failing {
+            why: message.clone(),
+            unsaved,
         };
         if is_news {
+            (self.report)(StoreReport::Failed(message.clone()));
             tracing::error!(
                 error = message,
                 "the store cannot write; nothing is acknowledged until it can"
             );
-            (self.report)(StoreReport::Failed(message.clone()));
         }
-        self.state = State::Failing { why: message };
     }
+}
+
+fn owner_in(waiting: &Waiting) -> Option<Owner> {
+    let Record::SchedulerStarted {
+        cluster, scheduler, ..
+    } = waiting.record
+    else {
+        return None;
+    };
+    Some(Owner { cluster, scheduler })
 }
