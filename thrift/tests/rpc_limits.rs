@@ -6,7 +6,7 @@ use rpc_support::*;
 
 use std::time::Duration;
 
-use brasserie_thrift::rpc::Limits;
+use brasserie_thrift::rpc::{LACK_OF_ROOM, Limits};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::{
     TFieldIdentifier, TListIdentifier, TMapIdentifier, TMessageType, TOutputProtocol,
@@ -16,16 +16,24 @@ use thrift::protocol::{
 const SHORT: Duration = Duration::from_millis(100);
 
 async fn answers(client: &mut RawClient, sequence: i32) {
+    answers_to("echo", client, sequence).await;
+}
+
+async fn answers_to(method: &str, client: &mut RawClient, sequence: i32) {
     let arguments = note("alive", sequence);
-    client
-        .send(&framed(&call(
-            RawEncoding::Compact,
-            "echo",
-            sequence,
-            &arguments,
-        )))
-        .await;
+    let payload = call(RawEncoding::Compact, method, sequence, &arguments);
+    client.send(&framed(&payload)).await;
     expect_echo(client, sequence, &arguments).await;
+}
+
+async fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+    let seen = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(PATIENCE, seen).await;
+    assert!(seen.is_ok(), "{what}");
 }
 
 async fn expect_echo(client: &mut RawClient, sequence: i32, arguments: &Note) {
@@ -197,7 +205,7 @@ async fn many_small_structs_are_rejected_before_they_fill_the_memory() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_are_closed() {
+async fn connections_beyond_the_limit_are_closed_while_all_are_of_known_peers() {
     let limits = Limits {
         max_connections: 2,
         ..Limits::DEFAULT
@@ -205,22 +213,86 @@ async fn connections_beyond_the_limit_are_closed() {
     let server = TestServer::start(limits).await;
     let mut first = server.connect().await;
     let mut second = server.connect().await;
-    answers(&mut first, 1).await;
-    answers(&mut second, 1).await;
+    answers_to("join", &mut first, 1).await;
+    answers_to("join", &mut second, 1).await;
     let mut third = server.connect().await;
     third.expect_closed().await;
     drop(first);
-    let freed = async {
-        while server.handle.load().connections > 1 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, freed)
-        .await
-        .expect("a place is freed");
+    wait_for("a place is freed", || server.handle.load().connections == 1).await;
     let mut fourth = server.connect().await;
     answers(&mut fourth, 1).await;
     answers(&mut second, 2).await;
+}
+
+#[tokio::test]
+async fn a_newcomer_takes_the_place_of_the_oldest_idle_stranger() {
+    let limits = Limits {
+        max_connections: 4,
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let mut known = server.connect().await;
+    answers_to("join", &mut known, 1).await;
+    let mut waiting = server.connect().await;
+    send_later(&mut waiting, 1).await;
+    let (arguments, responder) = server.next_later().await;
+    let mut older = server.connect().await;
+    answers(&mut older, 1).await;
+    let mut younger = server.connect().await;
+    answers(&mut younger, 1).await;
+    answers(&mut older, 2).await;
+    let mut newcomer = server.connect().await;
+    answers(&mut newcomer, 1).await;
+    younger.expect_closed().await;
+    answers(&mut known, 2).await;
+    answers(&mut older, 3).await;
+    responder.reply(&NoteResult::success(arguments));
+    expect_echo(&mut waiting, 1, &note("later", 1)).await;
+    wait_for("as many as before", || {
+        server.handle.load().connections == 4
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_crowd_of_silent_connections_does_not_keep_others_out() {
+    let limits = Limits {
+        max_connections: 64,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut known = server.connect().await;
+    answers_to("join", &mut known, 1).await;
+    let mut crowd = Vec::new();
+    for number in 0..200_u8 {
+        let mut one = server.connect().await;
+        if number % 2 == 0 {
+            // Half a frame is no call.
+            one.try_send(&[0, 0, 0, 9, 0x82]).await;
+        }
+        crowd.push(one);
+    }
+    for sequence in 2..20 {
+        let mut newcomer = server.connect().await;
+        answers_to("join", &mut newcomer, sequence).await;
+        answers(&mut known, sequence).await;
+    }
+    let left = server.handle.load().connections;
+    assert!(left <= 64 + 1, "{left} are open");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_first_call_is_closed_soon() {
+    let limits = Limits {
+        first_call_timeout: SHORT,
+        ..Limits::DEFAULT
+    };
+    let server = TestServer::start(limits).await;
+    let mut caller = server.connect().await;
+    answers(&mut caller, 1).await;
+    let mut silent = server.connect().await;
+    silent.expect_closed().await;
+    answers(&mut caller, 2).await;
 }
 
 /// Sends `count` calls that wait for the test.
@@ -236,6 +308,7 @@ async fn send_later(client: &mut RawClient, count: i32) {
 async fn a_connection_with_too_many_calls_waits_until_one_is_answered() {
     let limits = Limits {
         max_calls_per_connection: 2,
+        room_wait: PATIENCE,
         ..Limits::DEFAULT
     };
     let mut server = TestServer::start(limits).await;
@@ -257,6 +330,7 @@ async fn a_connection_with_too_many_calls_waits_until_one_is_answered() {
 async fn a_server_with_too_many_calls_waits_until_one_is_answered() {
     let limits = Limits {
         max_calls: 2,
+        room_wait: PATIENCE,
         ..Limits::DEFAULT
     };
     let mut server = TestServer::start(limits).await;
@@ -273,6 +347,123 @@ async fn a_server_with_too_many_calls_waits_until_one_is_answered() {
     assert!(early.is_err(), "there is no room for it");
     responder.reply(&NoteResult::success(first));
     expect_echo(&mut other, 5, &arguments).await;
+}
+
+async fn expect_refusal(client: &mut RawClient, sequence: i32) {
+    match client.next_reply(RawEncoding::Compact).await {
+        RawReply::Exception(_, got, ApplicationErrorKind::InternalError, message) => {
+            assert_eq!((got, message.as_str()), (sequence, LACK_OF_ROOM));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends calls that nobody answers until there is no room, then one more of them and a health call behind it.
+async fn health_calls_pass_a_crowd(limits: Limits, calls: i32) {
+    let limit = usize::try_from(calls).expect("positive");
+    let mut server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    send_later(&mut client, calls + 1).await;
+    let mut held = Vec::new();
+    for _ in 0..calls {
+        held.push(server.next_later().await);
+    }
+    let arguments = note("alive", 99);
+    let health = call(RawEncoding::Compact, "echo", 99, &arguments);
+    client.send(&framed(&health)).await;
+    expect_refusal(&mut client, calls + 1).await;
+    expect_echo(&mut client, 99, &arguments).await;
+    assert_eq!(server.handle.load().calls, limit, "nothing more is held");
+    // With room, all is as before.
+    let (first, responder) = held.remove(0);
+    responder.reply(&NoteResult::success(first.clone()));
+    expect_echo(&mut client, first.number, &first).await;
+    let payload = call(RawEncoding::Compact, "later", 100, &note("later", 100));
+    client.send(&framed(&payload)).await;
+    assert_eq!(server.next_later().await.0.number, 100);
+}
+
+#[tokio::test]
+async fn health_calls_pass_the_calls_of_their_own_connection() {
+    let limits = Limits {
+        max_calls_per_connection: 3,
+        room_wait: SHORT,
+        ..Limits::DEFAULT
+    };
+    health_calls_pass_a_crowd(limits, 3).await;
+}
+
+#[tokio::test]
+async fn health_calls_pass_the_calls_of_all() {
+    let limits = Limits {
+        max_calls: 3,
+        room_wait: SHORT,
+        ..Limits::DEFAULT
+    };
+    health_calls_pass_a_crowd(limits, 3).await;
+}
+
+#[tokio::test]
+async fn health_calls_pass_when_bytes_are_used_up() {
+    let limits = Limits {
+        // What a call costs besides its frame is part of it.
+        max_bytes_in_flight: 1300,
+        connection_allowance_bytes: 100,
+        room_wait: SHORT,
+        ..Limits::DEFAULT
+    };
+    health_calls_pass_a_crowd(limits, 5).await;
+}
+
+/// As a store behaves that writes slowly: there is room again and again, and at once it is taken.
+#[tokio::test]
+async fn a_slow_turnover_does_not_hold_up_health_calls() {
+    const QUEUE: i32 = 2000;
+    let limits = Limits {
+        max_calls_per_connection: 2,
+        room_wait: SHORT,
+        ..Limits::DEFAULT
+    };
+    let mut server = TestServer::start(limits).await;
+    let mut client = server.connect().await;
+    let calls: Vec<u8> = (1..=QUEUE)
+        .flat_map(|number| {
+            let arguments = note("later", number);
+            framed(&call(RawEncoding::Compact, "later", number, &arguments))
+        })
+        .chain(framed(&call(
+            RawEncoding::Compact,
+            "echo",
+            9999,
+            &note("alive", 9999),
+        )))
+        .collect();
+    client.send(&calls).await;
+    let mut slow = Vec::new();
+    let echoed = async {
+        loop {
+            let payload = client.next_frame().await.expect("the connection lives");
+            match parse_reply(RawEncoding::Compact, &payload) {
+                RawReply::Reply(_, 9999, _) => return,
+                RawReply::Reply(..) | RawReply::Exception(..) => {}
+            }
+        }
+    };
+    let answer = async {
+        loop {
+            slow.push(server.next_later().await);
+            if slow.len() == 2 {
+                tokio::time::sleep(SHORT / 5).await;
+                let (arguments, responder) = slow.remove(0);
+                responder.reply(&NoteResult::success(arguments));
+            }
+        }
+    };
+    // At this pace all calls would take forty seconds.
+    tokio::select! {
+        answered = tokio::time::timeout(PATIENCE / 2, echoed) => answered.expect("the health call is answered soon"),
+        () = answer => {}
+    }
 }
 
 #[tokio::test]

@@ -81,6 +81,14 @@ impl Service for SchedulerService {
             _ => call.unknown_method(),
         }
     }
+
+    /// Heartbeats must be answered however many statuses wait for the disk, or all workers would be lost.
+    fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        match call.method() {
+            "processHeartbeat" | "getStatus" => self.call(call),
+            _ => call.refuse_for_lack_of_room(),
+        }
+    }
 }
 
 impl SchedulerService {
@@ -140,9 +148,12 @@ impl SchedulerService {
             self.inbox.tell_soon(Lane::Health, event);
         }
         let waiter: Waiter = Box::new(move |reply| match reply {
-            Reply::Heartbeat(Ok(response)) => to.reply(&BistroSchedulerProcessHeartbeatResult {
-                result_value: Some((*response).into()),
-            }),
+            Reply::Heartbeat(Ok(response)) => {
+                to.mark_known();
+                to.reply(&BistroSchedulerProcessHeartbeatResult {
+                    result_value: Some((*response).into()),
+                });
+            }
             Reply::Heartbeat(Err(rejection)) => refuse(to, rejection),
             Reply::UpdateStatus(_)
             | Reply::KillTask(_)

@@ -7,10 +7,11 @@ use tokio::sync::futures::Notified;
 
 use super::limits::Limits;
 
-/// Counters of one server. Nothing is ever refused here: whoever finds no room stops reading until there is some.
+/// Counters of one server. A connection that finds no room stops reading, and after a while refuses all but health calls.
 pub(super) struct Budget {
     max_bytes: usize,
     max_calls: usize,
+    reserved_calls: usize,
     allowance: usize,
     bytes: AtomicUsize,
     calls: AtomicUsize,
@@ -23,11 +24,32 @@ pub(super) struct Account {
     held: AtomicUsize,
 }
 
+/// What a connection may take in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Any call.
+    Free,
+    /// Calls that are answered at once, and health calls; the limit that leaves no more was reached.
+    Reserve(Scope),
+    /// Nothing.
+    Full(Scope),
+}
+
+/// Whose limit was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// This connection's: too many calls, or too many unsent replies.
+    Connection,
+    /// The server's, which all connections share.
+    Server,
+}
+
 impl Budget {
     pub(super) fn new(limits: &Limits) -> Self {
         Budget {
             max_bytes: limits.max_bytes_in_flight,
             max_calls: limits.max_calls,
+            reserved_calls: limits.reserved_calls,
             allowance: limits.connection_allowance_bytes,
             bytes: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
@@ -59,16 +81,24 @@ impl Budget {
     }
 
     pub(super) fn end_call(&self) {
-        if self.calls.fetch_sub(1, Ordering::AcqRel) == self.max_calls {
+        let before = self.calls.fetch_sub(1, Ordering::AcqRel);
+        if before == self.max_calls || before == self.max_calls + self.reserved_calls {
             self.room.notify_waiters();
         }
     }
 
-    /// Whether a connection may take in more bytes or another call.
-    pub(super) fn has_room(&self, account: &Account) -> bool {
-        self.calls.load(Ordering::Acquire) < self.max_calls
-            && (account.held.load(Ordering::Relaxed) < self.allowance
-                || self.bytes.load(Ordering::Acquire) < self.max_bytes)
+    /// What the server as a whole lets a connection take in.
+    pub(super) fn room_for(&self, account: &Account) -> Room {
+        let calls = self.calls.load(Ordering::Acquire);
+        let has_bytes = account.held.load(Ordering::Relaxed) < self.allowance
+            || self.bytes.load(Ordering::Acquire) < self.max_bytes;
+        if calls >= self.max_calls + self.reserved_calls {
+            Room::Full(Scope::Server)
+        } else if calls >= self.max_calls || !has_bytes {
+            Room::Reserve(Scope::Server)
+        } else {
+            Room::Free
+        }
     }
 
     /// Whether even replies, which nothing else holds back, have outgrown the budget twice over.
@@ -76,7 +106,7 @@ impl Budget {
         self.bytes.load(Ordering::Relaxed) > self.max_bytes.saturating_mul(2)
     }
 
-    /// Completes when room has come back; enable it before looking at [`Budget::has_room`] once more.
+    /// Completes when room has come back; enable it before calling [`Budget::room_for`] once more.
     pub(super) fn room(&self) -> Notified<'_> {
         self.room.notified()
     }
@@ -102,6 +132,7 @@ mod tests {
         Budget::new(&Limits {
             max_bytes_in_flight: 100,
             max_calls: 2,
+            reserved_calls: 1,
             connection_allowance_bytes: 10,
             ..Limits::DEFAULT
         })
@@ -116,24 +147,33 @@ mod tests {
         budget.hold(&hog, 60);
         budget.hold(&hog, 50);
         assert_eq!(budget.bytes(), 100);
-        assert!(!budget.has_room(&hog));
-        assert!(budget.has_room(&small), "its allowance is its own");
+        assert_eq!(budget.room_for(&hog), Room::Reserve(Scope::Server));
+        assert_eq!(
+            budget.room_for(&small),
+            Room::Free,
+            "its allowance is its own"
+        );
         budget.release(&hog, 1);
-        assert!(budget.has_room(&hog));
+        assert_eq!(budget.room_for(&hog), Room::Free);
         budget.release(&hog, 109);
         assert_eq!(budget.bytes(), 0);
     }
 
     #[test]
-    fn calls_leave_no_room_at_their_limit() {
+    fn calls_leave_the_reserve_at_their_limit_and_nothing_behind_it() {
         let budget = budget();
         let account = Account::default();
-        budget.begin_call();
-        assert!(budget.has_room(&account));
-        budget.begin_call();
-        assert!(!budget.has_room(&account));
+        let after_a_call = || {
+            budget.begin_call();
+            budget.room_for(&account)
+        };
+        let rooms = [after_a_call(), after_a_call(), after_a_call()];
+        let (reserve, full) = (Room::Reserve(Scope::Server), Room::Full(Scope::Server));
+        assert_eq!(rooms, [Room::Free, reserve, full]);
         budget.end_call();
-        assert!(budget.has_room(&account));
+        assert_eq!(budget.room_for(&account), reserve);
+        budget.end_call();
+        assert_eq!(budget.room_for(&account), Room::Free);
         assert_eq!(budget.calls(), 1);
     }
 }

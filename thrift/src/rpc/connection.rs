@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::budget::{Room, Scope};
 use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
 use super::limits::{KEEP_BUFFER_BYTES, READ_CHUNK_BYTES, TURN_BYTES};
 use super::outbox::{Doze, Outbox};
@@ -32,8 +33,12 @@ pub(super) enum Close {
     Frame(#[from] FrameError),
     #[error("a message whose beginning cannot be decoded")]
     BadMessage,
+    #[error("no first call within {0:?}")]
+    Silent(Duration),
     #[error("no call for {0:?}")]
     Idle(Duration),
+    #[error("it was idle, and a new connection needed its place")]
+    MadeRoom,
     #[error("a frame was not complete after {0:?}")]
     SlowFrame(Duration),
     #[error("the peer does not read its replies")]
@@ -55,15 +60,12 @@ enum Phase {
     Draining { until: Instant, because: Close },
 }
 
-/// Why frames are not being taken, though there may be some.
+/// Which calls may be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pause {
-    /// They are.
-    No,
-    /// This connection's own limits: too many calls, or too many unsent replies.
-    Own,
-    /// The server's budget has no room.
-    Budget,
+enum Accepts {
+    All,
+    /// Those that are answered at once, and health calls: only the reserve has room.
+    HealthCalls,
 }
 
 pub(super) struct Connection<S> {
@@ -71,7 +73,10 @@ pub(super) struct Connection<S> {
     outbox: Arc<Outbox>,
     service: Arc<S>,
     phase: Phase,
-    pause: Pause,
+    /// Whose limit keeps this connection from being read; `None` while it is read.
+    pause: Option<Scope>,
+    /// Since when this connection has had too little room, without having been read to the end since.
+    crowded_since: Option<Instant>,
     /// Bytes of frames not handled yet; all of them start with a length field.
     input: BytesMut,
     booked_input: usize,
@@ -84,17 +89,23 @@ pub(super) struct Connection<S> {
     blocked_since: Option<Instant>,
     /// When the frame that starts `input` began to be waited for.
     frame_since: Option<Instant>,
+    /// How many bytes there are of a frame that is not complete.
+    incomplete: usize,
+    /// Until when the first call must begin to arrive; `None` after it.
+    first_call_by: Option<Instant>,
 }
 
 impl<S: Service> Connection<S> {
     pub(super) fn new(stream: TcpStream, outbox: Arc<Outbox>, service: Arc<S>) -> Self {
         let now = Instant::now();
+        let first_call_by = Some(now + outbox.limits().first_call_timeout);
         Connection {
             stream,
             outbox,
             service,
             phase: Phase::Open,
-            pause: Pause::No,
+            pause: None,
+            crowded_since: None,
             input: BytesMut::new(),
             booked_input: 0,
             output: VecDeque::new(),
@@ -102,6 +113,8 @@ impl<S: Service> Connection<S> {
             last_activity: now,
             blocked_since: None,
             frame_since: None,
+            incomplete: 0,
+            first_call_by,
         }
     }
 
@@ -123,17 +136,26 @@ impl<S: Service> Connection<S> {
     /// Handles what has arrived and writes what is ready, without waiting.
     fn turn(&mut self) -> Result<(), Close> {
         let mut taken = 0;
+        if self.pause.is_none() && self.input.is_empty() {
+            self.end_crowd();
+        }
         while let Phase::Open = self.phase {
             self.dispatch()?;
-            if self.pause != Pause::No || taken >= TURN_BYTES {
+            if self.pause.is_some() || taken >= TURN_BYTES {
                 break;
             }
             match self.read()? {
                 Some(bytes) => taken += bytes,
-                None => break,
+                None => {
+                    self.end_crowd();
+                    break;
+                }
             }
         }
         self.flush()?;
+        if self.outbox.must_leave() {
+            return Err(Close::MadeRoom);
+        }
         if let Phase::Draining { because, .. } = &mut self.phase
             && self.outbox.calls() == 0
             && self.outbox.unsent() == 0
@@ -143,36 +165,49 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
+    /// Notes that nothing waits to be read; the next shortage of room begins anew, if this one is over.
+    fn end_crowd(&mut self) {
+        if self.crowded_since.is_some() && self.outbox.room() == Room::Free {
+            self.crowded_since = None;
+        }
+    }
+
     /// Hands complete frames to the service while limits allow.
     fn dispatch(&mut self) -> Result<(), Close> {
         let limits = self.outbox.limits();
         let mut consumed = 0;
         let mut ended = Ok(());
+        self.incomplete = 0;
         self.pause = loop {
-            // Calls that are answered at once never count here, so that only truly waiting ones pause the connection.
-            if self.outbox.calls() >= limits.max_calls_per_connection
-                || self.outbox.unsent() >= limits.pause_at_unsent_bytes
-            {
-                break Pause::Own;
-            }
-            if !self.outbox.has_room() {
-                break Pause::Budget;
-            }
             let rest = &self.input[consumed..];
             let payload = match frame::complete_payload(rest, limits.max_frame_bytes) {
                 Ok(Some(length)) => &rest[LENGTH_BYTES..LENGTH_BYTES + length],
-                Ok(None) => break Pause::No,
+                Ok(None) => {
+                    self.incomplete = rest.len();
+                    break self.accepts(rest.len()).err();
+                }
                 Err(error) => {
                     ended = Err(Close::Frame(error));
-                    break Pause::No;
+                    break None;
                 }
             };
-            if let Err(close) = take_frame(&*self.service, &self.outbox, payload) {
+            // Calls that are answered at once never count here, so that only truly waiting ones pause the connection.
+            let accepts = match self.accepts(0) {
+                Ok(accepts) => accepts,
+                Err(scope) => break Some(scope),
+            };
+            if let Err(close) = take_frame(&*self.service, &self.outbox, payload, accepts) {
                 ended = Err(close);
-                break Pause::No;
+                break None;
             }
             consumed += LENGTH_BYTES + payload.len();
         };
+        if self.pause.is_some() {
+            self.crowded_since.get_or_insert_with(Instant::now);
+        }
+        if consumed > 0 {
+            self.outbox.note_call();
+        }
         self.input.advance(consumed);
         self.note_input(consumed);
         if ended.is_err() {
@@ -180,6 +215,24 @@ impl<S: Service> Connection<S> {
             self.flush()?;
         }
         ended
+    }
+
+    /// Which calls may be accepted while `incomplete` bytes of a frame are held; otherwise whose limit forbids to read.
+    ///
+    /// A connection whose peer sends more than can be answered is not read for a while. If that does not help, a call that keeps the
+    /// peer alive may be stuck behind the others, so that these are read and refused.
+    fn accepts(&self, incomplete: usize) -> Result<Accepts, Scope> {
+        let limits = self.outbox.limits();
+        match self.outbox.room() {
+            Room::Free => Ok(Accepts::All),
+            Room::Full(scope) => Err(scope),
+            // A long frame would take memory that is not there.
+            Room::Reserve(scope) if incomplete >= limits.connection_allowance_bytes => Err(scope),
+            Room::Reserve(scope) => match self.crowded_since {
+                Some(since) if since.elapsed() >= limits.room_wait => Ok(Accepts::HealthCalls),
+                Some(_) | None => Err(scope),
+            },
+        }
     }
 
     /// Keeps account, clock and size of the read buffer in step with its content.
@@ -208,6 +261,7 @@ impl<S: Service> Connection<S> {
             }
             Ok(bytes) => {
                 self.last_activity = Instant::now();
+                self.first_call_by = None;
                 Ok(Some(bytes))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -247,6 +301,7 @@ impl<S: Service> Connection<S> {
     fn drain(&mut self, because: Close) {
         let until = Instant::now() + self.outbox.limits().drain_timeout;
         self.frame_since = None;
+        self.first_call_by = None;
         self.phase = Phase::Draining { until, because };
     }
 
@@ -263,24 +318,16 @@ impl<S: Service> Connection<S> {
         }
         let room = outbox.budget().room();
         tokio::pin!(room);
-        match self.pause {
-            Pause::No => {}
+        if self.pause.is_some() {
+            room.as_mut().enable();
             // Answered or sent since the pause began, so that no event will tell.
-            Pause::Own if self.is_paused_by_itself() => {}
-            Pause::Own => {
+            if self.accepts(self.incomplete).is_ok() {
                 self.resume().await;
                 return Ok(());
             }
-            Pause::Budget => {
-                room.as_mut().enable();
-                if outbox.has_room() {
-                    self.resume().await;
-                    return Ok(());
-                }
-            }
         }
         let open = matches!(self.phase, Phase::Open);
-        let interest = match (open && self.pause == Pause::No, !self.output.is_empty()) {
+        let interest = match (open && self.pause.is_none(), !self.output.is_empty()) {
             (true, true) => Some(Interest::READABLE | Interest::WRITABLE),
             (true, false) => Some(Interest::READABLE),
             (false, true) => Some(Interest::WRITABLE),
@@ -294,17 +341,11 @@ impl<S: Service> Connection<S> {
                 outcome = ready.map(|_| ()).map_err(Close::Io);
             }
             () = outbox.changed() => {}
-            () = &mut room, if self.pause == Pause::Budget => {}
+            () = &mut room, if self.pause == Some(Scope::Server) => {}
             () = tokio::time::sleep_until(deadline) => outcome = self.check_deadlines(),
         }
         outbox.rouse();
         outcome
-    }
-
-    fn is_paused_by_itself(&self) -> bool {
-        let limits = self.outbox.limits();
-        self.outbox.calls() >= limits.max_calls_per_connection
-            || self.outbox.unsent() >= limits.pause_at_unsent_bytes
     }
 
     /// Goes on without an event, but lets other tasks of this thread run first.
@@ -326,6 +367,14 @@ impl<S: Service> Connection<S> {
         if let Some(since) = self.frame_since {
             deadline = deadline.min(since + limits.frame_timeout);
         }
+        if let Some(by) = self.first_call_by {
+            deadline = deadline.min(by);
+        }
+        if let (Some(_), Some(since)) = (self.pause, self.crowded_since)
+            && since.elapsed() < limits.room_wait
+        {
+            deadline = deadline.min(since + limits.room_wait);
+        }
         deadline
     }
 
@@ -346,11 +395,18 @@ impl<S: Service> Connection<S> {
             && now >= since + limits.frame_timeout
         {
             // A connection that we do not read because of its own calls may have good frames waiting.
-            if self.pause == Pause::Own {
+            if self.pause == Some(Scope::Connection) {
                 self.frame_since = Some(now);
             } else {
                 return Err(Close::SlowFrame(limits.frame_timeout));
             }
+        }
+        if self.first_call_by.is_some_and(|by| now >= by) {
+            if self.pause.is_none() {
+                return Err(Close::Silent(limits.first_call_timeout));
+            }
+            // The server has had no room to read.
+            self.first_call_by = Some(now + limits.first_call_timeout);
         }
         if now >= self.last_activity + limits.idle_timeout {
             if self.outbox.calls() == 0 {
@@ -363,7 +419,12 @@ impl<S: Service> Connection<S> {
 }
 
 /// Gives one frame to the service, or answers it here if it cannot be a call.
-fn take_frame<S: Service>(service: &S, outbox: &Arc<Outbox>, payload: &[u8]) -> Result<(), Close> {
+fn take_frame<S: Service>(
+    service: &S,
+    outbox: &Arc<Outbox>,
+    payload: &[u8],
+    accepts: Accepts,
+) -> Result<(), Close> {
     let envelope = match frame::open(payload) {
         Ok(envelope) => envelope,
         Err(FrameError::Answerable {
@@ -386,7 +447,7 @@ fn take_frame<S: Service>(service: &S, outbox: &Arc<Outbox>, payload: &[u8]) -> 
         return Err(Close::BadMessage);
     }
     let held = outbox.begin_call(payload.len());
-    service.call(IncomingCall {
+    let call = IncomingCall {
         input,
         responder: Responder {
             outbox: Arc::clone(outbox),
@@ -397,7 +458,11 @@ fn take_frame<S: Service>(service: &S, outbox: &Arc<Outbox>, payload: &[u8]) -> 
             state: Answer::Pending,
             held,
         },
-    });
+    };
+    match accepts {
+        Accepts::All => service.call(call),
+        Accepts::HealthCalls => service.call_from_reserve(call),
+    }
     Ok(())
 }
 

@@ -26,15 +26,22 @@ pub struct Limits {
     pub max_decoded_bytes: usize,
     /// Longest method name. Our longest has 27 bytes, and an exception repeats the name.
     pub max_method_bytes: usize,
-    /// Most open connections of a server; more are accepted and closed at once, so that a peer sees the reason to back off
-    /// instead of a hang. A thousand workers, and as many clients. Where a process may have fewer descriptors, accepting
-    /// fails first, and is tried again.
+    /// Most open connections of a server, and at most half of the descriptors that the process may have. A new connection takes the
+    /// place of the oldest idle stranger; if there is none, it is closed at once, so that its peer backs off instead of waiting. A
+    /// thousand workers, and as many clients.
     pub max_connections: usize,
-    /// Most unanswered calls on one connection; beyond it the connection is not read. At 100,000 calls a second, 4,096 calls
-    /// cover 40 ms of answering time, longer than one durable write takes.
+    /// Most unanswered calls on one connection; beyond it the connection is not read for `room_wait`. At 100,000 calls a second,
+    /// 4,096 calls cover 40 ms of answering time, longer than one durable write takes.
     pub max_calls_per_connection: usize,
+    /// Unanswered calls beyond `max_calls_per_connection` that only health calls may use. A peer has one or two of them under way.
+    pub reserved_calls_per_connection: usize,
     /// Most unanswered calls on all connections: sixteen connections' worth. An unanswered call costs about half a KiB.
     pub max_calls: usize,
+    /// Unanswered calls beyond `max_calls` that only health calls may use: two for each of `max_connections`.
+    pub reserved_calls: usize,
+    /// Time for which a connection without room for its calls is not read. After it the server reads on, refuses ordinary calls at
+    /// once and serves health calls from the reserve. A quarter of the two seconds for which peers wait for the reply to a heartbeat.
+    pub room_wait: Duration,
     /// Most bytes held for all connections beyond `connection_allowance_bytes` each: unfinished frames, frames of
     /// unanswered calls and unsent replies. Sixteen frames of the longest kind; beyond it no connection above its allowance
     /// is read.
@@ -48,6 +55,9 @@ pub struct Limits {
     /// Unsent replies of one connection at which it is closed: four of the longest frames beyond which even a slow reader
     /// would wait longer than its own timeout.
     pub max_unsent_bytes: usize,
+    /// Time from the opening of a connection until the first byte of its first call. Peers open a connection because they have a
+    /// call to send, so that a few lost packets are the only good reason for a delay.
+    pub first_call_timeout: Duration,
     /// Silence after which a server closes a connection without calls in flight. Heartbeats come every few seconds, so ten
     /// minutes mean that nobody is there.
     pub idle_timeout: Duration,
@@ -81,11 +91,15 @@ impl Limits {
         max_method_bytes: 256,
         max_connections: 2048,
         max_calls_per_connection: 4096,
+        reserved_calls_per_connection: 64,
         max_calls: 65_536,
+        reserved_calls: 4096,
+        room_wait: Duration::from_millis(500),
         max_bytes_in_flight: 256 * MIB,
         connection_allowance_bytes: 64 * KIB,
         pause_at_unsent_bytes: MIB,
         max_unsent_bytes: 64 * MIB,
+        first_call_timeout: Duration::from_secs(5),
         idle_timeout: Duration::from_secs(600),
         frame_timeout: Duration::from_secs(30),
         write_stall_timeout: Duration::from_secs(30),

@@ -18,7 +18,9 @@
 //!   end of each ([`ClientPool::call_then`]), which costs no task and no timer a call. [`ConnectionLosses`] tells of a peer that went away
 //!   between two calls.
 //! * [`Limits`] names every bound. Sizes are believed only as far as bytes have arrived (`frame`, `protocol`), what all
-//!   connections hold together is counted (`budget`), and a peer that does not read, or sends too slowly, is let go.
+//!   connections hold together is counted (`budget`), and a peer that does not read, or sends too slowly, is let go. While a server or
+//!   a connection has too many unanswered calls, health calls alone are accepted, from a reserve ([`Service::call_from_reserve`]). When
+//!   all connections are taken, a new one takes the place of the oldest idle stranger ([`Responder::mark_known`]).
 
 mod budget;
 mod client;
@@ -39,5 +41,5 @@ pub use client::{ClientConfig, ClientPool, ClientProtocol, PeerAddr};
 pub use limits::{Limits, Timeouts};
 pub use losses::ConnectionLosses;
 pub use outcome::{CallError, CallResult, NotSent, Unknown};
-pub use responder::{CallKind, IncomingCall, Responder, Service};
+pub use responder::{CallKind, IncomingCall, LACK_OF_ROOM, Responder, Service};
 pub use server::{Server, ServerHandle, ServerLoad};

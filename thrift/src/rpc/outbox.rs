@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::budget::{Account, Budget};
+use super::budget::{Account, Budget, Room, Scope};
 use super::limits::{CALL_OVERHEAD_BYTES, Limits, REPLY_CHUNK_BYTES};
 
 /// Shared by a connection's task and the responders of its calls.
@@ -21,10 +22,16 @@ pub(super) struct Outbox {
     /// Bytes of replies that the kernel has not taken, in `state` and in the hands of the task.
     unsent: AtomicUsize,
     calls: AtomicUsize,
+    /// Whether the service has accepted a call as one of a peer that it knows.
+    is_known: AtomicBool,
+    /// Whether the server needs the place of this connection.
+    is_asked_to_leave: AtomicBool,
     wake: Notify,
 }
 
 struct State {
+    /// When the last call came; before the first one, when the connection was opened.
+    last_call: Instant,
     chunks: VecDeque<Vec<u8>>,
     attention: Attention,
     fate: Fate,
@@ -74,12 +81,15 @@ impl Outbox {
             budget,
             account: Account::default(),
             state: Mutex::new(State {
+                last_call: Instant::now(),
                 chunks: VecDeque::new(),
                 attention: Attention::Awake,
                 fate: Fate::Alive,
             }),
             unsent: AtomicUsize::new(0),
             calls: AtomicUsize::new(0),
+            is_known: AtomicBool::new(false),
+            is_asked_to_leave: AtomicBool::new(false),
             wake: Notify::new(),
         }
     }
@@ -106,9 +116,59 @@ impl Outbox {
         self.unsent.load(Ordering::Acquire)
     }
 
-    /// Whether this connection may take in more bytes or another call.
-    pub(super) fn has_room(&self) -> bool {
-        self.budget.has_room(&self.account)
+    /// What this connection may take in: the stricter of its own limits and the server's.
+    pub(super) fn room(&self) -> Room {
+        let (limits, calls) = (&self.limits, self.calls());
+        let reserved = limits.reserved_calls_per_connection;
+        if self.unsent() >= limits.pause_at_unsent_bytes
+            || calls >= limits.max_calls_per_connection + reserved
+        {
+            return Room::Full(Scope::Connection);
+        }
+        match self.budget.room_for(&self.account) {
+            Room::Free if calls >= limits.max_calls_per_connection => {
+                Room::Reserve(Scope::Connection)
+            }
+            room => room,
+        }
+    }
+
+    /// Marks the peer as one that the service knows.
+    pub(super) fn mark_known(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that a call came just now.
+    pub(super) fn note_call(&self) {
+        self.state.lock().last_call = Instant::now();
+    }
+
+    /// Since when a stranger without a call in flight has sent no call; `None` of all others. One that does not read its replies
+    /// comes after all who do.
+    pub(super) fn idle_since(&self) -> Option<(bool, Instant)> {
+        let has_calls = self.calls() > 0;
+        let stays = has_calls || self.is_known.load(Ordering::Relaxed);
+        (!stays).then(|| (self.unsent() > 0, self.state.lock().last_call))
+    }
+
+    /// Asks the connection's task to close it, unless a call has come meanwhile.
+    pub(super) fn ask_to_leave(&self) {
+        self.is_asked_to_leave.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    /// Whether the connection is about to give its place away.
+    pub(super) fn is_asked_to_leave(&self) -> bool {
+        self.is_asked_to_leave.load(Ordering::Relaxed)
+    }
+
+    /// Whether the connection must close to make room. A request that came too late is withdrawn.
+    pub(super) fn must_leave(&self) -> bool {
+        self.is_asked_to_leave() && {
+            let leaves = self.idle_since().is_some();
+            self.is_asked_to_leave.store(leaves, Ordering::Relaxed);
+            leaves
+        }
     }
 
     /// Registers a call and returns what it holds until [`Outbox::end_call`].

@@ -18,13 +18,27 @@ use super::protocol::{MessageInput, MessageName, encode_frame};
 pub trait Service: Send + Sync + 'static {
     /// Takes one call.
     fn call(&self, call: IncomingCall<'_>);
+
+    /// Takes a call that came when so many wait for their answers that only the reserve has room. The reserve is for calls by which
+    /// peers know each other to be alive: a service accepts these as always, and answers every other before it returns. This
+    /// default refuses all.
+    fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        call.refuse_for_lack_of_room();
+    }
 }
 
 impl<S: Service + ?Sized> Service for Arc<S> {
     fn call(&self, call: IncomingCall<'_>) {
         (**self).call(call);
     }
+
+    fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        (**self).call_from_reserve(call);
+    }
 }
+
+/// The answer to a call for which there is no room.
+pub const LACK_OF_ROOM: &str = "too many calls wait for their answers here; try again later";
 
 /// Whether the caller waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +109,12 @@ impl IncomingCall<'_> {
             .exception(ApplicationErrorKind::UnknownMethod, &message);
     }
 
+    /// Answers that too many calls wait, without having looked at the arguments.
+    pub fn refuse_for_lack_of_room(self) {
+        self.responder
+            .exception(ApplicationErrorKind::InternalError, LACK_OF_ROOM);
+    }
+
     /// Gives up the arguments, for an answer that does not depend on them.
     pub fn into_responder(self) -> Responder {
         self.responder
@@ -131,6 +151,12 @@ impl Responder {
     /// Name of the method that was called.
     pub fn method(&self) -> &str {
         &self.method
+    }
+
+    /// Marks the caller as known to the service: the server does not close its connection to make room for another one. A service marks
+    /// a peer whose call it has accepted as one of its worker or of its scheduler, never by its address.
+    pub fn mark_known(&self) {
+        self.outbox.mark_known();
     }
 
     /// Answers with a generated result struct: a value or a declared exception.

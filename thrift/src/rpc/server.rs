@@ -1,10 +1,13 @@
 //! The server: one port, three dialects, bounded in everything a peer can ask for.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use brasserie_common_runtime::net::descriptor_limit;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -43,9 +46,16 @@ pub struct ServerLoad {
 struct Shared {
     limits: Arc<Limits>,
     budget: Arc<Budget>,
-    connections: AtomicUsize,
-    /// Whether a connection was refused and none has ended since, so that a flood makes one line of log.
+    table: Mutex<Table>,
+    /// Whether a connection was refused or could not be accepted and none was accepted since, so that a flood makes one line of log.
     full: AtomicBool,
+}
+
+/// The open connections.
+#[derive(Default)]
+struct Table {
+    open: HashMap<u64, Arc<Outbox>>,
+    next: u64,
 }
 
 impl Server {
@@ -68,13 +78,15 @@ impl Server {
     pub fn serve<S: Service>(
         self,
         service: S,
-        limits: Limits,
+        mut limits: Limits,
         shutdown: CancellationToken,
     ) -> ServerHandle {
+        // The other half is for the process itself: its files, and its own calls to peers.
+        limits.max_connections = limits.max_connections.min(descriptor_limit() / 2).max(1);
         let shared = Arc::new(Shared {
             budget: Arc::new(Budget::new(&limits)),
             limits: Arc::new(limits),
-            connections: AtomicUsize::new(0),
+            table: Mutex::default(),
             full: AtomicBool::new(false),
         });
         let tasks = TaskTracker::new();
@@ -106,7 +118,7 @@ impl ServerHandle {
     /// What it holds now.
     pub fn load(&self) -> ServerLoad {
         ServerLoad {
-            connections: self.shared.connections.load(Ordering::Relaxed),
+            connections: self.shared.table.lock().open.len(),
             calls: self.shared.budget.calls(),
             bytes: self.shared.budget.bytes(),
         }
@@ -142,8 +154,14 @@ impl<S: Service> Acceptor<S> {
             };
             match accepted {
                 Ok((stream, peer)) => self.admit(stream, peer),
+                // The peer has given up already.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a Thrift connection");
+                    // Most likely the process has no descriptors left; an idle stranger's is soon free.
+                    self.shared.table.lock().evict();
+                    if !self.shared.full.swap(true, Ordering::Relaxed) {
+                        tracing::warn!(%error, "cannot accept Thrift connections; trying again until it works");
+                    }
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
@@ -151,25 +169,26 @@ impl<S: Service> Acceptor<S> {
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) {
-        let Some(seat) = Seat::take(&self.shared) else {
-            if !self.shared.full.swap(true, Ordering::Relaxed) {
-                tracing::warn!(
-                    %peer,
-                    limit = self.shared.limits.max_connections,
-                    "too many Thrift connections: new ones are closed until others end"
-                );
-            }
-            return;
-        };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%peer, %error, "a Thrift connection broke at once");
-            return;
-        }
         let outbox = Arc::new(Outbox::new(
             peer,
             Arc::clone(&self.shared.limits),
             Arc::clone(&self.shared.budget),
         ));
+        let Some(seat) = Seat::take(&self.shared, &outbox) else {
+            if !self.shared.full.swap(true, Ordering::Relaxed) {
+                tracing::warn!(
+                    %peer,
+                    limit = self.shared.limits.max_connections,
+                    "too many Thrift connections, none of which is idle and a stranger's: new ones are closed until others end"
+                );
+            }
+            return;
+        };
+        self.shared.full.store(false, Ordering::Relaxed);
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "a Thrift connection broke at once");
+            return;
+        }
         let connection = Connection::new(stream, outbox, Arc::clone(&self.service));
         let shutdown = self.shutdown.clone();
         self.tasks.spawn(async move {
@@ -180,23 +199,57 @@ impl<S: Service> Acceptor<S> {
     }
 }
 
+impl Table {
+    /// Asks the oldest idle stranger to leave; `false` if there is none.
+    fn evict(&self) -> bool {
+        let strangers = self.open.values().filter(|open| !open.is_asked_to_leave());
+        let idle = strangers.filter_map(|open| Some((open.idle_since()?, open)));
+        match idle.min_by_key(|(since, _)| *since) {
+            Some((_, oldest)) => {
+                oldest.ask_to_leave();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether one more connection may be opened, in the place of an idle stranger if need be.
+    fn has_place(&self, limit: usize) -> bool {
+        if self.open.len() < limit {
+            return true;
+        }
+        let leaving = |open: &&Arc<Outbox>| open.is_asked_to_leave();
+        let staying = self.open.len() - self.open.values().filter(leaving).count();
+        // Those that leave have gone within milliseconds; a bound holds all the same if they do not.
+        self.open.len() < limit * 2 && (staying < limit || self.evict())
+    }
+}
+
 /// One of the limited connections, given back when dropped.
-struct Seat(Arc<Shared>);
+struct Seat {
+    shared: Arc<Shared>,
+    number: u64,
+}
 
 impl Seat {
-    fn take(shared: &Arc<Shared>) -> Option<Seat> {
-        // Only the acceptor adds, so that nobody else can take the place in between.
-        if shared.connections.load(Ordering::Relaxed) >= shared.limits.max_connections {
+    fn take(shared: &Arc<Shared>, outbox: &Arc<Outbox>) -> Option<Seat> {
+        let mut table = shared.table.lock();
+        if !table.has_place(shared.limits.max_connections) {
             return None;
         }
-        shared.connections.fetch_add(1, Ordering::Relaxed);
-        Some(Seat(Arc::clone(shared)))
+        let number = table.next;
+        table.next += 1;
+        table.open.insert(number, Arc::clone(outbox));
+        drop(table);
+        Some(Seat {
+            shared: Arc::clone(shared),
+            number,
+        })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-        self.0.full.store(false, Ordering::Relaxed);
+        self.shared.table.lock().open.remove(&self.number);
     }
 }

@@ -139,7 +139,7 @@ impl TSerializable for NoteResult {
     }
 }
 
-/// `echo` answers at once, `refuse` with the declared exception, `drop` not at all, `grow` with `number` bytes; `later` and
+/// `echo` answers at once, `join` too and knows its caller from then on, `refuse` with the declared exception, `drop` not at all, `grow` with `number` bytes; `later` and
 /// oneway calls go to the test.
 pub struct TestService {
     pub later: mpsc::UnboundedSender<(Note, Responder)>,
@@ -158,6 +158,10 @@ impl Service for TestService {
             "echo" => call.serve(|note: Note, responder| {
                 responder.reply(&NoteResult::success(note));
             }),
+            "join" => call.serve(|note: Note, responder| {
+                responder.mark_known();
+                responder.reply(&NoteResult::success(note));
+            }),
             "refuse" => call.serve(|note: Note, responder| {
                 let refused = Some(note);
                 responder.reply(&NoteResult {
@@ -174,6 +178,14 @@ impl Service for TestService {
                 drop(self.later.send((note, responder)));
             }),
             _ => call.unknown_method(),
+        }
+    }
+
+    /// `echo` and `join` keep peers healthy here.
+    fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        match call.method() {
+            "echo" | "join" => self.call(call),
+            _ => call.refuse_for_lack_of_room(),
         }
     }
 }

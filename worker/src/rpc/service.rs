@@ -23,7 +23,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
     BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
-use brasserie_thrift::rpc::{IncomingCall, Responder, Service};
+use brasserie_thrift::rpc::{IncomingCall, LACK_OF_ROOM, Responder, Service};
 use brasserie_worker_core::{Event, Refusal, Reply};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
@@ -90,6 +90,28 @@ enum Method {
     FetchWork,
 }
 
+impl Method {
+    /// Whether the core accepts it only from a scheduler that the worker obeys.
+    fn is_of_scheduler(self) -> bool {
+        match self {
+            Method::GetRunningTasks
+            | Method::RunTask
+            | Method::NotifyIfTasksNotRunning
+            | Method::RequestSuicide
+            | Method::KillTask => true,
+            Method::GetWorkFetch | Method::FetchWork => false,
+        }
+    }
+}
+
+/// Which calls may be accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepts {
+    All,
+    /// Those that go to the lane for health.
+    HealthCalls,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Health,
@@ -118,13 +140,22 @@ impl WorkerService {
 
     /// Hands a call to the core.
     fn ask<A: TSerializable + IntoEvent>(&self, method: Method, call: IncomingCall<'_>) {
-        self.ask_from::<A>(None, method, call);
+        self.ask_from::<A>((None, Accepts::All), method, call);
     }
 
-    /// The same, of one who holds a place until the answer.
+    /// Hands a call to the core that keeps the worker healthy, and refuses others.
+    fn ask_from_reserve<A: TSerializable + IntoEvent>(
+        &self,
+        method: Method,
+        call: IncomingCall<'_>,
+    ) {
+        self.ask_from::<A>((None, Accepts::HealthCalls), method, call);
+    }
+
+    /// The same, of a caller that holds a place until the answer.
     fn ask_from<A: TSerializable + IntoEvent>(
         &self,
-        place: Option<OwnedSemaphorePermit>,
+        (place, accepts): (Option<OwnedSemaphorePermit>, Accepts),
         method: Method,
         call: IncomingCall<'_>,
     ) {
@@ -144,6 +175,9 @@ impl WorkerService {
         };
         let lane = match lane(&event) {
             Lane::Health => &self.health,
+            Lane::Work if accepts == Accepts::HealthCalls => {
+                return waiting.refuse(RefusalCode::Busy, LACK_OF_ROOM);
+            }
             Lane::Work => &self.work,
         };
         let arrival = Arrival {
@@ -169,7 +203,9 @@ impl WorkerService {
     fn look_at_work_fetch(&self, call: IncomingCall<'_>) {
         type Arguments = BrasserieWorkerGetWorkFetchArgs;
         match Arc::clone(&self.looks).try_acquire_owned() {
-            Ok(place) => self.ask_from::<Arguments>(Some(place), Method::GetWorkFetch, call),
+            Ok(place) => {
+                self.ask_from::<Arguments>((Some(place), Accepts::All), Method::GetWorkFetch, call)
+            }
             Err(_) => call.serve(|_: Arguments, responder| {
                 let text = "others look at work fetch at this moment: ask again";
                 let text = undeclared_refusal(RefusalCode::Busy, text);
@@ -240,6 +276,18 @@ impl Service for WorkerService {
             _ => call.unknown_method(),
         }
     }
+
+    /// Healthchecks are tasks, so that `runTask` must be read to know. A refusal of a task promises that it was not started.
+    fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        match call.method() {
+            "runTask" => self.ask_from_reserve::<BistroWorkerRunTaskArgs>(Method::RunTask, call),
+            "killTask" => {
+                self.ask_from_reserve::<BistroWorkerKillTaskArgs>(Method::KillTask, call);
+            }
+            "getRunningTasks" | "requestSuicide" | "getStatus" => self.call(call),
+            _ => call.refuse_for_lack_of_room(),
+        }
+    }
 }
 
 /// What the protocol's liveness hangs on goes first. Overtaking is no news to the protocol: calls travel over several
@@ -282,6 +330,9 @@ impl Waiting {
             Err(refusal) => return self.refuse(refusal.code, &refusal.message),
         };
         let responder = self.responder;
+        if self.method.is_of_scheduler() {
+            responder.mark_known();
+        }
         match (self.method, reply) {
             (Method::GetRunningTasks, Reply::RunningTasks(tasks)) => {
                 let tasks = tasks.into_iter().map(Into::into).collect();
