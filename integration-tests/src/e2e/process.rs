@@ -68,16 +68,19 @@ impl Process {
     /// # Panics
     /// When the keeper does not start it in time.
     pub fn program(&self) -> Pid {
-        if !self.has_keeper() {
-            return self.id();
-        }
         let what = format!("the program below the keeper of {}", self.name);
-        wait_for(&what, || {
-            let same_file = |pid: &Pid| {
-                fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file)
-            };
-            children_of(self.id()).into_iter().find(same_file)
-        })
+        wait_for(&what, || self.program_now())
+    }
+
+    /// The program if it runs right now: a keeper may be about to start it, or to end.
+    pub fn program_now(&self) -> Option<Pid> {
+        if !self.has_keeper() {
+            return Some(self.id());
+        }
+        let same_file = |pid: &Pid| {
+            fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file)
+        };
+        children_of(self.id()).into_iter().find(same_file)
     }
 
     /// Everything it has printed.

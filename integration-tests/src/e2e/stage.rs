@@ -225,6 +225,16 @@ impl Stage {
         }
     }
 
+    /// A scheduler without arguments.
+    pub fn scheduler_program(&self) -> Command {
+        self.programs.command(Program::Scheduler)
+    }
+
+    /// A worker without arguments.
+    pub fn worker_program(&self) -> Command {
+        self.programs.command(Program::Worker)
+    }
+
     /// The command line of a scheduler.
     pub fn scheduler_command(&self, spec: &SchedulerSpec) -> Command {
         let mut command = self.programs.command(Program::Scheduler);
@@ -309,6 +319,17 @@ impl Stage {
         let file = PathBuf::from(command.get_program());
         let inside = network.command_on(host, command);
         Process::start_through(name, inside, &file, &self.next_log(name))
+    }
+
+    /// As [`Stage::start`], where the command ends in becoming the program in `file`.
+    pub fn start_through(&self, name: &str, command: Command, file: &Path) -> Process {
+        Process::start_through(name, command, file, &self.next_log(name))
+    }
+
+    /// Leaves the folder where it is, and tells where.
+    pub fn keep(mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        self.folder.path().to_owned()
     }
 
     fn next_log(&self, name: &str) -> PathBuf {

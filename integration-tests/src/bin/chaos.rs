@@ -1,0 +1,210 @@
+//! Plays seeds of real clusters under faults, counts the disturbances, and gives the one command that plays a failed seed again.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use clap::{Parser, value_parser};
+use integration_tests::chaos::{Contain, Settings, run};
+use integration_tests::e2e::{Programs, play_role};
+use integration_tests::output::Printer;
+
+/// Tells the program that it is in namespaces of its own.
+const INSIDE_VARIABLE: &str = "BRASSERIE_CHAOS_INSIDE";
+
+/// Runs real clusters as processes while programs are killed and stopped, logs stalled, disks filled, unmounted and emptied, links cut,
+/// servers flooded and clocks moved. Fails if a task ran twice at once, a durable completion was forgotten, or a program crashed.
+///
+/// Needs root, for mounts and namespaces of its own. Nothing outside of these is touched.
+#[derive(Debug, Parser)]
+#[command(name = "chaos")]
+struct Options {
+    /// The first seed; each seed is one cluster and takes about a minute
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds to play
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// Play seeds for so long instead
+    #[arg(long, conflicts_with = "seeds", value_parser = value_parser!(u64).range(1..=10_000))]
+    minutes: Option<u64>,
+    /// Workers of each cluster
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u64).range(1..=20))]
+    workers: u64,
+    /// How workers contain their tasks; left to them if not given
+    #[arg(long, value_enum)]
+    contain: Option<Contain>,
+    /// Run scheduler and workers as the user nobody
+    #[arg(long)]
+    as_user: bool,
+    /// Append each step to this file as well
+    #[arg(long)]
+    log: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = play_role() {
+        return code;
+    }
+    let options = Options::parse();
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("chaos: must be started by root: it mounts disks and makes namespaces");
+        return ExitCode::from(2);
+    }
+    if std::env::var_os(INSIDE_VARIABLE).is_none() {
+        let error = enter_namespaces();
+        eprintln!("chaos: cannot make namespaces of its own with `unshare`: {error}");
+        return ExitCode::from(2);
+    }
+    play(&options)
+}
+
+/// Becomes itself with processes and mounts that end with it. Returns only if that fails.
+fn enter_namespaces() -> std::io::Error {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return error,
+    };
+    Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation=private",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ])
+        .arg("--")
+        .arg(program)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE_VARIABLE, "1")
+        .exec()
+}
+
+/// What all seeds showed.
+#[derive(Default)]
+struct Total {
+    counts: BTreeMap<&'static str, u64>,
+    played: u64,
+    runs: usize,
+    failed: u64,
+}
+
+/// Where each step is told: standard output, and a file if one is wanted.
+struct Journal {
+    printer: Printer,
+    file: Option<File>,
+}
+
+impl Journal {
+    fn tell(&mut self, seed: u64, text: &str) {
+        let line = format!("seed {seed}: {text}\n");
+        self.printer.print(&line);
+        if let Some(file) = &mut self.file {
+            // The verdict does not depend on the file.
+            let _ = file.write_all(line.as_bytes());
+        }
+    }
+}
+
+fn play(options: &Options) -> ExitCode {
+    let open = |path| File::options().create(true).append(true).open(path);
+    let file = match options.log.as_ref().map(open).transpose() {
+        Ok(file) => file,
+        Err(error) => {
+            eprintln!("chaos: cannot write the log: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let printer = Printer::default();
+    let mut journal = Journal { printer, file };
+    let began = Instant::now();
+    let mut total = Total::default();
+    for seed in options.seed.. {
+        let is_over = match options.minutes {
+            Some(minutes) => began.elapsed() >= Duration::from_secs(minutes * 60),
+            None => total.played >= options.seeds,
+        };
+        if is_over {
+            break;
+        }
+        if let Err(error) = play_seed(options, seed, &mut journal, &mut total) {
+            journal.tell(seed, &format!("cannot be played: {error}"));
+            return ExitCode::from(2);
+        }
+    }
+    let mut printer = journal.printer;
+    for (name, count) in total.counts {
+        printer.line(&format!("{count:6} {name}"));
+    }
+    printer.line(&format!(
+        "{} seeds in {:.0} s, {} runs of tasks, {} seeds with violations",
+        total.played,
+        began.elapsed().as_secs_f64(),
+        total.runs,
+        total.failed
+    ));
+    printer.end(match total.failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn play_seed(
+    options: &Options,
+    seed: u64,
+    journal: &mut Journal,
+    total: &mut Total,
+) -> Result<(), String> {
+    let settings = Settings {
+        seed,
+        workers: options.workers as usize,
+        contain: options.contain,
+        as_user: options.as_user,
+    };
+    let outcome = run(Programs::this_one(), settings, &mut |text| {
+        journal.tell(seed, text)
+    })?;
+    total.played += 1;
+    total.runs += outcome.runs;
+    for name in outcome.disturbances {
+        *total.counts.entry(name).or_default() += 1;
+    }
+    for violation in &outcome.violations {
+        journal.tell(seed, &format!("VIOLATION: {violation}"));
+    }
+    if let Some(kept) = &outcome.kept {
+        total.failed += 1;
+        let again = command_line(options, seed);
+        journal.tell(
+            seed,
+            &format!(
+                "logs are kept in {}; play it again: {again}",
+                kept.display()
+            ),
+        );
+    }
+    let seconds = outcome.took.as_secs_f64();
+    journal.tell(
+        seed,
+        &format!("{} runs of tasks in {seconds:.0} s", outcome.runs),
+    );
+    Ok(())
+}
+
+fn command_line(options: &Options, seed: u64) -> String {
+    let contain = match options.contain {
+        None => "",
+        Some(Contain::PidNamespace) => " --contain pid-namespace",
+        Some(Contain::ProcessGroups) => " --contain process-groups",
+    };
+    let user = if options.as_user { " --as-user" } else { "" };
+    format!(
+        "cargo run --release -p integration-tests --bin chaos -- --seed {seed} --workers {}{contain}{user}",
+        options.workers
+    )
+}

@@ -1,0 +1,497 @@
+//! The programs of one run, each with a host of its own, a disk, a clock and a log pipe, and what can be done to them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::Settings;
+use super::log_pipe::LogPipe;
+use super::plan::{Program, StorePart, Target};
+use crate::e2e::{FAST_SCHEDULER, FAST_WORKER, Host, Network, Process, Stage};
+
+/// Room for a store, its log and the output of the tasks, and soon filled.
+const DISK: &str = "size=24m,mode=0755";
+/// The store's file in a scheduler's directory.
+const DATABASE: &str = "state.sqlite3";
+/// The user of programs that do not run as root.
+const NOBODY: u32 = 65_534;
+/// Before a program that has ended is started again, as service managers have it.
+const RESTART_PAUSE: Duration = Duration::from_millis(500);
+const SCHEDULER_PORT: u16 = 6_000;
+const WORKER_PORT: u16 = 6_001;
+const CALL_TIMEOUTS: [&str; 3] = [
+    "--thrift-connect-timeout=1s",
+    "--thrift-send-timeout=1s",
+    "--thrift-receive-timeout=1s",
+];
+/// Shell that leaves standard error to the pipe in its first argument and becomes the rest.
+const WITH_PIPE: &str = r#"exec 2> "$0" "$@""#;
+
+/// A program, its place, and how it is started.
+struct Machine {
+    program: Program,
+    host: Host,
+    /// Where its disk is mounted; the data directory is below.
+    place: PathBuf,
+    /// Where the disk stays mounted when it is not at its place.
+    disk: PathBuf,
+    clock: File,
+    log: LogPipe,
+    process: Option<Process>,
+    ended: Instant,
+    /// Ends by itself since the operator last looked.
+    refusals: u32,
+    started: Instant,
+}
+
+/// All programs of a run.
+pub(super) struct Machines {
+    // Programs end before the network goes.
+    machines: Vec<Machine>,
+    network: Network,
+    shim: PathBuf,
+    settings: Settings,
+    config: PathBuf,
+    started_once: bool,
+    /// Ends that no disturbance explains.
+    pub(super) crashes: Vec<String>,
+}
+
+impl Machines {
+    /// Makes hosts and disks; starts nothing yet.
+    pub(super) fn new(stage: &Stage, config: &Path, settings: Settings) -> Result<Self, String> {
+        let network =
+            Network::new(1 + settings.workers, settings.seed).map_err(|error| error.to_string())?;
+        let shim = compile_shim(stage)?;
+        let mut machines = Vec::new();
+        let workers = (0..settings.workers).map(Program::Worker);
+        for program in std::iter::once(Program::Scheduler).chain(workers) {
+            machines.push(Machine::new(stage, &network, program, settings)?);
+        }
+        Ok(Machines {
+            machines,
+            network,
+            shim,
+            settings,
+            config: config.to_owned(),
+            started_once: false,
+            crashes: Vec::new(),
+        })
+    }
+
+    pub(super) fn scheduler_address(&self) -> String {
+        format!(
+            "{}:{SCHEDULER_PORT}",
+            self.network.address(self.machines[0].host)
+        )
+    }
+
+    /// A command as it has to be run on the scheduler's host.
+    pub(super) fn on_scheduler_host(&self, command: &Command) -> Command {
+        self.network.command_on(self.machines[0].host, command)
+    }
+
+    /// Starts every program that does not run and has rested, and notes how the others ended.
+    pub(super) fn tend(&mut self, stage: &Stage) {
+        for number in 0..self.machines.len() {
+            self.note_end(number);
+            let machine = &self.machines[number];
+            if machine.process.is_none() && machine.ended.elapsed() >= RESTART_PAUSE {
+                self.start(stage, number);
+            }
+        }
+    }
+
+    fn note_end(&mut self, number: usize) {
+        let machine = &mut self.machines[number];
+        let Some(status) = machine.process.as_mut().and_then(Process::ended) else {
+            return;
+        };
+        if is_crash(status) {
+            self.crashes
+                .push(format!("{} ended with {status}", machine.program));
+        }
+        machine.process = None;
+        machine.ended = Instant::now();
+        if machine.started.elapsed() < RESTART_PAUSE * 4 && status.signal().is_none() {
+            machine.refusals += 1;
+        }
+    }
+
+    fn start(&mut self, stage: &Stage, number: usize) {
+        let program = self.machines[number].program;
+        let inner = match program {
+            Program::Scheduler => self.scheduler_command(stage),
+            Program::Worker(worker) => self.worker_command(stage, worker),
+        };
+        let machine = &mut self.machines[number];
+        let file = PathBuf::from(inner.get_program());
+        // A closed pipe would keep the new program's shell waiting for a reader.
+        machine.log.heal();
+        let mut command = Command::new("sh");
+        command.args(["-c", WITH_PIPE]).arg(machine.log.path());
+        if self.settings.as_user {
+            let id = NOBODY.to_string();
+            command.args([
+                "setpriv",
+                "--reuid",
+                &id,
+                "--regid",
+                &id,
+                "--clear-groups",
+                "--",
+            ]);
+        }
+        command.arg(inner.get_program()).args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.env("LD_PRELOAD", &self.shim);
+        command.env("CHAOS_CLOCK", machine.place.with_extension("clock"));
+        let inside = self.network.command_on(machine.host, &command);
+        let process = stage.start_through(&name_of(program), inside, &file);
+        machine.process = Some(process);
+        machine.started = Instant::now();
+        self.started_once |= program == Program::Scheduler;
+    }
+
+    fn scheduler_command(&self, stage: &Stage) -> Command {
+        let machine = &self.machines[0];
+        let mut command = stage.scheduler_program();
+        command
+            .arg("--config")
+            .arg(&self.config)
+            .arg("--data-dir")
+            .arg(machine.data_dir())
+            .args(["--listen", &self.scheduler_address()])
+            .args(["--http-listen", "127.0.0.1:6002"])
+            .arg("--insecure-network")
+            .args(FAST_SCHEDULER)
+            .args(CALL_TIMEOUTS);
+        if !self.started_once {
+            command.arg("--new-cluster");
+        }
+        command
+    }
+
+    fn worker_command(&self, stage: &Stage, worker: usize) -> Command {
+        let machine = &self.machines[1 + worker];
+        let mut command = stage.worker_program();
+        command
+            .args(["--scheduler", &self.scheduler_address()])
+            .args(["--shard", &format!("w{worker}")])
+            .arg("--data-dir")
+            .arg(machine.data_dir())
+            .arg(format!(
+                "--listen={}:{WORKER_PORT}",
+                self.network.address(machine.host)
+            ))
+            .arg("--insecure-network")
+            .args(FAST_WORKER)
+            .args(CALL_TIMEOUTS);
+        if let Some(contain) = self.settings.contain {
+            command.arg(format!("--contain={}", contain.flag()));
+        }
+        command
+    }
+
+    fn machine(&mut self, program: Program) -> &mut Machine {
+        match program {
+            Program::Scheduler => &mut self.machines[0],
+            Program::Worker(number) => &mut self.machines[1 + number],
+        }
+    }
+
+    /// Sends a signal to all of them, with nothing in between. Programs that do not run get none.
+    pub(super) fn signal(&mut self, targets: &[Target], signal: Signal) {
+        let pids: Vec<Pid> = targets
+            .iter()
+            .filter_map(|target| self.pid(*target))
+            .collect();
+        for pid in pids {
+            // It may have ended by itself.
+            let _ = kill(pid, signal);
+        }
+    }
+
+    fn pid(&mut self, target: Target) -> Option<Pid> {
+        let (program, is_keeper) = match target {
+            Target::Program(program) => (program, false),
+            Target::Keeper(number) => (Program::Worker(number), true),
+        };
+        let process = self.machine(program).process.as_mut()?;
+        if process.ended().is_some() {
+            return None;
+        }
+        match is_keeper {
+            true => Some(process.id()),
+            false => process.program_now(),
+        }
+    }
+
+    pub(super) fn log(&mut self, program: Program) -> &LogPipe {
+        &self.machine(program).log
+    }
+
+    /// Leaves no byte on the disk.
+    pub(super) fn fill_disk(&mut self, program: Program) -> Result<(), String> {
+        let machine = self.machine(program);
+        let file = File::create(machine.disk.join("filler")).map_err(|e| e.to_string())?;
+        let block = vec![1; 64 * 1024];
+        let mut at = 0;
+        for size in [block.len(), 512, 1] {
+            loop {
+                match file.write_at(&block[..size], at) {
+                    Ok(0) => break,
+                    Ok(count) => at += count as u64,
+                    Err(error) if error.kind() == io::ErrorKind::StorageFull => break,
+                    Err(error) => return Err(format!("cannot fill a disk: {error}")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn free_disk(&mut self, program: Program) {
+        // It is not there if the disk could not take even the file.
+        let _ = fs::remove_file(self.machine(program).disk.join("filler"));
+    }
+
+    pub(super) fn unmount(&mut self, program: Program) {
+        // A second one in the meantime finds nothing to unmount.
+        let _ = umount2(&self.machine(program).place, MntFlags::MNT_DETACH);
+    }
+
+    pub(super) fn remount(&mut self, program: Program) -> Result<(), String> {
+        let machine = self.machine(program);
+        if machine.is_mounted() {
+            return Ok(());
+        }
+        machine
+            .bind()
+            .map_err(|error| format!("cannot mount a disk again: {error}"))
+    }
+
+    pub(super) fn delete_store(&mut self, part: StorePart) {
+        let data_dir = self.machines[0].data_dir();
+        // What is not there yet, or is not mounted, cannot be deleted.
+        let _ = match part {
+            StorePart::Directory => fs::remove_dir_all(&data_dir),
+            StorePart::Database => fs::remove_file(data_dir.join(DATABASE)),
+            StorePart::WriteAheadLog => fs::remove_file(data_dir.join(format!("{DATABASE}-wal"))),
+        };
+    }
+
+    pub(super) fn truncate_store(&mut self) {
+        let database = self.machines[0].data_dir().join(DATABASE);
+        // It is not there if its disk is not.
+        let _ = File::options()
+            .write(true)
+            .open(database)
+            .and_then(|file| file.set_len(0));
+    }
+
+    /// How often the scheduler has ended by itself soon after its start.
+    pub(super) fn scheduler_refusals(&self) -> u32 {
+        self.machines[0].refusals
+    }
+
+    /// The operator's way out of a lost store: the directory is moved away, and the next start finds none.
+    pub(super) fn start_over(&mut self) {
+        self.signal(&[Target::Program(Program::Scheduler)], Signal::SIGKILL);
+        let data_dir = self.machines[0].data_dir();
+        let aside = data_dir.with_extension("lost");
+        // It may be deleted already.
+        let _ = fs::rename(&data_dir, aside);
+        self.machines[0].refusals = 0;
+    }
+
+    pub(super) fn set_one_way(&self, from: Program, to: Program, link: &crate::e2e::Link) {
+        let host = |program| match program {
+            Program::Scheduler => self.machines[0].host,
+            Program::Worker(number) => self.machines[1 + number].host,
+        };
+        self.network.set_one_way(host(from), host(to), link);
+    }
+
+    /// Opens silent connections to a program; they last as long as the child.
+    pub(super) fn connect_silently(
+        &mut self,
+        program: Program,
+        count: usize,
+    ) -> io::Result<Command> {
+        const SCRIPT: &str = "import socket, sys, time\n\
+            host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])\n\
+            held = []\n\
+            while True:\n\
+            \x20   try:\n\
+            \x20       if len(held) < count: held.append(socket.create_connection((host, port), 1))\n\
+            \x20       else: time.sleep(0.05)\n\
+            \x20   except OSError: time.sleep(0.05)\n";
+        let machine = self.machine(program);
+        let (host, port) = match program {
+            Program::Scheduler => (machine.host, SCHEDULER_PORT),
+            Program::Worker(_) => (machine.host, WORKER_PORT),
+        };
+        let mut command = Command::new("python3");
+        command.args(["-c", SCRIPT, &self.network.address(host).to_string()]);
+        command.args([port.to_string(), count.to_string()]);
+        let mut inside = self.network.command_on(host, &command);
+        inside
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Ok(inside)
+    }
+
+    pub(super) fn jump_clock(&mut self, program: Program, seconds: i64) -> io::Result<()> {
+        self.machine(program)
+            .clock
+            .write_all_at(&seconds.to_ne_bytes(), 0)
+    }
+
+    /// Ends every disturbance that may still last.
+    pub(super) fn heal(&mut self) -> Result<(), String> {
+        let programs: Vec<Program> = self
+            .machines
+            .iter()
+            .map(|machine| machine.program)
+            .collect();
+        for &program in &programs {
+            self.remount(program)?;
+            self.free_disk(program);
+            self.machine(program).log.heal();
+            let mut targets = vec![Target::Program(program)];
+            if let Program::Worker(number) = program {
+                targets.push(Target::Keeper(number));
+                self.set_one_way(Program::Scheduler, program, &crate::e2e::Link::GOOD);
+                self.set_one_way(program, Program::Scheduler, &crate::e2e::Link::GOOD);
+            }
+            self.signal(&targets, Signal::SIGCONT);
+        }
+        Ok(())
+    }
+}
+
+impl Machine {
+    fn new(
+        stage: &Stage,
+        network: &Network,
+        program: Program,
+        settings: Settings,
+    ) -> Result<Self, String> {
+        let number = match program {
+            Program::Scheduler => 0,
+            Program::Worker(worker) => 1 + worker,
+        };
+        let name = name_of(program);
+        let text = |error: io::Error| format!("cannot prepare {program}: {error}");
+        let (place, disk) = (stage.path(&name), stage.path(&format!("{name}.disk")));
+        fs::create_dir(&place).map_err(text)?;
+        fs::create_dir(&disk).map_err(text)?;
+        mount(
+            Some("tmpfs"),
+            &disk,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(DISK),
+        )
+        .map_err(|error| format!("cannot mount a disk of its own for {program}: {error}"))?;
+        if settings.as_user {
+            chown(&disk, Some(NOBODY), Some(NOBODY)).map_err(text)?;
+        }
+        let clock_path = place.with_extension("clock");
+        fs::write(&clock_path, 0_i64.to_ne_bytes()).map_err(text)?;
+        fs::set_permissions(&clock_path, fs::Permissions::from_mode(0o644)).map_err(text)?;
+        let clock = File::options()
+            .write(true)
+            .open(&clock_path)
+            .map_err(text)?;
+        let machine = Machine {
+            program,
+            host: network.host(number),
+            place,
+            disk,
+            clock,
+            log: LogPipe::new(&stage.path("logs"), &name).map_err(text)?,
+            process: None,
+            ended: Instant::now(),
+            refusals: 0,
+            started: Instant::now(),
+        };
+        machine.bind().map_err(text)?;
+        Ok(machine)
+    }
+
+    fn data_dir(&self) -> PathBuf {
+        self.place.join("data")
+    }
+
+    fn bind(&self) -> io::Result<()> {
+        let none: Option<&str> = None;
+        mount(Some(&self.disk), &self.place, none, MsFlags::MS_BIND, none).map_err(io::Error::from)
+    }
+
+    /// Whether the disk is at its place: both are then one directory.
+    fn is_mounted(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
+        identity(&self.place) == identity(&self.disk)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.process = None;
+        // A stage whose disks stay mounted cannot be removed; the mount namespace ends with this process.
+        let _ = umount2(&self.place, MntFlags::MNT_DETACH);
+        let _ = umount2(&self.disk, MntFlags::MNT_DETACH);
+    }
+}
+
+fn name_of(program: Program) -> String {
+    match program {
+        Program::Scheduler => "scheduler".to_owned(),
+        Program::Worker(number) => format!("worker-{number}"),
+    }
+}
+
+/// An end by a signal of the program's own making, directly or as its keeper tells it.
+fn is_crash(status: ExitStatus) -> bool {
+    const OWN: [Signal; 4] = [
+        Signal::SIGABRT,
+        Signal::SIGBUS,
+        Signal::SIGSEGV,
+        Signal::SIGILL,
+    ];
+    const PANIC: i32 = 101;
+    OWN.iter().any(|&signal| {
+        status.signal() == Some(signal as i32) || status.code() == Some(128 + signal as i32)
+    }) || status.code() == Some(PANIC)
+}
+
+fn compile_shim(stage: &Stage) -> Result<PathBuf, String> {
+    let source = stage.write("clock_shim.c", include_str!("clock_shim.c"));
+    let library = stage.path("clock_shim.so");
+    let mut command = Command::new("cc");
+    command
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library)
+        .arg(source)
+        .arg("-ldl");
+    let output = command
+        .output()
+        .map_err(|error| format!("cannot run cc: {error}"))?;
+    match output.status.success() {
+        true => Ok(library),
+        false => Err(format!("cc: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}

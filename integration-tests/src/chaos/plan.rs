@@ -1,0 +1,348 @@
+//! Plans of disturbances: drawn from a seed before anything starts, so that the same seed disturbs the same programs at the same times.
+
+use std::fmt;
+use std::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+
+/// The first disturbance comes when the workers run tasks, the others within this time.
+const LAST_START: Duration = Duration::from_secs(24);
+/// Shorter than one timeout, and longer than all of them together.
+const DURATIONS_MS: std::ops::Range<u64> = 200..9_000;
+/// Disturbances of one plan.
+const COUNT: std::ops::RangeInclusive<u64> = 4..=9;
+/// Silent connections at once: more than a server admits.
+const IDLE_CONNECTIONS: usize = 2_300;
+
+/// A program of the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Program {
+    Scheduler,
+    Worker(usize),
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Program::Scheduler => f.write_str("the scheduler"),
+            Program::Worker(number) => write!(f, "worker {number}"),
+        }
+    }
+}
+
+/// A process of the cluster that signals go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    Program(Program),
+    /// The keeper above a worker.
+    Keeper(usize),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Program(program) => program.fmt(f),
+            Target::Keeper(number) => write!(f, "the keeper of worker {number}"),
+        }
+    }
+}
+
+/// What is removed below a running scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorePart {
+    Directory,
+    Database,
+    WriteAheadLog,
+}
+
+/// Which packets between the scheduler and a worker are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    ToWorker,
+    ToScheduler,
+    Both,
+}
+
+/// One thing that goes wrong. Those with a duration end by themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// SIGKILL to all of them within microseconds.
+    Kill(Vec<Target>),
+    /// SIGSTOP, later SIGCONT.
+    Stop(Target),
+    /// Standard error is a full pipe that nobody reads.
+    StallLog(Program),
+    /// The reader of standard error goes away.
+    CloseLog(Program),
+    /// The disk of a data directory has no byte left.
+    FillDisk(Program),
+    /// The disk of a data directory is not there; it comes back with what it held.
+    Unmount(Program),
+    /// A part of the scheduler's store is deleted while the scheduler runs. An operator then starts over in an empty directory.
+    DeleteStore(StorePart),
+    /// The scheduler is killed and its database file is emptied. An operator then starts over in an empty directory.
+    TruncateStore,
+    CutLink(usize, Direction),
+    /// Silent connections to a program's port.
+    IdleConnections(Program, usize),
+    /// The wall clock of a program jumps by so many seconds, for good.
+    JumpClock(Program, i64),
+}
+
+impl Kind {
+    /// The row of the table of counts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Kill(targets) if targets.len() > 1 => "kill -9 of several programs at once",
+            Kind::Kill(_) => "kill -9",
+            Kind::Stop(_) => "SIGSTOP",
+            Kind::StallLog(_) => "stalled stderr",
+            Kind::CloseLog(_) => "closed stderr",
+            Kind::FillDisk(_) => "full disk",
+            Kind::Unmount(_) => "unmounted and remounted disk",
+            Kind::DeleteStore(_) => "deleted store",
+            Kind::TruncateStore => "damaged store",
+            Kind::CutLink(_, Direction::Both) => "cut link",
+            Kind::CutLink(..) => "link cut one way",
+            Kind::IdleConnections(..) => "idle connections",
+            Kind::JumpClock(..) => "wall-clock jump",
+        }
+    }
+
+    /// Whether an operator has to start over with an empty store afterwards.
+    pub fn loses_store(&self) -> bool {
+        matches!(self, Kind::DeleteStore(_) | Kind::TruncateStore)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Kill(targets) => {
+                let names: Vec<String> = targets.iter().map(Target::to_string).collect();
+                write!(f, "kill -9 {}", names.join(", "))
+            }
+            Kind::Stop(target) => write!(f, "SIGSTOP {target}"),
+            Kind::StallLog(program) => write!(f, "stall the stderr of {program}"),
+            Kind::CloseLog(program) => write!(f, "close the stderr of {program}"),
+            Kind::FillDisk(program) => write!(f, "fill the disk of {program}"),
+            Kind::Unmount(program) => write!(f, "unmount the disk of {program}"),
+            Kind::DeleteStore(StorePart::Directory) => {
+                f.write_str("delete the scheduler's directory")
+            }
+            Kind::DeleteStore(StorePart::Database) => {
+                f.write_str("delete the scheduler's database")
+            }
+            Kind::DeleteStore(StorePart::WriteAheadLog) => {
+                f.write_str("delete the scheduler's write-ahead log")
+            }
+            Kind::TruncateStore => f.write_str("kill -9 the scheduler and empty its database"),
+            Kind::CutLink(worker, Direction::ToWorker) => {
+                write!(f, "lose packets to worker {worker}")
+            }
+            Kind::CutLink(worker, Direction::ToScheduler) => {
+                write!(f, "lose packets from worker {worker}")
+            }
+            Kind::CutLink(worker, Direction::Both) => {
+                write!(f, "lose packets to and from worker {worker}")
+            }
+            Kind::IdleConnections(program, count) => {
+                write!(f, "open {count} silent connections to {program}")
+            }
+            Kind::JumpClock(program, seconds) => {
+                write!(f, "move the wall clock of {program} by {seconds} s")
+            }
+        }
+    }
+}
+
+/// A disturbance and its time, counted from the plan's start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disturbance {
+    pub at: Duration,
+    pub lasts: Duration,
+    pub kind: Kind,
+}
+
+impl fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (at, lasts) = (self.at.as_secs_f64(), self.lasts.as_secs_f64());
+        write!(f, "{at:5.1} s: {} for {lasts:.1} s", self.kind)
+    }
+}
+
+/// What a plan may contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub workers: usize,
+    /// Whether a worker and its keeper may die in the same moment: only a PID namespace ends unmarked daemons then.
+    pub keeper_dies_with_worker: bool,
+}
+
+/// Draws the disturbances of a seed, in order of their times. At most one of them loses the store, and it is the last one.
+pub fn draw(seed: u64, limits: Limits) -> Vec<Disturbance> {
+    let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
+    let count = dice.between(*COUNT.start()..COUNT.end() + 1);
+    let mut plan: Vec<Disturbance> = (0..count)
+        .map(|_| Disturbance {
+            at: Duration::from_millis(dice.between(0..LAST_START.as_millis() as u64)),
+            lasts: Duration::from_millis(dice.between(DURATIONS_MS)),
+            kind: dice.kind(limits),
+        })
+        .collect();
+    if dice.one_in(6) {
+        plan.push(Disturbance {
+            at: LAST_START,
+            lasts: Duration::from_millis(dice.between(DURATIONS_MS)),
+            kind: dice.loss_of_store(),
+        });
+    }
+    plan.sort_by_key(|disturbance| disturbance.at);
+    plan
+}
+
+struct Dice(ChaCha8Rng);
+
+impl Dice {
+    fn between(&mut self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.0.next_u64() % (range.end - range.start)
+    }
+
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.between(0..sides) == 0
+    }
+
+    fn worker(&mut self, limits: Limits) -> usize {
+        self.between(0..limits.workers as u64) as usize
+    }
+
+    fn program(&mut self, limits: Limits) -> Program {
+        match self.one_in(3) {
+            true => Program::Scheduler,
+            false => Program::Worker(self.worker(limits)),
+        }
+    }
+
+    fn kind(&mut self, limits: Limits) -> Kind {
+        match self.between(0..15) {
+            0..=2 => Kind::Kill(vec![self.target(limits)]),
+            3 | 4 => Kind::Kill(self.several(limits)),
+            5 | 6 => Kind::Stop(self.target(limits)),
+            7 => Kind::StallLog(self.program(limits)),
+            8 => Kind::CloseLog(self.program(limits)),
+            9 => Kind::FillDisk(self.program(limits)),
+            10 => Kind::Unmount(self.program(limits)),
+            11 | 12 => Kind::CutLink(self.worker(limits), self.direction()),
+            13 => Kind::IdleConnections(self.program(limits), IDLE_CONNECTIONS),
+            _ => {
+                let seconds = self.between(1..200_000).cast_signed();
+                let sign = if self.one_in(2) { -1 } else { 1 };
+                Kind::JumpClock(self.program(limits), sign * seconds)
+            }
+        }
+    }
+
+    fn target(&mut self, limits: Limits) -> Target {
+        match self.between(0..4) {
+            0 => Target::Keeper(self.worker(limits)),
+            _ => Target::Program(self.program(limits)),
+        }
+    }
+
+    fn several(&mut self, limits: Limits) -> Vec<Target> {
+        let mut targets = Vec::new();
+        if self.one_in(2) {
+            targets.push(Target::Program(Program::Scheduler));
+        }
+        for number in 0..limits.workers {
+            let (worker, keeper) = (
+                Target::Program(Program::Worker(number)),
+                Target::Keeper(number),
+            );
+            match self.between(0..5) {
+                0 => targets.push(worker),
+                1 => targets.push(keeper),
+                2 | 3 if limits.keeper_dies_with_worker => targets.extend([keeper, worker]),
+                _ => {}
+            }
+        }
+        if targets.is_empty() {
+            targets.push(self.target(limits));
+        }
+        targets
+    }
+
+    fn direction(&mut self) -> Direction {
+        match self.between(0..3) {
+            0 => Direction::ToWorker,
+            1 => Direction::ToScheduler,
+            _ => Direction::Both,
+        }
+    }
+
+    fn loss_of_store(&mut self) -> Kind {
+        match self.between(0..4) {
+            0 => Kind::DeleteStore(StorePart::Directory),
+            1 => Kind::DeleteStore(StorePart::Database),
+            2 => Kind::DeleteStore(StorePart::WriteAheadLog),
+            _ => Kind::TruncateStore,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const LIMITS: Limits = Limits {
+        workers: 3,
+        keeper_dies_with_worker: true,
+    };
+
+    #[test]
+    fn a_seed_draws_one_plan_and_few_seeds_draw_every_kind() {
+        assert_eq!(draw(5, LIMITS), draw(5, LIMITS));
+        assert_ne!(draw(5, LIMITS), draw(6, LIMITS));
+        let plans = (0..100).flat_map(|seed| draw(seed, LIMITS));
+        let names: BTreeSet<&str> = plans.map(|disturbance| disturbance.kind.name()).collect();
+        assert_eq!(names.len(), 13, "{names:?}");
+    }
+
+    #[test]
+    fn a_lost_store_is_the_last_disturbance_and_the_only_one_of_its_kind() {
+        for seed in 0..100 {
+            let plan = draw(seed, LIMITS);
+            assert!(plan.is_sorted_by_key(|disturbance| disturbance.at));
+            let before = &plan[..plan.len() - 1];
+            assert!(
+                before
+                    .iter()
+                    .all(|disturbance| !disturbance.kind.loses_store())
+            );
+        }
+    }
+
+    #[test]
+    fn a_keeper_dies_with_its_worker_only_where_that_is_allowed() {
+        let limits = Limits {
+            keeper_dies_with_worker: false,
+            ..LIMITS
+        };
+        let both_die = |limits| {
+            (0..200)
+                .flat_map(|seed| draw(seed, limits))
+                .any(|disturbance| {
+                    let Kind::Kill(targets) = disturbance.kind else {
+                        return false;
+                    };
+                    (0..limits.workers).any(|number| {
+                        targets.contains(&Target::Keeper(number))
+                            && targets.contains(&Target::Program(Program::Worker(number)))
+                    })
+                })
+        };
+        assert!(both_die(LIMITS) && !both_die(limits));
+    }
+}

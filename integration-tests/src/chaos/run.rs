@@ -1,0 +1,423 @@
+//! One run: a cluster at work, a plan's disturbances, healing, and the verdict.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::machines::Machines;
+use super::plan::{self, Direction, Disturbance, Kind, Program, Target};
+use super::testimony::{self, Sight};
+use super::{Contain, Settings};
+use crate::e2e::{Link, Programs, Stage};
+
+/// Enough for the workers to be busy through the whole plan.
+const TASKS: u64 = 120;
+const TASK_SECONDS: &str = "0.8";
+/// Between two looks at the programs.
+const STEP: Duration = Duration::from_millis(50);
+/// Between two questions to the scheduler.
+const ASK_EVERY: Duration = Duration::from_millis(300);
+/// After the last disturbance everything is done within this time, waits of the protocol included, on a busy machine.
+const SETTLE: Duration = Duration::from_secs(240);
+/// A scheduler without its store says so, or ends, within this time; then the operator acts.
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a run showed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The names of the disturbances that took place.
+    pub disturbances: Vec<&'static str>,
+    pub runs: usize,
+    pub took: Duration,
+    /// Empty if everything held.
+    pub violations: Vec<String>,
+    /// Where everything lies, if something did not hold.
+    pub kept: Option<std::path::PathBuf>,
+}
+
+/// Plays one seed and tells `log` each step. Call it in namespaces of its own ([`super`]).
+///
+/// # Errors
+/// When this machine cannot play it.
+pub fn run(
+    programs: Programs,
+    settings: Settings,
+    log: &mut dyn FnMut(&str),
+) -> Result<Outcome, String> {
+    let started = Instant::now();
+    let stage = Stage::with(programs);
+    open_to_all(&stage).map_err(|error| format!("cannot prepare the folder: {error}"))?;
+    let config = write_work(&stage);
+    let machines = Machines::new(&stage, &config, settings)?;
+    let limits = plan::Limits {
+        workers: settings.workers,
+        keeper_dies_with_worker: settings.contain != Some(Contain::ProcessGroups),
+    };
+    let plan = plan::draw(settings.seed, limits);
+    let epoch = Arc::new(AtomicU32::new(0));
+    let question = machines.on_scheduler_host(&stage.brasserie_command(&[
+        "status",
+        "--json",
+        "--scheduler",
+        &machines.scheduler_address(),
+    ]));
+    let ledger = Ledger::start(question, Arc::clone(&epoch));
+    let mut play = Play {
+        stage,
+        machines,
+        ledger,
+        epoch,
+        lasting: Vec::new(),
+        violations: Vec::new(),
+    };
+    let disturbances = plan.iter().map(|d| d.kind.name()).collect();
+    play.disturb(&plan, log)?;
+    play.settle(log)?;
+    let lines = testimony::read(&play.stage.path("work/runs"))?;
+    let sights = play.ledger.end();
+    play.violations.append(&mut play.machines.crashes);
+    play.violations
+        .extend(testimony::violations(&lines, &sights, TASKS));
+    if sights.len() < 10 {
+        play.violations.push(format!(
+            "the scheduler answered only {} times",
+            sights.len()
+        ));
+    }
+    let Play {
+        stage,
+        machines,
+        violations,
+        ..
+    } = play;
+    drop(machines);
+    let kept = (!violations.is_empty()).then(|| stage.keep());
+    Ok(Outcome {
+        disturbances,
+        runs: lines.iter().filter(|line| line.what == "start").count(),
+        took: started.elapsed(),
+        violations,
+        kept,
+    })
+}
+
+/// Programs may run as another user.
+fn open_to_all(stage: &Stage) -> std::io::Result<()> {
+    for folder in ["", "logs"] {
+        fs::set_permissions(stage.path(folder), fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(())
+}
+
+fn write_work(stage: &Stage) -> std::path::PathBuf {
+    stage.write_script("work/bin/task.sh", include_str!("task.sh"));
+    stage.write("work/pause", TASK_SECONDS);
+    for folder in ["work", "work/locks", "work/helpers"] {
+        fs::create_dir_all(stage.path(folder)).expect("a folder in a temporary folder");
+        fs::set_permissions(stage.path(folder), fs::Permissions::from_mode(0o777))
+            .expect("one's own folder");
+    }
+    let config = json!({
+        "bistro_settings": {
+            "enabled": true,
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": TASKS } }
+            ] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } },
+            "backoff": [1, "repeat"]
+        },
+        "bistro_job->work": { "owner": "chaos", "command": ["./bin/task.sh"] }
+    });
+    stage.write("work/config.json", &format!("{config:#}"))
+}
+
+/// A run under way.
+struct Play {
+    stage: Stage,
+    machines: Machines,
+    ledger: Ledger,
+    epoch: Arc<AtomicU32>,
+    lasting: Vec<(Instant, Lasting)>,
+    violations: Vec<String>,
+}
+
+/// How a disturbance ends.
+enum Lasting {
+    Stopped(Target),
+    Log(Program),
+    Full(Program),
+    Unmounted(Program),
+    Link(usize),
+    Connections(Child),
+}
+
+impl Play {
+    fn disturb(&mut self, plan: &[Disturbance], log: &mut dyn FnMut(&str)) -> Result<(), String> {
+        self.wait_for_work()?;
+        let began = Instant::now();
+        for disturbance in plan {
+            while began.elapsed() < disturbance.at {
+                self.step()?;
+            }
+            log(&disturbance.to_string());
+            self.begin(disturbance)?;
+        }
+        while !self.lasting.is_empty() {
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// The first tasks run.
+    fn wait_for_work(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        while testimony::read(&self.stage.path("work/runs"))?.is_empty() {
+            if began.elapsed() > SETTLE {
+                return Err("no task ever started".to_owned());
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        std::thread::sleep(STEP);
+        let now = Instant::now();
+        let (over, lasting) = std::mem::take(&mut self.lasting)
+            .into_iter()
+            .partition(|(until, _)| *until <= now);
+        self.lasting = lasting;
+        let over: Vec<(Instant, Lasting)> = over;
+        for (_, lasting) in over {
+            self.end(lasting)?;
+        }
+        self.machines.tend(&self.stage);
+        Ok(())
+    }
+
+    fn begin(&mut self, disturbance: &Disturbance) -> Result<(), String> {
+        let lasting = match &disturbance.kind {
+            Kind::Kill(targets) => {
+                self.machines.signal(targets, Signal::SIGKILL);
+                None
+            }
+            Kind::Stop(target) => {
+                self.machines.signal(&[*target], Signal::SIGSTOP);
+                Some(Lasting::Stopped(*target))
+            }
+            Kind::StallLog(program) => {
+                self.machines
+                    .log(*program)
+                    .stall()
+                    .map_err(|error| error.to_string())?;
+                Some(Lasting::Log(*program))
+            }
+            Kind::CloseLog(program) => {
+                self.machines.log(*program).close();
+                Some(Lasting::Log(*program))
+            }
+            Kind::FillDisk(program) => {
+                self.machines.fill_disk(*program)?;
+                Some(Lasting::Full(*program))
+            }
+            Kind::Unmount(program) => {
+                self.machines.unmount(*program);
+                Some(Lasting::Unmounted(*program))
+            }
+            Kind::CutLink(worker, direction) => {
+                let (here, there) = (Program::Scheduler, Program::Worker(*worker));
+                if *direction != Direction::ToScheduler {
+                    self.machines.set_one_way(here, there, &Link::CUT);
+                }
+                if *direction != Direction::ToWorker {
+                    self.machines.set_one_way(there, here, &Link::CUT);
+                }
+                Some(Lasting::Link(*worker))
+            }
+            Kind::IdleConnections(program, count) => {
+                let command = self.machines.connect_silently(*program, *count);
+                let child = command.and_then(|mut command| command.spawn());
+                Some(Lasting::Connections(
+                    child.map_err(|error| error.to_string())?,
+                ))
+            }
+            Kind::JumpClock(program, seconds) => {
+                let jumped = self.machines.jump_clock(*program, *seconds);
+                jumped.map_err(|error| error.to_string())?;
+                None
+            }
+            Kind::DeleteStore(part) => {
+                self.machines.delete_store(*part);
+                self.wait_for_operator()?;
+                None
+            }
+            Kind::TruncateStore => {
+                self.machines
+                    .signal(&[Target::Program(Program::Scheduler)], Signal::SIGKILL);
+                self.machines.truncate_store();
+                self.wait_for_operator()?;
+                None
+            }
+        };
+        if let Some(lasting) = lasting {
+            self.lasting
+                .push((Instant::now() + disturbance.lasts, lasting));
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, lasting: Lasting) -> Result<(), String> {
+        match lasting {
+            Lasting::Stopped(target) => self.machines.signal(&[target], Signal::SIGCONT),
+            Lasting::Log(program) => self.machines.log(program).heal(),
+            Lasting::Full(program) => self.machines.free_disk(program),
+            Lasting::Unmounted(program) => self.machines.remount(program)?,
+            Lasting::Link(worker) => {
+                let (here, there) = (Program::Scheduler, Program::Worker(worker));
+                self.machines.set_one_way(here, there, &Link::GOOD);
+                self.machines.set_one_way(there, here, &Link::GOOD);
+            }
+            Lasting::Connections(mut child) => {
+                // It may have ended by itself.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        Ok(())
+    }
+
+    /// A lost store must be noticed: the scheduler reports an error, or refuses to start. Then the operator starts over.
+    fn wait_for_operator(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        let mut noticed = false;
+        while began.elapsed() < OPERATOR_PATIENCE && !noticed {
+            self.step()?;
+            noticed = self.machines.scheduler_refusals() > 0 || self.ledger.reports_an_error();
+        }
+        if !noticed {
+            self.violations.push(format!(
+                "a lost store was not reported within {OPERATOR_PATIENCE:?}"
+            ));
+        }
+        // From here on completions of the lost store may be forgotten.
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        self.machines.start_over();
+        Ok(())
+    }
+
+    fn settle(&mut self, log: &mut dyn FnMut(&str)) -> Result<(), String> {
+        log("all disturbances are over");
+        self.machines.heal()?;
+        let began = Instant::now();
+        while self.ledger.last_done() != Some(TASKS) {
+            if began.elapsed() > SETTLE {
+                self.violations.push(format!(
+                    "after {SETTLE:?} without disturbances {:?} of {TASKS} tasks are done; status: {}",
+                    self.ledger.last_done(),
+                    self.ledger.last_status()
+                ));
+                return Ok(());
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+}
+
+/// A thread that asks the scheduler for its status, and remembers the completions that it showed.
+struct Ledger {
+    stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Seen>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    sights: Vec<Sight>,
+    last: Option<Value>,
+}
+
+impl Ledger {
+    fn start(mut question: Command, epoch: Arc<AtomicU32>) -> Self {
+        question.stdin(Stdio::null()).stderr(Stdio::null());
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&seen));
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::SeqCst) {
+                // Before the question: an answer that is under way when the store is lost counts for the old one.
+                let epoch = epoch.load(Ordering::SeqCst);
+                let status = ask(&mut question);
+                let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let done = status.as_ref().and_then(testimony::durably_done);
+                seen.sights.extend(done.map(|done| Sight {
+                    at: testimony::uptime(),
+                    done,
+                    epoch,
+                }));
+                seen.last = status;
+                drop(seen);
+                std::thread::park_timeout(ASK_EVERY);
+            }
+        });
+        Ledger {
+            stop,
+            seen,
+            thread: Some(thread),
+        }
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_done(&self) -> Option<u64> {
+        self.seen().last.as_ref().and_then(testimony::durably_done)
+    }
+
+    fn reports_an_error(&self) -> bool {
+        let seen = self.seen();
+        let errors = seen
+            .last
+            .as_ref()
+            .and_then(|status| status["errors"].as_array());
+        errors.is_some_and(|errors| !errors.is_empty())
+    }
+
+    fn last_status(&self) -> String {
+        self.seen()
+            .last
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), Value::to_string)
+    }
+
+    fn end(&mut self) -> Vec<Sight> {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            thread.join().expect("the ledger's thread does not panic");
+        }
+        std::mem::take(&mut self.seen().sights)
+    }
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn ask(question: &mut Command) -> Option<Value> {
+    let output = question
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    serde_json::from_slice(&output.stdout).ok()
+}

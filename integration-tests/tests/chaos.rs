@@ -1,0 +1,29 @@
+//! A short run of `chaos`, the program that plays real clusters under faults: a few seeds whose plans differ much.
+
+use std::process::Command;
+
+use integration_tests::e2e::{PATIENCE, wait_within};
+use std::io::Write as _;
+
+/// Together these plans kill, stop and cut off programs, stall and close logs, and fill, remove and damage disks.
+const SEEDS: u64 = 2;
+
+#[test]
+fn real_clusters_keep_their_promises_under_faults() {
+    if !nix::unistd::geteuid().is_root() {
+        // Not `eprintln!`, which the test harness keeps to itself.
+        let _ = writeln!(
+            std::io::stderr(),
+            "\nWARNING: NOT RUN: chaos: only root may mount disks and make namespaces\n"
+        );
+        return;
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_chaos"))
+        .args(["--seed", "1", "--seeds", &SEEDS.to_string()])
+        .spawn()
+        .expect("the program starts");
+    let status = wait_within(PATIENCE * 2 * SEEDS as u32, "the end of chaos", || {
+        child.try_wait().expect("one's own child can be waited for")
+    });
+    assert!(status.success(), "{status}");
+}
