@@ -10,6 +10,7 @@ use brasserie_scheduler_engine::{Task, WorkerIndex};
 use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
 use crate::view::Answer;
+use crate::workers::forgetting::{ForgetRefusal, MissingInstance};
 
 /// Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,8 @@ pub enum Reply {
     KillTask(Result<(), Rejection>),
     Work(Result<Box<WorkReply>, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
+    /// The instances that are declared dead, or that may be.
+    WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
     Answer(Box<Answer>),
 }
 

@@ -45,3 +45,4 @@ pub use view::{
     RunningTaskView, WorkerStatus,
 };
 pub use workers::asking::WorkCounts;
+pub use workers::forgetting::{ForgetRefusal, MissingInstance};

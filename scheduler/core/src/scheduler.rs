@@ -187,6 +187,12 @@ impl Scheduler {
                 job,
                 change,
             } => self.change_job(now, request, job, change),
+            Event::ForgetWorker {
+                request,
+                from: _,
+                shard,
+                confirmed,
+            } => self.forget_worker(now, request, &shard, &confirmed),
             Event::Query {
                 request,
                 from: _,
@@ -205,19 +211,24 @@ impl Scheduler {
                 self.jobs.load_file(config, warnings, origin);
                 self.put_jobs_in_force(now);
             }
-            Event::ConfigFailed { message } => {
-                self.config_error = Some(message);
-                self.jobs.file_failed();
-            }
+            Event::ConfigFailed { message } => self.config_failed(message),
             Event::NodesLoaded { nodes, config } => {
-                self.nodes_error = None;
-                self.put_jobs_in_force(now);
-                let found = NodesOf { nodes, config };
-                if self.jobs.wants(&found) {
-                    self.begin_nodes(found);
-                }
+                self.nodes_loaded(now, NodesOf { nodes, config });
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
+        }
+    }
+
+    fn config_failed(&mut self, message: String) {
+        self.config_error = Some(message);
+        self.jobs.file_failed();
+    }
+
+    fn nodes_loaded(&mut self, now: Time, found: NodesOf) {
+        self.nodes_error = None;
+        self.put_jobs_in_force(now);
+        if self.jobs.wants(&found) {
+            self.begin_nodes(found);
         }
     }
 
@@ -319,6 +330,11 @@ impl Scheduler {
     /// Why nothing can be made durable at present.
     pub(crate) fn store_error(&self) -> Option<&str> {
         self.log.error.as_deref()
+    }
+
+    /// The latest record, durable or not.
+    pub(crate) fn last_record(&self) -> RecordSeq {
+        self.log.last
     }
 
     /// What the next record will be.

@@ -132,6 +132,16 @@ impl Turn<'_> {
             (Some(Asked::Deletion(of)), Reply::JobChanged(changed)) => {
                 return self.deletion_reply(of, after, &changed);
             }
+            (Some(Asked::Declaration(worker)), Reply::WorkerForgotten(declared)) => {
+                let happening = Happening::WorkerDeclaredDead {
+                    place,
+                    scheduler,
+                    worker,
+                };
+                // A refusal tells nothing that anybody goes by.
+                let happening = declared.is_ok().then_some(happening);
+                return self.emit(after, SchedulerOutput::Told, happening);
+            }
             (asked, reply) => panic!("Invariant: a reply fits its request: {asked:?} {reply:?}"),
         };
         self.emit(
