@@ -169,7 +169,9 @@ mod tests {
         assert!(fail.next(step(5)).no_more_backoffs);
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn a_step_never_shortens_before_the_end(mut values in proptest::collection::vec(1i64..100_000, 1..8), now in 0u32..100_000) {
             values.sort_unstable();

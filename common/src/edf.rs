@@ -153,7 +153,9 @@ mod tests {
         ends.into_iter().map(|end| end.expect("an end")).collect()
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn it_is_the_rule_as_it_is_written_down(
             processors in 1_usize..6,

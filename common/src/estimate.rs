@@ -150,7 +150,9 @@ mod tests {
         }
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn what_is_learned_is_between_what_was_seen(
             took in proptest::collection::vec(0.001_f64..1e6, 1..20),

@@ -235,7 +235,9 @@ mod tests {
         assert!(!hash.same_set(&collision) && bare.same_set(&collision));
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn removal_inverts_addition_in_any_order(mut ids in proptest::collection::vec((any::<i64>(), any::<i64>()), 0..20)) {
             for empty in [WorkerSetHash::default(), WorkerSetHash::NOBODY] {

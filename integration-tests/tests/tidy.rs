@@ -151,6 +151,7 @@ fn crates_know_only_whom_they_may() {
             &["common", "common-config", "scheduler-engine"][..],
         ),
         ("worker/core", &["common"][..]),
+        ("integration-tests/properties", &[][..]),
         (
             "integration-tests/sim",
             &[

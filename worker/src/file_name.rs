@@ -59,7 +59,9 @@ mod tests {
         assert!(others[0] != others[1] && others[1] != others[2]);
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn any_name_is_one_plain_file_name_of_its_own(names in proptest::collection::vec("[./~%a\\\\\u{0}é]{0,200}", 1..20)) {
             let mut taken: HashMap<String, &str> = HashMap::new();

@@ -159,7 +159,9 @@ fn any_need() -> impl Strategy<Value = CardNeed> {
     })
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn cards_are_never_given_twice_and_never_withheld(
         models in proptest::collection::vec(0_usize..2, 0..6),
@@ -203,6 +205,29 @@ proptest! {
         let exact = u64::from(slots as u32) * u64::from(milli);
         let cards: f64 = Milli(milli).to_string().parse().unwrap();
         prop_assert_eq!(CardAmount::of_slots(slots, cards), CardAmount::of_milli(exact));
+    }
+
+    /// So whoever keeps them finds room as soon as those have ended who have them now.
+    #[test]
+    fn once_the_cards_that_are_kept_are_empty_there_is_room(
+        models in proptest::collection::vec(0..2_usize, 0..6),
+        shares in proptest::collection::vec((0..6_usize, 1..=1000_u32), 0..8),
+        need in any_need(),
+    ) {
+        let models: Vec<&str> = models.into_iter().map(|model| MODELS[model]).collect();
+        let cards = cards(&models);
+        let shares: Vec<GpuShare> = shares.into_iter().map(|(card, milli)| share(card, milli)).collect();
+        let kept = need.soonest(&cards, &used(&shares));
+        let mut others = shares;
+        others.retain(|share| !kept.contains(&share.device));
+        prop_assert_eq!(
+            need.pack(&cards, &used(&others)).is_some(),
+            need.pack(&cards, &CardUse::default()).is_some()
+        );
+        // Of the others nothing is left for anybody else.
+        let mut full = CardUse::default();
+        full.take_all_of(&kept);
+        prop_assert!(kept.iter().all(|device| full.free(device) == 0));
     }
 }
 
@@ -271,29 +296,4 @@ fn needs_that_no_task_has_are_none() {
     );
     assert!(some.can_use("B"));
     assert!(!of(&[("A", 2)], Whole(0)).unwrap().can_use("B"));
-}
-
-proptest! {
-    /// So whoever keeps them finds room as soon as those have ended who have them now.
-    #[test]
-    fn once_the_cards_that_are_kept_are_empty_there_is_room(
-        models in proptest::collection::vec(0..2_usize, 0..6),
-        shares in proptest::collection::vec((0..6_usize, 1..=1000_u32), 0..8),
-        need in any_need(),
-    ) {
-        let models: Vec<&str> = models.into_iter().map(|model| MODELS[model]).collect();
-        let cards = cards(&models);
-        let shares: Vec<GpuShare> = shares.into_iter().map(|(card, milli)| share(card, milli)).collect();
-        let kept = need.soonest(&cards, &used(&shares));
-        let mut others = shares;
-        others.retain(|share| !kept.contains(&share.device));
-        prop_assert_eq!(
-            need.pack(&cards, &used(&others)).is_some(),
-            need.pack(&cards, &CardUse::default()).is_some()
-        );
-        // Of the others nothing is left for anybody else.
-        let mut full = CardUse::default();
-        full.take_all_of(&kept);
-        prop_assert!(kept.iter().all(|device| full.free(device) == 0));
-    }
 }

@@ -261,7 +261,9 @@ mod tests {
         }
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn the_worker_always_ends_first(lose in 0u64..1000, check in 0u64..1000, kill_ms in 0u64..100_000, sent_check in 0u64..3) {
             let t = Timeouts {

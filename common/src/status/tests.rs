@@ -243,7 +243,9 @@ fn what_is_forgiven_begins_anew_and_stays_safe() {
     }
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn parsing_never_panics_and_valid_bits_survive_the_wire(text in ".{0,80}", bits in 0u16..4096) {
         let _ = ReportedStatus::parse(&text, StatusSource::Task);

@@ -70,6 +70,9 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// Fresh cases of each random property, beside the fixed ones: about a minute in all. A failure prints the command that repeats it.
+const FRESH_CASES: (&str, &str) = ("PROPERTY_CASES", "16");
+
 /// A tool that a step needs, how to see that it is there, and how to get it.
 struct Tool {
     name: &'static str,
@@ -159,7 +162,11 @@ fn main() -> ExitCode {
             step.program,
             step.args.join(" ")
         );
-        match Command::new(step.program).args(step.args).status() {
+        let mut command = Command::new(step.program);
+        if std::env::var_os(FRESH_CASES.0).is_none() {
+            command.env(FRESH_CASES.0, FRESH_CASES.1);
+        }
+        match command.args(step.args).status() {
             Ok(status) if status.success() => {}
             Ok(status) => {
                 eprintln!("verify: `{}` failed ({status})", step.name);

@@ -95,8 +95,8 @@ impl Refusing {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    48;
 
     #[test]
     fn who_refuses_is_asked_once_a_pause_and_never_given_up(

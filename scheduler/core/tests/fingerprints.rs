@@ -314,8 +314,8 @@ fn status() -> impl Strategy<Value = ReportedStatus> {
     ]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+integration_tests_properties::properties! {
+    64;
 
     #[test]
     fn a_batch_is_its_elements_in_any_order(

@@ -5,8 +5,6 @@ mod support;
 
 use std::time::Duration;
 
-use proptest::prelude::*;
-
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     CallId, CallOutcome, InvocationId, Principal, RefusalCode, ReportedStatus, RunningTask,
@@ -331,8 +329,9 @@ impl World {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+integration_tests_properties::properties! {
+    512;
+
     #[test]
     fn a_task_does_not_start_while_a_run_of_it_may_be_alive(
         steps in proptest::collection::vec((0u8..16, 0usize..1000), 1..40),

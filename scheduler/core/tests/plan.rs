@@ -18,8 +18,8 @@ use brasserie_scheduler_core::{
     MAX_PLANNED_NODES, Message, Options, OrphanPlan, Plan, Proposal, ProposedNodes, Query, Total,
 };
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
+use integration_tests_properties::{check, place};
 use proptest::prelude::*;
-use proptest::test_runner::{RngSeed, TestRunner};
 
 use support::{Script, config, one_job, options, worker};
 
@@ -630,25 +630,6 @@ fn work(s: &mut Script, workers: &[WorkerDescription], fates: &[u8]) {
     }
 }
 
-fn settings() -> ProptestConfig {
-    let is_set = |name| std::env::var_os(name).is_some();
-    let asked = ProptestConfig::default();
-    ProptestConfig {
-        cases: if is_set("PROPTEST_CASES") {
-            asked.cases
-        } else {
-            400
-        },
-        rng_seed: if is_set("PROPTEST_RNG_SEED") {
-            asked.rng_seed
-        } else {
-            RngSeed::Fixed(7)
-        },
-        failure_persistence: None,
-        ..asked
-    }
-}
-
 /// A scheduler somewhere in its life.
 fn scheduler(draw: &HistoryDraw) -> Script {
     let mut s = Script::with_config(draw.first.config());
@@ -762,18 +743,21 @@ impl Seen {
     }
 }
 
-#[test]
-fn what_is_planned_happens() {
-    let seen = Seen::default();
-    let settings = settings();
-    let is_whole = settings.cases >= 400;
-    let mut runner = TestRunner::new(settings);
-    let outcome = runner.run(&history_draw(), |draw| planned_happens(&draw, &seen));
-    outcome.unwrap_or_else(|error| panic!("{error}"));
-    assert!(
-        seen.least() >= 5 || !is_whole,
-        "what was not looked at: {seen:?}"
-    );
+mod property {
+    use super::*;
+
+    #[test]
+    fn what_is_planned_happens() {
+        let seen = Seen::default();
+        let place = place!(what_is_planned_happens);
+        let cases = check(place, 400, "draw", history_draw(), |draw| {
+            planned_happens(&draw, &seen)
+        });
+        assert!(
+            seen.least() >= 5 || cases.is_one,
+            "what was not looked at: {seen:?}"
+        );
+    }
 }
 
 fn planned_happens(draw: &HistoryDraw, seen: &Seen) -> Result<(), TestCaseError> {

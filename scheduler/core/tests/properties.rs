@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use brasserie_common::{
     CallId, CallOutcome, InvocationId, Principal, RecordSeq, RefusalCode, ReportedStatus,
@@ -692,28 +691,9 @@ impl World {
     }
 }
 
-/// Each run of the test is the same one. `PROPTEST_CASES` makes it longer, `PROPTEST_RNG_SEED` draws other histories.
-fn settings() -> ProptestConfig {
-    let is_set = |name| std::env::var_os(name).is_some();
-    let asked = ProptestConfig::default();
-    ProptestConfig {
-        cases: if is_set("PROPTEST_CASES") {
-            asked.cases
-        } else {
-            400
-        },
-        rng_seed: if is_set("PROPTEST_RNG_SEED") {
-            asked.rng_seed
-        } else {
-            RngSeed::Fixed(7)
-        },
-        failure_persistence: None,
-        ..asked
-    }
-}
+integration_tests_properties::properties! {
+    400;
 
-proptest! {
-    #![proptest_config(settings())]
     #[test]
     fn nothing_runs_twice_and_no_acknowledged_end_is_lost(
         bump in any::<bool>(),

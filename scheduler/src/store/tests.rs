@@ -204,8 +204,9 @@ fn times_given() -> impl Strategy<Value = Record> {
     (changed, forgotten).prop_map(|(changed, forgotten)| Record::TimesGiven { changed, forgotten })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+integration_tests_properties::properties! {
+    64;
+
     #[test]
     fn rows_are_what_the_records_add_up_to(batches in proptest::collection::vec(proptest::collection::vec(record(), 1..8), 1..5)) {
         let folder = tempfile::tempdir().unwrap();

@@ -660,7 +660,9 @@ where
     assert_eq!(D::try_from(W::from(domain.clone())), Ok(domain));
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn ids_round_trip(id in instance()) {
         there_and_back::<_, wire::BistroInstanceID>(id);

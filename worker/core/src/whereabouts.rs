@@ -379,7 +379,9 @@ mod tests {
         ]
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn whatever_happens_members_of_the_list_are_asked_and_told_and_all_are_in_turn(steps in proptest::collection::vec(step(), 1..60)) {
             let mut of = of(&[1, 2, 3], listed());

@@ -39,7 +39,9 @@ mod tests {
 
     use super::*;
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn every_run_has_files_of_its_own_below_the_folder(
             names in proptest::collection::vec(("[./~%ab]{0,100}", "[./~%ab]{0,100}", any::<i64>(), any::<i64>()), 2)

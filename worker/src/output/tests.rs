@@ -91,8 +91,8 @@ fn noise(length: usize) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(|_| next()).collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+integration_tests_properties::properties! {
+    24;
 
     #[test]
     fn what_was_printed_is_in_the_files_as_it_was(

@@ -301,7 +301,9 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn reads_what_another_writer_wrote(json in any_json()) {
         for text in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {

@@ -272,7 +272,9 @@ fn what_is_wrong_is_told_and_not_kept() {
     }
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn bytes_are_answered(bytes in vec(any::<u8>(), 0..64)) {
         let _ = parse_bytes(&bytes, ParseOptions::default());

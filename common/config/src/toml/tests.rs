@@ -113,7 +113,9 @@ fn an_empty_file_is_named() {
     assert_eq!(json("# nothing"), "{}");
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn never_panics(text in any::<String>()) {
         let _ = read_text(&text);

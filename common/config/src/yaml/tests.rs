@@ -169,7 +169,9 @@ fn an_empty_file_is_named() {
     );
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn never_panics(text in any::<String>()) {
         let _ = read_text(&text);

@@ -476,7 +476,9 @@ fn of_very_many_mistakes_the_first_are_told_and_all_are_counted() {
     assert!(told.ends_with("x.toml: and 2950 more\n"), "{told}");
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn no_text_breaks_a_reader(text in "[ -~\n]{0,200}", number in any::<f64>()) {
         let _ = parse(&text);

@@ -280,7 +280,9 @@ mod tests {
         seen
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn everything_that_changes_is_looked_at_afterwards(steps in proptest::collection::vec(step(), 0..60)) {
             let mut unseen = Unseen::default();

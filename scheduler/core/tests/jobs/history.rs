@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use proptest::prelude::*;
-
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     CallOutcome, InvocationId, NodeName, RecordSeq, ReportedStatus, RunningTask, TaskKey, Time,
@@ -488,8 +486,9 @@ impl Repeater {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+integration_tests_properties::properties! {
+    256;
+
     /// What was taken and deleted never comes back, and what was taken and not deleted stays; every repeat is acknowledged; and each
     /// run is later than all before.
     #[test]

@@ -104,7 +104,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn sorts_in_whatever_slices(
             rows in proptest::collection::vec(0u32..50_000, 0..3000),

@@ -125,7 +125,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn bits_are_a_set(steps in proptest::collection::vec((0u8..3, 0usize..300), 0..200)) {
             let (mut bits, mut model) = (Bits::default(), BTreeSet::new());

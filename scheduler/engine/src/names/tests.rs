@@ -95,8 +95,8 @@ fn intern(names: &mut NodeNames, model: &mut BTreeMap<u16, u32>, n: u16) {
     assert!(names.has(id));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+integration_tests_properties::properties! {
+    60;
 
     #[test]
     fn names_that_nobody_has_are_given_back_and_the_others_keep_their_ids(steps in steps()) {

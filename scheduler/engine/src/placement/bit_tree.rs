@@ -157,7 +157,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn agrees_with_an_ordered_set(
             room in 0usize..9000,

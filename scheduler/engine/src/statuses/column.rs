@@ -177,7 +177,9 @@ mod tests {
         }
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn gives_back_what_was_put_in(
             steps in proptest::collection::vec(

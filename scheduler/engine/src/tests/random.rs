@@ -923,8 +923,8 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+integration_tests_properties::properties! {
+    150;
 
     #[test]
     fn original_order_and_round_robin_start_the_very_same(steps in steps()) {

@@ -57,8 +57,8 @@ pub(super) fn is_in_force(engine: &Engine, table: &Arc<NodeTable>) -> bool {
         .is_some_and(|nodes| Arc::ptr_eq(nodes, table))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+integration_tests_properties::properties! {
+    100;
 
     #[test]
     fn slices_give_what_a_whole_refresh_gives(

@@ -120,7 +120,9 @@ mod tests {
         assert_eq!(span(1.5), Duration::from_millis(1500));
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn a_wait_is_in_the_upper_half_of_its_whole(
             min in 0.001_f64..1e4, factor in 1.0_f64..1e6, exponent in any::<u32>(), u in 0.0_f64..=1.0,

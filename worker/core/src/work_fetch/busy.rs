@@ -102,7 +102,9 @@ mod tests {
         }
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn fewer_tasks_than_instances_leave_one_free(
             instances in 1_usize..12, seconds in vec(0.1..100.0_f64, 0..12),

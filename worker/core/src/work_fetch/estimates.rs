@@ -429,7 +429,9 @@ mod tests {
         assert_eq!(Estimates::restored([broken]), Estimates::default());
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn estimates_are_above_nothing_and_finite(
             estimate in ANY, elapsed in ANY, done in proptest::option::of((ANY, ANY)),

@@ -278,7 +278,9 @@ mod tests {
         assert_eq!(known.replace(read(&[1])), ListChange::NewMember);
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn each_member_is_tried_once_before_one_failure_counts(count in 0_u16..20, u in any::<f64>()) {
             let numbers: Vec<u16> = (0..count).collect();

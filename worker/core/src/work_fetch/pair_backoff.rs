@@ -837,7 +837,9 @@ mod tests {
         assert_eq!(wait(&restored, CPU, at(5.0)), 90.0);
     }
 
-    proptest! {
+    integration_tests_properties::properties! {
+        256;
+
         #[test]
         fn no_delay_is_beyond_its_table_and_saved_is_what_it_was(
             said in proptest::collection::vec((0_usize..8, 0_u32..200_000, 0.0_f64..=1.0), 0..60),

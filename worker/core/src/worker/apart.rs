@@ -8,7 +8,6 @@ use brasserie_common::{
     SequenceNumber, Story, TaskKey, Time, WorkerId,
 };
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use crate::effect::{Call, CallReply, Effect};
 use crate::worker::rig::*;
@@ -433,13 +432,8 @@ fn deed(effect: Effect) -> (Deed, Option<CallId>) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 400,
-        rng_seed: RngSeed::Fixed(21),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+integration_tests_properties::properties! {
+    400;
 
     #[test]
     fn one_worker_for_two_schedulers_is_two_workers(

@@ -9,7 +9,6 @@ use brasserie_common::{
     SchedulerId, ServiceAddress, Story, TaskKey, Time, WorkReply, WorkVerdict, WorkerId,
 };
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use crate::effect::{Call, CallReply, Effect, Goodbye};
 use crate::work_fetch::{Preemption, Profile};
@@ -363,13 +362,8 @@ impl World {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 600,
-        rng_seed: RngSeed::Fixed(20),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+integration_tests_properties::properties! {
+    600;
 
     #[test]
     fn promises_hold(

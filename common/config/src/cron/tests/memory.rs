@@ -92,7 +92,9 @@ impl Machine {
     }
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     /// A time is a node from the first refresh on that is not before it, for what is left of its lifetime, or for a whole one if
     /// nothing is left; and once that is over, never again. Clocks that are set back stand still for that.
     #[test]

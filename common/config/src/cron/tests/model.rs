@@ -152,8 +152,8 @@ fn near_a_jump(zone: &TimeZone, about: i64, off: i64) -> i64 {
     jump.unwrap_or(about).as_second() + off
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+integration_tests_properties::properties! {
+    64;
 
     #[test]
     fn the_search_finds_what_the_definition_says(

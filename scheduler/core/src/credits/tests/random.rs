@@ -436,8 +436,8 @@ impl World {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    400;
 
     #[test]
     fn credit_is_what_was_asked_for_less_what_was_sent(steps in proptest::collection::vec(step(), 1..120)) {

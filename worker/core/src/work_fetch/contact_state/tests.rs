@@ -247,7 +247,9 @@ fn people_read_each_backoff_by_its_name() {
     );
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn a_restart_at_once_changes_nothing(
         steps in proptest::collection::vec((0_u8..7, 0_u64..20_000), 0..40), started in 0_u64..1_000_000,

@@ -568,7 +568,9 @@ impl World {
     }
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn nothing_means_nothing_until_then(
         steps in proptest::collection::vec((step(), 0_u32..90, any::<bool>(), any::<bool>()), 1..60),

@@ -703,8 +703,8 @@ impl Told {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    300;
 
     /// A worker takes tasks until two buffers wait, each counted as one at most. It would ask without end if it missed something then.
     #[test]
@@ -726,10 +726,6 @@ proptest! {
         let is_refused = backlog >= 2.0 * high * 4.0;
         prop_assert!(!is_refused || saturated >= high, "{saturated} of {backlog}");
     }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
 
     /// Whatever happens: numbers rise, who is backed off or absent is left alone, and no two are asked for one type.
     #[test]

@@ -129,7 +129,9 @@ fn debt_is_the_inverse() {
     assert_eq!(debts, [0.5, 1.5, 0.0, f64::INFINITY]);
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     /// Who has more than its share has it from others.
     #[test]
     fn weighed_with_the_shares_all_priorities_add_up_to_minus_one(

@@ -202,7 +202,9 @@ fn who_is_always_busy_gets_its_share() {
     }
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     /// It has no unit of its own; by a power of two it is exact.
     #[test]
     fn a_scale_of_what_was_got_and_of_what_is_got_scales_the_average(

@@ -279,7 +279,9 @@ fn unreported() -> impl Strategy<Value = Unreported> {
     })
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn it_does_what_the_rules_say_and_knows_when_it_will(
         of in [circumstances(), circumstances()],

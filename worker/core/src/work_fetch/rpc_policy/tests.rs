@@ -586,7 +586,9 @@ fn nothing_that_is_saved_waits_for_longer_than_the_profile_ever_does() {
     assert_eq!(restored(&saved, &Profile::CLUSTER).save(at(5.0)), saved);
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn it_does_what_the_rules_say(steps in proptest::collection::vec((step(), 0.0_f64..=1.0), 0..80)) {
         let (mut policy, mut plain) = (RpcPolicy::new(), Plain::default());

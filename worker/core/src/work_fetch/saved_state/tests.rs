@@ -434,7 +434,9 @@ fn nonsense() -> impl Strategy<Value = Value> {
     })
 }
 
-proptest! {
+integration_tests_properties::properties! {
+    256;
+
     #[test]
     fn what_is_written_is_read(state in state()) {
         let (read, warnings) = SavedState::read(&state.to_text());

@@ -356,8 +356,8 @@ impl World {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    400;
 
     #[test]
     fn no_consensus_can_form_without_somebody_who_may_run_tasks(ops in proptest::collection::vec(op(), 1..60)) {

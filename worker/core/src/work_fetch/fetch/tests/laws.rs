@@ -128,8 +128,8 @@ fn may_be_asked(scene: &Scene, of: AssociationIndex) -> bool {
         && source.min_rpc_time <= scene.now
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    512;
 
     #[test]
     fn nobody_is_chosen_who_may_not_be_asked_and_nothing_without_need(scene in scene()) {

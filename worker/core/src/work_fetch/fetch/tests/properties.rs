@@ -167,8 +167,8 @@ fn requests(scene: &Scene) -> Vec<FetchRequest> {
     talked_to.chain([survey.choose()]).flatten().collect()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    512;
 
     #[test]
     fn what_is_asked_for_is_an_amount(scene in scene()) {
@@ -178,7 +178,7 @@ proptest! {
                 for amount in [demand.secs, demand.instances, demand.idle, demand.estimated_delay] {
                     prop_assert!(amount >= 0.0 && amount.is_finite(), "{demand:?}");
                 }
-                prop_assert!(demand.secs > 0.0 || *demand == super::super::Demand::default());
+                prop_assert!(demand.secs > 0.0 || *demand == super::super::super::Demand::default());
                 prop_assert!(demand.secs == 0.0 || scene.processors.instances(of_type) > 0.0);
             }
         }

@@ -201,8 +201,8 @@ fn what_runs_to_its_end_makes_others_late_only_where_nothing_may_be_stopped() {
     assert_eq!(late(1, Suspend, &works, Foresight::Has), Vec::<u64>::new());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    256;
 
     /// One CPU, and all tasks there from the beginning: what can be done in time is, in whatever order they came.
     #[test]

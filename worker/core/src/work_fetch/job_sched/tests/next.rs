@@ -176,8 +176,8 @@ fn take(scene: &mut Scene, next: &[TaskNumber]) -> Vec<TaskNumber> {
     taken
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    512;
 
     #[test]
     fn all_that_wait_are_next_once(mut scene in scene()) {

@@ -299,8 +299,8 @@ fn one_that_has_not_begun_waits_no_longer_for_wide_ones_than_the_buffer_lasts() 
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    256;
 
     /// Without deadlines a scheduler that is alone has nothing stopped, whatever its tasks want.
     #[test]

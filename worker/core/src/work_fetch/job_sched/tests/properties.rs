@@ -122,8 +122,8 @@ fn used(tasks: &[&Task], of: ProcessorType) -> f64 {
     tasks.iter().map(|task| amount(task.usage.of(of))).sum()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+integration_tests_properties::properties! {
+    512;
 
     #[test]
     fn only_what_can_begins_and_only_what_runs_stops(mut scene in scene()) {
@@ -258,7 +258,7 @@ proptest! {
         scene.associate(0.0, 1.0);
         for (number, (association, deadline, runs, misses)) in (1..).zip(tasks) {
             let running = scene.tasks.iter().filter(|task| task.stage.is_executing()).count();
-            let task = scene.task(number, super::rig::cpus(1.0));
+            let task = scene.task(number, super::super::rig::cpus(1.0));
             task.association = AssociationIndex(association);
             task.deadline = Some(at(1000.0 + deadline));
             if runs && running < instances as usize {

@@ -164,8 +164,8 @@ fn simulated_seconds(case: &Case) -> f64 {
     simulation.elapsed
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+integration_tests_properties::properties! {
+    512;
 
     #[test]
     fn it_is_the_plain_simulation_line_by_line(case in any_case()) {
@@ -182,9 +182,7 @@ proptest! {
         prop_assert!(is_close(outlook.of_type[CPU].saturated.min(end), saturated), "{outlook:?} {saturated}");
         prop_assert_eq!(missed(&outlook), misses.into_iter().collect::<Vec<_>>());
     }
-}
 
-proptest! {
     #[test]
     fn nothing_is_less_than_nothing_and_saturated_ends_with_the_last_task(case in any_case()) {
         let outlook = case.outlook();
