@@ -341,7 +341,10 @@ pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output> {
         .enable_all()
         .build()
         .context("cannot start the runtime that waits for the network")?;
-    Ok(runtime.block_on(future))
+    let output = runtime.block_on(future);
+    // A thread that still waits for a resolver, a disk or a terminal does not keep the program.
+    runtime.shutdown_background();
+    Ok(output)
 }
 
 #[cfg(test)]

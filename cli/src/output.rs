@@ -68,6 +68,21 @@ pub(crate) fn printable(text: &str) -> String {
     clean
 }
 
+/// Prints a line on standard error, as `eprintln!` does, which panics if nobody reads it or its disk is full. A command that has nothing
+/// to do meanwhile may wait here; `brasserie run` queues its lines with `telemetry::print_error`.
+macro_rules! complain {
+    ($($arguments:tt)*) => {
+        $crate::output::print_complaint(format_args!($($arguments)*))
+    };
+}
+pub(crate) use complain;
+
+/// For [`complain!`].
+pub(crate) fn print_complaint(text: std::fmt::Arguments<'_>) {
+    // The exit code says the same, and nobody is left to complain to.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
 /// Prints to standard output; a reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_on(text).map(|_: Reader| ())

@@ -45,7 +45,7 @@ fn serve(options: StartOptions) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let ended = runtime.block_on(async {
         let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
         let manager = ServiceManager::from_environment();
         let mut scheduler = start(StartOptions {
@@ -68,7 +68,10 @@ fn serve(options: StartOptions) -> anyhow::Result<()> {
             ended = scheduler.shutdown() => Ok(ended?),
             () = shutdown.insisted().cancelled() => anyhow::bail!("ended by a second signal"),
         }
-    })
+    });
+    // The store is closed, or a second signal came. A thread that still waits for a resolver or a disk does not keep the program.
+    runtime.shutdown_background();
+    ended
 }
 
 /// Each worker has a connection in either direction, and the usual soft limit of 1024 is a relic of `select`.

@@ -43,10 +43,15 @@ pub fn run() -> ExitCode {
         .build();
     match runtime {
         // On a thread of the runtime: children of the first one are orphans of tasks, so it must have none of its own.
-        Ok(runtime) => match runtime.block_on(runtime.spawn(work(options, descriptors))) {
-            Ok(code) => code,
-            Err(error) => failed(&error, exit_code::START),
-        },
+        Ok(runtime) => {
+            let ended = runtime.block_on(runtime.spawn(work(options, descriptors)));
+            // A thread that still waits for a resolver or a disk does not keep the program, whose tasks are dead.
+            runtime.shutdown_background();
+            match ended {
+                Ok(code) => code,
+                Err(error) => failed(&error, exit_code::START),
+            }
+        }
         Err(error) => failed(&error, exit_code::START),
     }
 }

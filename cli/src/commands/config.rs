@@ -11,7 +11,7 @@ use brasserie_common_runtime::files;
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
-use crate::output::{print, print_json};
+use crate::output::{complain, print, print_json};
 
 /// Looks at config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
 #[derive(Debug, clap::Args)]
@@ -170,14 +170,14 @@ fn export(args: &ExportArgs) -> Result<Ending> {
     let bytes = match files::read(&args.file, MAX_CONFIG_BYTES as u64) {
         Ok(bytes) => bytes,
         Err(error) => {
-            eprintln!("brasserie: {error}");
+            complain!("brasserie: {error}");
             return Ok(Ending::Usage);
         }
     };
     let parsed = match parse_bytes(&bytes, options) {
         Ok(parsed) => parsed,
         Err(errors) => {
-            eprintln!("{}", errors.display_with(&shown));
+            complain!("{}", errors.display_with(&shown));
             return Ok(Ending::Usage);
         }
     };

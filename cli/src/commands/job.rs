@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
-use crate::output::{print, print_json, table};
+use crate::output::{complain, print, print_json, table};
 
 /// Whatever version there is.
 const ANY_VERSION: i64 = -2;
@@ -274,7 +274,7 @@ fn submit(args: &Submit) -> Result<Ending> {
     let shown = args.file.display().to_string();
     let text = text.with_context(|| format!("cannot read {shown}"))?;
     if let Some(problem) = whole_file(&text) {
-        eprintln!("brasserie: {shown}: {problem}");
+        complain!("brasserie: {shown}: {problem}");
         return Ok(Ending::Usage);
     }
     let connection = args.common.connect()?;
@@ -286,7 +286,7 @@ fn submit(args: &Submit) -> Result<Ending> {
         Outcome::Done(submitted) => {
             let warnings = submitted.warnings.unwrap_or_default();
             for warning in &warnings {
-                eprintln!("{shown}:{warning}");
+                complain!("{shown}:{warning}");
             }
             let version = submitted.version.unwrap_or_default();
             let document = json!({ "job": name, "outcome": "submitted", "version": version, "warnings": warnings });
@@ -297,7 +297,7 @@ fn submit(args: &Submit) -> Result<Ending> {
         Outcome::Refused { message, problems } if problems.is_empty() => bail!("{message}"),
         Outcome::Refused { problems, .. } => {
             for problem in &problems {
-                eprintln!("{shown}:{problem}");
+                complain!("{shown}:{problem}");
             }
             Ok(Ending::Usage)
         }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::Ending;
 use crate::connection::{Connection, LogRequest, SchedulerArgs, block_on};
-use crate::output::{Reader, print, print_json, print_on};
+use crate::output::{Reader, complain, print, print_json, print_on};
 use follow::{Cursor, Round};
 use lines::Names;
 
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         anyhow::Ok((lines, notices))
     })??;
     for notice in &notices {
-        eprintln!("brasserie: {notice}");
+        complain!("brasserie: {notice}");
     }
     if args.json {
         let lines: Vec<_> = lines.iter().map(lines::json).collect();
@@ -145,7 +145,7 @@ pub(crate) async fn collect(
             0
         };
         if empty_pages == PAGES_BEFORE_NOTICE {
-            eprintln!("brasserie: still searching; nothing matched so far");
+            complain!("brasserie: still searching; nothing matched so far");
         }
         match page.next_line_id {
             Some(next) if next != -1 => request.from = next,
@@ -185,7 +185,7 @@ async fn follow(connection: &Connection, mut request: LogRequest, args: &Args) -
                 }
                 tell(&mut told, notices);
                 if cursor.end_round() == Round::GaveUp {
-                    eprintln!(
+                    complain!(
                         "brasserie: going on without them; what they write meanwhile may be missing here"
                     );
                 }
@@ -255,7 +255,7 @@ fn show(new: &[LogLine], args: &Args) -> Result<Reader> {
 fn tell(told: &mut BTreeSet<String>, notices: Vec<String>) {
     for notice in notices {
         if told.insert(notice.clone()) {
-            eprintln!("brasserie: {notice}");
+            complain!("brasserie: {notice}");
         }
     }
 }

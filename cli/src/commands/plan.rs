@@ -12,7 +12,7 @@ use brasserie_thrift::generated::brasserie::{BrasseriePlanConfigArgs, Plan};
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
-use crate::output::{print, print_json};
+use crate::output::{complain, print, print_json};
 
 /// A file that is planned goes in one frame of 16 MiB, with room for the rest of the call.
 const MAX_PLANNED_BYTES: u64 = 15 * 1024 * 1024;
@@ -55,13 +55,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     let text = match files::read(&args.file, MAX_PLANNED_BYTES) {
         Ok(text) => text,
         Err(error) => {
-            eprintln!("brasserie: {error}");
+            complain!("brasserie: {error}");
             return Ok(Ending::Usage);
         }
     };
     let folder = args.folder.clone().unwrap_or_default();
     if !folder.is_empty() && !folder.starts_with('/') {
-        eprintln!(
+        complain!(
             "brasserie: `--folder {folder}` is relative, and the scheduler may be on another machine; write the whole path"
         );
         return Ok(Ending::Usage);

@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use brasserie_common_config::UnknownKeys;
+use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use brasserie_worker::process::AllowedUser;
 
 use crate::Ending;
 use crate::connection::{Connection, block_on};
+use crate::output::{self, complain};
 use cluster::{Cluster, WorkerFlags};
 use directory::Directory;
 use interrupts::Interrupts;
@@ -61,7 +63,7 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
     let config = match settings::load(&args.file, unknown_keys, retries)? {
         settings::Loaded::Config(config) => config,
         settings::Loaded::Problems(text) => {
-            eprint!("{text}");
+            complain!("{}", text.trim_end());
             return Ok(Ending::Usage);
         }
     };
@@ -79,34 +81,43 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     };
     let mut cluster = Cluster::start(&config, directory.path(), worker).await?;
     let connection = Connection::new(&cluster.address())?;
-    let mut progress = Progress::new();
+    let progress = Progress::start();
 
     let outcome = tokio::select! {
-        outcome = watch(&connection, &mut progress) => outcome,
+        outcome = watch(&connection, &progress) => outcome,
         () = interrupts.next() => Ok(Watched::Interrupted),
         reason = cluster.worker_ended() => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
     };
     progress.finish();
+    let mut shown = String::new();
     let ending = match outcome {
         Ok(Watched::Settled(status)) => {
-            summary::print(&connection, &status, started.elapsed()).await?
+            let summary = summary::describe(&connection, &status, started.elapsed()).await?;
+            shown = summary.text;
+            summary.ending
         }
         Ok(Watched::Interrupted) => {
-            eprintln!("brasserie: interrupted; ending the tasks");
+            telemetry::print_error("brasserie: interrupted; ending the tasks");
             Ending::Interrupted
         }
         Ok(Watched::Broken(why)) => {
-            eprintln!("brasserie: {why}");
+            telemetry::print_error(&format!("brasserie: {why}"));
             Ending::Failure
         }
         Err(error) => {
-            eprintln!("brasserie: {error:#}");
+            telemetry::print_error(&format!("brasserie: {error:#}"));
             Ending::Failure
         }
     };
     tokio::select! {
         () = cluster.stop() => {}
-        () = interrupts.next() => eprintln!("brasserie: stopping at once"),
+        () = interrupts.next() => telemetry::print_error("brasserie: stopping at once"),
+    }
+    // Only now: the reader of standard output may make the program wait, and nothing must wait with it.
+    let printed = tokio::task::spawn_blocking(move || output::print(&shown));
+    tokio::select! {
+        printed = printed => printed??,
+        () = interrupts.next() => return Ok(Ending::Interrupted),
     }
     directory.close(ending)?;
     Ok(ending)
@@ -120,7 +131,7 @@ enum Watched {
     Broken(String),
 }
 
-async fn watch(connection: &Connection, progress: &mut Progress) -> Result<Watched> {
+async fn watch(connection: &Connection, progress: &Progress) -> Result<Watched> {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -132,7 +143,7 @@ async fn watch(connection: &Connection, progress: &mut Progress) -> Result<Watch
         {
             return Ok(Watched::Broken(errors.join("\n")));
         }
-        progress.show(&status);
+        progress.show(status.clone());
         let mut jobs = status
             .jobs
             .iter()

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use brasserie_common::{ServiceAddress, Shard};
+use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle};
 use brasserie_worker::ExitReason;
 use brasserie_worker::process::{AllowedUser, PassedEnvironment};
@@ -93,7 +94,7 @@ impl Cluster {
             self.worker_ended().await;
         }
         if let Err(error) = self.scheduler.shutdown().await {
-            eprintln!("brasserie: {error}");
+            telemetry::print_error(&format!("brasserie: {error}"));
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use brasserie_common_runtime::files::DataDir;
+use brasserie_common_runtime::telemetry;
 use tempfile::TempDir;
 
 use crate::Ending;
@@ -45,10 +46,10 @@ impl Directory {
             folder.close().context("cannot remove the temporary folder")
         } else {
             let path = folder.keep();
-            eprintln!(
+            telemetry::print_error(&format!(
                 "brasserie: statuses and logs are kept in {0}; --data-dir {0} goes on from there",
                 path.display()
-            );
+            ));
             Ok(())
         }
     }

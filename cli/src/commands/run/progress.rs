@@ -1,19 +1,63 @@
 //! What a person sees while a run goes on: a bar a job on a terminal, a plain line now and then elsewhere.
 
 use std::io::IsTerminal as _;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use super::waiting;
-use crate::output::duration;
+use crate::output::{complain, duration};
 
 /// Between plain lines: often enough to see that something happens, seldom enough for a log file.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows how far each job is.
-pub(super) enum Progress {
+/// Shows how far each job is, on a thread of its own: a terminal that is stopped makes only that thread wait.
+pub(super) struct Progress {
+    /// The newest status; those that the thread had no time for are skipped.
+    latest: watch::Sender<ClusterStatus>,
+    finished: mpsc::Receiver<()>,
+}
+
+impl Progress {
+    /// Call it inside of a runtime.
+    pub(super) fn start() -> Self {
+        let (latest, mut news) = watch::channel(ClusterStatus::default());
+        let (done, finished) = mpsc::channel();
+        let runtime = Handle::current();
+        let work = move || {
+            let mut display = Display::new();
+            while runtime.block_on(news.changed()).is_ok() {
+                let status = news.borrow_and_update().clone();
+                display.show(&status);
+            }
+            display.finish();
+            // It was abandoned.
+            let _ = done.send(());
+        };
+        // Without a thread the run has no progress bars, and goes on.
+        let _ = std::thread::Builder::new()
+            .name("progress".to_owned())
+            .spawn(work);
+        Progress { latest, finished }
+    }
+
+    pub(super) fn show(&self, status: ClusterStatus) {
+        self.latest.send_replace(status);
+    }
+
+    /// Waits until the last status is shown, at most as long as for the last lines of a log.
+    pub(super) fn finish(self) {
+        drop(self.latest);
+        let _ = self.finished.recv_timeout(FLUSH_LIMIT);
+    }
+}
+
+enum Display {
     Bars {
         all: MultiProgress,
         bars: Vec<(String, ProgressBar)>,
@@ -25,39 +69,39 @@ pub(super) enum Progress {
     },
 }
 
-impl Progress {
-    pub(super) fn new() -> Self {
+impl Display {
+    fn new() -> Self {
         if std::io::stderr().is_terminal() {
-            Progress::Bars {
+            Display::Bars {
                 all: MultiProgress::new(),
                 bars: Vec::new(),
                 wait: None,
             }
         } else {
-            Progress::Lines {
+            Display::Lines {
                 last: Instant::now(),
                 wait: None,
             }
         }
     }
 
-    pub(super) fn show(&mut self, status: &ClusterStatus) {
+    fn show(&mut self, status: &ClusterStatus) {
         let jobs = status
             .jobs
             .iter()
             .flatten()
             .filter(|job| job.enabled.unwrap_or(false));
         match self {
-            Progress::Bars { all, bars, wait } => {
+            Display::Bars { all, bars, wait } => {
                 show_wait(all, wait, status);
                 for job in jobs {
                     show_bar(all, bars, job, status.wall_time_ms.unwrap_or(0));
                 }
             }
-            Progress::Lines { last, wait } => {
+            Display::Lines { last, wait } => {
                 if status.initial_wait != *wait {
                     if let Some(text) = &status.initial_wait {
-                        eprintln!("{text}");
+                        complain!("{text}");
                     }
                     wait.clone_from(&status.initial_wait);
                 }
@@ -66,14 +110,14 @@ impl Progress {
                     let texts: Vec<String> = jobs
                         .map(|job| line(job, status.wall_time_ms.unwrap_or(0)))
                         .collect();
-                    eprintln!("{}", texts.join("; "));
+                    complain!("{}", texts.join("; "));
                 }
             }
         }
     }
 
-    pub(super) fn finish(&mut self) {
-        if let Progress::Bars { all, bars, wait } = self {
+    fn finish(&mut self) {
+        if let Display::Bars { all, bars, wait } = self {
             for (_, bar) in bars {
                 bar.abandon();
             }

@@ -11,6 +11,8 @@ use brasserie_common_config::{
 };
 use brasserie_common_runtime::files;
 
+use crate::output::complain;
+
 /// Whether a task that ended in an error is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retries {
@@ -65,7 +67,7 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
         }
     };
     for warning in &warnings {
-        eprintln!("warning: {}", warning.display_with(&shown));
+        complain!("warning: {}", warning.display_with(&shown));
     }
     if let Some(problem) = nothing_to_run(&config) {
         return Ok(Loaded::Problems(format!("{shown}: {problem}\n")));

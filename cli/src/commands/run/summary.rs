@@ -9,25 +9,31 @@ use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, Unfinishe
 use crate::Ending;
 use crate::commands::logs;
 use crate::connection::{Connection, LogRequest};
-use crate::output::{self, duration, table};
+use crate::output::{duration, table};
 
 /// Tasks of one job that are shown with their last words: a screenful.
 const MAX_SHOWN: i32 = 10;
 /// Last lines of standard error of each.
 const LAST_LINES: usize = 5;
 
-/// Prints the summary and says how the run ended.
-pub(super) async fn print(
+/// The summary of a run.
+pub(super) struct Summary {
+    pub(super) text: String,
+    pub(super) ending: Ending,
+}
+
+/// Describes how the run ended.
+pub(super) async fn describe(
     connection: &Connection,
     status: &ClusterStatus,
     elapsed: Duration,
-) -> Result<Ending> {
+) -> Result<Summary> {
     let jobs: Vec<&JobStatus> = status.jobs.iter().flatten().collect();
     let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job)).collect();
-    output::print(&table(
+    let mut text = table(
         &["job", "tasks", "done", "failed", "never ran", "time"],
         &rows,
-    ))?;
+    );
     let mut is_all_done = true;
     for job in jobs.iter().filter(|job| job.enabled.unwrap_or(false)) {
         if job.done == job.total {
@@ -36,15 +42,15 @@ pub(super) async fn print(
         is_all_done = false;
         let name = job.name.as_deref().unwrap_or_default();
         let bad = job.total.unwrap_or(0) - job.done.unwrap_or(0);
-        output::print(&format!(
+        text.push_str(&format!(
             "\n{name}: {bad} of {} tasks are not done\n",
             job.total.unwrap_or(0)
-        ))?;
+        ));
         for task in connection.unfinished(name, MAX_SHOWN).await? {
-            output::print(&last_words(connection, &task).await?)?;
+            text.push_str(&last_words(connection, &task).await?);
         }
         if bad > i64::from(MAX_SHOWN) {
-            output::print(&format!("  and {} more\n", bad - i64::from(MAX_SHOWN)))?;
+            text.push_str(&format!("  and {} more\n", bad - i64::from(MAX_SHOWN)));
         }
     }
     let verdict = if is_all_done {
@@ -52,12 +58,12 @@ pub(super) async fn print(
     } else {
         "not everything is done"
     };
-    output::print(&format!("\n{verdict} in {}\n", duration(elapsed)))?;
-    Ok(if is_all_done {
-        Ending::Success
-    } else {
-        Ending::Failure
-    })
+    text.push_str(&format!("\n{verdict} in {}\n", duration(elapsed)));
+    let ending = match is_all_done {
+        true => Ending::Success,
+        false => Ending::Failure,
+    };
+    Ok(Summary { text, ending })
 }
 
 fn row(job: &JobStatus) -> Vec<String> {

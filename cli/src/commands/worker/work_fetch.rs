@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on, peer};
-use crate::output::{Reader, print_on};
+use crate::output::{Reader, complain, print_on};
 
 use asking::{Answer, Asked, Pool};
 
@@ -194,7 +194,7 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
             Ok(text) => text,
             // For people it takes the place of what was to be seen; programs read documents only.
             Err(error) if as_json => {
-                eprintln!("brasserie: {error:#}");
+                complain!("brasserie: {error:#}");
                 String::new()
             }
             Err(error) => format!("{error:#}\n"),
