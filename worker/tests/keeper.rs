@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,11 @@ use brasserie_worker::keeper::{become_keeper_or_continue, marker};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::unistd::{Pid, getpid, getppid};
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, getpid, getppid, mkfifo};
 
 const ROLE: &str = "KEEPER_TEST_ROLE";
+const PLACES: &str = "KEEPER_TEST_PLACES";
 /// What is promised: the kill wait is over, and a second.
 const PROMISE: Duration = Duration::from_secs(1);
 /// How long a test's lease lasts: longer than a busy machine needs to start a shell.
@@ -34,7 +37,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 19] = [
     (
         "the_program_sees_its_arguments_and_its_marker",
         arguments_arrive,
@@ -70,6 +73,14 @@ const CASES: [Case; 17] = [
     (
         "a_keeper_whose_log_is_blocked_ends_the_tasks_of_one_scheduler_in_time",
         one_of_two_and_blocked_log,
+    ),
+    (
+        "a_keeper_whose_disk_hangs_ends_a_stopped_program_in_time",
+        stopped_program_on_a_hanging_disk,
+    ),
+    (
+        "a_keeper_whose_disk_hangs_ends_the_tasks_of_one_scheduler_in_time",
+        one_of_two_on_a_hanging_disk,
     ),
     ("a_program_that_renews_its_lease_lives", renewing_program),
     ("a_keeper_that_wakes_up_late_acts_at_once", late_keeper),
@@ -167,6 +178,7 @@ fn live_on_a_lease() -> ExitCode {
     let now = Clock.now();
     let until = now + LEASE;
     let how = std::env::args().nth(1).expect("an argument");
+    tell_places(&lease);
     match how.as_str() {
         "stop" | "stop-both" => lease.renew(0, Terms::living(until, KILL_WAIT)),
         "hang-dying" => lease.renew(0, Terms::dying(until, KILL_WAIT)),
@@ -225,6 +237,7 @@ fn work_for_two(longer: Duration) -> ExitCode {
         tasks.push((task, lines));
     }
     let mut lease = Lease::of_this_process().expect("opened").expect("kept");
+    tell_places(&lease);
     lease.tell_schedulers(2).expect("told");
     let until = Clock.now() + LEASE;
     lease.renew(0, Terms::living(until + longer, KILL_WAIT));
@@ -246,6 +259,13 @@ fn work_for_two(longer: Duration) -> ExitCode {
     }
 }
 
+/// The file that names control groups, if the case has one.
+fn tell_places(lease: &Lease) {
+    if let Some(file) = std::env::var_os(PLACES) {
+        lease.tell_places(Path::new(&file)).expect("told");
+    }
+}
+
 fn say(line: &str) {
     println!("{line}");
     std::io::stdout().flush().expect("flushed");
@@ -263,15 +283,32 @@ impl Kept {
         Kept::start_logging(role, arguments, Stdio::inherit())
     }
 
-    fn start_logging(role: &str, arguments: &[&str], log: Stdio) -> Self {
+    /// With a data directory that hangs: a FIFO without a writer lets nobody open it.
+    fn start_on_hanging_disk(role: &str, arguments: &[&str]) -> (Self, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in ["cgroups", "groups"] {
+            mkfifo(&folder.path().join(file), Mode::S_IRWXU).expect("a FIFO");
+        }
+        let mut command = Kept::command(role, arguments);
+        command.env(PLACES, folder.path().join("cgroups"));
+        (Kept::of(command), folder)
+    }
+
+    fn command(role: &str, arguments: &[&str]) -> Command {
         let me = std::env::current_exe().expect("this file");
-        let mut keeper = Command::new(me)
-            .args(arguments)
-            .env(ROLE, role)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("started");
+        let mut command = Command::new(me);
+        command.args(arguments).env(ROLE, role);
+        command
+    }
+
+    fn start_logging(role: &str, arguments: &[&str], log: Stdio) -> Self {
+        let mut command = Kept::command(role, arguments);
+        command.stderr(log);
+        Kept::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        let mut keeper = command.stdout(Stdio::piped()).spawn().expect("started");
         let lines = BufReader::new(keeper.stdout.take().expect("piped")).lines();
         Kept { keeper, lines }
     }
@@ -486,6 +523,19 @@ fn hanging_program_and_blocked_log() {
     leased.is_over_in_time();
     assert_eq!(leased.kept.code(), Some(1));
     assert!(pipe.is_full());
+}
+
+fn stopped_program_on_a_hanging_disk() {
+    let (kept, _disk) = Kept::start_on_hanging_disk("lease", &["stop"]);
+    let mut leased = Leased::of(kept);
+    assert_eq!(leased.kept.line(), "told");
+    leased.is_over_in_time();
+    assert_eq!(leased.kept.code(), Some(1));
+}
+
+fn one_of_two_on_a_hanging_disk() {
+    let (kept, _disk) = Kept::start_on_hanging_disk("two", &[]);
+    tasks_of_one_end(kept);
 }
 
 fn renewing_program() {

@@ -17,6 +17,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid};
 
+use super::aside;
 use super::lease::Ledger;
 use super::parts::{Parts, Verdict};
 use super::processes::{self, Process};
@@ -99,8 +100,9 @@ pub(super) fn run(arguments: &[OsString]) -> Result<i32, KeeperError> {
         .spawn()
         .map_err(KeeperError::Spawn)?;
     let program = Pid::from_raw(i32::try_from(child.id()).expect("process ids fit 31 bits"));
-    // Makes the log thread now: not earlier, as this process must have one thread when it starts the program.
+    // Makes the other threads now: not earlier, as this process must have one thread when it starts the program.
     log_writer::stderr();
+    aside::thread();
     let guard = Guard {
         program,
         reaped: Reaped::No,
@@ -250,9 +252,12 @@ impl Guard {
 
     /// At once whatever is in the control groups of the program's tasks: nobody in them can start another before a round comes
     /// to it. Those of a worker that has taken the directory over meanwhile have its process id in their names.
+    ///
+    /// Their places stand in a file, and the kernel may make a writer to a group's files wait for others: so this takes a moment at most.
     fn sweep_groups(&self) {
         if let Some(places) = self.ledger.places() {
-            places::sweep(&places, self.program);
+            let program = self.program;
+            let _ = aside::run(move || places::sweep(&places, program));
         }
     }
 

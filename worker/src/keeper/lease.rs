@@ -164,7 +164,7 @@ impl Lease {
     }
 
     /// Where the file is that names the places of the tasks' control groups. Once, before the first one is made.
-    pub(crate) fn tell_places(&self, file: &Path) -> io::Result<()> {
+    pub fn tell_places(&self, file: &Path) -> io::Result<()> {
         let path = file.as_os_str().as_bytes();
         self.page.write_all_at(path, PATH_AT as u64)
     }

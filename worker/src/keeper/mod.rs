@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   started by hand, systemd, a test
-//!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread that acts, one that logs)
+//!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread acts, one logs, one reads files)
 //!       brasserie-worker    (parent death signal: SIGTERM)
 //!         task, task, ...   (own process groups; whatever leaves them still has the keeper as its last ancestor)
 //! ```
@@ -28,6 +28,7 @@
 //!
 //! `brasserie run` has no lease: who stops it stops its scheduler with its worker, and no other scheduler can use its directory.
 
+mod aside;
 mod guard;
 pub mod lease;
 mod parts;

@@ -5,7 +5,7 @@
 //! Nobody but the program itself is the parent of its tasks, so they are found as a successor finds what was left to it: by the mark
 //! in their environment, by the list of process groups on disk, and by descent from whoever was found.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brasserie_common::Time;
@@ -13,6 +13,7 @@ use brasserie_worker_core::AssociationIndex;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::aside;
 use super::guard::{SWEEP_ROUND, say, signal_all_of};
 use super::lease::Terms;
 use super::{KEPT_FOR_VARIABLE, Marker, processes};
@@ -212,8 +213,10 @@ impl Part<'_> {
 
     fn listed(&self) -> Vec<ListedGroup> {
         let folder = self.places.as_ref().and_then(|file| file.parent());
-        let all = folder.and_then(|folder| GroupList::read(folder).ok());
-        let mut listed = all.unwrap_or_default();
+        let folder = folder.map(Path::to_owned);
+        // Without the list the marks are left.
+        let all = folder.and_then(|folder| aside::run(move || GroupList::read(&folder).ok()));
+        let mut listed = all.flatten().unwrap_or_default();
         listed.retain(|group| group.association == self.of);
         listed
     }
@@ -221,7 +224,8 @@ impl Part<'_> {
     /// Kills what is there; how many there were.
     fn round(&self, search: &mut Search) -> usize {
         if let Some(places) = &self.places {
-            places::sweep_part(places, self.program, self.of);
+            let (places, program, of) = (places.clone(), self.program, self.of);
+            let _ = aside::run(move || places::sweep_part(&places, program, of));
         }
         search.list(&self.listed());
         for _ in 0..MOST_LOOKS {

@@ -1,0 +1,59 @@
+//! Reads and writes of the keeper that a disk or another program can block, on a thread of their own: the thread that kills waits for
+//! them only for a moment, and goes on without them.
+
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// How long the keeper waits for one of them. A file in the page cache takes microseconds; of [`super::lease`]'s patience most is left.
+const LIMIT: Duration = Duration::from_millis(50);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Returns the result of `work`, or `None` if it is late, or if the work before it is not over yet. Late work still happens.
+pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, result) = sync_channel(1);
+    let work = Box::new(move || {
+        // The caller went on without it.
+        let _ = sender.send(work());
+    });
+    // A full queue: the thread hangs.
+    thread().as_ref()?.try_send(work).ok()?;
+    result.recv_timeout(LIMIT).ok()
+}
+
+/// The first call starts the thread; `None` if the system refuses one.
+pub(super) fn thread() -> &'static Option<SyncSender<Work>> {
+    static THREAD: OnceLock<Option<SyncSender<Work>>> = OnceLock::new();
+    THREAD.get_or_init(|| {
+        // The thread may have sent its last result and not have come back for more yet.
+        let (sender, queue): (_, Receiver<Work>) = sync_channel(1);
+        let run = move || queue.iter().for_each(|work| work());
+        let thread = std::thread::Builder::new().name("disk".to_owned());
+        thread.spawn(run).is_ok().then_some(sender)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn work_that_hangs_delays_nobody_and_work_that_does_not_is_done() {
+        assert_eq!(run(|| 1), Some(1));
+        let (resume, hang) = channel::<()>();
+        let started = Instant::now();
+        // The first hangs, the second waits behind it, the others are refused at once.
+        assert_eq!(run(move || hang.recv().is_ok()), None);
+        for _ in 0..100 {
+            assert_eq!(run(|| 2), None);
+        }
+        assert!(started.elapsed() < Duration::from_secs(5));
+        resume.send(()).expect("it hangs");
+        let works = || (started.elapsed() < Duration::from_secs(60)).then(|| run(|| 3));
+        while works().expect("it does not go on") != Some(3) {}
+    }
+}
