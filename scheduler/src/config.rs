@@ -57,9 +57,14 @@ pub struct Flags {
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6789", value_parser = net::parse_socket)]
     pub listen: SocketAddr,
 
-    /// Where browsers and probes reach it (HTTP): / for people, /status as JSON, /health
+    /// Where browsers and probes reach it (HTTP): / for people, /status as JSON, /health/live, /health/ready
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6790", value_parser = net::parse_socket)]
     pub http_listen: SocketAddr,
+
+    /// A name under which browsers and probes reach HTTP, as a proxy or DNS has it; may be given several times. Addresses, localhost
+    /// and the name of this machine always work, and other names are refused
+    #[arg(long, value_name = "NAME")]
+    pub http_host: Vec<String>,
 
     /// No scheduler has ever run tasks on these workers: start at once instead of waiting until tasks of an earlier scheduler
     /// must have ended. Counts only while --data-dir holds no record. Never use it after --data-dir was lost: tasks that still run
@@ -293,6 +298,7 @@ impl Flags {
             http_listen: Some(
                 ListenAddress::check(self.http_listen, exposure).map_err(FlagsError::HttpListen)?,
             ),
+            http_hosts: self.http_host,
             new_cluster: match self.new_cluster {
                 true => NewCluster::Yes,
                 false => NewCluster::No,

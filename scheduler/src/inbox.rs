@@ -170,8 +170,18 @@ impl Inbox {
 
     /// Asks a question.
     pub(crate) async fn query(&self, from: Principal, query: Query) -> Result<Answer, Stopped> {
+        self.query_in(Lane::Ordinary, from, query).await
+    }
+
+    /// Asks a question in this lane.
+    pub(crate) async fn query_in(
+        &self,
+        lane: Lane,
+        from: Principal,
+        query: Query,
+    ) -> Result<Answer, Stopped> {
         let reply = self
-            .request(Lane::Ordinary, |request| Event::Query {
+            .request(lane, |request| Event::Query {
                 request,
                 from,
                 query,

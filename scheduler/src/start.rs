@@ -153,8 +153,8 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     };
     let mut outside = vec![tokio::spawn(sources.run(stop_outside.clone()))];
     if let Some(listener) = http_listener {
-        let serve = http::serve(listener, inbox.clone(), stop_outside.clone());
-        outside.push(tokio::spawn(serve));
+        let (names, stop) = (options.http_hosts, stop_outside.clone());
+        outside.push(http::start(listener, names, inbox.clone(), stop));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());
     tracing::info!(%id, thrift = %thrift.local_addr(), http = ?http_address, "the scheduler is up");
@@ -425,11 +425,11 @@ fn store_reporter(inbox: Inbox) -> impl Fn(StoreReport) + Send {
 }
 
 fn instance_node(name: Option<String>) -> InstanceNode {
-    let host = || {
-        nix::unistd::gethostname()
-            .ok()
-            .and_then(|name| name.into_string().ok())
-    };
-    let name = name.filter(|name| !name.is_empty()).or_else(host);
+    let name = name.filter(|name| !name.is_empty()).or_else(host_name);
     InstanceNode(name.unwrap_or_else(|| "instance".to_owned()).into())
+}
+
+/// The name of this machine.
+pub(crate) fn host_name() -> Option<String> {
+    nix::unistd::gethostname().ok()?.into_string().ok()
 }

@@ -86,6 +86,8 @@ pub struct ClusterStatus {
     pub workers: Vec<WorkerStatus>,
     /// What somebody should know: config errors, node source failures, store failures.
     pub errors: Vec<String>,
+    /// Why no task starts at all; empty when the scheduler is ready.
+    pub nothing_starts: Vec<String>,
     /// Nodes are known, so that the counts mean something.
     pub nodes_loaded: bool,
     /// `None`: there is no configuration yet.
@@ -212,6 +214,7 @@ impl Scheduler {
                 .map(|w| self.worker_status(now, w))
                 .collect(),
             errors: self.errors(now),
+            nothing_starts: self.why_nothing_starts(now),
             nodes_loaded: self.engine().nodes().is_some(),
             config: self.jobs().in_force().cloned(),
             work: self.work_counts(),

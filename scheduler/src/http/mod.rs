@@ -1,73 +1,102 @@
-//! HTTP for people and probes: liveness, and the cluster at a glance as a page or as JSON.
+//! HTTP for people and probes: liveness, readiness, and the cluster at a glance as a page or as JSON.
 
-mod listener;
+mod connections;
+mod hosts;
 mod page;
 mod status;
+
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use brasserie_common::Principal;
 use brasserie_scheduler_core::{Answer, ClusterStatus, Query};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::inbox::Inbox;
-use listener::Limited;
+use crate::inbox::{Inbox, Lane};
+use crate::start::host_name;
+use hosts::Hosts;
 
-/// Serves until it is told to stop.
-pub(crate) async fn serve(listener: TcpListener, inbox: Inbox, stop: CancellationToken) {
-    let served = axum::serve(Limited::new(listener), router(inbox))
-        .with_graceful_shutdown(async move { stop.cancelled().await })
-        .await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the HTTP server has ended");
-    }
+/// Time in which the core must answer: it takes milliseconds, and probes give up after some seconds.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Starts to serve, under these names too, until `stop` is cancelled.
+pub(crate) fn start(
+    listener: TcpListener,
+    names: Vec<String>,
+    inbox: Inbox,
+    stop: CancellationToken,
+) -> JoinHandle<()> {
+    let hosts = Hosts::new(names, host_name());
+    tokio::spawn(connections::serve(listener, router(inbox, hosts), stop))
 }
 
-fn router(inbox: Inbox) -> Router {
+fn router(inbox: Inbox, hosts: Hosts) -> Router {
     Router::new()
         .route("/", get(page))
-        .route("/health", get(health))
+        .route("/health", get(live))
+        .route("/health/live", get(live))
+        .route("/health/ready", get(ready))
         .route("/status", get(status))
         .with_state(inbox)
+        .layer(middleware::from_fn_with_state(hosts, hosts::check))
 }
 
-async fn health(State(inbox): State<Inbox>) -> Response {
+/// Whether the process should go on: also while it waits or cannot write, when a restart would only cost time.
+async fn live(State(inbox): State<Inbox>) -> Result<&'static str, NoAnswer> {
     // Through the core: a process whose core hangs is not alive.
-    match ask(&inbox).await {
-        Some(_) => "alive\n".into_response(),
-        None => ending(),
+    ask(&inbox, Lane::Health).await.map(|_| "alive\n")
+}
+
+/// Whether it starts tasks, and if not, why.
+async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
+    let status = ask(&inbox, Lane::Health).await?;
+    Ok(match &*status.nothing_starts {
+        [] => "ready\n".into_response(),
+        reasons => {
+            let text = format!("not ready: {}\n", reasons.join("\nnot ready: "));
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
+    })
+}
+
+async fn status(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
+    let status = ask(&inbox, Lane::Ordinary).await?;
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    Ok((json, status::json(&status).to_string()).into_response())
+}
+
+async fn page(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
+    let status = ask(&inbox, Lane::Ordinary).await?;
+    Ok(Html(page::render(&status)).into_response())
+}
+
+async fn ask(inbox: &Inbox, lane: Lane) -> Result<ClusterStatus, NoAnswer> {
+    let asked = inbox.query_in(lane, Principal::Own, Query::Status);
+    match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        Ok(Ok(Answer::Status(status))) => Ok(*status),
+        Ok(Ok(_) | Err(_)) => Err(NoAnswer::Ending),
+        Err(_) => Err(NoAnswer::Late),
     }
 }
 
-async fn status(State(inbox): State<Inbox>) -> Response {
-    match ask(&inbox).await {
-        Some(found) => (
-            [(header::CONTENT_TYPE, "application/json")],
-            status::json(&found).to_string(),
-        )
-            .into_response(),
-        None => ending(),
-    }
+/// Why the core has not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum NoAnswer {
+    #[error("the scheduler is ending")]
+    Ending,
+    #[error("the core of the scheduler has not answered for {} seconds; its log may say why", ANSWER_TIMEOUT.as_secs())]
+    Late,
 }
 
-async fn page(State(inbox): State<Inbox>) -> Response {
-    match ask(&inbox).await {
-        Some(status) => Html(page::render(&status)).into_response(),
-        None => ending(),
+impl IntoResponse for NoAnswer {
+    fn into_response(self) -> Response {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("{self}\n")).into_response()
     }
-}
-
-async fn ask(inbox: &Inbox) -> Option<ClusterStatus> {
-    match inbox.query(Principal::Own, Query::Status).await {
-        Ok(Answer::Status(status)) => Some(*status),
-        Ok(_) | Err(_) => None,
-    }
-}
-
-fn ending() -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, "the scheduler is ending\n").into_response()
 }

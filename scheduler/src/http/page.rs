@@ -204,6 +204,7 @@ mod tests {
             jobs: Vec::new(),
             workers: Vec::new(),
             errors: Vec::new(),
+            nothing_starts: Vec::new(),
             nodes_loaded: true,
             config: None,
             work: WorkCounts::default(),

@@ -15,6 +15,7 @@ pub(super) fn json(status: &ClusterStatus) -> Value {
         "wait_ended": status.wait_ended,
         "nodes_loaded": status.nodes_loaded,
         "errors": status.errors,
+        "nothing_starts": status.nothing_starts,
         "config": status.config.as_ref().map(config),
         "jobs": status.jobs.iter().map(job).collect::<Vec<_>>(),
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),

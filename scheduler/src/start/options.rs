@@ -51,6 +51,8 @@ pub struct StartOptions {
     pub listen: ListenAddress,
     /// `None`: no HTTP.
     pub http_listen: Option<ListenAddress>,
+    /// Names under which browsers may reach it, besides addresses, `localhost` and the machine's own name.
+    pub http_hosts: Vec<String>,
     pub new_cluster: NewCluster,
     pub directory: Directory,
     /// `None`: the host's name.
@@ -76,6 +78,7 @@ impl StartOptions {
             unknown_keys: UnknownKeys::default(),
             listen: ListenAddress::ANY_LOOPBACK_PORT,
             http_listen: None,
+            http_hosts: Vec::new(),
             new_cluster: NewCluster::No,
             directory: Directory::AsLeft,
             instance_node_name: None,

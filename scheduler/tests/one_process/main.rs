@@ -8,6 +8,7 @@
 mod answers;
 mod batches;
 mod durability;
+mod http;
 mod jobs;
 mod orphans;
 mod plans;

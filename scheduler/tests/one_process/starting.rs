@@ -106,7 +106,7 @@ async fn get(scheduler: &brasserie_scheduler::SchedulerHandle, path: &str) -> St
     let mut stream = TcpStream::connect(scheduler.http_address().unwrap())
         .await
         .unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).await.unwrap();
