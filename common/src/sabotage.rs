@@ -32,12 +32,6 @@ pub enum Sabotage {
     AcknowledgeBeforeSync,
     /// A repeated status is acknowledged without waiting for the record of the first.
     AcknowledgeRepeatAtOnce,
-    /// An operator's word ends the wait for a worker that has just answered.
-    ForgetTheLiving,
-    /// The operator's word that a worker is dead is not recorded.
-    ForgetInMemory,
-    /// A worker that an operator declared dead is taken back when it returns.
-    TakeBackTheForgotten,
     /// Of two instances with one machine lock and one start second the newcomer is refused as stale.
     Row5AsRow4,
     /// A worker may become HEALTHY before the others know of it.
@@ -132,11 +126,15 @@ pub enum Sabotage {
     GiveBackTwice,
     /// A worker that asked in vain asks again only once a task has come.
     KeepWaitingWhenIdle,
+    /// A reply waits for its record as long as the store stands still.
+    NeverAbandonReplies,
+    /// Each repetition of a status waits for the record.
+    LetRepeatsPileUp,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 63] = [
+    pub const ALL: [Sabotage; 62] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -150,9 +148,6 @@ impl Sabotage {
         Sabotage::AcknowledgeBeforeDurable,
         Sabotage::AcknowledgeBeforeSync,
         Sabotage::AcknowledgeRepeatAtOnce,
-        Sabotage::ForgetTheLiving,
-        Sabotage::ForgetInMemory,
-        Sabotage::TakeBackTheForgotten,
         Sabotage::Row5AsRow4,
         Sabotage::SkipFirstHealthPermission,
         Sabotage::ApplyLateRunningTasks,
@@ -200,6 +195,8 @@ impl Sabotage {
         Sabotage::CreditOfWhatIsPutOff,
         Sabotage::GiveBackTwice,
         Sabotage::KeepWaitingWhenIdle,
+        Sabotage::NeverAbandonReplies,
+        Sabotage::LetRepeatsPileUp,
     ];
 
     /// The name on a command line and in reports.

@@ -193,8 +193,7 @@ impl Inbox {
             | Reply::UpdateStatus(_)
             | Reply::KillTask(_)
             | Reply::Work(_)
-            | Reply::JobChanged(_)
-            | Reply::WorkerForgotten(_) => {
+            | Reply::JobChanged(_) => {
                 unreachable!("Invariant: a query is replied to with an answer")
             }
         }

@@ -17,18 +17,25 @@ pub(crate) struct Performer {
     inbox: Inbox,
     /// When the core gives a call up, from when it decided on it.
     call_deadline: Duration,
-    /// Who waits for which answer. Bounded by the calls that the server lets be in flight.
-    waiters: IdMap<RequestId, Waiter>,
-    persisted: RecordSeq,
-    /// Replies that wait for a record, in the order of the records. Bounded like `waiters`, out of which they come.
-    deferred: BTreeMap<RecordSeq, Vec<Deferred>>,
+    requests: OpenRequests,
     /// The core wants the program to end.
     exit: Option<ExitReason>,
 }
 
-struct Deferred {
+/// Requests that are not answered. Bounded by the calls that the server lets be in flight.
+#[derive(Default)]
+struct OpenRequests {
+    waiters: IdMap<RequestId, Open>,
+    persisted: RecordSeq,
+    /// Replies that wait for a record, in the order of the records. Each belongs to one of `waiters`.
+    deferred: BTreeMap<(RecordSeq, RequestId), Reply>,
+}
+
+/// A request that is not answered.
+struct Open {
     waiter: Waiter,
-    reply: Reply,
+    /// Its reply waits for this record.
+    after: Option<RecordSeq>,
 }
 
 impl Performer {
@@ -43,9 +50,7 @@ impl Performer {
             workers,
             inbox,
             call_deadline,
-            waiters: IdMap::default(),
-            persisted: RecordSeq::default(),
-            deferred: BTreeMap::new(),
+            requests: OpenRequests::default(),
             exit: None,
         }
     }
@@ -60,17 +65,12 @@ impl Performer {
 
     /// Somebody waits for the answer to this request.
     pub(crate) fn expect(&mut self, request: RequestId, waiter: Waiter) {
-        self.waiters.insert(request, waiter);
+        self.requests.expect(request, waiter);
     }
 
     /// Everything up to this record is on disk: what waited for it goes out.
     pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
-        self.persisted = self.persisted.max(up_to);
-        let still_waiting = self.deferred.split_off(&up_to.next());
-        let ready = std::mem::replace(&mut self.deferred, still_waiting);
-        for deferred in ready.into_values().flatten() {
-            deferred.release();
-        }
+        self.requests.persisted(up_to);
     }
 
     /// `decided`: the time that the core went by.
@@ -81,11 +81,7 @@ impl Performer {
                 request,
                 after,
                 reply,
-            } => {
-                if let Some(waiter) = self.waiters.remove(&request) {
-                    self.answer(after, Deferred { waiter, reply });
-                }
-            }
+            } => self.requests.answer(request, after, reply),
             Effect::Call { id, peer, call } => {
                 // Now, because the names behind its ids may mean something else in a later turn.
                 let message = scheduler.message(&call);
@@ -98,15 +94,6 @@ impl Performer {
         }
     }
 
-    fn answer(&mut self, after: Option<RecordSeq>, deferred: Deferred) {
-        match after {
-            Some(seq) if seq > self.persisted => {
-                self.deferred.entry(seq).or_default().push(deferred)
-            }
-            Some(_) | None => deferred.release(),
-        }
-    }
-
     fn call(&self, id: CallId, lane: Lane, call: WorkerCall) {
         let inbox = self.inbox.clone();
         self.workers.call(call, move |outcome| {
@@ -115,9 +102,45 @@ impl Performer {
     }
 }
 
-impl Deferred {
-    fn release(self) {
-        (self.waiter)(self.reply);
+impl OpenRequests {
+    fn expect(&mut self, request: RequestId, waiter: Waiter) {
+        let after = None;
+        self.waiters.insert(request, Open { waiter, after });
+    }
+
+    /// Everything up to this record is on disk: what waited for it goes out.
+    fn persisted(&mut self, up_to: RecordSeq) {
+        self.persisted = self.persisted.max(up_to);
+        while let Some(first) = self.deferred.first_entry()
+            && first.key().0 <= self.persisted
+        {
+            let ((_, request), reply) = first.remove_entry();
+            if let Some(open) = self.waiters.remove(&request) {
+                (open.waiter)(reply);
+            }
+        }
+    }
+
+    /// Each request is answered once: a reply that need not wait takes the place of one that waits.
+    fn answer(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
+        let Some(open) = self.waiters.get_mut(&request) else {
+            return;
+        };
+        match after {
+            Some(seq) if seq > self.persisted => {
+                open.after = Some(seq);
+                self.deferred.insert((seq, request), reply);
+            }
+            Some(_) | None => {
+                let waited = open.after.map(|seq| (seq, request));
+                if let Some(open) = self.waiters.remove(&request) {
+                    (open.waiter)(reply);
+                }
+                if let Some(waited) = waited {
+                    self.deferred.remove(&waited);
+                }
+            }
+        }
     }
 }
 
@@ -129,5 +152,46 @@ fn lane_of(call: &Call) -> Lane {
         | Call::NotifyIfTasksNotRunning { .. }
         | Call::RequestSuicide { .. } => Lane::Health,
         Call::RunTask { .. } | Call::KillTask { .. } => Lane::Ordinary,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use brasserie_scheduler_core::Rejection;
+
+    use super::*;
+
+    type Said = Arc<Mutex<Vec<(u64, Reply)>>>;
+
+    fn expect(requests: &mut OpenRequests, number: u64, said: &Said) -> RequestId {
+        let said = Arc::clone(said);
+        let waiter = Box::new(move |reply| said.lock().unwrap().push((number, reply)));
+        requests.expect(RequestId(number), waiter);
+        RequestId(number)
+    }
+
+    #[test]
+    fn a_refusal_takes_the_place_of_a_reply_that_waits() {
+        let (mut requests, said) = (OpenRequests::default(), Said::default());
+        let done = || Reply::UpdateStatus(Ok(()));
+        let refused = || Reply::UpdateStatus(Err(Rejection::NotDurableYet));
+        let first = expect(&mut requests, 1, &said);
+        let second = expect(&mut requests, 2, &said);
+        let third = expect(&mut requests, 3, &said);
+        requests.answer(first, Some(RecordSeq(5)), done());
+        requests.answer(second, Some(RecordSeq(5)), done());
+        requests.answer(third, Some(RecordSeq(6)), done());
+        requests.answer(first, None, refused());
+        assert_eq!(*said.lock().unwrap(), [(1, refused())]);
+        requests.persisted(RecordSeq(5));
+        // Decided before the core heard of the record.
+        requests.answer(second, None, refused());
+        assert_eq!(*said.lock().unwrap(), [(1, refused()), (2, done())]);
+        requests.answer(third, None, refused());
+        assert!(requests.waiters.is_empty() && requests.deferred.is_empty());
+        requests.persisted(RecordSeq(6));
+        assert_eq!(said.lock().unwrap().len(), 3);
     }
 }

@@ -1,6 +1,5 @@
-//! `brasserie worker`: what workers know and do, and the operator's word that one is dead.
+//! `brasserie worker`: a look at workers themselves.
 
-mod forget;
 mod work_fetch;
 
 use anyhow::Result;
@@ -8,7 +7,7 @@ use clap::Subcommand;
 
 use crate::Ending;
 
-/// Look at what single workers know and do, or declare one dead.
+/// Look at what single workers know and do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -23,13 +22,10 @@ enum Command {
     /// scheduler knows is shown; of several, a line for each of their schedulers: who asks whom for what, and when the next request may
     /// come.
     WorkFetch(work_fetch::Args),
-    /// Declare a worker dead that will never return, so that nothing waits for it any more.
-    Forget(forget::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     match &args.command {
         Command::WorkFetch(args) => work_fetch::run(args),
-        Command::Forget(args) => forget::run(args),
     }
 }

@@ -49,6 +49,9 @@ const REJECTIONS: &[&str] = &[
     "asked to die",
     "stepped down",
     "unknown worker",
+    "store fails",
+    "not durable yet",
+    "repeated",
 ];
 
 const REFUSALS: &[&str] = &[
@@ -128,13 +131,7 @@ const GROUPS: &[Group] = &[
     ),
     (
         "worker left the record",
-        &[
-            "clean exit",
-            "lost",
-            "replaced",
-            "did not return",
-            "declared dead",
-        ],
+        &["clean exit", "lost", "replaced", "did not return"],
     ),
     (
         "worker's own health",
@@ -170,7 +167,7 @@ const GROUPS: &[Group] = &[
 ];
 
 /// The widest group.
-const WIDTH: usize = 16;
+const WIDTH: usize = 20;
 
 /// Counters.
 #[derive(Clone, Debug)]
@@ -358,6 +355,9 @@ fn rejection(why: RejectionKind) -> usize {
         RejectionKind::AskedToDie => 14,
         RejectionKind::SteppedDown => 15,
         RejectionKind::UnknownWorker => 16,
+        RejectionKind::StoreFails => 17,
+        RejectionKind::NotDurableYet => 18,
+        RejectionKind::Repeated => 19,
     }
 }
 
@@ -418,7 +418,6 @@ fn left(cause: LeftCause) -> usize {
         LeftCause::Lost => 1,
         LeftCause::Replaced => 2,
         LeftCause::DidNotReturn => 3,
-        LeftCause::Forgotten => 4,
     }
 }
 

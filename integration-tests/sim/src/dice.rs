@@ -25,8 +25,6 @@ pub enum Stream {
     Limits,
     Rooms,
     WorkFetch,
-    /// What operators say of workers.
-    Operator,
 }
 
 /// One stream.

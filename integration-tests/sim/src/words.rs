@@ -234,6 +234,9 @@ pub enum RejectionKind {
     EmptyName,
     AskedToDie,
     SteppedDown,
+    StoreFails,
+    NotDurableYet,
+    Repeated,
 }
 
 impl From<&Rejection> for RejectionKind {
@@ -256,6 +259,9 @@ impl From<&Rejection> for RejectionKind {
             Rejection::EmptyName(_) => RejectionKind::EmptyName,
             Rejection::AskedToDie { .. } => RejectionKind::AskedToDie,
             Rejection::SteppedDown { .. } => RejectionKind::SteppedDown,
+            Rejection::StoreFails { .. } => RejectionKind::StoreFails,
+            Rejection::NotDurableYet => RejectionKind::NotDurableYet,
+            Rejection::Repeated => RejectionKind::Repeated,
         }
     }
 }
@@ -384,8 +390,6 @@ pub enum FaultKind {
     OperatorForgives,
     /// How tasks of a job have ended is to be forgotten.
     OperatorForgets,
-    /// A worker is declared dead.
-    OperatorForgetsWorker,
     MachineCrash,
     /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
     StrayHeartbeat,

@@ -230,7 +230,7 @@ impl Scheduler {
             | CallOutcome::NotSent(text)
             | CallOutcome::Unknown(text) => Err(Rejection::KillFailed(text)),
         };
-        self.reply(request, None, Reply::KillTask(result));
+        self.reply(request, Reply::KillTask(result));
     }
 
     /// What a call says on the wire. Ask in the turn in which the call left.

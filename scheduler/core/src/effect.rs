@@ -9,8 +9,8 @@ use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
+use crate::replies::MAX_REPLY_WAIT;
 use crate::view::Answer;
-use crate::workers::forgetting::{ForgetRefusal, MissingInstance};
 
 /// Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,8 +51,6 @@ pub enum Reply {
     KillTask(Result<(), Rejection>),
     Work(Result<Box<WorkReply>, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
-    /// The instances that are declared dead, or that may be.
-    WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
     Answer(Box<Answer>),
 }
 
@@ -117,6 +115,17 @@ pub enum Rejection {
     KillFailed(String),
     #[error("the name in field {0} is empty")]
     EmptyName(&'static str),
+    #[error("the store cannot write, so this status is not taken; send it again: {why}")]
+    StoreFails { why: String },
+    #[error(
+        "the store has not synced the record of this for {} s, so whether it lasts is not known; send it again",
+        MAX_REPLY_WAIT.as_secs()
+    )]
+    NotDurableYet,
+    #[error(
+        "the same status came again while its record was not durable; the later call gets the answer"
+    )]
+    Repeated,
 }
 
 /// What is asked of a worker.

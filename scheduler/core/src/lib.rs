@@ -15,6 +15,7 @@ mod jobs;
 mod plan;
 mod reconcile;
 mod record;
+mod replies;
 mod scheduler;
 mod tasks;
 mod times;
@@ -38,6 +39,7 @@ pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
     JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record, SavedJob,
 };
+pub use replies::MAX_REPLY_WAIT;
 pub use scheduler::{Options, Scheduler};
 pub use times::{GivenStretch, GivenTimes, ItemName};
 pub use view::{
@@ -45,4 +47,3 @@ pub use view::{
     RunningTaskView, WorkerStatus,
 };
 pub use workers::asking::WorkCounts;
-pub use workers::forgetting::{ForgetRefusal, MissingInstance};

@@ -25,6 +25,7 @@ use crate::event::Event;
 use crate::jobs::{Jobs, NodesOf};
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
+use crate::replies::{HeldReply, Replies};
 use crate::tasks::Tasks;
 use crate::view::Query;
 use crate::workers::Workers;
@@ -74,6 +75,7 @@ pub struct Scheduler {
     pub(crate) asking: Asking,
     estimates: Estimates,
     log: Log,
+    replies: Replies,
     effects: VecDeque<Effect>,
     invocation_ids: Rng,
     config_error: Option<String>,
@@ -125,6 +127,7 @@ impl Scheduler {
             asking: Asking::default(),
             estimates: Estimates::default(),
             log: Log::default(),
+            replies: Replies::default(),
             effects: VecDeque::new(),
             // Another stream for each instance, or two of one seed would draw the same ids.
             invocation_ids: Rng::new(
@@ -187,12 +190,6 @@ impl Scheduler {
                 job,
                 change,
             } => self.change_job(now, request, job, change),
-            Event::ForgetWorker {
-                request,
-                from: _,
-                shard,
-                confirmed,
-            } => self.forget_worker(now, request, &shard, &confirmed),
             Event::Query {
                 request,
                 from: _,
@@ -211,24 +208,19 @@ impl Scheduler {
                 self.jobs.load_file(config, warnings, origin);
                 self.put_jobs_in_force(now);
             }
-            Event::ConfigFailed { message } => self.config_failed(message),
+            Event::ConfigFailed { message } => {
+                self.config_error = Some(message);
+                self.jobs.file_failed();
+            }
             Event::NodesLoaded { nodes, config } => {
-                self.nodes_loaded(now, NodesOf { nodes, config });
+                self.nodes_error = None;
+                self.put_jobs_in_force(now);
+                let found = NodesOf { nodes, config };
+                if self.jobs.wants(&found) {
+                    self.begin_nodes(found);
+                }
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
-        }
-    }
-
-    fn config_failed(&mut self, message: String) {
-        self.config_error = Some(message);
-        self.jobs.file_failed();
-    }
-
-    fn nodes_loaded(&mut self, now: Time, found: NodesOf) {
-        self.nodes_error = None;
-        self.put_jobs_in_force(now);
-        if self.jobs.wants(&found) {
-            self.begin_nodes(found);
         }
     }
 
@@ -244,6 +236,7 @@ impl Scheduler {
         self.evaluate_due_workers(now);
         self.forget_the_dead(now);
         self.expire_calls(now);
+        self.abandon_replies(now);
         self.evaluate_permitted(now);
         self.update_initial_wait(now);
         self.spread_the_set(now);
@@ -275,6 +268,7 @@ impl Scheduler {
             self.workers.next_spreading(),
             self.workers.next_forgotten(),
             self.calls.next_deadline(),
+            self.replies.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),
             self.asking.next_answer(),
@@ -327,14 +321,11 @@ impl Scheduler {
         seq <= self.log.persisted
     }
 
-    /// Why nothing can be made durable at present.
+    /// Why nothing can be made durable at present: the store reports that it fails, or it stands still.
     pub(crate) fn store_error(&self) -> Option<&str> {
-        self.log.error.as_deref()
-    }
-
-    /// The latest record, durable or not.
-    pub(crate) fn last_record(&self) -> RecordSeq {
-        self.log.last
+        let stall = "it has not synced a record for seconds; check the disk of the data directory";
+        let stalled = self.replies.is_stalled().then_some(stall);
+        self.log.error.as_deref().or(stalled)
     }
 
     /// What the next record will be.
@@ -355,15 +346,55 @@ impl Scheduler {
         seq
     }
 
-    /// Answers a request, not before `after` is durable.
-    pub(crate) fn reply(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
+    /// Answers a request at once. If its reply waits for a record, this one takes its place.
+    pub(crate) fn reply(&mut self, request: RequestId, reply: Reply) {
+        self.effects.push_back(Effect::Reply {
+            request,
+            after: None,
+            reply,
+        });
+    }
+
+    /// Answers a request once `after` is durable, or with a refusal if that takes longer than [`crate::MAX_REPLY_WAIT`].
+    pub(crate) fn reply_after(
+        &mut self,
+        now: Time,
+        (request, after): (RequestId, Option<RecordSeq>),
+        reply: Reply,
+        held: HeldReply,
+    ) {
         let after = after.filter(|&seq| !self.is_persisted(seq));
         let after = after.filter(|_| !sabotage::on(Sabotage::AcknowledgeBeforeDurable));
+        if let Some(after) = after {
+            let persisted = self.log.persisted;
+            let earlier = self.replies.wait(now, persisted, (request, after), held);
+            if let Some((earlier, refusal)) = earlier {
+                self.reply(earlier, refusal);
+            }
+        }
         self.effects.push_back(Effect::Reply {
             request,
             after,
             reply,
         });
+    }
+
+    /// Answers requests whose reply has waited for too long. What they asked for may still become durable, so their refusal leaves
+    /// that open.
+    fn abandon_replies(&mut self, now: Time) {
+        while let Some((request, refusal)) = self.replies.abandon(now, self.log.persisted) {
+            self.reply(request, refusal);
+        }
+        if self.replies.is_stalled() {
+            self.abandon_wishes();
+        }
+    }
+
+    /// A slice of a change waits for its record, and somebody for the whole change.
+    pub(crate) fn watch_slice(&mut self, now: Time, request: RequestId, after: RecordSeq) {
+        let persisted = self.log.persisted;
+        let watched = (request, after);
+        self.replies.wait(now, persisted, watched, HeldReply::Slice);
     }
 
     /// This instance's own record is durable. A worker that was called before would remember an instance that the directory
@@ -388,12 +419,13 @@ impl Scheduler {
         // Whoever was told that a job is saved shall find it.
         self.put_jobs_in_force(now);
         let answer = self.answer(now, query);
-        self.reply(request, None, Reply::Answer(Box::new(answer)));
+        self.reply(request, Reply::Answer(Box::new(answer)));
     }
 
     fn persisted(&mut self, now: Time, up_to: RecordSeq) {
         let might_call = self.may_call();
         self.log.persisted = self.log.persisted.max(up_to);
+        self.replies.persisted(self.log.persisted);
         if !might_call && self.may_call() {
             self.evaluate_all(now);
         }

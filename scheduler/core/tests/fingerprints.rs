@@ -334,9 +334,13 @@ integration_tests_properties::properties! {
         }
         updates.push(updates[repeated].clone());
         let in_order: Vec<usize> = (0..updates.len()).collect();
-        let (records, answers) = taken(&s, &updates, &in_order);
-        prop_assert_eq!(taken(&s, &updates, &order), (records, answers.clone()));
-        let expected = is_strange.iter().chain([&is_strange[repeated]]).map(|strange| !strange);
-        prop_assert_eq!(answers, expected.enumerate().collect::<BTreeMap<_, _>>());
+        let (records, _) = taken(&s, &updates, &in_order);
+        let (records_so, answers) = taken(&s, &updates, &order);
+        prop_assert_eq!(records, records_so);
+        // Of a status that comes twice the later call has the answer, as one reply for each run waits.
+        let first = order.iter().find(|at| [repeated, TASKS].contains(at));
+        let expected = is_strange.iter().chain([&is_strange[repeated]]).enumerate();
+        let expected = expected.map(|(at, strange)| (at, !strange && Some(&at) != first));
+        prop_assert_eq!(answers, expected.collect::<BTreeMap<_, _>>());
     }
 }

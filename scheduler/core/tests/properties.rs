@@ -14,7 +14,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, ConfigOrigin, Durable, Effect, Event, LeftCause, Message, Options,
-    Query, Record, Reply, Scheduler, StatusUpdate,
+    Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
@@ -91,8 +91,10 @@ struct World {
     calls: Vec<(CallId, Call, Message)>,
     requests: u64,
     unanswered: BTreeMap<RequestId, Option<(InvocationId, ReportedStatus)>>,
-    /// Acknowledgements on their way: the record that they wait for, the run, its end.
-    acknowledgements: Vec<(Option<RecordSeq>, InvocationId, bool)>,
+    /// Replies that wait for a record. The core may abandon them once.
+    waiting: BTreeMap<RequestId, RecordSeq>,
+    /// Acknowledgements on their way: the request, the record that they wait for, the run, its end.
+    acknowledgements: Vec<(RequestId, Option<RecordSeq>, InvocationId, bool)>,
     runs: BTreeMap<InvocationId, Run>,
     sent: BTreeSet<InvocationId>,
     done: BTreeSet<String>,
@@ -143,6 +145,7 @@ impl World {
             calls: Vec::new(),
             requests: 0,
             unanswered: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             acknowledgements: Vec::new(),
             runs: BTreeMap::new(),
             sent: BTreeSet::new(),
@@ -250,9 +253,7 @@ impl World {
                 .iter()
                 .find(|t| t.job == run.task.job && t.node == run.task.node);
             let wait = match (cause, entry) {
-                (LeftCause::CleanExit | LeftCause::DidNotReturn | LeftCause::Forgotten, _) => {
-                    Duration::ZERO
-                }
+                (LeftCause::CleanExit | LeftCause::DidNotReturn, _) => Duration::ZERO,
                 (LeftCause::Lost | LeftCause::Replaced, Some(t)) => {
                     Duration::from_secs(u64::from(t.status.safety_seconds))
                 }
@@ -304,8 +305,23 @@ impl World {
     }
 
     fn replied(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
-        let asked = self.unanswered.remove(&request);
-        let asked = asked.expect("a request is answered once");
+        let Some(asked) = self.unanswered.remove(&request) else {
+            let after = self.waiting.remove(&request);
+            let after = after.expect("a request is answered once");
+            assert!(after > self.synced, "its reply has left");
+            let refusal = match reply {
+                Reply::Heartbeat(Err(refusal)) | Reply::UpdateStatus(Err(refusal)) => refusal,
+                other => panic!("a reply that waits gives way to a refusal only, not to {other:?}"),
+            };
+            assert!(matches!(
+                refusal,
+                Rejection::NotDurableYet | Rejection::Repeated
+            ));
+            return self.acknowledgements.retain(|(of, ..)| *of != request);
+        };
+        if let Some(after) = after {
+            self.waiting.insert(request, after);
+        }
         match reply {
             Reply::Heartbeat(Ok(response)) => {
                 if let Some(worker) = self.beating {
@@ -322,15 +338,12 @@ impl World {
                 }
                 if !status.is_overwriteable() {
                     let is_done = status.is_done();
-                    self.acknowledgements.push((after, invocation, is_done));
+                    let waiting = (request, after, invocation, is_done);
+                    self.acknowledgements.push(waiting);
                 }
             }
             Reply::Heartbeat(Err(_)) | Reply::UpdateStatus(Err(_)) => {}
-            Reply::KillTask(_)
-            | Reply::Work(_)
-            | Reply::JobChanged(_)
-            | Reply::WorkerForgotten(_)
-            | Reply::Answer(_) => {}
+            Reply::KillTask(_) | Reply::Work(_) | Reply::JobChanged(_) | Reply::Answer(_) => {}
         }
     }
 
@@ -339,9 +352,9 @@ impl World {
         let synced = self.synced;
         let (out, wait): (Vec<_>, Vec<_>) = std::mem::take(&mut self.acknowledgements)
             .into_iter()
-            .partition(|(after, _, _)| after.is_none_or(|seq| seq <= synced));
+            .partition(|(_, after, _, _)| after.is_none_or(|seq| seq <= synced));
         self.acknowledgements = wait;
-        for (_, invocation, is_done) in out {
+        for (_, _, invocation, is_done) in out {
             let Some(run) = self.runs.get(&invocation) else {
                 continue;
             };
@@ -588,6 +601,7 @@ impl World {
         // What has left and not arrived may still arrive; what has not been answered never is.
         self.calls.clear();
         self.unanswered.clear();
+        self.waiting.clear();
         self.unsynced.clear();
         self.acknowledgements.clear();
         self.synced = RecordSeq::default();

@@ -94,7 +94,7 @@ impl Jobs {
         });
     }
 
-    /// The original declares one exception, for every failure.
+    /// The original declares one exception, for every failure. A change in doubt is none.
     pub(super) fn delete(
         &self,
         from: Principal,
@@ -103,9 +103,12 @@ impl Jobs {
     ) {
         let expected = ExpectedVersion::Any;
         let change = Ok(JobChange::Delete { expected });
-        self.change(from, args.job_name, change, |outcome| {
-            let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
-            to.reply(&BistroSchedulerDeleteJobResult { ex });
+        self.change(from, args.job_name, change, |outcome| match outcome {
+            Err(Failure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => refuse(to, in_doubt),
+            outcome => {
+                let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
+                to.reply(&BistroSchedulerDeleteJobResult { ex });
+            }
         });
     }
 
@@ -215,7 +218,6 @@ async fn ask(
         | Reply::UpdateStatus(_)
         | Reply::KillTask(_)
         | Reply::Work(_)
-        | Reply::WorkerForgotten(_)
         | Reply::Answer(_) => {
             unreachable!("Invariant: a wish about a job is replied to as one")
         }
@@ -286,6 +288,9 @@ fn declared<R: TSerializable>(
     let exception = match outcome {
         Ok(changed) => return to.reply(&result(Some(changed), None)),
         Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+        Err(Failure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
+            return refuse(to, in_doubt);
+        }
         Err(Failure::Refused(JobRefusal::Bad(problems))) => JobRefusedException {
             message: Some("the job cannot be used".to_owned()),
             problems: Some(problems.iter().map(ToString::to_string).collect()),

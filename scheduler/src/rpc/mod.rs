@@ -2,7 +2,6 @@
 
 mod answers;
 mod export;
-mod forgetting;
 mod import;
 mod job_pages;
 mod jobs;

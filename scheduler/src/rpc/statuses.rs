@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
+use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::status::StatusSource;
 use brasserie_common::{Principal, ReportedStatus, RunningTask};
 use brasserie_scheduler_core::{Event, Rejection, Reply, StatusUpdate};
@@ -62,13 +63,13 @@ impl SchedulerService {
         args: BistroSchedulerUpdateStatusArgs,
         to: Responder,
     ) {
-        if let Err(why) = self.takes_statuses() {
-            return refuse(to, why);
-        }
         let update = match status_update("updateStatus", args) {
             Ok(update) => Box::new(update),
             Err(error) => return bad_argument(to, &error),
         };
+        if let Err(why) = self.takes(&update) {
+            return refuse(to, why);
+        }
         let waiter: Waiter = Box::new(move |reply| match told(reply) {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Err(rejection) => refuse(to, rejection),
@@ -96,10 +97,6 @@ impl SchedulerService {
         }
         let results = Arc::new(Results::new(count, to));
         for (at, update) in args.updates.into_iter().enumerate() {
-            if let Err(why) = self.takes_statuses() {
-                results.say(at, refusal(why));
-                continue;
-            }
             let path = format!("updateStatusBatch.updates[{at}]");
             let Some(args) = arguments(update) else {
                 let why = format!("{path}: a task, a status, a scheduler and a worker are needed");
@@ -113,6 +110,10 @@ impl SchedulerService {
                     continue;
                 }
             };
+            if let Err(why) = self.takes(&update) {
+                results.say(at, refusal(why));
+                continue;
+            }
             let results = Arc::clone(&results);
             let waiter: Waiter = Box::new(move |reply| {
                 let result = match told(reply) {
@@ -129,9 +130,10 @@ impl SchedulerService {
         }
     }
 
-    /// A worker keeps what is refused and comes again; to take more would only lengthen a queue that nobody empties.
-    fn takes_statuses(&self) -> Result<(), String> {
-        if self.room.is_full() {
+    /// A worker keeps what is refused and comes again; to take more would only lengthen a queue that nobody empties. Healthchecks
+    /// write nothing, and the worker would become unhealthy without them.
+    fn takes(&self, update: &StatusUpdate) -> Result<(), String> {
+        if self.room.is_full() && update.job.as_str() != HEALTHCHECK_JOB {
             return Err("the store cannot keep up; send this status again".to_owned());
         }
         let free = self.inbox.check(Lane::Ordinary);
@@ -146,7 +148,6 @@ fn told(reply: Reply) -> Result<(), Rejection> {
         | Reply::KillTask(_)
         | Reply::Work(_)
         | Reply::JobChanged(_)
-        | Reply::WorkerForgotten(_)
         | Reply::Answer(_) => {
             unreachable!("Invariant: a status update is replied to as one")
         }

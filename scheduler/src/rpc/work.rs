@@ -35,7 +35,6 @@ impl SchedulerService {
             | Reply::UpdateStatus(_)
             | Reply::KillTask(_)
             | Reply::JobChanged(_)
-            | Reply::WorkerForgotten(_)
             | Reply::Answer(_) => {
                 unreachable!("Invariant: a request for work is replied to as one")
             }

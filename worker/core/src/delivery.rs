@@ -97,7 +97,7 @@ impl Association {
     pub(crate) fn send_reports(&mut self, turn: &mut Turn<'_>) {
         while let Some(given_up) = self.reports.give_up(turn.now) {
             self.reports.narrow();
-            self.reports.wait(given_up.report, turn.now + REPORT_RETRY);
+            self.reports.wait_again(given_up.report, turn.now);
             self.not_acknowledged(turn.now, given_up);
         }
         if self.life != Life::Running {
@@ -121,6 +121,7 @@ impl Association {
         sent: InFlight,
         outcome: CallOutcome<CallReply>,
     ) {
+        let is_not_sent = matches!(outcome, CallOutcome::NotSent(_));
         let is_acknowledged = match outcome {
             CallOutcome::Done(CallReply::Acknowledged) => true,
             CallOutcome::NotSent(_) => {
@@ -145,7 +146,11 @@ impl Association {
         if is_acknowledged && is_current && self.counts(sent) {
             self.acknowledged(turn, sent);
         } else if is_current {
-            self.reports.wait(sent.report, turn.now + REPORT_RETRY);
+            match is_not_sent {
+                // Costs the scheduler nothing, and the pause above bounds what it costs here.
+                true => self.reports.wait(sent.report, turn.now + REPORT_RETRY),
+                false => self.reports.wait_again(sent.report, turn.now),
+            }
             if !is_acknowledged {
                 self.not_acknowledged(turn.now, sent);
             }

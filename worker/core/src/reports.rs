@@ -11,6 +11,7 @@ use brasserie_common::{
 
 use crate::effect::{Call, Goes};
 use crate::outbox::Turn;
+use crate::timer::{LONGEST_REPORT_RETRY, REPORT_RETRY};
 use crate::work_fetch::{AssociationIndex, TaskNumber};
 
 /// Calls on their way at once, as long as the scheduler shows that it keeps up. Each is answered once its record is durable, which takes
@@ -45,6 +46,8 @@ pub(crate) struct Report {
     goes: Goes,
     /// When it may leave; `None` while it is in flight, or held.
     ready_at: Option<Time>,
+    /// Calls in a row that were not acknowledged, as far as they lengthen the pause.
+    failures: u32,
 }
 
 /// An end that waits for others to be told with them.
@@ -193,6 +196,7 @@ impl Reports {
             kind,
             goes,
             ready_at: None,
+            failures: 0,
         };
         self.all.insert(id, report);
         id
@@ -226,6 +230,19 @@ impl Reports {
         }
     }
 
+    /// It was not acknowledged, and leaves again after a pause that grows to [`LONGEST_REPORT_RETRY`]. A healthcheck's does not, since the
+    /// worker's health depends on it.
+    pub(crate) fn wait_again(&mut self, id: ReportId, now: Time) {
+        let Some(report) = self.all.get_mut(&id) else {
+            return;
+        };
+        let pause = REPORT_RETRY * (1 << report.failures);
+        if pause < LONGEST_REPORT_RETRY && !matches!(report.kind, Kind::Healthcheck(_)) {
+            report.failures += 1;
+        }
+        self.wait(id, now + pause);
+    }
+
     /// A call was acknowledged: one more may be on its way, if all that may be are.
     pub(crate) fn widen(&mut self) {
         if self.calls.len() + 1 == self.window {
@@ -248,6 +265,7 @@ impl Reports {
         self.paused_until = Time::ZERO;
         for report in self.all.values_mut() {
             report.ready_at = report.ready_at.map(|_| now);
+            report.failures = 0;
         }
         self.lane = std::mem::take(&mut self.lane)
             .into_iter()
@@ -369,6 +387,7 @@ impl Reports {
                 Kind::NotRunning => s.put(2_u8),
             }
             s.opt(report.ready_at, Shape::deadline);
+            s.put(report.failures);
         });
         s.each(&self.calls, |s, (id, call)| {
             s.call(*id);

@@ -29,6 +29,15 @@ pub(crate) const WORKER_CALL_DEADLINE: Duration = Duration::from_secs(7);
 /// How long a keeper waits for a worker that is merely late.
 const KEEPER_PATIENCE: Duration = Duration::from_millis(250);
 
+/// Whether a store that cannot write says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoreNotice {
+    /// Each attempt returns an error.
+    Fails,
+    /// A system call does not return.
+    StandsStill,
+}
+
 impl Cluster {
     pub(super) fn start_scheduler(&mut self, place: SchedulerPlace) {
         if self.scheduler(place).core().is_some() {
@@ -211,12 +220,15 @@ impl Cluster {
         self.begin_sync(place);
     }
 
-    pub(super) fn store_fails(&mut self, duration: Duration) {
+    pub(super) fn store_fails(&mut self, duration: Duration, notice: StoreNotice) {
         self.store_failing = true;
         let directory = self.scheduler_post(FIRST).directory;
         self.queue
             .push(self.now + duration, Due::StoreHeals { directory });
-        self.drive_scheduler(FIRST, SchedulerInput::StoreFailed);
+        match notice {
+            StoreNotice::Fails => self.drive_scheduler(FIRST, SchedulerInput::StoreFailed),
+            StoreNotice::StandsStill => {}
+        }
     }
 
     pub(super) fn store_heals(&mut self, _directory: DirectoryId) {
@@ -325,7 +337,6 @@ impl Cluster {
         let how = WorkerStop::Killed;
         self.log
             .push(Happening::WorkerStopped { place, worker, how });
-        self.remember_ended(place, worker);
         self.keeper_ends_all(place);
         let after = self.downtime();
         self.start_worker_after(place, after);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use brasserie_common::{Health, Shard, WorkerId, WorkerSetId};
 use brasserie_worker_core::Goodbye;
 
+use super::lives::StoreNotice;
 use super::{Cluster, Due, FIRST, SECOND};
 use crate::event_log::{
     CallTag, DirectoryId, FaultKind, Happening, MachineId, SchedulerStop, WorkerPlace,
@@ -95,7 +96,6 @@ impl Cluster {
             FaultKind::OperatorKill => self.operator_kill(),
             FaultKind::OperatorForgives => self.operator_forgives(),
             FaultKind::OperatorForgets => self.operator_forgets(),
-            FaultKind::OperatorForgetsWorker => self.operator_forgets_worker(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
             // Of packets and processes, drawn where they happen.
@@ -132,7 +132,11 @@ impl Cluster {
         let duration = self.chance.skewed(Duration::from_secs(1), most);
         let can = !self.store_failing;
         if can {
-            self.store_fails(duration);
+            let notice = match self.chance.per_mille(300) {
+                true => StoreNotice::StandsStill,
+                false => StoreNotice::Fails,
+            };
+            self.store_fails(duration, notice);
         }
         can
     }

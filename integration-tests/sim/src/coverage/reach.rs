@@ -16,6 +16,8 @@ pub(super) const OUT_OF_REACH: &[(&str, &[&str])] = &[
             "not running",
             "kill failed",
             "empty name",
+            "store fails",
+            "repeated",
         ],
     ),
     (

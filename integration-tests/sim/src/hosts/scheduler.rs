@@ -54,11 +54,6 @@ pub enum SchedulerInput {
     Kill(TaskKey),
     Forgive(JobName),
     Forget(HistoryOf),
-    /// The operator declares this instance dead, after a look at what is listed.
-    ForgetWorker {
-        shard: Shard,
-        worker: WorkerId,
-    },
     /// A timer of the core.
     Wake,
 }
@@ -101,7 +96,6 @@ enum Asked {
     Work { tag: CallTag, worker: WorkerId },
     Operator,
     Deletion(HistoryOf),
-    Declaration(WorkerId),
 }
 
 /// A status that a worker told.
@@ -121,6 +115,17 @@ struct Asking {
     ask: Ask,
 }
 
+/// A reply that waits for the disk.
+#[derive(Clone, Debug)]
+struct HeldBack {
+    after: RecordSeq,
+    request: RequestId,
+    /// What the request was about, should it be refused before the record is durable.
+    asked: Asked,
+    output: SchedulerOutput,
+    happening: Option<Happening>,
+}
+
 /// One process.
 #[derive(Clone, Debug)]
 struct Process {
@@ -128,7 +133,7 @@ struct Process {
     directory: DirectoryId,
     /// Reported by the disk to this process.
     persisted: RecordSeq,
-    held: VecDeque<(RecordSeq, SchedulerOutput, Option<Happening>)>,
+    held: VecDeque<HeldBack>,
     next_request: u64,
     requests: IdMap<RequestId, Asked>,
     calls: IdMap<CallId, Asking>,
@@ -207,7 +212,7 @@ impl SchedulerHost {
     /// Replies that wait for the disk, in their order.
     pub fn waiting(&self) -> impl Iterator<Item = (RecordSeq, &SchedulerOutput)> {
         let held = self.process.iter().flat_map(|p| &p.held);
-        held.map(|(after, output, _)| (*after, output))
+        held.map(|held| (held.after, &held.output))
     }
 
     /// Requests that the core has not answered, in their order.
@@ -220,7 +225,7 @@ impl SchedulerHost {
                         open.push((RequestId(number), *tag));
                     }
                     Some(Asked::Status(about)) => open.push((RequestId(number), about.tag)),
-                    Some(Asked::Operator | Asked::Deletion(_) | Asked::Declaration(_)) | None => {}
+                    Some(Asked::Operator | Asked::Deletion(_)) | None => {}
                 }
             }
         }
@@ -358,12 +363,6 @@ impl Turn<'_> {
                 change: brasserie_scheduler_core::JobChange::Forgive,
             },
             SchedulerInput::Forget(of) => self.operator_forgets(of),
-            SchedulerInput::ForgetWorker { shard, worker } => Event::ForgetWorker {
-                request: self.expect(Asked::Declaration(worker)),
-                from: Principal::Own,
-                shard,
-                confirmed: vec![worker],
-            },
             SchedulerInput::Wake => return,
         };
         self.process.core.handle(self.now, event);
@@ -387,6 +386,16 @@ impl Turn<'_> {
             scheduler: self.process.core.id(),
         });
         Event::NodesLoaded { nodes, config }
+    }
+
+    /// What an unanswered request was about. One whose reply waits for the disk is open as well: the next reply takes its place.
+    fn take_open(&mut self, request: RequestId) -> Option<Asked> {
+        if let Some(asked) = self.process.requests.remove(&request) {
+            return Some(asked);
+        }
+        let held = &mut self.process.held;
+        let at = held.iter().position(|held| held.request == request)?;
+        held.remove(at).map(|held| held.asked)
     }
 
     fn expect(&mut self, asked: Asked) -> RequestId {
@@ -447,24 +456,32 @@ impl Turn<'_> {
     fn release(&mut self, up_to: RecordSeq) {
         self.process.persisted = self.process.persisted.max(up_to);
         let held = std::mem::take(&mut self.process.held);
-        for (after, output, happening) in held {
-            if after <= self.process.persisted {
-                self.log.extend(happening);
-                self.out.push(output);
+        for held in held {
+            if held.after <= self.process.persisted {
+                self.log.extend(held.happening);
+                self.out.push(held.output);
             } else {
-                self.process.held.push_back((after, output, happening));
+                self.process.held.push_back(held);
             }
         }
     }
 
+    /// The answer to this request leaves once `after` is durable.
     fn emit(
         &mut self,
+        (request, asked): (RequestId, Asked),
         after: Option<RecordSeq>,
         output: SchedulerOutput,
         happening: Option<Happening>,
     ) {
         match after.filter(|&seq| seq > self.process.persisted) {
-            Some(seq) => self.process.held.push_back((seq, output, happening)),
+            Some(after) => self.process.held.push_back(HeldBack {
+                after,
+                request,
+                asked,
+                output,
+                happening,
+            }),
             None => {
                 self.log.extend(happening);
                 self.out.push(output);

@@ -1,14 +1,18 @@
-//! Law `requests_are_answered`: A request for work is answered within a second, as long as its scheduler lives and is awake.
+//! Law `requests_are_answered`: A request for work is answered within a second, a heartbeat and a status within five, also while the
+//! store cannot write, as long as the scheduler lives and is awake; and of several repetitions of a status one waits at most.
 //!
-//! Source: one system, 7.4. Verdicts may come later; the worker is not kept waiting for them
+//! Verdicts about a request for work may come later; the worker is not kept waiting for them. A call that waits holds capacity that
+//! heartbeats need, so a store that stands still would cost all workers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
-use brasserie_common::{SchedulerId, Time, WorkRequestSeq, WorkerId};
+use brasserie_common::{SchedulerId, Time, WorkerId};
+use brasserie_scheduler_core::MAX_REPLY_WAIT;
 
 use super::{Law, Violation};
-use crate::event_log::{CallTag, Happening, MachineId, SchedulerPlace};
+use crate::event_log::{CallTag, Happening, MachineId, Run, SchedulerPlace};
 use crate::model::drift;
 use crate::view::World;
 
@@ -18,17 +22,23 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// A turn is judged by the time at which it ends.
 const SLACK: Duration = Duration::from_secs(1);
 
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Asked {
+    Work(CallTag),
+    Heartbeat(WorkerId),
+    Status(WorkerId, Run),
+}
+
 struct Open {
     place: SchedulerPlace,
-    worker: WorkerId,
-    seq: WorkRequestSeq,
     since: Time,
 }
 
 #[derive(Default)]
 pub struct RequestsAreAnswered {
-    /// A call may come several times, and has as many answers.
-    open: BTreeMap<(SchedulerId, CallTag), Vec<Open>>,
+    /// A request may come several times, and has as many answers. Each answer counts as that of the oldest one.
+    open: BTreeMap<(SchedulerId, Asked), Vec<Open>>,
     paused: BTreeSet<SchedulerPlace>,
     asleep: BTreeSet<MachineId>,
 }
@@ -39,7 +49,7 @@ impl Law for RequestsAreAnswered {
     }
 
     fn statement(&self) -> &'static str {
-        "A request for work is answered within a second, as long as its scheduler lives and is awake."
+        "A request for work is answered within a second, a heartbeat or status within five; one repetition of a status waits at most."
     }
 
     fn observe(
@@ -50,25 +60,8 @@ impl Law for RequestsAreAnswered {
     ) -> Result<(), Violation> {
         // An answer that leaves now is judged by the time at which it leaves.
         let verdict = self.judge(when, world);
+        let verdict = verdict.and_then(|()| self.follow(when, happening));
         match *happening {
-            Happening::WorkAnswerOwed {
-                place,
-                scheduler,
-                worker,
-                seq,
-                call,
-            } => {
-                let open = self.open.entry((scheduler, call)).or_default();
-                open.push(Open {
-                    place,
-                    worker,
-                    seq,
-                    since: when,
-                });
-            }
-            Happening::WorkAnswered {
-                scheduler, call, ..
-            } => return verdict.and_then(|()| self.answered(scheduler, call)),
             Happening::SchedulerStopped {
                 scheduler, place, ..
             } => {
@@ -96,6 +89,63 @@ impl Law for RequestsAreAnswered {
 }
 
 impl RequestsAreAnswered {
+    /// Notes requests and answers; a turn is over when none of its answers is missing.
+    fn follow(&mut self, when: Time, happening: &Happening) -> Result<(), Violation> {
+        match *happening {
+            Happening::WorkAnswerOwed {
+                place,
+                scheduler,
+                call,
+                ..
+            } => self.asked(when, place, (scheduler, Asked::Work(call))),
+            Happening::HeartbeatHeard {
+                place,
+                scheduler,
+                worker,
+                ..
+            } => self.asked(when, place, (scheduler, Asked::Heartbeat(worker))),
+            Happening::StatusHeard {
+                place,
+                scheduler,
+                worker,
+                run,
+                ..
+            } => self.asked(when, place, (scheduler, Asked::Status(worker, run))),
+            Happening::WorkAnswered {
+                scheduler, call, ..
+            } => return self.answered((scheduler, Asked::Work(call))),
+            Happening::HeartbeatAnswered {
+                scheduler, worker, ..
+            }
+            | Happening::HeartbeatRejected {
+                scheduler, worker, ..
+            } => {
+                let asked = Asked::Heartbeat(worker);
+                return self.answered((scheduler, asked));
+            }
+            Happening::StatusAcknowledged {
+                scheduler,
+                worker,
+                run,
+                ..
+            }
+            | Happening::StatusRejected {
+                scheduler,
+                worker,
+                run,
+                ..
+            } => {
+                let asked = Asked::Status(worker, run);
+                return self.answered((scheduler, asked));
+            }
+            Happening::SchedulerTurn { place } => {
+                return self.judge_repeats(place);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
     /// Who slept has another second; so have those that did not, which is less than could be asked.
     fn begin_anew(&mut self, when: Time) {
         for open in self.open.values_mut().flatten() {
@@ -103,15 +153,19 @@ impl RequestsAreAnswered {
         }
     }
 
-    fn answered(&mut self, scheduler: SchedulerId, call: CallTag) -> Result<(), Violation> {
-        let key = (scheduler, call);
+    fn asked(&mut self, since: Time, place: SchedulerPlace, key: (SchedulerId, Asked)) {
+        let open = self.open.entry(key).or_default();
+        open.push(Open { place, since });
+    }
+
+    fn answered(&mut self, key: (SchedulerId, Asked)) -> Result<(), Violation> {
         let Some(open) = self.open.get_mut(&key) else {
             return Err(Violation::new(
                 NAME,
-                format_args!("scheduler {scheduler} answers a request for work that is not open"),
+                format_args!("scheduler {} answers {}, which is not open", key.0, key.1),
             ));
         };
-        // The one that came first; there is one at least.
+        // There is one at least.
         open.remove(0);
         if open.is_empty() {
             self.open.remove(&key);
@@ -123,16 +177,30 @@ impl RequestsAreAnswered {
         if !self.asleep.is_empty() {
             return Ok(());
         }
-        let longest = drift::at_most(world, ANSWER) + SLACK;
-        for ((scheduler, _), open) in &self.open {
+        for ((scheduler, asked), open) in &self.open {
+            let longest = match asked {
+                Asked::Work(_) => ANSWER,
+                Asked::Heartbeat(_) | Asked::Status(..) => MAX_REPLY_WAIT,
+            };
+            let longest = drift::at_most(world, longest) + SLACK;
             let late = open.iter().find(|open| when > open.since + longest);
-            if let Some(late) = late.filter(|late| !self.paused.contains(&late.place)) {
+            if late.is_some_and(|late| !self.paused.contains(&late.place)) {
                 return Err(Violation::new(
                     NAME,
-                    format_args!(
-                        "scheduler {scheduler} has not answered request {} of worker {} within a second",
-                        late.seq.0, late.worker
-                    ),
+                    format_args!("scheduler {scheduler} has not answered {asked} in time"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn judge_repeats(&self, place: SchedulerPlace) -> Result<(), Violation> {
+        for ((scheduler, asked), open) in &self.open {
+            let is_status = matches!(asked, Asked::Status(..));
+            if is_status && open.iter().filter(|open| open.place == place).count() > 1 {
+                return Err(Violation::new(
+                    NAME,
+                    format_args!("scheduler {scheduler} lets repetitions of {asked} wait"),
                 ));
             }
         }
@@ -140,10 +208,27 @@ impl RequestsAreAnswered {
     }
 }
 
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Asked::Work(call) => write!(f, "request for work {}", call.0),
+            Asked::Heartbeat(worker) => write!(f, "a heartbeat of worker {worker}"),
+            Asked::Status(worker, run) => write!(
+                f,
+                "a status of worker {worker} about run {} of {}",
+                run.invocation, run.task
+            ),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use brasserie_common::WorkRequestSeq;
+
+    use crate::event_log::RejectionKind;
 
     const PLACE: SchedulerPlace = SchedulerPlace(0);
 
@@ -173,10 +258,10 @@ mod tests {
         trial.sees(asked(1)).sees(asked(1)).sees(asked(2));
         trial.at(1).sees(answered(1)).sees(answered(2));
         trial.after_millis(1001);
-        trial.breaks(scheduler_turn(), "has not answered request 1");
+        trial.breaks(scheduler_turn(), "has not answered request for work");
         let mut trial = Trial::of(RequestsAreAnswered::default());
         trial.sees(asked(1)).sees(answered(1));
-        trial.breaks(answered(1), "that is not open");
+        trial.breaks(answered(1), "which is not open");
     }
 
     #[test]
@@ -195,6 +280,36 @@ mod tests {
         trial.at(90).sees(scheduler_turn());
         trial.sees(Happening::MachineWoke { machine });
         trial.at(93);
-        trial.breaks(scheduler_turn(), "has not answered request 1");
+        trial.breaks(scheduler_turn(), "has not answered request for work");
+    }
+
+    #[test]
+    fn heartbeats_and_statuses_do_not_wait_for_the_store_for_ever() {
+        let none = set(0, 0, &[]);
+        for heard in [heard(1, 1, none), status_heard(1, 1, run(1), DONE)] {
+            let mut trial = Trial::of(RequestsAreAnswered::default());
+            trial.sees(heard);
+            trial.at(6).sees(scheduler_turn());
+            trial.after_millis(100);
+            trial.breaks(scheduler_turn(), "has not answered a");
+        }
+    }
+
+    #[test]
+    fn one_repetition_waits() {
+        let mut trial = Trial::of(RequestsAreAnswered::default());
+        let heard = || status_heard(1, 1, run(1), DONE);
+        trial.sees(heard()).sees(scheduler_turn()).sees(heard());
+        trial.sees(Happening::StatusRejected {
+            place: PLACE,
+            scheduler: sid(1),
+            worker: wid(1),
+            run: run(1),
+            bits: DONE,
+            why: RejectionKind::Repeated,
+        });
+        trial.sees(scheduler_turn());
+        trial.sees(heard());
+        trial.breaks(scheduler_turn(), "lets repetitions of a status");
     }
 }

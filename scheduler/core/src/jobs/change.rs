@@ -13,6 +13,7 @@ use super::{
 use crate::effect::Reply;
 use crate::event::{ExpectedVersion, JobChange};
 use crate::record::{JobVersion, Record, SavedJob};
+use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
@@ -37,7 +38,7 @@ impl Scheduler {
     ) {
         if let Some(why) = self.store_error() {
             let refusal = JobRefusal::StoreFails(why.to_owned());
-            return self.reply(request, None, Reply::JobChanged(Err(refusal)));
+            return self.reply(request, Reply::JobChanged(Err(refusal)));
         }
         let decided = match change {
             JobChange::Save { text, expected } => self.save_job(&job, text, expected),
@@ -60,9 +61,10 @@ impl Scheduler {
         match decided {
             Ok((record, changed)) => {
                 let seq = self.persist(record);
-                self.reply(request, Some(seq), Reply::JobChanged(Ok(changed)));
+                let reply = Reply::JobChanged(Ok(changed));
+                self.reply_after(now, (request, Some(seq)), reply, HeldReply::JobChange);
             }
-            Err(refusal) => self.reply(request, None, Reply::JobChanged(Err(refusal))),
+            Err(refusal) => self.reply(request, Reply::JobChanged(Err(refusal))),
         }
     }
 

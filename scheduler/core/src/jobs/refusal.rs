@@ -5,14 +5,22 @@ use brasserie_common_config::Problem;
 
 use super::{MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
 use crate::record::JobVersion;
+use crate::replies::MAX_REPLY_WAIT;
 
-/// Nothing has changed, for this reason.
+/// Nothing has changed, for this reason, but for [`JobRefusal::NotDurableYet`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobRefusal {
     #[error("this scheduler has stepped down for the newer instance {newer}")]
     SteppedDown { newer: SchedulerId },
     #[error("the store cannot write, so no change would last: {0}")]
     StoreFails(String),
+    /// Not a promise that nothing happened, unlike all others.
+    #[error(
+        "the store has not synced this change for {} s, so whether it lasts is not known; look again once `brasserie status` \
+         shows no error of the store",
+        MAX_REPLY_WAIT.as_secs()
+    )]
+    NotDurableYet,
     #[error("no configuration has been loaded yet, and a job is read against its settings")]
     NoConfig,
     #[error("no job is called `{0}`")]

@@ -10,6 +10,7 @@ use brasserie_scheduler_engine::Task;
 use super::{JobChanged, JobRefusal, Jobs};
 use crate::effect::Reply;
 use crate::record::{EndedTask, ForgottenTask, Record};
+use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 use crate::workers::shape::until_synced;
 
@@ -53,7 +54,8 @@ struct Told {
 
 #[derive(Clone, Debug)]
 struct Wish {
-    request: RequestId,
+    /// `None`: it was told that the outcome is unknown, as the store stood still.
+    request: Option<RequestId>,
     job: JobId,
     what: What,
 }
@@ -168,7 +170,7 @@ impl Slices {
 impl Wish {
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Wish { request, job, what } = self;
-        s.request(*request);
+        s.opt(*request, Shape::request);
         s.put((job, what));
     }
 
@@ -243,12 +245,12 @@ impl Scheduler {
             // One that nothing has happened to.
             if is_known {
                 let wish = Wish {
-                    request,
+                    request: Some(request),
                     job: JobId(0),
                     what,
                 };
                 let nothing = wish.answer(Counts::default());
-                self.reply(request, None, Reply::JobChanged(Ok(nothing)));
+                self.reply(request, Reply::JobChanged(Ok(nothing)));
                 return Ok(());
             }
             return Err(JobRefusal::Unknown(job.clone()));
@@ -258,7 +260,7 @@ impl Scheduler {
             return Err(JobRefusal::TooManyForgiven);
         }
         slices.waiting.push_back(Wish {
-            request,
+            request: Some(request),
             job: id,
             what,
         });
@@ -323,7 +325,10 @@ impl Scheduler {
                 ..
             } = under_way;
             let changed = wish.answer(counts);
-            self.reply(wish.request, after, Reply::JobChanged(Ok(changed)));
+            if let Some(request) = wish.request {
+                let reply = Reply::JobChanged(Ok(changed));
+                self.reply_after(now, (request, after), reply, HeldReply::JobChange);
+            }
             if after.is_some_and(|seq| !self.is_persisted(seq)) {
                 return;
             }
@@ -387,5 +392,22 @@ impl Scheduler {
             seq, persisted,
             "Invariant: what is done to a task records nothing itself"
         );
+        if let Some(request) = under_way.wish.request
+            && !under_way.rest.is_empty()
+        {
+            self.watch_slice(now, request, seq);
+        }
+    }
+
+    /// The store stands still: nobody is kept waiting for changes that are not done. They are done once it goes on.
+    pub(crate) fn abandon_wishes(&mut self) {
+        let slices = &mut self.jobs_mut().slices;
+        let under_way = slices.under_way.iter_mut().map(|way| &mut way.wish);
+        let wishes = under_way.chain(&mut slices.waiting);
+        let requests: Vec<RequestId> = wishes.filter_map(|wish| wish.request.take()).collect();
+        for request in requests {
+            let refusal = JobRefusal::NotDurableYet;
+            self.reply(request, Reply::JobChanged(Err(refusal)));
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::effect::Effect;
 use crate::estimates::Estimates;
 use crate::jobs::Jobs;
 use crate::reconcile::Orphans;
+use crate::replies::Replies;
 use crate::tasks::Tasks;
 use crate::workers::Workers;
 use crate::workers::asking::Asking;
@@ -35,6 +36,7 @@ impl Scheduler {
             asking: Asking::default(),
             estimates: self.estimates.clone(),
             log: self.log.clone(),
+            replies: Replies::default(),
             effects: VecDeque::new(),
             invocation_ids: self.invocation_ids.clone(),
             config_error: self.config_error.clone(),

@@ -39,9 +39,7 @@ impl Scheduler {
         errors.extend(self.jobs.file_warnings().iter().cloned());
         errors.extend(self.nodes_error.clone());
         errors.extend(
-            self.log
-                .error
-                .as_ref()
+            self.store_error()
                 .map(|e| format!("the store cannot write: {e}")),
         );
         errors.extend(self.wait.warning(now));

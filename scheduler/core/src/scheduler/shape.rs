@@ -41,6 +41,7 @@ impl Scheduler {
             error,
         } = &self.log;
         s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
+        self.replies.shape(s, persisted);
         // The second of the next ids, until the clock is told again: before or after those of others, or the same.
         let drawn_next = InvocationId::new(self.wall.as_secs(), i64::MIN);
         s.invocation(drawn_next);

@@ -32,7 +32,7 @@ impl Scheduler {
             });
         }
         reasons.extend(self.wait_message(now));
-        if let Some(error) = &self.log.error {
+        if let Some(error) = self.store_error() {
             reasons.push(format!(
                 "the store cannot write, so nothing is started: {error}"
             ));

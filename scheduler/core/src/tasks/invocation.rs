@@ -18,6 +18,7 @@ use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, Rejection, Reply};
 use crate::event::StatusUpdate;
 use crate::record::{EndedTask, KeptStory, Record};
+use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 
 /// Of a task that ended in INCOMPLETE or in an error without backoff before there was a configuration, whose `working_wait` it
@@ -190,8 +191,12 @@ impl Scheduler {
     /// `updateStatus`.
     pub(crate) fn update_status(&mut self, now: Time, request: RequestId, update: &StatusUpdate) {
         match self.accept_status(now, update) {
-            Ok(after) => self.reply(request, after, Reply::UpdateStatus(Ok(()))),
-            Err(rejection) => self.reply(request, None, Reply::UpdateStatus(Err(rejection))),
+            Ok(after) => {
+                let reply = Reply::UpdateStatus(Ok(()));
+                let held = HeldReply::Status(update.invocation);
+                self.reply_after(now, (request, after), reply, held);
+            }
+            Err(rejection) => self.reply(request, Reply::UpdateStatus(Err(rejection))),
         }
     }
 
@@ -232,6 +237,11 @@ impl Scheduler {
         }
         if update.job.as_str().is_empty() {
             return Err(Rejection::EmptyName("updateStatus.running_task.job"));
+        }
+        if let Some(why) = self.store_error() {
+            // Accepted statuses would only fill memory, and their replies the capacity for calls. The worker keeps it.
+            let why = why.to_owned();
+            return Err(Rejection::StoreFails { why });
         }
         self.end_reported(now, update)
     }
@@ -453,7 +463,7 @@ impl Scheduler {
         let found = self.find_run(&key);
         let Some((task, invocation, shard)) = found else {
             let rejection = Rejection::NotRunning(format!("{} on {}", key.job, key.node));
-            return self.reply(request, None, Reply::KillTask(Err(rejection)));
+            return self.reply(request, Reply::KillTask(Err(rejection)));
         };
         let kill = Kill {
             request: self.kill_request(task.job),
@@ -463,7 +473,7 @@ impl Scheduler {
             let rejection = Rejection::UnknownShard {
                 shard: shard.as_str().to_owned(),
             };
-            return self.reply(request, None, Reply::KillTask(Err(rejection)));
+            return self.reply(request, Reply::KillTask(Err(rejection)));
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
         self.call(

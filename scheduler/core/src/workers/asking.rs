@@ -161,9 +161,9 @@ impl Scheduler {
             Ok(_) => {
                 let verdict = WorkVerdict::Deferred;
                 let reply = WorkReply::same_for_all(&work, verdict, ANSWER_WITHIN);
-                self.reply(request, None, Reply::Work(Ok(Box::new(reply))));
+                self.reply(request, Reply::Work(Ok(Box::new(reply))));
             }
-            Err(rejection) => self.reply(request, None, Reply::Work(Err(rejection))),
+            Err(rejection) => self.reply(request, Reply::Work(Err(rejection))),
         }
     }
 
@@ -418,7 +418,7 @@ impl Scheduler {
                 continue;
             }
             let reply = self.answer_to(&waiting);
-            self.reply(waiting.request, None, Reply::Work(Ok(Box::new(reply))));
+            self.reply(waiting.request, Reply::Work(Ok(Box::new(reply))));
         }
     }
 
@@ -426,7 +426,7 @@ impl Scheduler {
     pub(crate) fn refuse_requests(&mut self, rejection: &Rejection) {
         for waiting in std::mem::take(&mut self.asking.waiting) {
             let reply = Reply::Work(Err(rejection.clone()));
-            self.reply(waiting.request, None, reply);
+            self.reply(waiting.request, reply);
         }
     }
 

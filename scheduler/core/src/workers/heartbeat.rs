@@ -16,6 +16,7 @@ use super::remote::Remote;
 use super::replacement::{Bump, Decision, Incumbent, Newcomer, decide};
 use crate::effect::{Rejection, Reply};
 use crate::record::{LeftCause, Record};
+use crate::replies::HeldReply;
 use crate::scheduler::{OWN_RECORD, Scheduler};
 
 impl Scheduler {
@@ -33,9 +34,10 @@ impl Scheduler {
                 let response = self.heartbeat_response(now, &shard, id);
                 // What it may get can depend on what it has just been told.
                 self.evaluate(now, &shard);
-                self.reply(request, after, Reply::Heartbeat(Ok(Box::new(response))));
+                let reply = Reply::Heartbeat(Ok(Box::new(response)));
+                self.reply_after(now, (request, after), reply, HeldReply::Heartbeat);
             }
-            Err(rejection) => self.reply(request, None, Reply::Heartbeat(Err(rejection))),
+            Err(rejection) => self.reply(request, Reply::Heartbeat(Err(rejection))),
         }
     }
 
@@ -63,7 +65,6 @@ impl Scheduler {
         if worker.shard.as_str().is_empty() {
             return Err(Rejection::EmptyName("BistroWorker.shard"));
         }
-        self.initial_wait_mut().note_heard(worker.id, now);
         let waits_anew = self.witness(now, worker.id, worker_set);
         let after = self
             .accept_instance(now, worker, worker_set, goodbye)?

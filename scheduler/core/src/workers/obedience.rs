@@ -11,7 +11,6 @@ use crate::effect::{CallReply, Effect, ExitReason, Rejection, Reply};
 use crate::event::Event;
 use crate::jobs::JobRefusal;
 use crate::scheduler::Scheduler;
-use crate::workers::forgetting::ForgetRefusal;
 
 /// The scheduler instance that a refusal names, and whose. Healthchecks and suicide requests go also to workers that do not
 /// obey yet, or not any more, and tell nothing by being refused.
@@ -58,30 +57,26 @@ impl Scheduler {
         let rejection = Rejection::SteppedDown { newer };
         match event {
             Event::Heartbeat { request, .. } => {
-                self.reply(request, None, Reply::Heartbeat(Err(rejection)));
+                self.reply(request, Reply::Heartbeat(Err(rejection)));
             }
             Event::UpdateStatus { request, .. } => {
-                self.reply(request, None, Reply::UpdateStatus(Err(rejection)));
+                self.reply(request, Reply::UpdateStatus(Err(rejection)));
             }
             Event::KillTask { request, .. } => {
-                self.reply(request, None, Reply::KillTask(Err(rejection)));
+                self.reply(request, Reply::KillTask(Err(rejection)));
             }
             Event::RequestWork { request, .. } => {
                 if let Some(request) = request {
-                    self.reply(request, None, Reply::Work(Err(rejection)));
+                    self.reply(request, Reply::Work(Err(rejection)));
                 }
             }
             Event::ChangeJob { request, .. } => {
                 let refusal = JobRefusal::SteppedDown { newer };
-                self.reply(request, None, Reply::JobChanged(Err(refusal)));
-            }
-            Event::ForgetWorker { request, .. } => {
-                let refusal = ForgetRefusal::SteppedDown { newer };
-                self.reply(request, None, Reply::WorkerForgotten(Err(refusal)));
+                self.reply(request, Reply::JobChanged(Err(refusal)));
             }
             Event::Query { request, query, .. } => {
                 let answer = self.answer(now, &query);
-                self.reply(request, None, Reply::Answer(Box::new(answer)));
+                self.reply(request, Reply::Answer(Box::new(answer)));
             }
             Event::WallClock(_)
             | Event::CallCompleted { .. }

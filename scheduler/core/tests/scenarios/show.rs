@@ -129,10 +129,12 @@ impl World {
         after: Option<RecordSeq>,
         reply: Reply,
     ) -> Result<(), String> {
-        let asked = self
-            .asked
-            .remove(&request)
-            .ok_or_else(|| format!("a reply to nobody: {reply:?}"))?;
+        let asked = self.asked.remove(&request).or_else(|| {
+            // A reply that waits gives way to the next one.
+            let at = self.held.iter().position(|held| held.request == request)?;
+            Some(self.held.remove(at).asked)
+        });
+        let asked = asked.ok_or_else(|| format!("a reply to nobody: {reply:?}"))?;
         let mut news = None;
         let result = match &reply {
             Reply::Heartbeat(Ok(response)) => {
@@ -153,14 +155,6 @@ impl World {
             Reply::Work(Err(rejection)) => self.refused(rejection),
             Reply::JobChanged(Ok(changed)) => format!("{changed:?}"),
             Reply::JobChanged(Err(refusal)) => format!("refused: {refusal}"),
-            Reply::WorkerForgotten(Ok(dead)) => {
-                let names: Vec<String> =
-                    dead.iter().map(|dead| self.names.worker(dead.id)).collect();
-                format!("may be, or is, declared dead: {}", names.join(" "))
-            }
-            Reply::WorkerForgotten(Err(refusal)) => {
-                format!("refused: {}", self.names.in_text(&refusal.to_string()))
-            }
             Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
         };
         let what = match &asked {
@@ -172,7 +166,13 @@ impl World {
             self.say(format!("{text}{}", after_text(after)));
         }
         match after {
-            Some(after) => self.held.push(Held { after, text, news }),
+            Some(after) => self.held.push(Held {
+                request,
+                asked,
+                after,
+                text,
+                news,
+            }),
             None => self.deliver(news),
         }
         Ok(())

@@ -78,6 +78,7 @@ pub struct OpenCall {
 }
 
 /// A request that was made.
+#[derive(Clone)]
 pub enum Asked {
     Heartbeat { worker: String },
     Other { text: String },
@@ -85,6 +86,8 @@ pub enum Asked {
 
 /// A reply that waits for a record.
 pub struct Held {
+    pub request: RequestId,
+    pub asked: Asked,
     pub after: RecordSeq,
     pub text: String,
     /// What a worker learns when it leaves.

@@ -81,7 +81,8 @@ impl Turn<'_> {
 
     fn reply(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
         let (place, scheduler) = (self.place, self.process.core.id());
-        let asked = self.process.requests.remove(&request);
+        let asked = self.take_open(request);
+        let about = asked.clone();
         let (tag, outcome, happening) = match (asked, reply) {
             (Some(Asked::Heartbeat { tag, held }), Reply::Heartbeat(Ok(response))) => {
                 let worker = held.worker;
@@ -130,31 +131,21 @@ impl Turn<'_> {
             }
             (Some(Asked::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
             (Some(Asked::Deletion(of)), Reply::JobChanged(changed)) => {
-                return self.deletion_reply(of, after, &changed);
+                return self.deletion_reply((request, of), after, &changed);
             }
-            (Some(Asked::Declaration(worker)), Reply::WorkerForgotten(declared)) => {
-                let happening = Happening::WorkerDeclaredDead {
-                    place,
-                    scheduler,
-                    worker,
-                };
-                // A refusal tells nothing that anybody goes by.
-                let happening = declared.is_ok().then_some(happening);
-                return self.emit(after, SchedulerOutput::Told, happening);
-            }
+            // Its reply has just left: the core abandoned it in the turn in which the disk told that the record is durable.
+            (None, reply) if is_abandoned(&reply) => return,
             (asked, reply) => panic!("Invariant: a reply fits its request: {asked:?} {reply:?}"),
         };
-        self.emit(
-            after,
-            SchedulerOutput::Answer { tag, outcome },
-            Some(happening),
-        );
+        let about = about.expect("Invariant: a request without subject is answered above");
+        let output = SchedulerOutput::Answer { tag, outcome };
+        self.emit((request, about), after, output, Some(happening));
     }
 
     /// Nobody's packet: what leaves is what the operator reads.
     fn deletion_reply(
         &mut self,
-        of: HistoryOf,
+        (request, of): (RequestId, HistoryOf),
         after: Option<RecordSeq>,
         changed: &Result<JobChanged, JobRefusal>,
     ) {
@@ -166,6 +157,7 @@ impl Turn<'_> {
         else {
             return;
         };
+        let about = Asked::Deletion(of);
         let counts = DeletedCounts {
             deleted: *tasks,
             running: *running,
@@ -177,7 +169,12 @@ impl Turn<'_> {
             of,
             counts,
         };
-        self.emit(after, SchedulerOutput::Told, Some(happening));
+        self.emit(
+            (request, about),
+            after,
+            SchedulerOutput::Told,
+            Some(happening),
+        );
     }
 
     fn status_reply(
@@ -456,6 +453,17 @@ impl Turn<'_> {
             }
             (false, None) | (true, Some(_)) => {}
         }
+    }
+}
+
+/// The core has given up waiting for the record of this reply.
+fn is_abandoned(reply: &Reply) -> bool {
+    match reply {
+        Reply::JobChanged(Err(refusal)) => *refusal == JobRefusal::NotDurableYet,
+        Reply::UpdateStatus(Err(rejection)) | Reply::Heartbeat(Err(rejection)) => {
+            matches!(rejection, Rejection::NotDurableYet | Rejection::Repeated)
+        }
+        _ => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use brasserie_common::{Health, ReportedStatus};
 
-use crate::effect::Effect;
+use crate::effect::{Call, Effect};
 use crate::worker::rig::*;
 
 fn with_end() -> Rig {
@@ -41,6 +41,36 @@ fn a_report_without_outcome_is_given_up_and_sent_again() {
     assert_eq!(rig.acknowledge(5), []);
     assert_eq!(rig.own().unacknowledged_reports(), 1);
     rig.acknowledge(7);
+    assert_eq!(rig.own().unacknowledged_reports(), 0);
+}
+
+#[test]
+fn a_report_that_is_refused_again_and_again_leaves_every_eight_seconds() {
+    let mut rig = with_end();
+    let mut call = 5;
+    for seconds in [1, 2, 4, 8, 8, 8] {
+        rig.completed(call, refused());
+        let is_end = |effects: Vec<Effect>| {
+            let calls = effects.into_iter().filter_map(|effect| match effect {
+                Effect::Call {
+                    id,
+                    call: Call::UpdateStatus { .. },
+                    ..
+                } => Some(id.0),
+                _ => None,
+            });
+            calls.last()
+        };
+        let mut left = None;
+        let mut waited = 0;
+        while left.is_none() {
+            left = is_end(rig.wait(500));
+            waited += 500;
+        }
+        assert_eq!(waited, seconds * 1000);
+        call = left.unwrap();
+    }
+    rig.acknowledge(call);
     assert_eq!(rig.own().unacknowledged_reports(), 0);
 }
 
@@ -84,12 +114,14 @@ fn refusals_bring_the_next_heartbeat_forward_and_never_put_it_off() {
     rig.wait(300);
     rig.completed(8, refused());
     assert_eq!(rig.wait(699), []);
-    assert_eq!(rig.wait(1), [heartbeat(&rig, 9, set(1, 1)), end(10, 1)]);
-    assert_eq!(rig.acknowledge(10), []);
+    assert_eq!(rig.wait(1), [heartbeat(&rig, 9, set(1, 1))]);
     assert_eq!(rig.heartbeat_answered(9, 1, 1, Health::Healthy), []);
-    assert_eq!(rig.wait(300), [report(11, 1, task("b", 2), failed)]);
+    assert_eq!(rig.wait(300), [report(10, 1, task("b", 2), failed)]);
+    assert_eq!(rig.acknowledge(10), []);
+    // Its second refusal in a row.
+    assert_eq!(rig.wait(700), [end(11, 1)]);
     rig.acknowledge(11);
-    assert_eq!(rig.wait(14_699), []);
+    assert_eq!(rig.wait(13_999), []);
     assert_eq!(rig.wait(1), [heartbeat(&rig, 12, set(1, 1))]);
 }
 

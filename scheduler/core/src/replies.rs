@@ -1,0 +1,160 @@
+//! Replies that wait for a record: each waits for a bounded time, and one for each run. It does not hold their texts: the shell does.
+
+use std::collections::VecDeque;
+use std::hash::Hasher;
+use std::time::Duration;
+
+use brasserie_common::collections::IdMap;
+use brasserie_common::fingerprint::Shape;
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::{InvocationId, RecordSeq, RequestId, Time};
+
+use crate::effect::{Rejection, Reply};
+use crate::jobs::JobRefusal;
+use crate::workers::shape::until_synced;
+
+/// The longest time that a reply waits for its record. A disk that works syncs within a second even under load, so only a store that
+/// stands still gets here; and it is far below the time after which a worker takes its scheduler for lost, so that heartbeats find
+/// capacity among calls that wait.
+pub const MAX_REPLY_WAIT: Duration = Duration::from_secs(5);
+
+/// The kind of a request whose reply waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum HeldReply {
+    Heartbeat,
+    /// The status of this run.
+    Status(InvocationId),
+    JobChange,
+    /// No reply yet: the next slice of a change waits for this record.
+    Slice,
+}
+
+/// One reply that the shell holds back.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    request: RequestId,
+    after: RecordSeq,
+    deadline: Time,
+    held: HeldReply,
+}
+
+/// All replies that the shell holds back, and whether the store stands still.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Replies {
+    /// In the order in which they began to wait, which is that of their deadlines.
+    waiting: VecDeque<Waiting>,
+    /// The request whose reply waits for the record of this run's status. Never iterated.
+    latest: IdMap<InvocationId, (RequestId, RecordSeq)>,
+    /// A reply was abandoned when this was the last durable record. As long as it still is, the store stands still.
+    stalled_at: Option<RecordSeq>,
+}
+
+impl HeldReply {
+    /// Says that the request may or may not have an effect that lasts.
+    fn refusal(self) -> Option<Reply> {
+        match self {
+            HeldReply::Heartbeat => Some(Reply::Heartbeat(Err(Rejection::NotDurableYet))),
+            HeldReply::Status(_) => Some(Reply::UpdateStatus(Err(Rejection::NotDurableYet))),
+            HeldReply::JobChange => Some(Reply::JobChanged(Err(JobRefusal::NotDurableYet))),
+            HeldReply::Slice => None,
+        }
+    }
+}
+
+impl Replies {
+    /// A reply waits from now on. Returns the refusal of an earlier request about the same run, whose reply waited until now.
+    pub(crate) fn wait(
+        &mut self,
+        now: Time,
+        persisted: RecordSeq,
+        (request, after): (RequestId, RecordSeq),
+        held: HeldReply,
+    ) -> Option<(RequestId, Reply)> {
+        self.waiting.push_back(Waiting {
+            request,
+            after,
+            deadline: match sabotage::on(Sabotage::NeverAbandonReplies) {
+                true => Time::NEVER,
+                false => now + MAX_REPLY_WAIT,
+            },
+            held,
+        });
+        let HeldReply::Status(run) = held else {
+            return None;
+        };
+        let (earlier, after) = self.latest.insert(run, (request, after))?;
+        let is_open = after > persisted && !sabotage::on(Sabotage::LetRepeatsPileUp);
+        let repeated = Reply::UpdateStatus(Err(Rejection::Repeated));
+        is_open.then_some((earlier, repeated))
+    }
+
+    /// Records up to this one are durable: the shell has sent the replies that waited for them.
+    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
+        while let Some(first) = self.waiting.front().copied()
+            && first.after <= up_to
+        {
+            self.forget(first);
+            self.waiting.pop_front();
+        }
+        if self.stalled_at.is_some_and(|at| at < up_to) {
+            self.stalled_at = None;
+        }
+    }
+
+    /// Returns the next request that has waited for too long, with its refusal.
+    pub(crate) fn abandon(
+        &mut self,
+        now: Time,
+        persisted: RecordSeq,
+    ) -> Option<(RequestId, Reply)> {
+        while let Some(first) = self.waiting.front().copied()
+            && first.deadline <= now
+        {
+            let is_open = self.forget(first) && first.after > persisted;
+            self.waiting.pop_front();
+            if is_open {
+                self.stalled_at = Some(persisted);
+                if let Some(refusal) = first.held.refusal() {
+                    return Some((first.request, refusal));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the shell still holds this reply, as far as repeats tell.
+    fn forget(&mut self, waiting: Waiting) -> bool {
+        let HeldReply::Status(run) = waiting.held else {
+            return true;
+        };
+        let is_latest = self.latest.get(&run).map(|(of, _)| *of) == Some(waiting.request);
+        if is_latest {
+            self.latest.remove(&run);
+        }
+        is_latest || sabotage::on(Sabotage::LetRepeatsPileUp)
+    }
+
+    /// Whether a record has waited for [`MAX_REPLY_WAIT`] and none was synced since.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled_at.is_some()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.waiting.front().map(|first| first.deadline)
+    }
+
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        let Replies {
+            waiting,
+            // Follows from `waiting`: the last one of each run.
+            latest: _,
+            stalled_at,
+        } = self;
+        s.each(waiting, |s, waiting| {
+            s.request(waiting.request);
+            s.put(until_synced(waiting.after, persisted));
+            s.deadline(waiting.deadline);
+        });
+        s.put(stalled_at.is_some());
+    }
+}

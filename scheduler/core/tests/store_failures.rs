@@ -1,0 +1,224 @@
+//! A store that cannot write, or stands still: nobody waits for it without a bound, and nothing that is not durable is acknowledged.
+
+#[expect(dead_code, reason = "other tests use the rest")]
+mod support;
+
+use std::time::Duration;
+
+use brasserie_common::{
+    CallOutcome, JobName, Principal, ReportedStatus, RequestId, WorkerDescription, WorkerSetId,
+};
+use brasserie_scheduler_core::{
+    Call, CallReply, Durable, Event, JobChange, JobRefusal, MAX_REPLY_WAIT, Message, Rejection,
+    Reply,
+};
+use support::*;
+
+const MOMENT: Duration = Duration::from_millis(1);
+
+/// A HEALTHY worker that runs a task, and a store that does not sync from now on.
+fn running() -> (Script, WorkerDescription, brasserie_common::RunningTask) {
+    let mut s = Script::with_config(one_job(3, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    s.sync_at_once = false;
+    (s, w, task)
+}
+
+fn fails(s: &mut Script) {
+    s.event(Event::StoreFailed {
+        message: "the disk is full".to_owned(),
+    });
+}
+
+/// The request of the next heartbeat or status.
+fn next_request(s: &mut Script) -> RequestId {
+    RequestId(s.request().0 + 1)
+}
+
+/// What has been said of this request, the first one first.
+fn said(s: &Script, request: RequestId) -> Vec<&Reply> {
+    let of = s.replies.iter().filter(|(id, _, _)| *id == request);
+    of.map(|(_, _, reply)| reply).collect()
+}
+
+#[test]
+fn statuses_are_refused_at_once_while_the_store_fails_and_leave_nothing_behind() {
+    let (mut s, w, task) = running();
+    fails(&mut s);
+    let records = s.records.len();
+    for _ in 0..1000 {
+        let (after, result) = s.update(&w, &task, ReportedStatus::done());
+        assert_eq!(after, None);
+        let why = result.unwrap_err().to_string();
+        assert!(why.contains("the disk is full"), "{why}");
+        assert!(why.contains("send it again"), "{why}");
+    }
+    assert_eq!(s.records.len(), records, "each would wait for the store");
+    assert_eq!(s.replies, [], "each has its answer");
+    s.event(Event::StoreRecovered);
+    let (after, result) = s.update(&w, &task, ReportedStatus::done());
+    assert_eq!((after.is_some(), result), (true, Ok(())));
+}
+
+#[test]
+fn healthchecks_are_taken_while_the_store_fails() {
+    let (mut s, w, _) = running();
+    fails(&mut s);
+    for _ in 0..20 {
+        s.advance(Duration::from_secs(10));
+        s.echo(&w);
+        while let Some((call, _, message)) =
+            s.take_call(|call| matches!(call, Call::Healthcheck { .. }))
+        {
+            let Message::RunTask(run) = message else {
+                panic!("a healthcheck is a runTask");
+            };
+            s.complete(call, CallOutcome::Done(CallReply::Empty));
+            let (_, result) = s.update(&w, &run.task, ReportedStatus::done());
+            assert_eq!(result, Ok(()));
+        }
+    }
+    let status = s.status();
+    assert_eq!(status.workers[0].health, brasserie_common::Health::Healthy);
+}
+
+#[test]
+fn a_reply_that_waits_for_too_long_is_a_refusal_and_the_repeat_is_acknowledged_once_it_is_durable()
+{
+    let (mut s, w, task) = running();
+    let first = next_request(&mut s);
+    assert!(s.update(&w, &task, ReportedStatus::done()).0.is_some());
+    s.advance(MAX_REPLY_WAIT - MOMENT);
+    assert_eq!(
+        said(&s, first),
+        Vec::<&Reply>::new(),
+        "its record may still come"
+    );
+    s.advance(MOMENT);
+    let refusal = Reply::UpdateStatus(Err(Rejection::NotDurableYet));
+    assert_eq!(said(&s, first), [&refusal]);
+    let error = "it has not synced a record for seconds";
+    assert!(s.status().errors.iter().any(|e| e.contains(error)));
+    // From now on nobody waits.
+    let again = s.update(&w, &task, ReportedStatus::done());
+    assert!(
+        matches!(again, (None, Err(Rejection::StoreFails { .. }))),
+        "{again:?}"
+    );
+    s.advance(2 * MAX_REPLY_WAIT);
+    assert_eq!(said(&s, first), [&refusal], "it is answered once");
+    s.sync();
+    assert_eq!(s.status().errors, Vec::<String>::new());
+    let (after, result) = s.update(&w, &task, ReportedStatus::done());
+    assert_eq!((after, result), (None, Ok(())));
+}
+
+#[test]
+fn one_reply_for_each_run_waits() {
+    let (mut s, w, task) = running();
+    let mut requests = Vec::new();
+    for _ in 0..20 {
+        requests.push(next_request(&mut s));
+        let (after, result) = s.update(&w, &task, ReportedStatus::done());
+        assert_eq!((after.is_some(), result), (true, Ok(())));
+        s.advance(MOMENT);
+    }
+    let latest = requests.pop().unwrap();
+    for earlier in requests {
+        let repeated = Reply::UpdateStatus(Err(Rejection::Repeated));
+        assert_eq!(said(&s, earlier), [&repeated]);
+    }
+    assert_eq!(said(&s, latest), Vec::<&Reply>::new());
+    s.sync();
+    s.advance(2 * MAX_REPLY_WAIT);
+    assert_eq!(
+        said(&s, latest),
+        Vec::<&Reply>::new(),
+        "the shell sent its reply"
+    );
+}
+
+#[test]
+fn a_newcomer_is_refused_in_bounded_time_and_taken_once_it_is_recorded() {
+    let (mut s, ..) = running();
+    let newcomer = worker("x", 2, 11);
+    let first = next_request(&mut s);
+    s.heartbeat(&newcomer, WorkerSetId::default()).unwrap();
+    s.advance(MAX_REPLY_WAIT);
+    let refusal = Reply::Heartbeat(Err(Rejection::NotDurableYet));
+    assert_eq!(said(&s, first), [&refusal]);
+    s.sync();
+    let again = next_request(&mut s);
+    s.heartbeat(&newcomer, WorkerSetId::default()).unwrap();
+    s.advance(MAX_REPLY_WAIT);
+    assert_eq!(said(&s, again), Vec::<&Reply>::new());
+}
+
+fn change(s: &mut Script, job: &str, change: JobChange) -> RequestId {
+    let request = s.request();
+    s.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: JobName::try_from(job).unwrap(),
+        change,
+    });
+    request
+}
+
+#[test]
+fn a_change_whose_record_does_not_come_is_told_to_be_in_doubt() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.sync_at_once = false;
+    let request = change(&mut s, "j", JobChange::Pause);
+    s.advance(MAX_REPLY_WAIT);
+    let refusal = Reply::JobChanged(Err(JobRefusal::NotDurableYet));
+    assert_eq!(said(&s, request).last(), Some(&&refusal));
+    // It lasts all the same.
+    s.sync();
+    assert!(s.status().jobs[0].paused);
+}
+
+#[test]
+fn a_change_of_many_tasks_keeps_nobody_waiting_for_its_next_slice() {
+    let mut s = Script::new(options(), Durable::default());
+    s.load(one_job(3000, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    fail_all(&mut s, &w, 3000);
+    s.sync_at_once = false;
+    let first = change(&mut s, "j", JobChange::Forgive);
+    let second = change(&mut s, "j", JobChange::Forgive);
+    s.advance(MAX_REPLY_WAIT - MOMENT);
+    assert_eq!((said(&s, first).len(), said(&s, second).len()), (0, 0));
+    s.advance(MOMENT);
+    let refusal = Reply::JobChanged(Err(JobRefusal::NotDurableYet));
+    assert_eq!(said(&s, first), [&refusal]);
+    assert_eq!(said(&s, second), [&refusal]);
+    // It is done once the store goes on, and nobody is told twice.
+    for _ in 0..10 {
+        s.sync();
+    }
+    assert_eq!(s.status().jobs[0].counts.failed, 0);
+    assert_eq!((said(&s, first).len(), said(&s, second).len()), (1, 1));
+}
+
+/// Every task of the job fails for good, durably.
+fn fail_all(s: &mut Script, w: &WorkerDescription, tasks: usize) {
+    let mut ended = 0;
+    while ended < tasks {
+        s.advance(MOMENT);
+        while let Some((call, _, message)) =
+            s.take_call(|call| matches!(call, Call::RunTask { .. }))
+        {
+            let Message::RunTask(run) = message else {
+                panic!("a start is a runTask");
+            };
+            s.complete(call, CallOutcome::Done(CallReply::Empty));
+            assert_eq!(s.update(w, &run.task, ReportedStatus::failed()).1, Ok(()));
+            ended += 1;
+        }
+    }
+}
