@@ -75,7 +75,7 @@ fn tasks_of_another_runner_start_once_and_end_durably() {
     let started = Arc::new(AtomicUsize::new(0));
     let (scheduler, worker) = runtime.block_on(async {
         let options = SchedulerOptions {
-            new_cluster: NewCluster::Yes,
+            new_cluster: NewCluster::IfUnused,
             ..SchedulerOptions::new(folder.path().join("scheduler"), ConfigSource::File(config))
         };
         let scheduler = brasserie_scheduler::start(options)

@@ -29,7 +29,7 @@ BRASSERIE_LOG chooses what is logged to standard error: a level (debug) or targe
 Exit codes:
   0  ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP
   1  could not start, or could not go on; standard error says why
-  2  the command line makes no sense
+  2  the command line makes no sense, or --new-cluster stands there although a scheduler has used the data directory
   3  stepped down: a worker obeys a newer scheduler instance; do not restart it automatically
 
 Start a first cluster on this machine:
@@ -67,8 +67,8 @@ pub struct Flags {
     pub http_host: Vec<String>,
 
     /// No scheduler has ever run tasks on these workers: start at once instead of waiting until tasks of an earlier scheduler
-    /// must have ended. Counts only while --data-dir holds no record. Never use it after --data-dir was lost: tasks that still run
-    /// would be started a second time
+    /// must have ended. For the first start only: an error if a scheduler has used --data-dir. Never use it after --data-dir was
+    /// lost: tasks that still run would be started a second time
     #[arg(long)]
     pub new_cluster: bool,
 

@@ -10,10 +10,12 @@ use clap::{CommandFactory, Parser};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::config::Flags;
-use crate::start::{EndError, StartOptions, start};
+use crate::start::{EndError, StartError, StartOptions, start};
 
 /// Another instance has taken over: a supervisor should not start this one again.
 const STEPPED_DOWN: u8 = 3;
+/// The flags contradict the data directory: the same start fails again.
+const WRONG_USAGE: u8 = 2;
 
 /// Runs the program; the exit code is the one that `--help` documents.
 pub fn run() -> ExitCode {
@@ -27,6 +29,9 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             telemetry::print_last_error(&format!("brasserie-scheduler: {error:#}"));
+            if let Some(StartError::NotNew { .. }) = error.downcast_ref() {
+                return ExitCode::from(WRONG_USAGE);
+            }
             match error.downcast_ref() {
                 Some(EndError::Exit(ExitReason::SteppedDown { .. })) => {
                     ExitCode::from(STEPPED_DOWN)

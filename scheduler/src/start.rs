@@ -30,7 +30,7 @@ use crate::sources::{
     ConfigFile, ConfigSource, InstanceNode, LoadedConfig, Proposals, SharedMemory, Sources,
     TellInForce,
 };
-use crate::store::{Store, StoreError, StoreHandle, StoreReport};
+use crate::store::{Past, Store, StoreError, StoreHandle, StoreReport, Usage};
 
 pub use options::{Directory, NewCluster, StartOptions};
 
@@ -41,6 +41,12 @@ pub enum StartError {
     DataDir(#[from] DataDirError),
     #[error("{0}")]
     Store(#[from] StoreError),
+    #[error(
+        "--new-cluster is refused, because a scheduler has used the data directory {}, and workers may still run its tasks. Leave the flag \
+         out: a scheduler with records waits only until the workers that it has recorded are back. To begin another cluster, choose \
+         another --data-dir", path.display()
+    )]
+    NotNew { path: PathBuf },
     #[error("the path of the config file cannot be resolved: {0}")]
     ConfigPath(io::Error),
     #[error("the configuration is not usable:\n{0}")]
@@ -99,7 +105,7 @@ struct Held {
 pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError> {
     // The lock comes before anything is read.
     let directory = DataDir::open(&options.data_dir)?;
-    let (mut store, durable, past) = Store::open_apart(&directory)?;
+    let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;
     let server = bind_thrift(options.listen).await?;
@@ -108,7 +114,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
 
     let clock = Clock;
     let (inbox, lanes) = lanes();
-    let core_options = options.core_options(clock.seed());
+    let core_options = options.core_options(clock.seed(), store.usage());
     let call_deadline = core_options.call_deadline;
     let memory = SharedMemory::new(durable.schedule_memory());
     let durable = options.directory.of(durable);
@@ -168,6 +174,21 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         stop_outside: stop_outside.drop_guard(),
         stop_driver: stop_driver.drop_guard(),
     })
+}
+
+fn open_store(
+    options: &StartOptions,
+    directory: &DataDir,
+) -> Result<(Store, Durable, Past), StartError> {
+    let (store, durable, past) = Store::open_apart(directory, options.directory.lost_records())?;
+    match (store.usage(), options.new_cluster) {
+        (Usage::Used, NewCluster::Yes) => Err(StartError::NotNew {
+            path: directory.path().to_owned(),
+        }),
+        (Usage::Used, NewCluster::IfUnused | NewCluster::No) | (Usage::New, _) => {
+            Ok((store, durable, past))
+        }
+    }
 }
 
 fn tell_all(scheduler: &mut Scheduler, clock: Clock, events: impl IntoIterator<Item = Event>) {

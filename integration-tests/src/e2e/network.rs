@@ -220,9 +220,9 @@ impl Network {
 }
 
 /// Says where nobody can overlook it, not even among tests that pass, that a test did not run.
-pub fn warn_not_run(what: &str, why: &NetworkError) {
+pub fn warn_not_run(what: &str, why: &dyn std::fmt::Display) {
     let text = format!(
-        "\nWARNING: NOT RUN: {what}: this machine has no network namespaces for tests: {why}\n"
+        "\nWARNING: NOT RUN: {what}: this machine does not let tests have namespaces: {why}\n"
     );
     // Not `eprintln!`, which the test harness keeps to itself. A warning that cannot be written is no failure.
     let _ = io::stderr().write_all(text.as_bytes());

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use brasserie_common::Timeouts;
+use brasserie_scheduler::store::MARKER_FILE;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -46,7 +47,7 @@ pub fn fast_timeouts() -> Timeouts {
     }
 }
 
-/// How a scheduler is started; starting it twice from the same one is a restart.
+/// How a scheduler is started; starting it twice from the same one is a restart, which leaves `--new-cluster` out as an operator must.
 #[derive(Clone, Debug)]
 pub struct SchedulerSpec {
     pub config: PathBuf,
@@ -67,6 +68,13 @@ impl SchedulerSpec {
         }
         self.flags.push(flag.to_owned());
         self
+    }
+
+    /// The flags of the next start.
+    fn flags_now(&self) -> impl Iterator<Item = &String> {
+        let is_used = self.data_dir.join(MARKER_FILE).exists();
+        let flags = self.flags.iter();
+        flags.filter(move |&flag| !(is_used && flag == "--new-cluster"))
     }
 }
 
@@ -248,7 +256,7 @@ impl Stage {
                 "--http-listen",
                 &format!("{}:{}", spec.address, spec.http_port),
             ])
-            .args(&spec.flags);
+            .args(spec.flags_now());
         command
     }
 

@@ -11,6 +11,7 @@ use brasserie_scheduler_core::{Durable, Options};
 use brasserie_thrift::rpc::Timeouts as CallTimeouts;
 
 use crate::sources::{ConfigSource, Periods};
+use crate::store::{LostRecords, Usage};
 
 /// Beyond its three timeouts a call may be delayed by our own machine only; after that the core gives it up.
 const CALL_SLACK: Duration = Duration::from_secs(1);
@@ -18,7 +19,10 @@ const CALL_SLACK: Duration = Duration::from_secs(1);
 /// Whether the operator says that no scheduler ever ran for these workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewCluster {
+    /// A used directory is an error.
     Yes,
+    /// In a used directory the records decide.
+    IfUnused,
     #[default]
     No,
 }
@@ -36,6 +40,13 @@ impl Directory {
         match self {
             Directory::AsLeft => durable,
             Directory::RestoredFromBackup => durable.restored_from_a_backup(),
+        }
+    }
+
+    pub(super) fn lost_records(self) -> LostRecords {
+        match self {
+            Directory::AsLeft => LostRecords::None,
+            Directory::RestoredFromBackup => LostRecords::Expected,
         }
     }
 }
@@ -92,13 +103,13 @@ impl StartOptions {
         }
     }
 
-    pub(super) fn core_options(&self, seed: u64) -> Options {
+    pub(super) fn core_options(&self, seed: u64, usage: Usage) -> Options {
         let calls = self.call_timeouts;
         Options {
             timeouts: self.timeouts,
             allow_bump_unhealthy_worker: self.allow_bump_unhealthy_worker,
             startup_wait: self.startup_wait,
-            new_cluster: self.new_cluster == NewCluster::Yes,
+            new_cluster: self.new_cluster != NewCluster::No && usage == Usage::New,
             call_deadline: calls.connect + calls.send + calls.receive + CALL_SLACK,
             work: self.work.clone(),
             seed,

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use brasserie_common::SchedulerId;
+use brasserie_common_runtime::FileError;
+
 use super::identity::Change;
 
 /// Why the store cannot be opened or written.
@@ -69,6 +72,33 @@ pub enum StoreError {
         "cannot copy the log of the store {} into its database file, because another program keeps it locked or reads it: end that program", path.display()
     )]
     CheckpointBusy { path: PathBuf },
+    #[error("{0}")]
+    ReadMarker(FileError),
+    #[error("cannot write {}, which marks the data directory as used: {error}", path.display())]
+    WriteMarker {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error(
+        "a scheduler has used the data directory of {}, but this file {what}: which tasks are done, and which workers may run tasks, is \
+         lost. Restore a backup of the directory and start once with --after-restoring-a-backup. Without a backup, move the directory away \
+         and start on a new one without --new-cluster: nothing starts during the safe wait, then every task runs again", path.display()
+    )]
+    Lost { path: PathBuf, what: &'static str },
+    #[error(
+        "{} is missing, and the last scheduler of this data directory did not end in good order, so its latest records are lost, unless \
+         sqlite3 or a former release has opened the store since and removed the file. Put the file back, or start once with \
+         --after-restoring-a-backup: nothing starts during the safe wait, and tasks whose completions are lost run again", path.display()
+    )]
+    LogLost { path: PathBuf },
+    #[error(
+        "the store {} does not know scheduler instance {scheduler}, which used this data directory last: an older copy has taken its place. \
+         If it is a backup, start once with --after-restoring-a-backup", path.display()
+    )]
+    Older {
+        path: PathBuf,
+        scheduler: SchedulerId,
+    },
     #[error("{0}")]
     Sqlite(#[from] rusqlite::Error),
     #[error("cannot encode a record: {0}")]

@@ -4,6 +4,7 @@ mod error;
 mod history;
 mod identity;
 mod job_rows;
+mod marker;
 mod queue;
 mod rows;
 mod schema;
@@ -13,6 +14,7 @@ mod stories;
 mod tests;
 mod writer;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -24,20 +26,42 @@ use brasserie_scheduler_core::{Durable, Record};
 pub use error::StoreError;
 pub use history::{Past, UnusedNames};
 pub use identity::Change;
+use identity::log_of;
+pub use marker::MARKER_FILE;
+use marker::{Log, Marker, MarkerFile};
 use queue::Queue;
 pub use queue::Room;
-use schema::Database;
+use schema::{Database, STEPS};
 pub use stories::Stories;
 use writer::Writer;
 
 /// The file in the data directory.
 const FILE: &str = "state.sqlite3";
 
+/// Whether a scheduler has used a data directory before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    New,
+    Used,
+}
+
+/// What the operator says of records that a used directory lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostRecords {
+    /// None are missing, so a directory that lacks some is refused.
+    None,
+    /// Any may be missing: it is a backup.
+    Expected,
+}
+
 /// An opened store: what it remembers is known, and nothing is written yet.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     database: Database,
+    usage: Usage,
+    /// `None`: the file stands alone, in tests.
+    marker: Option<MarkerFile>,
 }
 
 /// What the writer tells.
@@ -52,17 +76,66 @@ pub enum StoreReport {
 }
 
 impl Store {
-    /// Opens or creates the store of a directory that this process has locked.
+    /// Opens the store of a directory that this process has locked, and creates it in a new one.
     pub fn open(directory: &DataDir) -> Result<(Store, Durable), StoreError> {
-        Self::open_file(&directory.path().join(FILE))
+        let (mut store, mut durable, past) = Self::open_apart(directory, LostRecords::None)?;
+        let (history, unused) = past.collect()?;
+        history.add_to(&mut durable);
+        store.drop_names(unused)?;
+        Ok((store, durable))
     }
 
     /// The same, with how tasks ended apart, which is faster by millions.
-    pub fn open_apart(directory: &DataDir) -> Result<(Store, Durable, Past), StoreError> {
+    pub fn open_apart(
+        directory: &DataDir,
+        lost: LostRecords,
+    ) -> Result<(Store, Durable, Past), StoreError> {
         let path = directory.path().join(FILE);
-        let mut database = Database::open(&path)?;
+        let file = MarkerFile::in_folder(directory.path());
+        let marker = file.read()?;
+        let is_lost = |what| StoreError::Lost {
+            path: path.clone(),
+            what,
+        };
+        let is_there = path.symlink_metadata().is_ok();
+        if let Some(marker) = &marker
+            && lost == LostRecords::None
+            && is_there
+        {
+            check_log(marker, &path)?;
+        }
+        let mut database = match marker {
+            None => Database::open(&path)?,
+            Some(_) if !is_there => return Err(is_lost("is missing")),
+            Some(_) => Database::open_used(&path, STEPS)?.ok_or_else(|| is_lost("is empty"))?,
+        };
         let (durable, past) = database.load_apart()?;
-        Ok((Store { path, database }, durable, past))
+        if let Some(marker) = &marker {
+            let last = durable.last_scheduler();
+            let last = last.ok_or_else(|| is_lost("holds no record of a scheduler"))?;
+            if let Some(scheduler) = marker.scheduler.filter(|&marked| marked > last)
+                && lost == LostRecords::None
+            {
+                return Err(StoreError::Older { path, scheduler });
+            }
+        }
+        let is_new = marker.is_none() && durable.cluster.is_none();
+        let store = Store {
+            usage: match is_new && !(is_there && database.was_empty()) {
+                true => Usage::New,
+                false => Usage::Used,
+            },
+            path,
+            database,
+            marker: Some(file),
+        };
+        Ok((store, durable, past))
+    }
+
+    /// Whether a scheduler has used the directory before: it is marked, has records, or has a database file that is empty, as one is
+    /// whose log was lost.
+    pub fn usage(&self) -> Usage {
+        self.usage
     }
 
     /// Returns the identity of the database file. A restored, copied or new store has another one.
@@ -80,6 +153,7 @@ impl Store {
         self.database.drop_names(unused)
     }
 
+    #[cfg(test)]
     fn open_file(path: &Path) -> Result<(Store, Durable), StoreError> {
         let mut database = Database::open(path)?;
         let durable = database.load()?;
@@ -87,6 +161,8 @@ impl Store {
             Store {
                 path: path.to_owned(),
                 database,
+                usage: Usage::New,
+                marker: None,
             },
             durable,
         ))
@@ -101,6 +177,7 @@ impl Store {
         let writer = Writer::new(
             self.path,
             self.database,
+            self.marker,
             Arc::clone(&queue),
             Box::new(report),
         );
@@ -112,6 +189,18 @@ impl Store {
             queue,
             thread: Some(thread),
         })
+    }
+}
+
+/// Errors if the log is missing that the last scheduler needed. Must come before SQLite opens the file, which makes a new log.
+fn check_log(marker: &Marker, database: &Path) -> Result<(), StoreError> {
+    let path = log_of(database);
+    match (marker.log, path.symlink_metadata()) {
+        (Log::Copied, _) | (Log::Needed, Ok(_)) => Ok(()),
+        (Log::Needed, Err(error)) if error.kind() == ErrorKind::NotFound => {
+            Err(StoreError::LogLost { path })
+        }
+        (Log::Needed, Err(error)) => Err(StoreError::Inspect { path, error }),
     }
 }
 

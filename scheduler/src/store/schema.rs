@@ -143,6 +143,7 @@ pub(super) struct Database {
     names: Names,
     identity: Identity,
     log: LogFile,
+    was_empty: bool,
 }
 
 impl Database {
@@ -154,6 +155,24 @@ impl Database {
     pub(super) fn open_with(path: &Path, steps: &[Step]) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         Self::open_as(path, flags, steps)
+    }
+
+    /// Opens a file that must hold something. Returns `None`, and changes nothing, if it holds nothing.
+    pub(super) fn open_used(path: &Path, steps: &[Step]) -> Result<Option<Self>, StoreError> {
+        let open_error = |error| StoreError::Open {
+            path: path.to_owned(),
+            error,
+        };
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+            .map_err(open_error)?;
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+            .map_err(open_error)?;
+        if version(&connection, path)? == 0 {
+            return Ok(None);
+        }
+        drop(connection);
+        Self::open_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE, steps).map(Some)
     }
 
     /// Opens the file that was open before, and no other: never creates one. The records of `owner` must be in it. Afterwards the
@@ -202,9 +221,15 @@ impl Database {
             path: path.to_owned(),
             connection,
             names: Names::default(),
+            was_empty: found == 0,
             identity: Identity::of(path)?,
             log: LogFile::of(path)?,
         })
+    }
+
+    /// Whether the file held no tables before it was opened, or did not exist.
+    pub(super) fn was_empty(&self) -> bool {
+        self.was_empty
     }
 
     pub(super) fn identity(&self) -> &Identity {
@@ -212,6 +237,7 @@ impl Database {
     }
 
     /// Everything that the file remembers.
+    #[cfg(test)]
     pub(super) fn load(&mut self) -> Result<Durable, StoreError> {
         let (mut durable, past) = self.load_apart()?;
         let (history, unused) = past.collect()?;
@@ -227,7 +253,7 @@ impl Database {
         self.names.drop_later(&self.connection, unused)
     }
 
-    /// The same, with how tasks ended apart.
+    /// Everything that the file remembers, with how tasks ended apart.
     pub(super) fn load_apart(&mut self) -> Result<(Durable, Past), StoreError> {
         let past = Past::read(&self.connection, &self.path)?;
         Ok((rows::load(&self.connection)?, past))

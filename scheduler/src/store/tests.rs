@@ -466,18 +466,12 @@ fn a_log_that_was_deleted_is_saved_before_anything_is_acknowledged() {
 
 #[test]
 fn a_store_of_another_scheduler_is_not_gone_on_with() {
-    let started = |scheduler| Record::SchedulerStarted {
-        cluster: ClusterId(7),
-        scheduler,
-        wait: Duration::ZERO,
-    };
-    let own = SchedulerId::new(5, 5);
     for change in ["UPDATE meta SET cluster = 8", "DELETE FROM schedulers"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
         let (store, _) = Store::open_file(&path).unwrap();
         let (handle, reports) = collect(store);
-        handle.submit(RecordSeq(1), started(own));
+        handle.submit(RecordSeq(1), started(5));
         assert_eq!(until_persisted(&reports, 1), []);
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -491,6 +485,158 @@ fn a_store_of_another_scheduler_is_not_gone_on_with() {
         assert_eq!(until_persisted(&reports, 2), [StoreReport::Recovered]);
         handle.close().unwrap();
     }
+}
+
+/// A directory that the scheduler instance `start` has used, as a crash leaves it: copied while the store was open.
+fn crashed_directory(start: i64) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = DataDir::open(folder.path()).unwrap();
+    let (store, _) = Store::open(&directory).unwrap();
+    assert_eq!(store.usage(), Usage::New);
+    let (handle, reports) = collect(store);
+    handle.submit(RecordSeq(1), started(start));
+    assert_eq!(until_persisted(&reports, 1), []);
+    handle.submit(RecordSeq(2), end_of("n"));
+    assert_eq!(until_persisted(&reports, 2), []);
+    let crashed = tempfile::tempdir().unwrap();
+    for name in ["state.sqlite3", "state.sqlite3-wal", MARKER_FILE] {
+        fs::copy(folder.path().join(name), crashed.path().join(name)).unwrap();
+    }
+    crashed
+}
+
+fn started(start: i64) -> Record {
+    Record::SchedulerStarted {
+        cluster: ClusterId(7),
+        scheduler: SchedulerId::new(start, 5),
+        wait: Duration::ZERO,
+    }
+}
+
+fn open_in(folder: &Path, lost: LostRecords) -> Result<(Usage, usize), StoreError> {
+    let directory = DataDir::open(folder).unwrap();
+    let (store, mut durable, past) = Store::open_apart(&directory, lost)?;
+    past.collect()?.0.add_to(&mut durable);
+    Ok((store.usage(), durable.statuses.len()))
+}
+
+#[test]
+fn a_directory_is_marked_and_its_file_complete_before_the_first_record_is_reported() {
+    let crashed = crashed_directory(1);
+    // Without the log, and without what came after the first record.
+    fs::remove_file(crashed.path().join("state.sqlite3-wal")).unwrap();
+    let used = open_in(crashed.path(), LostRecords::Expected).unwrap();
+    assert_eq!(used, (Usage::Used, 0));
+}
+
+#[test]
+fn a_crashed_directory_goes_on_and_a_directory_that_was_closed_needs_no_log() {
+    let crashed = crashed_directory(1);
+    assert_eq!(
+        open_in(crashed.path(), LostRecords::None).unwrap(),
+        (Usage::Used, 1)
+    );
+    let directory = DataDir::open(crashed.path()).unwrap();
+    let (store, _) = Store::open(&directory).unwrap();
+    let (handle, reports) = collect(store);
+    handle.submit(RecordSeq(1), started(2));
+    assert_eq!(until_persisted(&reports, 1), []);
+    handle.close().unwrap();
+    drop(directory);
+    fs::remove_file(crashed.path().join("state.sqlite3-wal")).unwrap();
+    assert_eq!(
+        open_in(crashed.path(), LostRecords::None).unwrap(),
+        (Usage::Used, 1)
+    );
+}
+
+#[test]
+fn a_used_directory_that_lacks_something_is_no_new_one() {
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage, bool); 6] = [
+        (
+            "state.sqlite3, but this file is missing",
+            |folder| fs::remove_file(folder.join("state.sqlite3")).unwrap(),
+            false,
+        ),
+        (
+            "is empty",
+            |folder| {
+                fs::write(folder.join("state.sqlite3"), "").unwrap();
+                fs::remove_file(folder.join("state.sqlite3-wal")).unwrap();
+                fs::write(folder.join("state.sqlite3-wal"), "").unwrap();
+            },
+            false,
+        ),
+        (
+            "holds no record of a scheduler",
+            |folder| {
+                for name in ["state.sqlite3", "state.sqlite3-wal"] {
+                    fs::remove_file(folder.join(name)).unwrap();
+                }
+                drop(Database::open(&folder.join("state.sqlite3")).unwrap());
+            },
+            false,
+        ),
+        (
+            "state.sqlite3-wal is missing",
+            |folder| fs::remove_file(folder.join("state.sqlite3-wal")).unwrap(),
+            true,
+        ),
+        (
+            "state.sqlite3-wal is missing",
+            |folder| {
+                fs::remove_file(folder.join("state.sqlite3-wal")).unwrap();
+                fs::write(folder.join(MARKER_FILE), "{").unwrap();
+            },
+            true,
+        ),
+        (
+            "an older copy has taken its place",
+            |folder| {
+                let newer = crashed_directory(9);
+                let marker = newer.path().join(MARKER_FILE);
+                fs::copy(marker, folder.join(MARKER_FILE)).unwrap();
+            },
+            true,
+        ),
+    ];
+    for (message, damage, is_a_backup) in damages {
+        let crashed = crashed_directory(1);
+        damage(crashed.path());
+        // The second look finds it as the first one does: a refusal leaves everything as it is.
+        for _ in 0..2 {
+            let text = open_in(crashed.path(), LostRecords::None).unwrap_err();
+            let text = text.to_string();
+            assert!(text.contains(message), "{text}");
+            assert!(text.contains("--after-restoring-a-backup"), "{text}");
+        }
+        let as_backup = open_in(crashed.path(), LostRecords::Expected);
+        assert_eq!(as_backup.is_ok(), is_a_backup, "{message}: {as_backup:?}");
+    }
+}
+
+#[test]
+fn a_directory_without_a_marker_is_used_if_it_holds_records_or_an_empty_file() {
+    let usage = |prepare: &dyn Fn(&Path)| {
+        let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
+        open_in(folder.path(), LostRecords::None).unwrap().0
+    };
+    let file = |folder: &Path| folder.join("state.sqlite3");
+    assert_eq!(usage(&|_| {}), Usage::New);
+    // A first start that ended before it recorded itself, as when its port was taken.
+    let without_records = |folder: &Path| drop(Database::open(&file(folder)).unwrap());
+    assert_eq!(usage(&without_records), Usage::New);
+    assert_eq!(
+        usage(&|folder| fs::write(file(folder), "").unwrap()),
+        Usage::Used
+    );
+    let former_release = |folder: &Path| {
+        let mut database = Database::open(&file(folder)).unwrap();
+        database.write([started(1)].iter()).unwrap();
+    };
+    assert_eq!(usage(&former_release), Usage::Used);
 }
 
 #[test]

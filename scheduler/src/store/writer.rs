@@ -9,6 +9,7 @@ use brasserie_scheduler_core::Record;
 use super::StoreReport;
 use super::error::StoreError;
 use super::identity::Identity;
+use super::marker::{Log, MarkerFile};
 use super::queue::{Queue, Waiting, Work};
 use super::schema::{Database, Owner};
 
@@ -27,6 +28,7 @@ pub(super) struct Writer {
     identity: Identity,
     /// `None` until this scheduler's first record is on disk.
     owner: Option<Owner>,
+    marker: Option<MarkerFile>,
     state: State,
     queue: Arc<Queue>,
     report: Box<dyn Fn(StoreReport) + Send>,
@@ -63,6 +65,7 @@ impl Writer {
     pub(super) fn new(
         path: PathBuf,
         database: Database,
+        marker: Option<MarkerFile>,
         queue: Arc<Queue>,
         report: Box<dyn Fn(StoreReport) + Send>,
     ) -> Self {
@@ -70,6 +73,7 @@ impl Writer {
             path,
             identity: database.identity().clone(),
             owner: None,
+            marker,
             state: State::Working(Box::new(database)),
             queue,
             report,
@@ -83,7 +87,10 @@ impl Writer {
                     self.write(&batch)?;
                     self.queue.gather(GATHER);
                 }
-                Work::End => return Ok(()),
+                Work::End => {
+                    self.finish();
+                    return Ok(());
+                }
             }
         }
     }
@@ -101,9 +108,10 @@ impl Writer {
 
     /// Applying a batch twice is the same as once, so an attempt whose commit failed in doubt is simply repeated.
     fn attempt(&mut self, batch: &[Waiting]) -> Result<(), StoreError> {
-        let records = batch.iter().map(|waiting| &waiting.record);
         match &mut self.state {
-            State::Working(database) => database.write(records)?,
+            State::Working(database) => {
+                self.owner = store(database, self.marker.as_ref(), batch)?.or(self.owner);
+            }
             State::Failing { unsaved, .. } => {
                 self.identity.check()?;
                 if let Some(database) = unsaved {
@@ -111,18 +119,31 @@ impl Writer {
                     *unsaved = None;
                 }
                 let mut database = Database::reopen(&self.path, &self.identity, self.owner)?;
-                database.write(records)?;
+                self.owner = store(&mut database, self.marker.as_ref(), batch)?.or(self.owner);
                 self.state = State::Working(Box::new(database));
                 (self.report)(StoreReport::Recovered);
                 tracing::warn!("the store writes again");
             }
         }
-        self.owner = batch.iter().find_map(owner_in).or(self.owner);
         self.queue.room().committed(batch);
         if let Some(last) = batch.last() {
             (self.report)(StoreReport::Persisted(last.seq));
         }
         Ok(())
+    }
+
+    /// Copies the log into the database file and notes that it may be absent now. Nothing is lost if that fails: the log stays.
+    fn finish(&self) {
+        let (State::Working(database), Some(marker), Some(owner)) =
+            (&self.state, &self.marker, self.owner)
+        else {
+            return;
+        };
+        let copied = self.identity.check().and_then(|()| database.checkpoint());
+        let noted = copied.and_then(|()| marker.write(Log::Copied, owner.scheduler));
+        if let Err(error) = noted {
+            tracing::warn!(%error, "the log of the store was not closed; the next start reads it");
+        }
     }
 
     fn fail(&mut self, error: &StoreError) {
@@ -146,6 +167,24 @@ impl Writer {
             );
         }
     }
+}
+
+/// Writes a batch. With the record of this scheduler's start the database file itself holds the cluster and this scheduler, and the directory
+/// is marked as used, before anybody is answered. Returns the owner that the batch names.
+fn store(
+    database: &mut Database,
+    marker: Option<&MarkerFile>,
+    batch: &[Waiting],
+) -> Result<Option<Owner>, StoreError> {
+    database.write(batch.iter().map(|waiting| &waiting.record))?;
+    let owner = batch.iter().find_map(owner_in);
+    if let Some(owner) = owner {
+        database.checkpoint()?;
+        if let Some(marker) = marker {
+            marker.write(Log::Needed, owner.scheduler)?;
+        }
+    }
+    Ok(owner)
 }
 
 fn owner_in(waiting: &Waiting) -> Option<Owner> {

@@ -69,7 +69,7 @@ impl Place {
 
     fn options(&self) -> StartOptions {
         StartOptions {
-            new_cluster: NewCluster::Yes,
+            new_cluster: NewCluster::IfUnused,
             instance_node_name: Some("top".to_owned()),
             ..StartOptions::new(self.data_dir(), ConfigSource::File(self.config()))
         }

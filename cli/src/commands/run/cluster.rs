@@ -41,8 +41,7 @@ impl Cluster {
             folder,
         };
         let options = brasserie_scheduler::StartOptions {
-            // Counts in a new directory only; in one with a record the record decides.
-            new_cluster: NewCluster::Yes,
+            new_cluster: NewCluster::IfUnused,
             ..brasserie_scheduler::StartOptions::new(directory.join("scheduler"), source)
         };
         let scheduler = brasserie_scheduler::start(options)

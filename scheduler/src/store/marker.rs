@@ -1,0 +1,87 @@
+//! The file that tells a used data directory from a new one, and a lost log from one that was closed. Without it a damaged directory would
+//! look new, and a new cluster would start tasks that workers of the old one still run.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use brasserie_common::SchedulerId;
+use brasserie_common_runtime::files::{self, FileError, atomic_write};
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
+
+/// The file in the data directory.
+pub const MARKER_FILE: &str = "used.json";
+/// Far more than is ever written.
+const MAX_BYTES: u64 = 4096;
+const ABOUT: &str = "A scheduler has used this data directory. Do not remove this file: without it a damaged directory looks like a new one.";
+
+/// Whether the write-ahead log may be absent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Log {
+    /// The scheduler has copied it into the database file and ended.
+    Copied,
+    /// It may hold records that the database file lacks.
+    Needed,
+}
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Marker {
+    pub(super) log: Log,
+    /// The last scheduler that recorded itself; `None` if the file cannot be understood.
+    pub(super) scheduler: Option<SchedulerId>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Text {
+    about: String,
+    log: Log,
+    /// Start time and random part of the instance.
+    scheduler: [i64; 2],
+}
+
+/// The path of the file.
+#[derive(Clone, Debug)]
+pub(super) struct MarkerFile(PathBuf);
+
+impl MarkerFile {
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        MarkerFile(folder.join(MARKER_FILE))
+    }
+
+    /// Returns `None` if there is no such file. A file that cannot be understood marks the directory as well.
+    pub(super) fn read(&self) -> Result<Option<Marker>, StoreError> {
+        let bytes = match files::read(&self.0, MAX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(FileError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(None);
+            }
+            Err(FileError::TooLarge { .. }) => Vec::new(),
+            Err(error @ (FileError::Read { .. } | FileError::NotText { .. })) => {
+                return Err(StoreError::ReadMarker(error));
+            }
+        };
+        let text: Option<Text> = serde_json::from_slice(&bytes).ok();
+        Ok(Some(Marker {
+            log: text.as_ref().map_or(Log::Needed, |text| text.log),
+            scheduler: text.map(|text| SchedulerId::new(text.scheduler[0], text.scheduler[1])),
+        }))
+    }
+
+    /// Replaces the file and syncs it with its folder.
+    pub(super) fn write(&self, log: Log, scheduler: SchedulerId) -> Result<(), StoreError> {
+        let text = Text {
+            about: ABOUT.to_owned(),
+            log,
+            scheduler: [scheduler.0.start_time, scheduler.0.rand],
+        };
+        let mut bytes = serde_json::to_vec_pretty(&text)?;
+        bytes.push(b'\n');
+        atomic_write(&self.0, &bytes).map_err(|error| StoreError::WriteMarker {
+            path: self.0.clone(),
+            error,
+        })
+    }
+}
