@@ -164,7 +164,12 @@ fn a_task_stops_for_one_with_a_near_deadline_and_goes_on_after_it() {
     let client = Client::new(spec.port);
     let _scheduler = stage.start_scheduler(&spec);
     // It asks for more although it has enough to do for ten minutes.
-    let flags = ["--preempt=suspend", "--work-buffer-min=1h"];
+    // Tasks tell process ids that this test can use.
+    let flags = [
+        "--preempt=suspend",
+        "--work-buffer-min=1h",
+        "--contain=process-groups",
+    ];
     let _worker = start_worker_with(&stage, &spec, &flags);
     wait_within(LONG, "a long task on each processor", || {
         (stage.alive().len() == processors()).then_some(())

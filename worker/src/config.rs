@@ -12,7 +12,9 @@ use brasserie_thrift::rpc::Timeouts;
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use crate::containment::Contain;
 use crate::directory::{DirectoryError, hostname};
+use crate::keeper::Policy;
 use crate::member_file::MemberFileError;
 use crate::options::{OnSigterm, Retention, SchedulerOptions, StartOptions};
 use crate::process::{AllowedUser, PassedEnvironment};
@@ -188,6 +190,14 @@ pub struct Cli {
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_wait)]
     cgroup_freeze_timeout: Duration,
 
+    /// What makes sure that no process of a task outlives the worker: `pid-namespace` has the kernel kill all of them when the worker
+    /// dies, whatever they have done to hide. Tasks then see only processes of this worker, with process ids that mean nothing outside,
+    /// and cannot mount file systems. `process-groups` has the keeper find them, by process groups, marks and descent; a process that
+    /// has shed all of these survives if worker and keeper are killed at once. `auto` is `pid-namespace` where the worker is started
+    /// with CAP_SYS_ADMIN, as by root, and the machine allows it, and else `process-groups`. `brasserie doctor` says which.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Contain::Auto)]
+    contain: Contain,
+
     #[command(flatten)]
     work_fetch: WorkFetchFlags,
 
@@ -236,6 +246,15 @@ impl Cli {
             let mut command = <Cli as clap::CommandFactory>::command();
             command.error(ErrorKind::ValueValidation, error).exit()
         })
+    }
+
+    /// What the keeper needs to know.
+    pub(crate) fn policy(self) -> Policy {
+        Policy {
+            contain: self.contain,
+            data_dir: Some(self.data_dir),
+            uses_own_group: self.cgroup_root.is_none(),
+        }
     }
 
     /// Checks what a single flag cannot say.

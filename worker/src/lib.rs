@@ -13,6 +13,7 @@
 //! [`Runner`] in place of processes.
 
 pub mod config;
+mod containment;
 pub mod directory;
 pub mod doctor;
 mod driver;
@@ -37,6 +38,7 @@ mod usage;
 mod work_fetch;
 
 pub use brasserie_worker_core::ExitReason;
+pub use containment::Contain;
 pub use options::{OnSigterm, Retention, SchedulerOptions, StartOptions};
 pub use program::run;
 pub use runner::{Runner, StartRunner};

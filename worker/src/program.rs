@@ -1,10 +1,12 @@
 //! The program `brasserie-worker`: keeper, command line, signals, exit code.
 
-use std::os::unix::process::parent_id;
+use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use brasserie_common_runtime::{ServiceManager, Verbosity, telemetry};
+use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -12,7 +14,8 @@ use tokio::time::Instant;
 
 use crate::ExitReason;
 use crate::config::{Cli, exit_code};
-use crate::keeper::{self, lease::Lease};
+use crate::containment::Contain;
+use crate::keeper::{self, KeeperError, Policy, lease::Lease};
 use crate::options::{OnSigterm, StartOptions};
 use crate::process::{DescriptorLimit, Orphans};
 use crate::start::{Surroundings, Watchers, Wish, start_kept};
@@ -22,14 +25,17 @@ use crate::start::{Surroundings, Watchers, Wish, start_kept};
 const ONE_WISH: Duration = Duration::from_secs(1);
 /// Signals that may wait to be noticed: there are four kinds, and the kernel merges those of one kind.
 const SIGNALS: usize = 16;
+/// What shells add to the number of the signal that ended a program.
+const SIGNAL_CODE_BASE: i32 = 128;
 /// Open files: four for each of 7,000 tasks, two for each connection that the server allows. No more, since some old programs
 /// close every number up to the limit that they inherit.
 pub(crate) const DESCRIPTORS: u64 = 32_768;
 
 /// Runs the program to its end. Call it first of all in `main`.
 pub fn run() -> ExitCode {
-    match keeper::become_keeper_or_continue() {
+    match keeper::become_keeper_with(policy) {
         Ok(()) => {}
+        Err(error @ KeeperError::Containment(_)) => return failed(&error, exit_code::USAGE),
         Err(error) => return failed(&error, exit_code::START),
     }
     let options = Cli::parse_or_exit();
@@ -38,25 +44,60 @@ pub fn run() -> ExitCode {
         Err(error) => return failed(&error, exit_code::USAGE),
     };
     let descriptors = raise_descriptor_limit();
+    // Signals stay blocked until there are handlers: PID 1 of a namespace loses those that come earlier.
+    let handled = Arc::new(OnceLock::new());
+    let is_handled = Arc::clone(&handled);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .on_thread_start(move || {
+            is_handled.wait();
+            // It can only fail for a wrong set of signals; the first thread then hears them all the same.
+            let _ = keeper::hear_signals();
+        })
         .build();
-    match runtime {
-        // On a thread of the runtime: children of the first one are orphans of tasks, so it must have none of its own.
-        Ok(runtime) => {
-            let ended = runtime.block_on(runtime.spawn(work(options, descriptors)));
-            // A thread that still waits for a resolver or a disk does not keep the program, whose tasks are dead.
-            runtime.shutdown_background();
-            match ended {
-                Ok(code) => code,
-                Err(error) => failed(&error, exit_code::START),
-            }
-        }
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error, exit_code::START),
+    };
+    let signals = {
+        let _on = runtime.enter();
+        listen_to_signals()
+    };
+    // Also after an error: threads that wait for it must be able to end.
+    handled.get_or_init(|| ());
+    let signals = match signals {
+        Ok(signals) => signals,
+        Err(error) => return failed(&error, exit_code::START),
+    };
+    if let Err(error) = keeper::hear_signals() {
+        return failed(&error, exit_code::START);
+    }
+    // On a thread of the runtime: children of the first one are orphans of tasks, so it must have none of its own.
+    let ended = runtime.block_on(runtime.spawn(work(options, descriptors, signals)));
+    // A thread that still waits for a resolver or a disk does not keep the program, whose tasks are dead.
+    runtime.shutdown_background();
+    match ended {
+        Ok(code) => code,
         Err(error) => failed(&error, exit_code::START),
     }
 }
 
-async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> ExitCode {
+/// For the keeper. A command line that cannot be used is for the program to explain.
+fn policy(arguments: &[OsString]) -> Policy {
+    match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.policy(),
+        Err(_) => Policy {
+            contain: Contain::ProcessGroups,
+            ..Policy::default()
+        },
+    }
+}
+
+async fn work(
+    options: StartOptions,
+    descriptors: Option<DescriptorLimit>,
+    mut signals: mpsc::Receiver<SignalKind>,
+) -> ExitCode {
     let lease = match Lease::of_this_process() {
         Ok(lease) => lease,
         Err(error) => return failed(&error, exit_code::START),
@@ -71,14 +112,16 @@ async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> Ex
         descriptors,
         orphans: Orphans::Adopt,
     };
-    let handle = match start_kept(options, surroundings).await {
+    let started = tokio::select! {
+        started = start_kept(options, surroundings) => started,
+        // Nothing runs yet, and what the start waits for may never come.
+        Some(kind) = signals.recv() => std::process::exit(SIGNAL_CODE_BASE + kind.as_raw_value()),
+    };
+    let handle = match started {
         Ok(handle) => handle,
         Err(error) => return failed(&error, exit_code::START),
     };
-    match end_on_signals(on_sigterm, handle.wishes()) {
-        Ok(()) => {}
-        Err(error) => return failed(&error, exit_code::START),
-    }
+    tokio::spawn(end_on_signals(signals, on_sigterm, handle.wishes()));
     // Its directory is locked, its port is open, and a signal would be understood.
     manager.ready(&format!("takes calls at {}", handle.address()));
     let reason = handle.wait().await;
@@ -97,12 +140,9 @@ async fn work(options: StartOptions, descriptors: Option<DescriptorLimit>) -> Ex
     ExitCode::from(code)
 }
 
-fn end_on_signals(
-    on_sigterm: OnSigterm,
-    stop: impl Fn(Wish) + Send + 'static,
-) -> std::io::Result<()> {
-    let keeper = parent_id();
-    let (sender, mut signals) = mpsc::channel(SIGNALS);
+/// What the keeper passes on, and what the kernel sends when the keeper is gone.
+fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
+    let (sender, signals) = mpsc::channel(SIGNALS);
     for kind in [
         SignalKind::terminate(),
         SignalKind::interrupt(),
@@ -117,21 +157,27 @@ fn end_on_signals(
             }
         });
     }
-    tokio::spawn(async move {
-        let mut wishes = Wishes::default();
-        while let Some(kind) = signals.recv().await {
-            // The kernel sends it also when the keeper is gone; without one nobody would end the tasks of a worker that is killed.
-            let means_drain = kind == SignalKind::terminate() && parent_id() == keeper;
-            match (wishes.hear(Instant::now()), on_sigterm) {
-                (Heard::First, OnSigterm::Drain) if means_drain => stop(Wish::Drain),
-                (Heard::First | Heard::New, OnSigterm::Drain | OnSigterm::Kill) => {
-                    stop(Wish::Shutdown);
-                }
-                (Heard::Repeated, OnSigterm::Drain | OnSigterm::Kill) => {}
+    Ok(signals)
+}
+
+async fn end_on_signals(
+    mut signals: mpsc::Receiver<SignalKind>,
+    on_sigterm: OnSigterm,
+    stop: impl Fn(Wish) + Send + 'static,
+) {
+    let marker = keeper::marker();
+    let mut wishes = Wishes::default();
+    while let Some(kind) = signals.recv().await {
+        // The kernel sends it also when the keeper is gone; without one nobody would end the tasks of a worker that is killed.
+        let means_drain = kind == SignalKind::terminate() && keeper::keeper_lives(marker.as_ref());
+        match (wishes.hear(Instant::now()), on_sigterm) {
+            (Heard::First, OnSigterm::Drain) if means_drain => stop(Wish::Drain),
+            (Heard::First | Heard::New, OnSigterm::Drain | OnSigterm::Kill) => {
+                stop(Wish::Shutdown);
             }
+            (Heard::Repeated, OnSigterm::Drain | OnSigterm::Kill) => {}
         }
-    });
-    Ok(())
+    }
 }
 
 /// Signals so far.

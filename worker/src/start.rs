@@ -11,13 +11,13 @@ use std::time::Duration;
 use brasserie_common_runtime::{Clock, ServiceManager};
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
 use brasserie_worker_core::{Event, ExitReason, Worker};
-use nix::unistd::getppid;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::core_options::core_options;
-use crate::directory::{DirectoryError, Identity, WorkerDirectory};
+use crate::containment::{Containment, own_pid};
+use crate::directory::{DirectoryError, Identity, LEFTOVER_PATIENCE, WorkerDirectory};
 use crate::driver::Driver;
 use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::{self, lease::Lease};
@@ -36,9 +36,6 @@ use crate::work_fetch::WorkFetchFlags;
 
 /// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
 const USABLE_INTERVAL: Duration = Duration::from_secs(60);
-
-/// How long killed processes of a predecessor's control groups may take to be gone.
-const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a worker could not start. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -383,6 +380,8 @@ fn takes_calls(options: &StartOptions, worker: &Worker, address: SocketAddr, dat
 
 /// What it can run, and whether that can be too much: schedulers know nothing of each other, and each sees the whole machine.
 fn announce(worker: &Worker, flags: &WorkFetchFlags) {
+    let process = own_pid();
+    tracing::info!(%process, "containment: {}", Containment::of_this_process());
     if let Some(room) = &worker.associations()[0].description().room {
         tracing::info!("the worker runs {room}");
     }
@@ -423,7 +422,7 @@ fn groups_config(
         places,
         root: options.cgroup_root.clone(),
         freeze_timeout: options.cgroup_freeze_timeout,
-        keeper: keeper::marker().map(|_| getppid()),
+        keeper: keeper::visible_keeper(),
     })
 }
 

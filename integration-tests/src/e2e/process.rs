@@ -14,6 +14,9 @@ use super::{LOOK, wait_for};
 /// A killed program is gone within milliseconds, and its keeper with its tasks soon after.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
+/// How a keeper's helpers call themselves.
+const STAGE_NAME: &str = "brasserie-stage";
+
 /// A program that was started here. Dropping it kills it and waits until it is gone.
 #[derive(Debug)]
 pub struct Process {
@@ -80,7 +83,12 @@ impl Process {
         let same_file = |pid: &Pid| {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file)
         };
-        children_of(self.id()).into_iter().find(same_file)
+        // Between the keeper and a worker in a PID namespace there are others for a moment.
+        let is_program = |pid: &Pid| {
+            let line = command_line(*pid);
+            same_file(pid) && line.first().is_some_and(|name| name != STAGE_NAME)
+        };
+        children_of(self.id()).into_iter().find(is_program)
     }
 
     /// Everything it has printed.

@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, SysconfVar, getpid, sysconf};
 
 use super::groups::ListedGroup;
+use crate::containment::Init;
 use crate::keeper::Marker;
 use crate::keeper::processes::{self, Life, Process, StartTicks};
 
@@ -31,6 +32,10 @@ pub enum LeftoverError {
          They hang in a device or a file system: wait until it answers, or restart the machine", PATIENCE.as_secs(), list(pids)
     )]
     Survives { pids: Vec<Pid> },
+    #[error(
+        "the last worker that used this directory (process {init}) has let go of it, but the kernel has not yet ended every process          in its PID namespace after {} s. One of them hangs in a device or a file system: wait until it answers, or restart the          machine", PATIENCE.as_secs()
+    )]
+    Namespace { init: Pid },
 }
 
 fn list(pids: &[Pid]) -> String {
@@ -38,6 +43,18 @@ fn list(pids: &[Pid]) -> String {
         .map(Pid::to_string)
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// Waits until the PID namespace of the last user is gone with every process in it.
+pub(super) fn wait_for_namespace(init: &Init) -> Result<(), LeftoverError> {
+    let give_up = Instant::now() + PATIENCE;
+    while init.is_alive() {
+        if Instant::now() >= give_up {
+            return Err(LeftoverError::Namespace { init: init.pid() });
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
 }
 
 /// Ends every process that carries the marker, leads or belongs to a listed group, or descends from such a process.

@@ -38,7 +38,15 @@ pub use leftovers::LeftoverError;
 pub(crate) use leftovers::Search;
 use state::{LockNumber, State};
 
+use crate::containment::Namespace;
+use crate::groups::places;
 use crate::keeper::Marker;
+
+/// Tells a worker in a namespace which user of its directory was the last one when its keeper ended what was left of that.
+pub(crate) const SWEPT_VARIABLE: &str = "BRASSERIE_SWEPT";
+
+/// How long killed processes of a predecessor's control groups may take to be gone.
+pub(crate) const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a locked directory is waited for: a process needs milliseconds from its start to its program, and a person who
 /// has started a second worker should learn it soon.
@@ -65,6 +73,8 @@ pub enum DirectoryError {
     Newer { path: PathBuf, found: u64 },
     #[error(transparent)]
     Leftover(#[from] LeftoverError),
+    #[error("{} was used by another worker while this one was starting; start this one again", path.display())]
+    NotSwept { path: PathBuf },
     #[error("cannot read the name of this machine: {0}")]
     Hostname(io::Error),
 }
@@ -134,17 +144,9 @@ impl WorkerDirectory {
         let before = State::load(&file)?;
         let boot = state::boot_id();
         let same_boot = before.as_ref().is_some_and(|b| b.boot_id == boot);
-        let listed = match same_boot {
-            true => GroupList::read(dir.path())?,
-            // Process ids of another boot name strangers.
-            false => Vec::new(),
-        };
-        // Our own marker names a predecessor inside this very process, which ended in good order, and whoever else lives here.
-        let old_marker = before
-            .as_ref()
-            .and_then(State::marker)
-            .filter(|old| same_boot && marker != Some(old));
-        leftovers::end(old_marker.as_ref(), &listed)?;
+        if let Some(before) = before.as_ref().filter(|_| same_boot) {
+            end_predecessor(dir.path(), before, marker)?;
+        }
         let groups = GroupList::create(dir.path())?;
         let lock_file = LockNumber::file_of(dir.path())?;
         let lock_number = match before.as_ref().map(|b| b.lock_number) {
@@ -178,6 +180,27 @@ impl WorkerDirectory {
         })
     }
 
+    /// What a keeper does for a worker that it is about to start in a namespace, from where the worker could not see what a predecessor
+    /// outside of any namespace left running: ends that. Returns what the worker must be told as [`SWEPT_VARIABLE`]: which user of the
+    /// directory was the last one. Nothing is done in a directory that is in use, which the worker then finds out. Blocks, at most for
+    /// [`leftovers::PATIENCE`] and [`LEFTOVER_PATIENCE`].
+    pub(crate) fn sweep(path: &Path) -> Result<String, DirectoryError> {
+        let dir = match lock(path) {
+            Err(DataDirError::InUse { .. }) => return Ok(String::new()),
+            result => result?,
+        };
+        let Some(before) = State::load(&state::path(dir.path()))? else {
+            return Ok(String::new());
+        };
+        if before.boot_id == state::boot_id() {
+            end_predecessor(dir.path(), &before, None)?;
+            if before.init.is_none() {
+                places::end_all(&dir.path().join(places::FILE), LEFTOVER_PATIENCE);
+            }
+        }
+        Ok(before.user())
+    }
+
     /// Absolute.
     pub fn path(&self) -> &Path {
         self.dir.path()
@@ -201,6 +224,32 @@ impl WorkerDirectory {
     pub(crate) fn groups(&self) -> Arc<Mutex<GroupList>> {
         Arc::clone(&self.groups)
     }
+}
+
+/// Ends what the last user of the directory, in the same boot, left running.
+fn end_predecessor(
+    dir: &Path,
+    before: &State,
+    marker: Option<&Marker>,
+) -> Result<(), DirectoryError> {
+    if let Some(init) = &before.init {
+        // The kernel kills everything in the namespace when its PID 1 dies. But the lock of this directory is free a moment earlier,
+        // and a process that hangs in the kernel lives on: then PID 1 does, too. Numbers in the list are those of the namespace.
+        return Ok(leftovers::wait_for_namespace(init)?);
+    }
+    if Namespace::of_this_process().is_some() {
+        let swept = std::env::var(SWEPT_VARIABLE).unwrap_or_default();
+        return match swept == before.user() {
+            true => Ok(()),
+            false => Err(DirectoryError::NotSwept {
+                path: dir.to_owned(),
+            }),
+        };
+    }
+    let listed = GroupList::read(dir)?;
+    // Our own marker names a predecessor inside this very process, which ended in good order, and whoever else lives here.
+    let old_marker = before.marker().filter(|old| marker != Some(old));
+    Ok(leftovers::end(old_marker.as_ref(), &listed)?)
 }
 
 impl Instances {

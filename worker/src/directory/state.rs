@@ -10,6 +10,7 @@ use brasserie_common_runtime::files::{atomic_write, read_to_string};
 use serde::{Deserialize, Serialize};
 
 use super::{DirectoryError, io_error};
+use crate::containment::Init;
 use crate::keeper::Marker;
 
 /// Of the file's format.
@@ -33,6 +34,9 @@ pub(super) struct State {
     /// Void process ids and markers of earlier boots.
     pub boot_id: String,
     marker: Option<String>,
+    /// PID 1 of the last user's namespace, if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init: Option<Init>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedulers: Vec<Option<String>>,
 }
@@ -82,6 +86,7 @@ impl State {
             last_start_time: start_time,
             boot_id,
             marker: marker.map(|m| m.as_str().to_owned()),
+            init: Init::of_this_process(),
             schedulers,
         }
     }
@@ -145,6 +150,12 @@ impl State {
     pub(super) fn store(&self, path: &Path) -> Result<(), DirectoryError> {
         let text = serde_json::to_string_pretty(self).expect("texts and numbers always serialise");
         atomic_write(path, text.as_bytes()).map_err(io_error(path))
+    }
+
+    /// What tells this user of the directory from every other one.
+    pub(super) fn user(&self) -> String {
+        let marker = self.marker.as_deref().unwrap_or_default();
+        format!("{} {} {marker}", self.boot_id, self.last_start_time)
     }
 
     pub(super) fn marker(&self) -> Option<Marker> {

@@ -4,9 +4,10 @@ use std::fmt;
 
 use brasserie_common::WallTime;
 use brasserie_worker_core::AssociationIndex;
-use nix::unistd::getpid;
+use nix::unistd::Pid;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use crate::containment::own_pid;
 use crate::scheduler_flag::MOST_SCHEDULERS;
 
 /// What stays as it is in a name.
@@ -65,6 +66,8 @@ pub(super) struct Namer {
     tag: Tag,
     /// So far: names must differ within a second.
     count: u32,
+    /// This process, as its keeper sees it.
+    maker: Pid,
 }
 
 impl Namer {
@@ -73,15 +76,16 @@ impl Namer {
             shard: encoded(shard),
             tag,
             count: 0,
+            maker: own_pid(),
         }
     }
 
     /// `<shard>:<UTC, year to second>:<tag, scheduler and count>:<process id>`.
     pub(super) fn next(&mut self, now: WallTime, of: AssociationIndex) -> String {
         self.count = self.count.wrapping_add(1) & MOST_COUNT;
-        let (shard, tag) = (&self.shard, self.tag);
+        let (shard, tag, maker) = (&self.shard, self.tag, self.maker);
         let count = self.count | digit(of) << COUNT_BITS;
-        format!("{shard}:{}:{tag}{count:08x}:{}", compact(now), getpid())
+        format!("{shard}:{}:{tag}{count:08x}:{maker}", compact(now))
     }
 }
 

@@ -8,10 +8,14 @@ use nix::unistd::{AccessFlags, Pid, access, getpid};
 
 use super::files::{self, FileError};
 use super::mounts::{Membership, Mount, Version, parse_membership, parse_mounts};
+use crate::keeper;
+
 use super::plan::{Controller, Facts, PARENT, Unified};
 
 /// Where the worker itself goes, since a group of version 2 that hands out controllers may hold no processes.
 const OWN_LEAF: &str = "worker";
+/// Tells a worker in a namespace which group of version 2 its keeper has left for [`OWN_LEAF`] below it.
+pub(crate) const GROUP_VARIABLE: &str = "BRASSERIE_KEEPER_GROUP";
 const PROCS: &str = "cgroup.procs";
 const SUBTREE: &str = "cgroup.subtree_control";
 /// What version 2 hands out to task groups if it can: limits, and `io` to count.
@@ -32,13 +36,37 @@ pub(super) fn seen() -> Facts {
     })
 }
 
+/// Moves this process, a keeper that is about to start its program in a namespace, out of its own group, if that can hand out
+/// controllers: the program could neither see nor move it. Returns the group that it has left; `None` if there is nothing to hand out,
+/// or another process is in the group, which the program then reports.
+pub(crate) fn leave_own_group() -> Option<String> {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let mounts = parse_mounts(&text("/proc/self/mountinfo"));
+    let mounts: Vec<&Mount> = mounts
+        .iter()
+        .filter(|mount| mount.version == Version::Two)
+        .collect();
+    let place = parse_membership(&text("/proc/self/cgroup")).unified?;
+    let own = usable(&mounts, &place, false).ok()?;
+    let had = words(&own, "cgroup.controllers");
+    if !HANDED_OUT.iter().any(|name| had.contains(*name)) {
+        return None;
+    }
+    make_room(&own, None).ok().map(|()| place)
+}
+
 fn look(
     root: Option<&str>,
     hand_out: impl FnOnce(&Path) -> Result<BTreeSet<Controller>, String>,
 ) -> Facts {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let mounts = parse_mounts(&text("/proc/self/mountinfo"));
-    let own = parse_membership(&text("/proc/self/cgroup"));
+    let mut own = parse_membership(&text("/proc/self/cgroup"));
+    if let Ok(left) = std::env::var(GROUP_VARIABLE)
+        && keeper::marker().is_some()
+    {
+        own.unified = Some(left);
+    }
     let kernel = kernel_version(&text("/proc/sys/kernel/osrelease"));
     let unified = unified(&mounts, &own, root, hand_out);
     let legacy = legacy(&mounts, &own, root);

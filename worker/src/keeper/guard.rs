@@ -2,7 +2,7 @@
 //! leaves behind.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use brasserie_common::Time;
@@ -21,7 +21,7 @@ use super::aside;
 use super::lease::Ledger;
 use super::parts::{Parts, Verdict};
 use super::processes::{self, Process};
-use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, guarded_signals, kept_program};
+use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, Policy, guarded_signals, start};
 use crate::groups::places;
 
 /// How often the keeper looks although no signal came: SIGCHLD wakes it, this only heals a parent that had it ignored.
@@ -73,6 +73,8 @@ struct Guard {
     stage: Stage,
     /// Of a program with several schedulers.
     parts: Parts,
+    /// Ends with this process, which a program in a namespace has no other way to see.
+    _life: Option<OwnedFd>,
 }
 
 /// What became of the program.
@@ -83,7 +85,7 @@ enum Reaped {
 }
 
 /// Runs the program to its end and returns the code to exit with; nothing that it started is alive then.
-pub(super) fn run(arguments: &[OsString]) -> Result<i32, KeeperError> {
+pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, KeeperError> {
     let setup = |what| move |error| KeeperError::Setup { what, error };
     let mask = guarded_signals();
     mask.thread_block().map_err(setup("block signals"))?;
@@ -96,10 +98,8 @@ pub(super) fn run(arguments: &[OsString]) -> Result<i32, KeeperError> {
     let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
     // It goes off at once when a machine wakes up after the time.
     let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).map_err(setup("make a timer"))?;
-    let child = kept_program(arguments, &marker, &ledger)
-        .spawn()
-        .map_err(KeeperError::Spawn)?;
-    let program = Pid::from_raw(i32::try_from(child.id()).expect("process ids fit 31 bits"));
+    let begun = start::start(arguments, policy, &marker, &ledger)?;
+    let program = begun.program;
     // Makes the other threads now: not earlier, as this process must have one thread when it starts the program.
     log_writer::stderr();
     aside::thread();
@@ -110,7 +110,8 @@ pub(super) fn run(arguments: &[OsString]) -> Result<i32, KeeperError> {
         ledger,
         timer,
         stage: Stage::Guarding,
-        parts: Parts::new(marker, program),
+        parts: Parts::new(marker, program, begun.life.is_some()),
+        _life: begun.life,
     };
     guard.keep()
 }

@@ -10,8 +10,9 @@
 //!
 //! The keeper passes SIGTERM, SIGINT, SIGHUP and SIGQUIT on, except those that a terminal sent to the whole foreground
 //! group. When the program is gone, it kills every process that is left below it until there is none, and then exits with the
-//! program's code. If instead the keeper is killed, the program gets SIGTERM and ends its tasks itself. Only somebody who
-//! kills both at the same moment leaves tasks behind; the worker's next start ends those ([`crate::directory`]).
+//! program's code. If instead the keeper is killed, the program gets SIGTERM and ends its tasks itself. If both are killed at the same
+//! moment, the kernel ends the tasks of a program in a PID namespace ([`crate::containment`]); those of another one live until the
+//! worker's next start in its directory ends what it finds ([`crate::directory`]).
 //!
 //! A worker that is stopped (SIGSTOP, a debugger, a frozen control group) or hangs cannot end its tasks when its scheduler gives
 //! them away. So it tells its keeper until when they may live ([`lease`]). When that is over and was not renewed, the keeper
@@ -33,11 +34,13 @@ mod guard;
 pub mod lease;
 mod parts;
 pub(crate) mod processes;
+mod start;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, parent_id};
+use std::path::PathBuf;
 use std::process::Command;
 
 use brasserie_common_runtime::log_writer::{self, FLUSH_LIMIT};
@@ -45,7 +48,11 @@ use lease::{LEASE_VARIABLE, Ledger};
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::Pid;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
+
+use crate::containment::{CONTAINMENT_VARIABLE, Contain, Namespace, stage};
+use crate::directory::{DirectoryError, SWEPT_VARIABLE};
 
 /// The keeper's whole command line. It must not contain the name of a program that people end with `pkill -f`.
 pub const KEEPER_NAME: &str = "brasserie-keeper";
@@ -81,6 +88,12 @@ pub enum KeeperError {
     Lease(io::Error),
     #[error("{KEEPER_NAME} ended while this program was starting")]
     Gone,
+    #[error(
+        "--contain pid-namespace cannot be had here: {0}. Leave the flag out, or use --contain process-groups, which promises less"
+    )]
+    Containment(String),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
 }
 
 /// A word that is in the environment of a kept program and of everything it started, and in no other.
@@ -111,23 +124,67 @@ impl Marker {
     }
 }
 
+/// How the keeper of a program contains it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policy {
+    pub contain: Contain,
+    /// The program's data directory. A predecessor outside of any namespace may have left processes behind, which a program in a
+    /// namespace could not see.
+    pub data_dir: Option<PathBuf>,
+    /// Whether the program makes control groups below the keeper's own, which the keeper then has to leave.
+    pub uses_own_group: bool,
+}
+
 /// The marker of this process; `None` if no keeper started it.
 pub fn marker() -> Option<Marker> {
     let marker = Marker(std::env::var(MARKER_VARIABLE).ok()?);
-    // A task inherits the variable but has another parent, so a program that it starts gets a keeper of its own.
-    (marker.keeper() == Some(parent_id())).then_some(marker)
+    // A task inherits the variable but has another parent, so a program that it starts gets a keeper of its own. The first process of
+    // a namespace does not see its parent.
+    let is_kept = marker.keeper() == Some(parent_id()) || Namespace::of_this_process().is_some();
+    is_kept.then_some(marker)
 }
 
-/// Returns in the kept program. The process that was started becomes its keeper and does not return.
+/// The keeper of this process, if this process can see it.
+pub(crate) fn visible_keeper() -> Option<Pid> {
+    let keeper = marker()?.keeper().filter(|keeper| *keeper == parent_id())?;
+    i32::try_from(keeper).ok().map(Pid::from_raw)
+}
+
+/// Whether the keeper of this process is alive; `true` if it has none.
+pub(crate) fn keeper_lives(marker: Option<&Marker>) -> bool {
+    match (Namespace::of_this_process(), marker) {
+        (Some(namespace), _) => namespace.keeper_lives(),
+        (None, Some(marker)) => marker.keeper() == Some(parent_id()),
+        (None, None) => true,
+    }
+}
+
+/// Returns in the kept program. The process that was started becomes its keeper and does not return. The program gets no namespace.
 ///
 /// Call it first of all: before threads, before arguments are read, before anything is printed.
 pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
-    if let Some(marker) = marker() {
+    let policy = |_: &[OsString]| Policy {
+        contain: Contain::ProcessGroups,
+        ..Policy::default()
+    };
+    become_keeper_with(policy)?;
+    hear_signals()
+}
+
+/// As [`become_keeper_or_continue`], for a program that is contained as `policy` says, which is asked in the keeper about the
+/// program's arguments. The program's signals stay blocked until it calls [`hear_signals`]: PID 1 of a namespace loses those that
+/// come before it has handlers for them.
+pub(crate) fn become_keeper_with(
+    policy: impl FnOnce(&[OsString]) -> Policy,
+) -> Result<(), KeeperError> {
+    let marker = marker();
+    stage::play_if_asked(marker.is_some());
+    if let Some(marker) = marker {
         return be_kept(&marker);
     }
     match arguments_after_exec() {
         Some(arguments) => {
-            let code = guard::run(&arguments)?;
+            let code = guard::run(&arguments, &policy(&arguments))?;
             log_writer::stderr().flush(FLUSH_LIMIT);
             std::process::exit(code);
         }
@@ -139,13 +196,9 @@ fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
     let setup = |what| move |error| KeeperError::Setup { what, error };
     prctl::set_pdeathsig(Signal::SIGTERM).map_err(setup("watch its own parent"))?;
     // It may have died before the signal was asked for.
-    if marker.keeper() != Some(parent_id()) {
+    if !keeper_lives(Some(marker)) {
         return Err(KeeperError::Gone);
     }
-    // Inherited from the keeper, which reads its signals from a descriptor.
-    guarded_signals()
-        .thread_unblock()
-        .map_err(setup("unblock signals"))?;
     // The exec of a link has left the link's name.
     if let Some(name) = std::env::args_os().next() {
         let base = name
@@ -158,6 +211,15 @@ fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
         }
     }
     Ok(())
+}
+
+/// Unblocks this thread's signals, which were blocked by the keeper, as it reads its own from a descriptor.
+pub(crate) fn hear_signals() -> Result<(), KeeperError> {
+    let unblocked = guarded_signals().thread_unblock();
+    unblocked.map_err(|error| KeeperError::Setup {
+        what: "unblock signals",
+        error,
+    })
 }
 
 /// Only returns if it fails.
@@ -184,8 +246,8 @@ fn decode(text: &str) -> OsString {
     OsString::from_vec(percent_decode(text.as_bytes()).collect())
 }
 
-/// The program, as the keeper starts it.
-fn kept_program(arguments: &[OsString], marker: &Marker, ledger: &Ledger) -> Command {
+/// The program, as the keeper starts it without a namespace.
+fn kept_program(arguments: &[OsString]) -> Command {
     let mut command = Command::new(THIS_PROGRAM);
     command
         .arg0(
@@ -193,11 +255,18 @@ fn kept_program(arguments: &[OsString], marker: &Marker, ledger: &Ledger) -> Com
                 .first()
                 .map_or(OsStr::new(""), OsString::as_os_str),
         )
-        .args(arguments.iter().skip(1))
+        .args(arguments.iter().skip(1));
+    command
+}
+
+/// What the program finds in its environment.
+fn tell_kept(command: &mut Command, marker: &Marker, ledger: &Ledger) {
+    command
         .env_remove(ARGUMENTS_VARIABLE)
+        .env_remove(CONTAINMENT_VARIABLE)
+        .env_remove(SWEPT_VARIABLE)
         .env(MARKER_VARIABLE, marker.as_str())
         .env(LEASE_VARIABLE, ledger.numbers());
-    command
 }
 
 fn guarded_signals() -> SigSet {

@@ -72,6 +72,8 @@ struct Silence {
 pub(super) struct Parts {
     marker: Marker,
     program: Pid,
+    /// Whether the program lists groups by numbers of a namespace of its own.
+    is_in_namespace: bool,
     stages: Vec<Stage>,
     silence: Silence,
 }
@@ -81,15 +83,17 @@ struct Part<'a> {
     of: AssociationIndex,
     marker: &'a Marker,
     program: Pid,
+    is_in_namespace: bool,
     /// Where the program noted control groups, in its data directory.
     places: Option<PathBuf>,
 }
 
 impl Parts {
-    pub(super) fn new(marker: Marker, program: Pid) -> Self {
+    pub(super) fn new(marker: Marker, program: Pid, is_in_namespace: bool) -> Self {
         Parts {
             marker,
             program,
+            is_in_namespace,
             stages: Vec::new(),
             silence: Silence::default(),
         }
@@ -104,6 +108,7 @@ impl Parts {
                 of: AssociationIndex(at),
                 marker: &self.marker,
                 program: self.program,
+                is_in_namespace: self.is_in_namespace,
                 places: places.clone(),
             };
             next = next.min(part.enforce(&mut self.stages[at], *terms, now));
@@ -124,6 +129,16 @@ impl Parts {
         with_terms.peek().is_some()
             && with_terms.all(|(_, stage)| matches!(stage, Stage::Ending { alive: 0, .. }))
     }
+}
+
+/// From the numbers of the namespace whose PID 1 is `init` to those here. What has no process any more is taken off the list.
+fn translate(listed: &mut Vec<ListedGroup>, init: Pid) {
+    let numbers = processes::groups_below(init);
+    listed.retain_mut(|one| {
+        let here = numbers.get(&one.group).copied();
+        one.group = here.unwrap_or(one.group);
+        here.is_some()
+    });
 }
 
 impl Silence {
@@ -218,6 +233,9 @@ impl Part<'_> {
         let all = folder.and_then(|folder| aside::run(move || GroupList::read(&folder).ok()));
         let mut listed = all.flatten().unwrap_or_default();
         listed.retain(|group| group.association == self.of);
+        if self.is_in_namespace {
+            translate(&mut listed, self.program);
+        }
         listed
     }
 

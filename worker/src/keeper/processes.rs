@@ -1,12 +1,15 @@
 //! The machine's processes as `/proc` shows them: who is whose child, which group, started when.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 
 use nix::unistd::Pid;
 
 /// A process's line in `/proc/PID/stat` has 52 numbers and a name of at most 64 bytes.
-const MAX_STAT_BYTES: u64 = 4096;
+pub(crate) const MAX_STAT_BYTES: u64 = 4096;
+/// `/proc/PID/status` names all supplementary groups, of which the kernel allows 65,536.
+const MAX_STATUS_BYTES: u64 = 1 << 20;
 /// Most bytes of an environment that are searched: the kernel's own limit for arguments and environment together is 6 MiB
 /// with the usual stack limit of 8 MiB.
 const MAX_ENVIRONMENT_BYTES: u64 = 8 << 20;
@@ -55,6 +58,40 @@ pub(crate) fn find(pid: Pid) -> Option<Process> {
     Some(process)
 }
 
+/// The process groups of a PID namespace, by their numbers there, with their numbers here. `init` is its PID 1, from which everything
+/// in it descends, and which a process of this namespace started.
+pub(crate) fn groups_below(init: Pid) -> HashMap<Pid, Pid> {
+    let table: HashMap<Pid, Process> = all()
+        .unwrap_or_default()
+        .into_iter()
+        .map(|process| (process.pid, process))
+        .collect();
+    let is_below = |process: &&Process| {
+        let mut at = **process;
+        // No line of ancestors is longer than there are processes; numbers may be given again while it is read.
+        (0..table.len()).any(|_| {
+            let parent = at.parent;
+            at = *table.get(&parent).unwrap_or(&at);
+            parent == init
+        })
+    };
+    let below = table.values().filter(is_below);
+    below
+        .filter_map(|process| {
+            let status = read(&format!("/proc/{}/status", process.pid), MAX_STATUS_BYTES)?;
+            group_there(&status).map(|group| (group, process.group))
+        })
+        .collect()
+}
+
+/// The group of a process one namespace further in than this one.
+fn group_there(status: &[u8]) -> Option<Pid> {
+    let text = String::from_utf8_lossy(status);
+    let numbers = text.lines().find_map(|line| line.strip_prefix("NSpgid:"))?;
+    let number = numbers.split_ascii_whitespace().nth(1)?;
+    number.parse().ok().map(Pid::from_raw)
+}
+
 /// Whether the environment that the process was started with has this entry. Not readable means no.
 pub(crate) fn environment_has(pid: Pid, entry: &[u8]) -> bool {
     read(&format!("/proc/{pid}/environ"), MAX_ENVIRONMENT_BYTES)
@@ -79,7 +116,7 @@ pub(crate) fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
     Some(rest.split_ascii_whitespace().collect())
 }
 
-fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+pub(crate) fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     let fields = stat_fields(stat)?;
     let number = |at: usize| fields.get(at)?.parse::<i64>().ok();
     let id = |at: usize| Some(Pid::from_raw(i32::try_from(number(at)?).ok()?));
@@ -117,6 +154,13 @@ mod tests {
         assert_eq!(process.session, Pid::from_raw(7));
         assert_eq!(process.start, StartTicks(4711));
         assert_eq!(process.life, Life::Zombie);
+    }
+
+    #[test]
+    fn groups_in_a_namespace_have_a_second_number() {
+        let status = b"Name:\tsh\nNSpid:\t710\t5\t1\nNSpgid:\t700\t4\t0\nNSsid:\t1\t1\n";
+        assert_eq!(group_there(status), Some(Pid::from_raw(4)));
+        assert_eq!(group_there(b"NSpgid:\t700\n"), None);
     }
 
     #[test]

@@ -4,6 +4,9 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use crate::containment::{CONTAINMENT_VARIABLE, STAGE_VARIABLE};
+use crate::directory::SWEPT_VARIABLE;
+use crate::groups::survey::GROUP_VARIABLE;
 use crate::keeper::lease::LEASE_VARIABLE;
 use crate::keeper::{ARGUMENTS_VARIABLE, KEPT_FOR_VARIABLE, MARKER_VARIABLE};
 
@@ -27,9 +30,13 @@ const OWN: [&str; 7] = [
 
 /// What is between the worker and its keeper or its service manager. A task that had it could speak in the worker's name, or
 /// would wait for descriptors that were not given to it.
-const NEVER: [&str; 10] = [
+const NEVER: [&str; 14] = [
     LEASE_VARIABLE,
     ARGUMENTS_VARIABLE,
+    CONTAINMENT_VARIABLE,
+    STAGE_VARIABLE,
+    SWEPT_VARIABLE,
+    GROUP_VARIABLE,
     "NOTIFY_SOCKET",
     "WATCHDOG_PID",
     "WATCHDOG_USEC",

@@ -19,6 +19,7 @@ use nix::unistd::Pid;
 
 use super::runner::TaskNumber;
 use super::task::{Stage, Task};
+use crate::containment::host_pid;
 use crate::keeper::processes;
 
 /// Between two looks while tasks run: orphans of a running task are left in peace, this only collects the dead ones before they
@@ -203,7 +204,7 @@ impl<'a> Whose<'a> {
             .find_map(|group| self.groups.get(group).copied());
         let owner = by_group.or_else(|| self.by_environment(pid)).unwrap_or_else(|| {
             tracing::warn!(
-                    process = %pid,
+                    process = %host_pid(pid),
                     "a process came here that says of no task to belong to it; it is killed when all tasks have ended that \
                      may have started it"
                 );

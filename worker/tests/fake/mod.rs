@@ -33,6 +33,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Longer than anything here takes, even on a very busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Whether these tests are those of workers without a PID namespace; the same file is built once more for them.
+pub const IN_GROUPS: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"program_in_groups");
 const NEW: i32 = 0;
 const HEALTHY: i32 = 1;
 pub const MUST_DIE: i32 = 3;
@@ -398,6 +400,13 @@ impl Stage {
         children[0]
     }
 
+    /// Whether the worker has a PID namespace of its own.
+    pub fn is_contained(&self) -> bool {
+        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid"));
+        let of_worker = namespace(&self.worker_process().to_string());
+        of_worker.expect("it lives") != namespace("self").expect("so do we")
+    }
+
     /// Waits for the program's end.
     pub async fn code(mut self) -> Option<i32> {
         let ended =
@@ -412,6 +421,9 @@ pub fn worker_program(scheduler: &str, data_dir: &Path, flags: &[&str]) -> Comma
     let mut command = Command::new(env!("CARGO_BIN_EXE_brasserie-worker"));
     if !flags.contains(&"--heartbeat-period") {
         command.args(["--heartbeat-period", "1s"]);
+    }
+    if IN_GROUPS {
+        command.args(["--contain", "process-groups"]);
     }
     command
         .args(["--scheduler", scheduler, "--shard", "shard"])
@@ -438,13 +450,18 @@ pub fn is_alive(pid: Pid) -> bool {
     stat.is_ok_and(|text| !text.contains(") Z "))
 }
 
-/// Waits until a task has written its process id there.
+/// Waits until a task that is alive has written its process id in its working directory; gives its number as it is seen here, which is
+/// another one if the worker has a PID namespace.
 pub async fn pid_in(path: &Path) -> Pid {
+    let folder = path.parent().expect("a folder").canonicalize();
+    let folder = folder.unwrap_or_else(|_| path.parent().expect("a folder").to_owned());
     let reading = async {
         loop {
             let text = std::fs::read_to_string(path).unwrap_or_default();
-            if let Some(id) = text.strip_suffix('\n') {
-                return Pid::from_raw(id.parse().expect("an id"));
+            if let Some(id) = text.strip_suffix('\n')
+                && let Some(pid) = find_in(&folder, id)
+            {
+                return pid;
             }
             tokio::task::yield_now().await;
         }
@@ -452,6 +469,20 @@ pub async fn pid_in(path: &Path) -> Pid {
     timeout(PATIENCE, reading)
         .await
         .expect("the task writes its id")
+}
+
+/// The process with this working directory that calls itself so.
+fn find_in(folder: &Path, own_id: &str) -> Option<Pid> {
+    let entries = std::fs::read_dir("/proc").expect("/proc");
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_meant = |pid: &i32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let last = numbers.and_then(|numbers| numbers.split_ascii_whitespace().last());
+        let at = std::fs::read_link(format!("/proc/{pid}/cwd"));
+        last == Some(own_id) && at.is_ok_and(|at| at == folder)
+    };
+    ids.into_iter().find(is_meant).map(Pid::from_raw)
 }
 
 pub async fn until_dead(pid: Pid, limit: Duration) {

@@ -1,0 +1,139 @@
+//! Workers in PID namespaces of their own: whatever a task has done to hide from its worker, no process of it outlives the worker.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use integration_tests::e2e::{Client, Process, Stage, WorkerSpec, wait_for};
+use nix::unistd::geteuid;
+
+const TASKS: usize = 10;
+/// Within which everything is dead when keeper and worker have been killed.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Takes the lock of its node, starts a daemon that holds it, too, and has left everything by which its task could be found: two
+/// sessions away, with another parent, without an environment and without the task's pipes. Then it waits.
+const HIDING_SCRIPT: &str = r#"#!/bin/sh
+set -u
+node=$1 status=$2 place=$PWD
+cd "$(dirname "$0")/.."
+exec 9> "locks/$node"
+record() { echo "$1 $node $BRASSERIE_INVOCATION $(date +%s%N) $place" >> runs; }
+flock -n 9 || record overlap
+record start
+(setsid sh -c 'setsid env -i "$(command -v sh)" -c "exec 3>&- 4>&- 5>&-; echo hidden >> hidden; while :; do /bin/sleep 0.1; done" &' </dev/null >/dev/null 2>&1 &)
+while [ -e hold ]; do sleep 0.1; done
+record end
+echo done > "$status"
+"#;
+
+/// Says where nobody can overlook it that a test did not run.
+fn warn_not_run(what: &str, why: &str) {
+    let text = format!("\nWARNING: NOT RUN: {what}: {why}\n");
+    // Not `eprintln!`, which the test harness keeps to itself.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// `unshare` with a PID namespace of the test's own, in which it may kill by name. `None` where the machine does not allow it.
+fn own_namespace() -> Option<Command> {
+    let new = || {
+        let mut unshare = Command::new("unshare");
+        if !geteuid().is_root() {
+            unshare.arg("--map-root-user");
+        }
+        unshare.args(["--pid", "--fork", "--mount-proc", "--kill-child"]);
+        unshare
+    };
+    let tried = new().arg("true").output();
+    match tried {
+        Ok(output) if output.status.success() => Some(new()),
+        Ok(output) => {
+            warn_not_run("PID namespaces", &String::from_utf8_lossy(&output.stderr));
+            None
+        }
+        Err(error) => {
+            warn_not_run("PID namespaces", &error.to_string());
+            None
+        }
+    }
+}
+
+/// Starts the worker in the test's own namespace, under its usual name, and kills all of that name when there is a file `kill`.
+fn start_to_be_killed(stage: &Stage, mut unshare: Command, spec: &WorkerSpec) -> Process {
+    let worker = stage.worker_command(spec);
+    let program = Path::new(worker.get_program()).to_owned();
+    let named = stage.path("brasserie-worker");
+    fs::copy(&program, &named).expect("copied");
+    let script = "\"$@\" & while ! [ -e kill ]; do sleep 0.05; done; pkill -9 brasserie; echo $? > killed; exec sleep 1000";
+    unshare
+        .current_dir(stage.path(""))
+        .args(["sh", "-c", script, "sh"])
+        .arg(&named)
+        .args(worker.get_args())
+        .arg0("unshare");
+    stage.start("namespace", unshare)
+}
+
+fn kill_everything_by_name(again_in: impl FnOnce(&Stage, &mut WorkerSpec)) {
+    let Some(unshare) = own_namespace() else {
+        return;
+    };
+    let stage = Stage::new();
+    let config = stage.write_work(TASKS, Duration::ZERO);
+    let text = fs::read_to_string(&config).expect("it was written");
+    fs::write(&config, text.replace("\"limit\": 2", "\"limit\": 10")).expect("written");
+    stage.write_script("work/bin/work.sh", HIDING_SCRIPT);
+    stage.hold();
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut worker = stage.worker_spec("one", &spec);
+    let first = start_to_be_killed(&stage, unshare, &worker);
+    let hidden = |count: usize| {
+        let text = fs::read_to_string(stage.path("work/hidden")).unwrap_or_default();
+        (text.lines().count() >= count).then_some(())
+    };
+    wait_for("ten tasks and their daemons", || hidden(TASKS));
+    assert_eq!(stage.alive().len(), TASKS);
+    assert!(
+        first.output().contains("containment: pid-namespace"),
+        "{}",
+        first.output()
+    );
+
+    stage.write("kill", "");
+    wait_for("the kill", || stage.path("killed").exists().then_some(()));
+    let killed = Instant::now();
+    wait_for("the end of all processes", || {
+        stage.alive().is_empty().then_some(())
+    });
+    assert!(killed.elapsed() < AT_ONCE, "{:?}", killed.elapsed());
+    assert_eq!(stage.records().runs.len(), TASKS);
+
+    again_in(&stage, &mut worker);
+    stage.release();
+    let mut second = stage.start_worker(&worker);
+    client.wait_all_done();
+    let records = stage.records();
+    assert_eq!(records.runs.len(), 2 * TASKS);
+    assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
+    second.signal(nix::sys::signal::Signal::SIGTERM);
+    second.wait();
+    assert!(stage.alive().is_empty(), "{:?}", stage.alive());
+}
+
+#[test]
+fn kill_9_of_all_programs_at_once_leaves_no_process_and_the_directory_comes_back() {
+    kill_everything_by_name(|_, _| {});
+}
+
+#[test]
+fn kill_9_of_all_programs_at_once_leaves_no_process_although_the_directory_is_lost() {
+    kill_everything_by_name(|stage, worker| {
+        fs::remove_dir_all(&worker.data_dir).expect("lost");
+        worker.data_dir = stage.path("another");
+    });
+}

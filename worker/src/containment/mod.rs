@@ -1,0 +1,439 @@
+//! Containment: how a worker makes sure that none of its tasks' processes outlives it. This module decides between a PID namespace
+//! and process groups, and says what was decided. It does not end processes; that is the keeper's ([`crate::keeper`]) and the
+//! runner's ([`crate::process`]) job.
+//!
+//! ```text
+//!   brasserie-keeper            host's PID namespace; holds the lease; reaps the worker
+//!     brasserie-worker          PID 1 of a PID namespace: when it dies, the kernel kills every process of the namespace
+//!       task, task, ...
+//! ```
+//!
+//! Two stages of the same program stand between the keeper and the worker for a few milliseconds ([`stage`]): the first one makes
+//! the namespaces and exits, so that the kernel makes the keeper the parent of the second one; the second one is PID 1 already,
+//! mounts `/proc`, gives `CAP_SYS_ADMIN` up, and executes the worker.
+
+mod enter;
+pub(crate) mod stage;
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::OFlag;
+use nix::unistd::{Pid, Uid, geteuid, getpid};
+
+pub(crate) use enter::enter;
+
+use crate::keeper::processes::{Life, StartTicks, parse};
+
+/// Tells a worker how it is contained; its keeper or its stage sets it, and no task gets it.
+pub(crate) const CONTAINMENT_VARIABLE: &str = "BRASSERIE_CONTAINMENT";
+/// Tells a stage what to do.
+pub(crate) const STAGE_VARIABLE: &str = "BRASSERIE_STAGE";
+/// Where the capabilities of this process stand, and the bit of `CAP_SYS_ADMIN`.
+const STATUS: &str = "/proc/self/status";
+const SYS_ADMIN_BIT: u32 = 21;
+
+/// What `--contain` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Contain {
+    /// A PID namespace if this process has CAP_SYS_ADMIN and the machine allows it, else process groups.
+    #[default]
+    Auto,
+    /// A PID namespace, or the worker does not start; for a user without CAP_SYS_ADMIN together with a user namespace.
+    PidNamespace,
+    /// No namespace.
+    ProcessGroups,
+}
+
+/// How a worker is contained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The worker is PID 1 of a PID namespace; the kernel kills its tasks when it dies.
+    PidNamespace,
+    /// The keeper and the next worker in the directory find tasks by process groups, marks and descent.
+    ProcessGroups,
+}
+
+/// How a worker is contained, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Containment {
+    pub kind: Kind,
+    /// For people.
+    pub why: String,
+}
+
+impl Containment {
+    pub(crate) fn process_groups(why: impl Into<String>) -> Self {
+        Containment {
+            kind: Kind::ProcessGroups,
+            why: why.into(),
+        }
+    }
+
+    /// How the worker in this process is contained.
+    pub(crate) fn of_this_process() -> Self {
+        let told = std::env::var(CONTAINMENT_VARIABLE).unwrap_or_default();
+        match Told::parse(&told) {
+            Some(Told::Namespace(namespace)) if namespace.is_ours() => Containment {
+                kind: Kind::PidNamespace,
+                why: namespace.why,
+            },
+            Some(Told::Groups { why }) if crate::keeper::marker().is_some() => {
+                Containment::process_groups(why)
+            }
+            Some(_) | None => Containment::process_groups("the worker has no keeper of its own"),
+        }
+    }
+}
+
+impl fmt::Display for Containment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::PidNamespace => "pid-namespace",
+            Kind::ProcessGroups => "process-groups",
+        };
+        write!(f, "{kind}: {}", self.why)
+    }
+}
+
+/// How a namespace can be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// With `CAP_SYS_ADMIN`.
+    Direct,
+    /// In a user namespace that maps the user to itself.
+    UserNamespace,
+}
+
+/// What to try, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Namespace { way: Way, why: &'static str },
+    Groups { why: &'static str },
+}
+
+/// What this process may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Powers {
+    pub is_root: bool,
+    pub has_sys_admin: bool,
+}
+
+impl Powers {
+    pub(crate) fn of_this_process() -> Self {
+        let status = fs::read_to_string(STATUS).unwrap_or_default();
+        let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+        let effective = line.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+        Powers {
+            is_root: geteuid() == Uid::from_raw(0),
+            has_sys_admin: effective.unwrap_or(0) >> SYS_ADMIN_BIT & 1 == 1,
+        }
+    }
+}
+
+/// What to try. The error is for people: the request cannot be met.
+pub(crate) fn choose(asked: Contain, powers: Powers) -> Result<Choice, &'static str> {
+    let direct = Choice::Namespace {
+        way: Way::Direct,
+        why: "the worker is started with CAP_SYS_ADMIN",
+    };
+    Ok(match (asked, powers.has_sys_admin, powers.is_root) {
+        (Contain::ProcessGroups, _, _) => Choice::Groups {
+            why: "--contain process-groups asks for it",
+        },
+        (Contain::Auto | Contain::PidNamespace, true, _) => direct,
+        (Contain::Auto, false, true) => Choice::Groups {
+            why: "the worker runs as root without CAP_SYS_ADMIN, which a PID namespace takes",
+        },
+        (Contain::PidNamespace, false, true) => {
+            return Err(
+                "this process runs as root without CAP_SYS_ADMIN, which a PID namespace takes",
+            );
+        }
+        (Contain::Auto, false, false) => Choice::Groups {
+            why: "the worker is started without CAP_SYS_ADMIN, and a user namespace would hide the owners of files from tasks and \
+                  disable set-uid programs; --contain pid-namespace accepts that",
+        },
+        (Contain::PidNamespace, false, false) => Choice::Namespace {
+            way: Way::UserNamespace,
+            why: "--contain pid-namespace asks for it; tasks are in a user namespace, too, in which set-uid programs have no effect",
+        },
+    })
+}
+
+/// What [`CONTAINMENT_VARIABLE`] says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Groups { why: String },
+    Namespace(Namespace),
+}
+
+/// The PID namespace of this process, and what its stage left open for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Namespace {
+    /// Inode of the namespace.
+    pub own: u64,
+    /// Inode of the keeper's namespace.
+    pub base: u64,
+    /// Descriptor of the keeper's `/proc`.
+    pub proc: u32,
+    /// Descriptor of a pipe that ends with the keeper.
+    pub life: u32,
+    pub why: String,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Told::Groups { why } => write!(f, "groups {why}"),
+            Told::Namespace(n) => write!(
+                f,
+                "namespace {} {} {} {} {}",
+                n.own, n.base, n.proc, n.life, n.why
+            ),
+        }
+    }
+}
+
+impl Told {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (kind, rest) = text.split_once(' ')?;
+        if kind == "groups" {
+            return Some(Told::Groups {
+                why: rest.to_owned(),
+            });
+        }
+        let mut words = rest.splitn(5, ' ');
+        let mut word = || words.next();
+        let namespace = Namespace {
+            own: word()?.parse().ok()?,
+            base: word()?.parse().ok()?,
+            proc: word()?.parse().ok()?,
+            life: word()?.parse().ok()?,
+            why: word()?.to_owned(),
+        };
+        (kind == "namespace").then_some(Told::Namespace(namespace))
+    }
+}
+
+impl Namespace {
+    /// That of which this process is PID 1 by its stage. A task inherits no variable of that kind, and a program that a task starts in
+    /// a further namespace finds another inode.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let told = std::env::var(CONTAINMENT_VARIABLE).ok()?;
+        match Told::parse(&told)? {
+            Told::Namespace(namespace) => namespace.is_ours().then_some(namespace),
+            Told::Groups { .. } => None,
+        }
+    }
+
+    fn is_ours(&self) -> bool {
+        getpid().as_raw() == 1 && parent_id() == 0 && inode_here() == Some(self.own)
+    }
+
+    /// The keeper's `/proc`, in which processes have the numbers that people outside see.
+    pub(crate) fn host_proc(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.proc))
+    }
+
+    /// Whether the keeper lives. Nothing ever comes through the pipe; it ends when the keeper, who alone can write, does.
+    pub(crate) fn keeper_lives(&self) -> bool {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+        let life = options.open(format!("/proc/self/fd/{}", self.life));
+        !matches!(life.and_then(|mut life| life.read(&mut [0])), Ok(0))
+    }
+}
+
+/// Inode of this process's PID namespace.
+pub(crate) fn inode_here() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid")
+        .ok()
+        .map(|about| about.ino())
+}
+
+/// Inode of the PID namespace in which people see this worker: its keeper's.
+pub(crate) fn base_inode() -> Option<u64> {
+    Namespace::of_this_process().map_or_else(inode_here, |namespace| Some(namespace.base))
+}
+
+fn base_proc() -> PathBuf {
+    Namespace::of_this_process().map_or_else(|| PathBuf::from("/proc"), |n| n.host_proc())
+}
+
+/// This process's number as its keeper and people outside see it.
+pub(crate) fn own_pid() -> Pid {
+    let Some(namespace) = Namespace::of_this_process() else {
+        return getpid();
+    };
+    let link = fs::read_link(namespace.host_proc().join("self")).ok();
+    let number = link.and_then(|link| link.to_str()?.parse().ok());
+    number.map_or_else(getpid, Pid::from_raw)
+}
+
+/// The number of one of this worker's processes as people outside see it; its number here if it is gone.
+pub(crate) fn host_pid(pid: Pid) -> Pid {
+    let Some(namespace) = Namespace::of_this_process() else {
+        return pid;
+    };
+    translate(&namespace, pid).unwrap_or(pid)
+}
+
+/// By the kernel's own translation, in what it says of a descriptor of the process.
+fn translate(namespace: &Namespace, pid: Pid) -> Option<Pid> {
+    use std::os::fd::AsRawFd;
+    let number = rustix::process::Pid::from_raw(pid.as_raw())?;
+    let flags = rustix::process::PidfdFlags::empty();
+    let pidfd = rustix::process::pidfd_open(number, flags).ok()?;
+    let about = format!("self/fdinfo/{}", pidfd.as_raw_fd());
+    let text = fs::read_to_string(namespace.host_proc().join(about)).ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    let number = number.trim().parse().ok().filter(|number| *number > 0)?;
+    Some(Pid::from_raw(number))
+}
+
+/// The worker that uses a directory, as the next one must know it: PID 1 of a namespace, or a process like any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Init {
+    /// Its number in the namespace `base`.
+    pid: i32,
+    /// In kernel ticks since the machine's start.
+    start: u64,
+    /// Inode of the keeper's namespace.
+    base: u64,
+}
+
+impl Init {
+    /// `None` if this process is not PID 1 of a worker's namespace.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let namespace = Namespace::of_this_process()?;
+        let pid = own_pid();
+        let found = look(&namespace.host_proc(), pid)?;
+        Some(Init {
+            pid: pid.as_raw(),
+            start: found.0.0,
+            base: namespace.base,
+        })
+    }
+
+    /// Whether it, and so perhaps a process of its namespace, is alive. The kernel lets PID 1 become a zombie only when every other
+    /// process of the namespace has been reaped. In another namespace than that of its keeper, nothing can be seen of it.
+    pub(crate) fn is_alive(&self) -> bool {
+        if base_inode() != Some(self.base) {
+            return false;
+        }
+        let found = look(&base_proc(), Pid::from_raw(self.pid));
+        found.is_some_and(|(start, life)| start.0 == self.start && life == Life::Alive)
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.pid)
+    }
+}
+
+fn look(proc: &Path, pid: Pid) -> Option<(StartTicks, Life)> {
+    let folder = proc.join(pid.to_string());
+    let mut stat = Vec::new();
+    let file = File::open(folder.join("stat")).ok()?;
+    file.take(crate::keeper::processes::MAX_STAT_BYTES)
+        .read_to_end(&mut stat)
+        .ok()?;
+    let process = parse(pid, &stat)?;
+    let threads = fs::read_dir(folder.join("task")).map_or(0, Iterator::count);
+    let life = match process.life {
+        // The first thread is over, others are not: the last one is just ending the namespace.
+        Life::Zombie if threads > 1 => Life::Alive,
+        life => life,
+    };
+    Some((process.start, life))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn powers(is_root: bool, has_sys_admin: bool) -> Powers {
+        Powers {
+            is_root,
+            has_sys_admin,
+        }
+    }
+
+    #[test]
+    fn namespaces_are_chosen_where_they_change_nothing_for_tasks() {
+        let way = |asked, powers| match choose(asked, powers) {
+            Ok(Choice::Namespace { way, .. }) => Ok(Some(way)),
+            Ok(Choice::Groups { .. }) => Ok(None),
+            Err(why) => Err(why),
+        };
+        for is_root in [false, true] {
+            let capable = powers(is_root, true);
+            assert_eq!(way(Contain::Auto, capable), Ok(Some(Way::Direct)));
+            assert_eq!(way(Contain::PidNamespace, capable), Ok(Some(Way::Direct)));
+            assert_eq!(way(Contain::ProcessGroups, capable), Ok(None));
+            assert_eq!(way(Contain::Auto, powers(is_root, false)), Ok(None));
+        }
+        let user = way(Contain::PidNamespace, powers(false, false));
+        assert_eq!(user, Ok(Some(Way::UserNamespace)));
+        let why = way(Contain::PidNamespace, powers(true, false)).expect_err("impossible");
+        assert!(why.contains("CAP_SYS_ADMIN"), "{why}");
+    }
+
+    #[test]
+    fn what_a_worker_is_told_comes_through() {
+        let namespace = Namespace {
+            own: 4026532000,
+            base: 4026531836,
+            proc: 5,
+            life: 7,
+            why: "a reason of several words".to_owned(),
+        };
+        let groups = Told::Groups {
+            why: "another reason".to_owned(),
+        };
+        for told in [Told::Namespace(namespace), groups] {
+            assert_eq!(Told::parse(&told.to_string()), Some(told));
+        }
+        for bad in [
+            "",
+            "namespace",
+            "namespace 1 2 3",
+            "namespace a b c d e",
+            "other 1 2 3 4 x",
+        ] {
+            assert_eq!(Told::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn outside_of_a_namespace_numbers_are_what_they_are() {
+        assert_eq!(own_pid(), getpid());
+        assert_eq!(host_pid(Pid::from_raw(1)), Pid::from_raw(1));
+        assert_eq!(Init::of_this_process(), None);
+        assert_eq!(base_inode(), inode_here());
+    }
+
+    #[test]
+    fn an_init_is_known_by_its_number_its_start_and_its_namespace() {
+        let me = crate::keeper::processes::find(getpid()).expect("this process");
+        let init = Init {
+            pid: me.pid.as_raw(),
+            start: me.start.0,
+            base: inode_here().expect("a namespace"),
+        };
+        assert!(init.is_alive());
+        let later = Init {
+            start: init.start + 1,
+            ..init
+        };
+        let elsewhere = Init {
+            base: init.base + 1,
+            ..init
+        };
+        assert!(!later.is_alive() && !elsewhere.is_alive());
+    }
+}

@@ -1,0 +1,439 @@
+//! The two stages between a keeper and a worker in a PID namespace. Neither starts a thread, reads an argument or keeps a descriptor
+//! of its own open; both report to the keeper over a pipe and end with it.
+//!
+//! ```text
+//!   keeper --spawn--> outer: unshare, spawn inner, tell its number, exit
+//!      ^                 \--> inner (PID 1): wait for the keeper's byte, mount /proc, give up CAP_SYS_ADMIN, exec the worker
+//!      +-- adopts inner when outer is dead: the keeper is the next subreaper above
+//! ```
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+use brasserie_common_runtime::Clock;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl;
+use nix::unistd::{Uid, getegid, geteuid, getpid};
+use rustix::thread::{
+    CapabilitySet, capabilities, clear_ambient_capability_set, configure_capability_in_ambient_set,
+    remove_capability_from_bounding_set, set_capabilities,
+};
+
+use super::{CONTAINMENT_VARIABLE, Namespace, STAGE_VARIABLE, Told, Way, inode_here};
+
+/// The command line of a stage, before those of its program. It does not contain the name of a program that people end with `pkill -f`.
+pub(super) const STAGE_NAME: &str = "brasserie-stage";
+const THIS_PROGRAM: &str = "/proc/self/exe";
+/// Process ids below are for the first processes of a machine; the kernel does not give them again either.
+const FIRST_PID: u64 = 300;
+/// What a stage exits with that failed; the keeper reads why.
+const FAILED: i32 = 1;
+
+/// What a stage is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Outer {
+        /// Where the keeper reads.
+        report: u32,
+        /// Ends with the keeper; passed on to the worker.
+        life: u32,
+        way: Way,
+        why: String,
+    },
+    Inner {
+        report: u32,
+        life: u32,
+        /// The keeper's `/proc`.
+        proc: u32,
+        /// Inode of the keeper's namespace.
+        base: u64,
+        why: String,
+    },
+}
+
+impl Part {
+    pub(super) fn encode(&self) -> String {
+        match self {
+            Part::Outer {
+                report,
+                life,
+                way,
+                why,
+            } => {
+                let way = match way {
+                    Way::Direct => "direct",
+                    Way::UserNamespace => "user",
+                };
+                format!("outer {report} {life} {way} 0 {why}")
+            }
+            Part::Inner {
+                report,
+                life,
+                proc,
+                base,
+                why,
+            } => format!("inner {report} {life} {proc} {base} {why}"),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(6, ' ');
+        let mut word = || words.next();
+        let kind = word()?;
+        let (report, life) = (word()?.parse().ok()?, word()?.parse().ok()?);
+        let (third, base, why) = (word()?, word()?, word()?.to_owned());
+        match kind {
+            "outer" => Some(Part::Outer {
+                report,
+                life,
+                way: match third {
+                    "direct" => Way::Direct,
+                    "user" => Way::UserNamespace,
+                    _ => return None,
+                },
+                why,
+            }),
+            "inner" => Some(Part::Inner {
+                report,
+                life,
+                proc: third.parse().ok()?,
+                base: base.parse().ok()?,
+                why,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Plays a stage and ends the process, if it was started as one; else it returns at once. `is_kept`: whether the parent is a keeper.
+pub(crate) fn play_if_asked(is_kept: bool) {
+    let mut arguments = std::env::args_os();
+    if arguments.next().is_none_or(|name| name != STAGE_NAME) {
+        return;
+    }
+    let part = std::env::var(STAGE_VARIABLE).ok();
+    let program: Vec<OsString> = arguments.collect();
+    match part.and_then(|part| Part::parse(&part)) {
+        Some(Part::Outer {
+            report,
+            life,
+            way,
+            why,
+        }) if is_kept => outer(&program, report, life, way, why),
+        Some(Part::Inner {
+            report,
+            life,
+            proc,
+            base,
+            why,
+        }) if getpid().as_raw() == 1 => inner(&program, report, life, proc, base, why),
+        Some(Part::Outer { .. } | Part::Inner { .. }) | None => exit(FAILED),
+    }
+}
+
+fn outer(program: &[OsString], report: u32, life: u32, way: Way, why: String) -> ! {
+    let made = make_namespaces(way).and_then(|(proc, base)| {
+        let part = Part::Inner {
+            report,
+            life,
+            proc: number(&proc),
+            base,
+            why,
+        };
+        let inner = Command::new(THIS_PROGRAM)
+            .arg0(STAGE_NAME)
+            .args(program)
+            .env(STAGE_VARIABLE, part.encode())
+            .spawn();
+        inner.map_err(|error| format!("no process can be started in it: {error}"))
+    });
+    match made {
+        Ok(inner) => tell(report, &format!("pid {}", inner.id())),
+        Err(error) => fail(report, &error),
+    }
+    exit(0)
+}
+
+/// The keeper's `/proc`, and the inode of its namespace.
+fn make_namespaces(way: Way) -> Result<(OwnedFd, u64), String> {
+    let own = fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
+    if own != Path::new(&getpid().to_string()) {
+        return Err("/proc is that of another PID namespace".to_owned());
+    }
+    let base = inode_here().ok_or("/proc/self/ns/pid cannot be read")?;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(OFlag::O_DIRECTORY.bits());
+    let proc = options
+        .open("/proc")
+        .map_err(|error| format!("/proc cannot be opened: {error}"))?;
+    // The next stage and the worker inherit it.
+    fcntl(&proc, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| error.desc().to_owned())?;
+    if way == Way::UserNamespace {
+        map_the_user()?;
+    }
+    let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
+    unshare(flags)
+        .map_err(|error| format!("the kernel refuses the namespaces: {}", error.desc()))?;
+    // What the host mounts and unmounts is mounted and unmounted here; what is mounted here stays here.
+    let flags = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+    mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
+        .map_err(|error| format!("its mounts cannot be made its own: {}", error.desc()))?;
+    keep_over_exec().map_err(|error| format!("CAP_SYS_ADMIN cannot be passed on: {error}"))?;
+    Ok((proc.into(), base))
+}
+
+/// Enters a user namespace in which the user is itself and nobody else exists.
+fn map_the_user() -> Result<(), String> {
+    let (user, group) = (geteuid(), getegid());
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| {
+        format!(
+            "the kernel refuses a user namespace: {} (see user.max_user_namespaces, and what the machine's security modules forbid)",
+            error.desc()
+        )
+    })?;
+    let write = |name: &str, text: String| {
+        let path = format!("/proc/self/{name}");
+        fs::write(&path, text).map_err(|error| format!("{path}: {error}"))
+    };
+    // Else an ordinary user may map no group.
+    write("setgroups", "deny".to_owned())?;
+    write("uid_map", format!("{user} {user} 1"))?;
+    write("gid_map", format!("{group} {group} 1"))
+}
+
+/// For the inner stage, also if the user is not root.
+fn keep_over_exec() -> rustix::io::Result<()> {
+    let mut sets = capabilities(None)?;
+    sets.inheritable |= CapabilitySet::SYS_ADMIN;
+    set_capabilities(None, sets)?;
+    configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
+}
+
+fn inner(program: &[OsString], report: u32, life: u32, proc: u32, base: u64, why: String) -> ! {
+    // Until then another stage is the parent, and the keeper could not wait for this process.
+    let mut byte = [0];
+    let go = File::open(format!("/proc/self/fd/{life}")).and_then(|mut life| life.read(&mut byte));
+    if !matches!(go, Ok(1)) {
+        exit(FAILED);
+    }
+    let _ = prctl::set_name(c"brasserie-stage");
+    if let Err(error) = settle() {
+        fail(report, &error);
+    }
+    let Some(own) = inode_here() else {
+        fail(report, "/proc/self/ns/pid cannot be read there");
+    };
+    let namespace = Namespace {
+        own,
+        base,
+        proc,
+        life,
+        why,
+    };
+    let mut command = Command::new(THIS_PROGRAM);
+    if let Some(name) = program.first() {
+        command.arg0(name);
+    }
+    command
+        .args(program.iter().skip(1))
+        .env_remove(STAGE_VARIABLE)
+        .env(CONTAINMENT_VARIABLE, Told::Namespace(namespace).to_string());
+    name_itself_to_the_watchdog(&mut command);
+    // The same file has been executed thrice by now; if it were not the fourth time, the keeper would see the program end.
+    tell(report, "ready");
+    let error = command.exec();
+    fail(
+        report,
+        &format!("the worker cannot be executed there: {error}"),
+    )
+}
+
+/// Makes the namespace a place for the worker.
+fn settle() -> Result<(), String> {
+    let covers = Cover::all("/proc").map_err(|error| format!("/proc/self/mountinfo: {error}"))?;
+    let own = covers.options;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | own.flags;
+    let options = own.text.as_str();
+    mount(Some("proc"), "/proc", Some("proc"), flags, Some(options)).map_err(|error| {
+        format!(
+            "/proc cannot be mounted for it: {} (an ordinary user may not if parts of /proc are covered, as by systemd's \
+             ProtectKernelTunables=)",
+            error.desc()
+        )
+    })?;
+    randomise_pids();
+    for cover in &covers.above {
+        cover.put_back()?;
+    }
+    give_up().map_err(|error| {
+        format!("CAP_SYS_ADMIN cannot be given up: {error} (as root that takes CAP_SETPCAP)")
+    })
+}
+
+/// What was mounted on `/proc` and below it: what hides or protects parts of it for this worker still has to.
+#[derive(Debug)]
+struct Covers {
+    options: Options,
+    above: Vec<Cover>,
+}
+
+#[derive(Debug)]
+struct Options {
+    flags: MsFlags,
+    text: String,
+}
+
+#[derive(Debug)]
+struct Cover {
+    place: PathBuf,
+    mounted: File,
+}
+
+impl Cover {
+    fn all(root: &str) -> io::Result<Covers> {
+        let mut all = Covers {
+            options: Options {
+                flags: MsFlags::empty(),
+                text: String::new(),
+            },
+            above: Vec::new(),
+        };
+        for line in fs::read_to_string("/proc/self/mountinfo")?.lines() {
+            let mut words = line.split(' ');
+            let (Some(place), Some(flags)) = (words.nth(4), words.next()) else {
+                continue;
+            };
+            if place == root {
+                all.options = options(flags, line.rsplit(' ').next().unwrap_or_default());
+            } else if place
+                .strip_prefix(root)
+                .is_some_and(|rest| rest.starts_with('/'))
+            {
+                let place = PathBuf::from(place);
+                // Something that is gone, or covered itself, protects nothing.
+                let mut options = OpenOptions::new();
+                options.read(true).custom_flags(OFlag::O_PATH.bits());
+                if let Ok(mounted) = options.open(&place) {
+                    all.above.push(Cover { place, mounted });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn put_back(&self) -> Result<(), String> {
+        let from = format!("/proc/self/fd/{}", self.mounted.as_raw_fd());
+        let place = &self.place;
+        match mount(
+            Some(from.as_str()),
+            place,
+            None::<&str>,
+            MsFlags::MS_BIND,
+            None::<&str>,
+        ) {
+            Ok(()) => Ok(()),
+            // Nothing is there that could be hidden.
+            Err(nix::errno::Errno::ENOENT) => Ok(()),
+            Err(error) => Err(format!(
+                "{} cannot be kept as it is: {}",
+                place.display(),
+                error.desc()
+            )),
+        }
+    }
+}
+
+/// Those that decide who sees what.
+fn options(flags: &str, of_file_system: &str) -> Options {
+    let is_read_only = flags.split(',').any(|flag| flag == "ro");
+    let kept = of_file_system
+        .split(',')
+        .filter(|option| option.starts_with("hidepid=") || option.starts_with("gid="));
+    Options {
+        flags: match is_read_only {
+            true => MsFlags::MS_RDONLY,
+            false => MsFlags::empty(),
+        },
+        text: kept.collect::<Vec<_>>().join(","),
+    }
+}
+
+/// Else each worker's first tasks would have the same process ids, and programs that name temporary files by theirs would meet. A
+/// kernel without that file gives ids from the first one.
+fn randomise_pids() {
+    let limit = fs::read_to_string("/proc/sys/kernel/pid_max").ok();
+    let limit = limit.and_then(|text| text.trim().parse::<u64>().ok());
+    if let Some(span) = limit
+        .and_then(|limit| limit.checked_sub(FIRST_PID))
+        .filter(|span| *span > 0)
+    {
+        let last = FIRST_PID + Clock.seed() % span;
+        let _ = fs::write("/proc/sys/kernel/ns_last_pid", last.to_string());
+    }
+}
+
+/// For good: neither the worker nor a task can change its own namespaces or mounts, which the keeper and the worker rely on.
+fn give_up() -> rustix::io::Result<()> {
+    clear_ambient_capability_set()?;
+    // First, as that takes CAP_SETPCAP in force.
+    let removed = remove_capability_from_bounding_set(CapabilitySet::SYS_ADMIN);
+    if geteuid() == Uid::from_raw(0) {
+        // Root would get it back with the next program.
+        removed?;
+    }
+    let mut sets = capabilities(None)?;
+    for set in [
+        &mut sets.effective,
+        &mut sets.permitted,
+        &mut sets.inheritable,
+    ] {
+        set.remove(CapabilitySet::SYS_ADMIN);
+    }
+    set_capabilities(None, sets)
+}
+
+/// For a process that goes on beside the namespace: the keeper.
+pub(super) fn give_up_here() -> rustix::io::Result<()> {
+    clear_ambient_capability_set()?;
+    let mut sets = capabilities(None)?;
+    for set in [
+        &mut sets.effective,
+        &mut sets.permitted,
+        &mut sets.inheritable,
+    ] {
+        set.remove(CapabilitySet::SYS_ADMIN);
+    }
+    set_capabilities(None, sets)
+}
+
+/// A manager that watches the keeper means the worker below it, which is 1 to itself.
+fn name_itself_to_the_watchdog(command: &mut Command) {
+    if std::env::var_os("WATCHDOG_PID").is_some() {
+        command.env("WATCHDOG_PID", "1");
+    }
+}
+
+fn number(fd: &OwnedFd) -> u32 {
+    fd.as_raw_fd().unsigned_abs()
+}
+
+fn tell(report: u32, line: &str) {
+    // Without a reader the keeper is dead, which the life pipe tells.
+    let pipe = OpenOptions::new()
+        .write(true)
+        .open(format!("/proc/self/fd/{report}"));
+    let _ = pipe.and_then(|mut pipe| writeln!(pipe, "{line}"));
+}
+
+fn fail(report: u32, why: &str) -> ! {
+    tell(report, &format!("failed {}", why.replace('\n', " ")));
+    exit(FAILED)
+}

@@ -1,0 +1,79 @@
+//! How the keeper starts its program: as PID 1 of a PID namespace, or as an ordinary child.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
+use nix::unistd::Pid;
+
+use super::lease::Ledger;
+use super::{KeeperError, Marker, Policy, kept_program, tell_kept};
+use crate::containment::{CONTAINMENT_VARIABLE, Choice, Contain, Powers, Told, choose, enter};
+use crate::directory::{SWEPT_VARIABLE, WorkerDirectory};
+use crate::groups::survey::{GROUP_VARIABLE, leave_own_group};
+
+/// A program that has begun.
+pub(super) struct Begun {
+    pub program: Pid,
+    /// Of a program in a namespace.
+    pub life: Option<OwnedFd>,
+}
+
+/// Starts the program as `policy` says. Where the choice is the keeper's own, a machine that refuses a namespace is a reason for process
+/// groups, which the program is told.
+pub(super) fn start(
+    arguments: &[OsString],
+    policy: &Policy,
+    marker: &Marker,
+    ledger: &Ledger,
+) -> Result<Begun, KeeperError> {
+    let mut group = None;
+    let choice = choose(policy.contain, Powers::of_this_process());
+    let why = match choice.map_err(|why| KeeperError::Containment(why.to_owned()))? {
+        Choice::Groups { why } => why.to_owned(),
+        Choice::Namespace { way, why } => {
+            let swept = policy.data_dir.as_deref().map(WorkerDirectory::sweep);
+            let swept = swept.transpose()?;
+            group = policy.uses_own_group.then(leave_own_group).flatten();
+            let prepare = |command: &mut Command| {
+                tell_kept(command, marker, ledger);
+                tell_group(command, group.as_deref());
+                command.envs(swept.map(|swept| (SWEPT_VARIABLE, swept)));
+            };
+            match enter(arguments, prepare, way, why) {
+                Ok(entered) => {
+                    return Ok(Begun {
+                        program: entered.program,
+                        life: Some(entered.life),
+                    });
+                }
+                Err(why) if policy.contain == Contain::PidNamespace => {
+                    return Err(KeeperError::Containment(why));
+                }
+                Err(why) => {
+                    format!("this machine does not let the worker have a PID namespace: {why}")
+                }
+            }
+        }
+    };
+    let mut program = kept_program(arguments);
+    tell_kept(&mut program, marker, ledger);
+    tell_group(&mut program, group.as_deref());
+    let why = Told::Groups { why };
+    let child = program
+        .env(CONTAINMENT_VARIABLE, why.to_string())
+        .spawn()
+        .map_err(KeeperError::Spawn)?;
+    Ok(Begun {
+        program: Pid::from_raw(i32::try_from(child.id()).expect("process ids fit 31 bits")),
+        life: None,
+    })
+}
+
+/// The group that the keeper was in, if it has left it.
+fn tell_group(command: &mut Command, group: Option<&str>) {
+    match group {
+        Some(group) => command.env(GROUP_VARIABLE, group),
+        None => command.env_remove(GROUP_VARIABLE),
+    };
+}
