@@ -12,6 +12,7 @@ mod network;
 mod ports;
 mod process;
 mod programs;
+mod python;
 mod records;
 mod stage;
 mod tree;
@@ -25,6 +26,7 @@ pub use network::{Host, Link, Network, NetworkError, Packets, Percent, warn_not_
 pub use ports::free_port;
 pub use process::{Process, children_of, command_line, resident_bytes, used_processor_time};
 pub use programs::{Program, Programs, play_role};
+pub use python::{PYTHON_SETUP, python, python_with_packages};
 pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
 pub use stage::{
     FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,

@@ -6,7 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use integration_tests::e2e::{Client, Finished, PATIENCE, SchedulerSpec, Stage, wait_within};
+use integration_tests::e2e::{
+    Client, Finished, PATIENCE, SchedulerSpec, Stage, python, wait_within,
+};
 use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -372,8 +374,8 @@ fn a_worker_ends_while_the_file_that_names_its_scheduler_cannot_be_read() {
     let mut worker = stage.start_worker(&lists);
     Client::new(spec.port).wait_healthy(1);
     let said = stage.write("said", "");
-    let mut lease = Command::new("python3")
-        .args(["-c", LEASE])
+    let mut lease = Command::new(python())
+        .args(["-I", "-c", LEASE])
         .arg(&list)
         .stdin(Stdio::piped())
         .stdout(fs::File::create(&said).expect("it can be written"))

@@ -99,6 +99,28 @@ fn nothing_is_left_half_done() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// A property that runs itself draws other cases in each run, and is not among those that `properties` runs for long.
+#[test]
+fn random_properties_have_one_runner() {
+    let own = [
+        concat!("prop", "test! {"),
+        concat!("Proptest", "Config"),
+        concat!("TestRunner", "::new"),
+    ];
+    let users: Vec<String> = sources()
+        .into_iter()
+        .filter(|(name, text)| {
+            !name.starts_with("integration-tests/properties/")
+                && own.iter().any(|word| text.contains(word))
+        })
+        .map(|(name, _)| name)
+        .collect();
+    assert!(
+        users.is_empty(),
+        "use `properties!` or `check` of integration-tests-properties: {users:#?}"
+    );
+}
+
 #[test]
 fn unsafe_code_lives_in_one_place() {
     let key = concat!("unsafe", "_code");

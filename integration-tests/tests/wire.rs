@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use integration_tests::e2e::{Client, SchedulerSpec, Stage};
+use integration_tests::e2e::{Client, SchedulerSpec, Stage, python_with_packages};
 use serde_json::json;
 
 const JOB: &str = "borrowed";
@@ -54,8 +54,11 @@ fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> 
         status.nodes_loaded == Some(true)
     });
 
-    let mut command = Command::new("python3");
+    let python = python_with_packages().unwrap_or_else(|error| panic!("{error}"));
+    let mut command = Command::new(python);
     command
+        // No variables, and no packages of the user: only the virtual environment, and the script's folder.
+        .args(["-E", "-s"])
         .arg(folder("python").join(script))
         .arg("--idl")
         .arg(interface(&stage))

@@ -2,7 +2,7 @@
 
 use std::process::{Command, ExitCode};
 
-use integration_tests::e2e::{Network, warn_not_run};
+use integration_tests::e2e::{Network, PYTHON_SETUP, python_with_packages, warn_not_run};
 
 /// One step: what it proves, and the command.
 struct Step {
@@ -107,11 +107,6 @@ const TOOLS: &[Tool] = &[
         get: "apt-get install python3",
     },
     Tool {
-        name: "the Python packages thriftpy2 and thrift",
-        probe: &["python3", "-c", "import thriftpy2, thrift"],
-        get: "python3 -m pip install -r integration-tests/python/requirements.txt",
-    },
-    Tool {
         name: "strace",
         probe: &["strace", "-V"],
         get: "apt-get install strace",
@@ -137,14 +132,21 @@ fn main() -> ExitCode {
                 step.args.join(" ")
             );
         }
+        println!("Sets {}={} unless it is set.", FRESH_CASES.0, FRESH_CASES.1);
         println!("Installs nothing: it names what is missing and how to get it.");
         return ExitCode::SUCCESS;
     }
     let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !is_there(tool)).collect();
-    if !missing.is_empty() {
+    let no_packages = python_with_packages().err();
+    if !missing.is_empty() || no_packages.is_some() {
         eprintln!("cargo verify needs tools that are not here:");
         for tool in missing {
             eprintln!("  {}: {}", tool.name, tool.get);
+        }
+        if let Some(why) = no_packages {
+            eprintln!(
+                "  the Python packages thriftpy2 and thrift: {PYTHON_SETUP} (needs apt-get install python3-venv)\n    {why}"
+            );
         }
         return ExitCode::from(2);
     }

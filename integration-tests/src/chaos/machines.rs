@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use super::Settings;
 use super::log_pipe::LogPipe;
 use super::plan::{Program, StorePart, Target};
-use crate::e2e::{FAST_SCHEDULER, FAST_WORKER, Host, Network, Process, Stage};
+use crate::e2e::{FAST_SCHEDULER, FAST_WORKER, Host, Network, Process, Stage, python};
 
 /// Room for a store, its log and the output of the tasks, and soon filled.
 const DISK: &str = "size=24m,mode=0755";
@@ -341,8 +341,8 @@ impl Machines {
             Program::Scheduler => (machine.host, SCHEDULER_PORT),
             Program::Worker(_) => (machine.host, WORKER_PORT),
         };
-        let mut command = Command::new("python3");
-        command.args(["-c", SCRIPT, &self.network.address(host).to_string()]);
+        let mut command = Command::new(python());
+        command.args(["-I", "-c", SCRIPT, &self.network.address(host).to_string()]);
         command.args([port.to_string(), count.to_string()]);
         let mut inside = self.network.command_on(host, &command);
         inside

@@ -113,7 +113,8 @@ impl Network {
         }
         let mut command = enter(rights, &hub);
         command
-            .args(["python3", "-c", SWITCH, &seed.to_string()])
+            .arg(super::python())
+            .args(["-I", "-c", SWITCH, &seed.to_string()])
             .args(held.iter().map(|host| host.child.id().to_string()));
         let switch = Helper::start("the switch of the test network", command)?;
         let network = Network {
