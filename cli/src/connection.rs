@@ -7,16 +7,17 @@ use brasserie_common::InvocationId;
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
     BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
-    BrasserieExplainTaskResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
-    BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetJobPageArgs,
-    BrasserieGetJobPageResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs,
-    BrasseriePauseJobResult, BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
-    BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
-    BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus,
-    DeletedHistory, JobRefusedException, LastRun, Plan, SubmittedJob, UnfinishedTask,
+    BrasserieExplainTaskResult, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
+    BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs,
+    BrasserieGetClusterStatusResult, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
+    BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetUnfinishedTasksArgs,
+    BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasserieRemoveJobArgs,
+    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
+    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, DeletedHistory,
+    JobRefusedException, LastRun, MissingInstance, Plan, SubmittedJob, UnfinishedTask,
 };
-use brasserie_thrift::generated::common::LogLines;
+use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
     BistroJobConfig, BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
     BistroSchedulerUnknownJobException,
@@ -285,6 +286,21 @@ impl Connection {
         let result: BrasserieDeleteHistoryResult = self.ask("deleteHistory", &arguments).await?;
         let deleted = result.result_value.unwrap_or_default();
         Ok(Outcome::of(deleted, result.ex))
+    }
+
+    /// No instances: lists those that may be declared dead, and changes nothing.
+    pub(crate) async fn forget_worker(
+        &self,
+        shard: &str,
+        instances: Vec<BistroInstanceID>,
+    ) -> Result<Result<Vec<MissingInstance>, String>> {
+        let shard = shard.to_owned();
+        let arguments = BrasserieForgetWorkerArgs { shard, instances };
+        let result: BrasserieForgetWorkerResult = self.ask("forgetWorker", &arguments).await?;
+        Ok(match result.ex {
+            Some(refused) => Err(refused.message.unwrap_or_default()),
+            None => Ok(result.result_value.unwrap_or_default()),
+        })
     }
 
     pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {

@@ -26,6 +26,7 @@ Try it:
   brasserie logs JOB NODE --stderr                what a task printed
   brasserie doctor                                what this machine has for a worker
   brasserie worker work-fetch                     what workers ask their schedulers for, and why not
+  brasserie worker forget NAME                    a worker is dead and never returns: wait for it no longer
 
 Exit codes:
   0  success; for `run`: every task of every enabled job is done
@@ -59,7 +60,7 @@ enum Command {
     Logs(commands::logs::Args),
     /// Say what a worker on this machine can and cannot have and enforce.
     Doctor(commands::doctor::Args),
-    /// Look at workers themselves: how they fetch work.
+    /// Look at workers themselves, or declare one dead.
     Worker(commands::worker::Args),
 }
 

@@ -139,6 +139,11 @@ impl HealthModel {
         self.last_good_healthcheck
     }
 
+    /// When a healthcheck's result was last acknowledged, or the time by which that check was accepted. The scheduler's only.
+    pub fn last_acknowledged_healthcheck(&self) -> Option<Time> {
+        self.last_acknowledged
+    }
+
     /// Counts from the sending on the worker, from the receipt on the scheduler, so that the worker's timer ends first.
     pub fn heartbeat(&mut self, at: Time) {
         self.last_heartbeat = self.last_heartbeat.max(Some(at));

@@ -32,6 +32,12 @@ pub enum Sabotage {
     AcknowledgeBeforeSync,
     /// A repeated status is acknowledged without waiting for the record of the first.
     AcknowledgeRepeatAtOnce,
+    /// An operator's word ends the wait for a worker that has just answered.
+    ForgetTheLiving,
+    /// The operator's word that a worker is dead is not recorded.
+    ForgetInMemory,
+    /// A worker that an operator declared dead is taken back when it returns.
+    TakeBackTheForgotten,
     /// Of two instances with one machine lock and one start second the newcomer is refused as stale.
     Row5AsRow4,
     /// A worker may become HEALTHY before the others know of it.
@@ -134,7 +140,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 62] = [
+    pub const ALL: [Sabotage; 65] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -148,6 +154,9 @@ impl Sabotage {
         Sabotage::AcknowledgeBeforeDurable,
         Sabotage::AcknowledgeBeforeSync,
         Sabotage::AcknowledgeRepeatAtOnce,
+        Sabotage::ForgetTheLiving,
+        Sabotage::ForgetInMemory,
+        Sabotage::TakeBackTheForgotten,
         Sabotage::Row5AsRow4,
         Sabotage::SkipFirstHealthPermission,
         Sabotage::ApplyLateRunningTasks,

@@ -193,7 +193,8 @@ impl Inbox {
             | Reply::UpdateStatus(_)
             | Reply::KillTask(_)
             | Reply::Work(_)
-            | Reply::JobChanged(_) => {
+            | Reply::JobChanged(_)
+            | Reply::WorkerForgotten(_) => {
                 unreachable!("Invariant: a query is replied to with an answer")
             }
         }

@@ -255,6 +255,7 @@ impl SchedulerHandle {
             | Reply::UpdateStatus(_)
             | Reply::Work(_)
             | Reply::JobChanged(_)
+            | Reply::WorkerForgotten(_)
             | Reply::Answer(_) => {
                 unreachable!("Invariant: the wish to kill is replied to as one")
             }

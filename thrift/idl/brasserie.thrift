@@ -186,6 +186,21 @@ exception JobRefusedException {
   2: list<string> problems,
 } (message = "message")
 
+// A worker instance that an operator may declare dead.
+struct MissingInstance {
+  1: common.BistroInstanceID instance,
+  2: string hostname,
+  // Tasks that the scheduler knows to run there; those of an instance that has not returned since a restart are unknown.
+  3: i32 runningTasks,
+  // Since the scheduler last received a heartbeat or a healthcheck's result of it; unset: it never has.
+  4: optional i64 silentForMs,
+}
+
+// Nothing has changed.
+exception ForgetRefusedException {
+  1: string message,
+} (message = "message")
+
 // A key that a configuration would change. The values are JSON, cut where they are long; unset: not said, and without a default.
 struct PlannedKey {
   1: string key,
@@ -359,6 +374,12 @@ service Brasserie extends scheduler.BistroScheduler {
   // As forgiveJob. How many tasks have other statuses now.
   i64 forgiveTasks(1: string job) throws (
     1: JobRefusedException ex,
+  ),
+
+  // Declares instances of a worker dead, all or none: nothing waits for them any more, their tasks start at once, and one that returns is
+  // told to die. instances: those that the operator was shown; none: nothing changes, and the answer lists those that may be declared dead.
+  list<MissingInstance> forgetWorker(1: string shard, 2: list<common.BistroInstanceID> instances) throws (
+    1: ForgetRefusedException ex,
   ),
 
   // What the text of a config file would do in place of the file in force, which stays. format: "json", "toml" or "yaml". folder: on

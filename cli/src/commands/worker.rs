@@ -1,5 +1,6 @@
-//! `brasserie worker`: a look at workers themselves.
+//! `brasserie worker`: what workers know and do, and the operator's word that one is dead.
 
+mod forget;
 mod work_fetch;
 
 use anyhow::Result;
@@ -7,7 +8,7 @@ use clap::Subcommand;
 
 use crate::Ending;
 
-/// Look at what single workers know and do.
+/// Look at what single workers know and do, or declare one dead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -22,10 +23,13 @@ enum Command {
     /// scheduler knows is shown; of several, a line for each of their schedulers: who asks whom for what, and when the next request may
     /// come.
     WorkFetch(work_fetch::Args),
+    /// Declare a worker dead that will never return, so that nothing waits for it any more.
+    Forget(forget::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     match &args.command {
         Command::WorkFetch(args) => work_fetch::run(args),
+        Command::Forget(args) => forget::run(args),
     }
 }

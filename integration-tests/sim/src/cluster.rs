@@ -193,6 +193,8 @@ pub struct Cluster {
     workload: Workload,
     open: BTreeMap<CallTag, Caller>,
     backups: Vec<Durable>,
+    /// Of which an operator may say that they are dead.
+    ended_workers: Vec<operator::EndedWorker>,
     store_failing: bool,
     slow_sync_until: Time,
     /// The operator's `--new-cluster` stands in the unit file until the directory is lost.
@@ -269,6 +271,7 @@ impl Cluster {
             workload: Workload::new(dice(Stream::Workload), Extras::of(seed, &swarm)),
             open: BTreeMap::new(),
             backups: Vec::new(),
+            ended_workers: Vec::new(),
             store_failing: false,
             slow_sync_until: Time::ZERO,
             new_cluster: swarm.start == Start::NewCluster,

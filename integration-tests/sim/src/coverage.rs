@@ -131,7 +131,13 @@ const GROUPS: &[Group] = &[
     ),
     (
         "worker left the record",
-        &["clean exit", "lost", "replaced", "did not return"],
+        &[
+            "clean exit",
+            "lost",
+            "replaced",
+            "did not return",
+            "declared dead",
+        ],
     ),
     (
         "worker's own health",
@@ -418,6 +424,7 @@ fn left(cause: LeftCause) -> usize {
         LeftCause::Lost => 1,
         LeftCause::Replaced => 2,
         LeftCause::DidNotReturn => 3,
+        LeftCause::Forgotten => 4,
     }
 }
 

@@ -25,6 +25,8 @@ pub enum Stream {
     Limits,
     Rooms,
     WorkFetch,
+    /// What operators say of workers.
+    Operator,
 }
 
 /// One stream.

@@ -216,6 +216,12 @@ pub enum Happening {
         scheduler: SchedulerId,
         task: TaskId,
     },
+    /// The answer leaves the process: by the operator's word this worker is dead, and stays so.
+    WorkerDeclaredDead {
+        place: SchedulerPlace,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+    },
     /// An operator wants history deleted.
     DeletionAsked {
         place: SchedulerPlace,

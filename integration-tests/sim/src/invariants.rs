@@ -24,6 +24,7 @@ mod every_viable_set;
 mod explain_is_true;
 mod final_stays_final;
 mod first_health_after_echo;
+mod forgotten_is_gone;
 mod fresh_belief;
 mod gates_hold;
 mod given_away_is_dead;
@@ -174,6 +175,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(bindings_go_forward::BindingsGoForward::default()),
         Box::new(must_die_is_final::MustDieIsFinal::default()),
         Box::new(lost_is_lost::LostIsLost::default()),
+        Box::new(forgotten_is_gone::ForgottenIsGone::default()),
         Box::new(denied_never_starts::DeniedNeverStarts::default()),
         Box::new(healthy_starts::HealthyStarts::default()),
         Box::new(fresh_belief::FreshBelief::default()),

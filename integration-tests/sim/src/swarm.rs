@@ -152,7 +152,8 @@ impl Swarm {
         let drawn = Swarm::whose_orphans_stay(seed);
         let drawn = drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans));
         let drawn = drawn.more_work(&mut Dice::new(seed, Stream::Work));
-        drawn.fetch_work(&mut Dice::new(seed, Stream::WorkFetch), fetchers)
+        let drawn = drawn.fetch_work(&mut Dice::new(seed, Stream::WorkFetch), fetchers);
+        drawn.forget_workers(&mut Dice::new(seed, Stream::Operator))
     }
 
     /// The same in a world in which nobody ends orphans, and with nothing but the plainest work.
@@ -302,6 +303,15 @@ impl Swarm {
         self
     }
 
+    /// Operators who say which workers are dead; not where workers have to join in time, or only consensus decides.
+    fn forget_workers(mut self, dice: &mut Dice) -> Self {
+        if dice.per_mille(300) && self.variant == Variant::Mixed {
+            let mean = dice.around(self.fault_phase / DECLARATIONS);
+            self.faults.push((FaultKind::OperatorForgetsWorker, mean));
+        }
+        self
+    }
+
     pub fn timing(&self) -> Timing {
         let usual = Timeouts::default();
         let is_default = self.settings.iter().all(|timeouts| *timeouts == usual)
@@ -388,6 +398,9 @@ fn each(settings: &[Timeouts], choose: fn(Duration, Duration) -> Duration) -> Ti
         suicide_task_kill_wait: choose(a.suicide_task_kill_wait, b.suicide_task_kill_wait),
     })
 }
+
+/// Declarations of a worker's death in one run: most are refused, or come too late to matter.
+const DECLARATIONS: u32 = 40;
 
 /// Longer than any lease: the keeper must end what a stopped worker left alive, and a machine that slept must do so when it wakes.
 const LONGEST_FREEZE: Duration = Duration::from_secs(1200);

@@ -390,6 +390,8 @@ pub enum FaultKind {
     OperatorForgives,
     /// How tasks of a job have ended is to be forgotten.
     OperatorForgets,
+    /// A worker is declared dead.
+    OperatorForgetsWorker,
     MachineCrash,
     /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
     StrayHeartbeat,

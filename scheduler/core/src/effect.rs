@@ -11,6 +11,7 @@ use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
 use crate::replies::MAX_REPLY_WAIT;
 use crate::view::Answer;
+use crate::workers::forgetting::{ForgetRefusal, MissingInstance};
 
 /// Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +52,8 @@ pub enum Reply {
     KillTask(Result<(), Rejection>),
     Work(Result<Box<WorkReply>, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
+    /// The instances that are declared dead, or that may be.
+    WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
     Answer(Box<Answer>),
 }
 

@@ -53,6 +53,14 @@ pub enum Event {
         job: JobName,
         change: JobChange,
     },
+    /// An operator declares instances of a worker dead ([`crate::MissingInstance`]).
+    ForgetWorker {
+        request: RequestId,
+        from: Principal,
+        shard: Shard,
+        /// The instances that the operator was shown; none: the scheduler only lists those that may be declared dead.
+        confirmed: Vec<WorkerId>,
+    },
     /// Somebody wants to look.
     Query {
         request: RequestId,

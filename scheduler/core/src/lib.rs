@@ -47,3 +47,4 @@ pub use view::{
     RunningTaskView, WorkerStatus,
 };
 pub use workers::asking::WorkCounts;
+pub use workers::forgetting::{ForgetRefusal, MissingInstance};

@@ -213,6 +213,8 @@ pub enum LeftCause {
     Replaced,
     /// Certainly dead: it did not come back within the safe wait of its own timeouts.
     DidNotReturn,
+    /// Dead by an operator's word (`brasserie worker forget`), with every process of its tasks.
+    Forgotten,
 }
 
 /// Everything durable, as the records add up.

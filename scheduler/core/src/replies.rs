@@ -11,6 +11,7 @@ use brasserie_common::{InvocationId, RecordSeq, RequestId, Time};
 
 use crate::effect::{Rejection, Reply};
 use crate::jobs::JobRefusal;
+use crate::workers::forgetting::ForgetRefusal;
 use crate::workers::shape::until_synced;
 
 /// The longest time that a reply waits for its record. A disk that works syncs within a second even under load, so only a store that
@@ -25,6 +26,8 @@ pub(crate) enum HeldReply {
     /// The status of this run.
     Status(InvocationId),
     JobChange,
+    /// That a worker is dead.
+    Declaration,
     /// No reply yet: the next slice of a change waits for this record.
     Slice,
 }
@@ -56,6 +59,9 @@ impl HeldReply {
             HeldReply::Heartbeat => Some(Reply::Heartbeat(Err(Rejection::NotDurableYet))),
             HeldReply::Status(_) => Some(Reply::UpdateStatus(Err(Rejection::NotDurableYet))),
             HeldReply::JobChange => Some(Reply::JobChanged(Err(JobRefusal::NotDurableYet))),
+            HeldReply::Declaration => {
+                Some(Reply::WorkerForgotten(Err(ForgetRefusal::NotDurableYet)))
+            }
             HeldReply::Slice => None,
         }
     }

@@ -190,6 +190,12 @@ impl Scheduler {
                 job,
                 change,
             } => self.change_job(now, request, job, change),
+            Event::ForgetWorker {
+                request,
+                from: _,
+                shard,
+                confirmed,
+            } => self.forget_worker(now, request, &shard, &confirmed),
             Event::Query {
                 request,
                 from: _,
@@ -208,19 +214,24 @@ impl Scheduler {
                 self.jobs.load_file(config, warnings, origin);
                 self.put_jobs_in_force(now);
             }
-            Event::ConfigFailed { message } => {
-                self.config_error = Some(message);
-                self.jobs.file_failed();
-            }
+            Event::ConfigFailed { message } => self.config_failed(message),
             Event::NodesLoaded { nodes, config } => {
-                self.nodes_error = None;
-                self.put_jobs_in_force(now);
-                let found = NodesOf { nodes, config };
-                if self.jobs.wants(&found) {
-                    self.begin_nodes(found);
-                }
+                self.nodes_loaded(now, NodesOf { nodes, config });
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
+        }
+    }
+
+    fn config_failed(&mut self, message: String) {
+        self.config_error = Some(message);
+        self.jobs.file_failed();
+    }
+
+    fn nodes_loaded(&mut self, now: Time, found: NodesOf) {
+        self.nodes_error = None;
+        self.put_jobs_in_force(now);
+        if self.jobs.wants(&found) {
+            self.begin_nodes(found);
         }
     }
 
@@ -326,6 +337,11 @@ impl Scheduler {
         let stall = "it has not synced a record for seconds; check the disk of the data directory";
         let stalled = self.replies.is_stalled().then_some(stall);
         self.log.error.as_deref().or(stalled)
+    }
+
+    /// The latest record, durable or not.
+    pub(crate) fn last_record(&self) -> RecordSeq {
+        self.log.last
     }
 
     /// What the next record will be.

@@ -2,6 +2,7 @@
 
 pub(crate) mod asking;
 mod consensus;
+pub(crate) mod forgetting;
 mod healthchecks;
 pub(crate) mod heartbeat;
 pub(crate) mod initial_wait;

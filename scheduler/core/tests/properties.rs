@@ -253,7 +253,9 @@ impl World {
                 .iter()
                 .find(|t| t.job == run.task.job && t.node == run.task.node);
             let wait = match (cause, entry) {
-                (LeftCause::CleanExit | LeftCause::DidNotReturn, _) => Duration::ZERO,
+                (LeftCause::CleanExit | LeftCause::DidNotReturn | LeftCause::Forgotten, _) => {
+                    Duration::ZERO
+                }
                 (LeftCause::Lost | LeftCause::Replaced, Some(t)) => {
                     Duration::from_secs(u64::from(t.status.safety_seconds))
                 }
@@ -343,7 +345,11 @@ impl World {
                 }
             }
             Reply::Heartbeat(Err(_)) | Reply::UpdateStatus(Err(_)) => {}
-            Reply::KillTask(_) | Reply::Work(_) | Reply::JobChanged(_) | Reply::Answer(_) => {}
+            Reply::KillTask(_)
+            | Reply::Work(_)
+            | Reply::JobChanged(_)
+            | Reply::WorkerForgotten(_)
+            | Reply::Answer(_) => {}
         }
     }
 

@@ -302,6 +302,30 @@ fn a_restarted_scheduler_waits_for_the_recorded_workers_only() {
 }
 
 #[test]
+fn a_silent_worker_is_shown_as_silent_while_it_still_counts_as_healthy() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    assert_eq!(s.status().workers[0].notes, Vec::<String>::new());
+    s.advance(w.heartbeat_period * 2);
+    let status = s.status();
+    let shown = &status.workers[0];
+    assert_eq!(shown.health, Health::Healthy);
+    let silent = format!(
+        "the last heartbeat came {}s ago",
+        2 * w.heartbeat_period.as_secs()
+    );
+    assert!(
+        shown
+            .notes
+            .iter()
+            .any(|note| note.contains(&silent) && note.contains("worker forget")),
+        "{:?}",
+        shown.notes
+    );
+}
+
+#[test]
 fn a_recorded_worker_that_never_returns_is_waited_for_by_its_own_timeouts() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);

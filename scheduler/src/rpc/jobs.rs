@@ -218,6 +218,7 @@ async fn ask(
         | Reply::UpdateStatus(_)
         | Reply::KillTask(_)
         | Reply::Work(_)
+        | Reply::WorkerForgotten(_)
         | Reply::Answer(_) => {
             unreachable!("Invariant: a wish about a job is replied to as one")
         }

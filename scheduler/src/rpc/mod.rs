@@ -2,6 +2,7 @@
 
 mod answers;
 mod export;
+mod forgetting;
 mod import;
 mod job_pages;
 mod jobs;

@@ -18,6 +18,7 @@ use brasserie_thrift::rpc::{ClientProtocol, IncomingCall, Responder, Service};
 use thrift::ApplicationErrorKind;
 
 use super::answers::Answers;
+use super::forgetting::Forgetting;
 use super::jobs::Jobs;
 use super::logs::Logs;
 use super::plans::Plans;
@@ -35,6 +36,7 @@ pub(crate) struct SchedulerService {
     answers: Answers,
     jobs: Jobs,
     plans: Plans,
+    forgetting: Forgetting,
 }
 
 impl Service for SchedulerService {
@@ -77,6 +79,7 @@ impl Service for SchedulerService {
             "deleteHistory" => call.serve(|args, to| jobs.delete_history(from, args, to)),
             "getTaskHistory" => call.serve(|args, to| answers.history(args, to)),
             "explainTask" => call.serve(|args, to| answers.explain(from, args, to)),
+            "forgetWorker" => call.serve(|args, to| self.forgetting.forget(from, args, to)),
             "planConfig" => call.serve(|args, to| self.plans.plan(from, args, to)),
             _ => call.unknown_method(),
         }
@@ -103,6 +106,7 @@ impl SchedulerService {
         let answers = Answers::new(inbox.clone(), logs, stories);
         let jobs = Jobs::new(inbox.clone(), Arc::clone(&room));
         let plans = Plans::new(inbox.clone(), proposals);
+        let forgetting = Forgetting::new(inbox.clone(), Arc::clone(&room));
         SchedulerService {
             inbox,
             room,
@@ -110,6 +114,7 @@ impl SchedulerService {
             answers,
             jobs,
             plans,
+            forgetting,
         }
     }
 
@@ -159,6 +164,7 @@ impl SchedulerService {
             | Reply::KillTask(_)
             | Reply::Work(_)
             | Reply::JobChanged(_)
+            | Reply::WorkerForgotten(_)
             | Reply::Answer(_) => {
                 unreachable!("Invariant: a heartbeat is replied to as one")
             }

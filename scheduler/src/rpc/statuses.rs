@@ -148,6 +148,7 @@ fn told(reply: Reply) -> Result<(), Rejection> {
         | Reply::KillTask(_)
         | Reply::Work(_)
         | Reply::JobChanged(_)
+        | Reply::WorkerForgotten(_)
         | Reply::Answer(_) => {
             unreachable!("Invariant: a status update is replied to as one")
         }

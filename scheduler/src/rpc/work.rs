@@ -35,6 +35,7 @@ impl SchedulerService {
             | Reply::UpdateStatus(_)
             | Reply::KillTask(_)
             | Reply::JobChanged(_)
+            | Reply::WorkerForgotten(_)
             | Reply::Answer(_) => {
                 unreachable!("Invariant: a request for work is replied to as one")
             }

@@ -87,7 +87,8 @@ fn record() -> impl Strategy<Value = Record> {
         Just(LeftCause::CleanExit),
         Just(LeftCause::Lost),
         Just(LeftCause::Replaced),
-        Just(LeftCause::DidNotReturn)
+        Just(LeftCause::DidNotReturn),
+        Just(LeftCause::Forgotten)
     ];
     let nanos = any::<u32>().prop_map(|n| Duration::from_nanos(u64::from(n)));
     prop_oneof![

@@ -1819,6 +1819,165 @@ impl Display for JobRefusedException {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct MissingInstance {
+    pub instance: Option<common::BistroInstanceID>,
+    pub hostname: Option<String>,
+    pub running_tasks: Option<i32>,
+    pub silent_for_ms: Option<i64>,
+}
+
+impl TSerializable for MissingInstance {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<MissingInstance> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::BistroInstanceID> = None;
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i32> = Some(0);
+        let mut f_4: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = MissingInstance {
+            instance: f_1,
+            hostname: f_2,
+            running_tasks: f_3,
+            silent_for_ms: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("MissingInstance");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.instance {
+            o_prot.write_field_begin(&TFieldIdentifier::new("instance", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.hostname {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hostname", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.running_tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("runningTasks", TType::I32, 3))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.silent_for_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("silentForMs", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for MissingInstance {
+    fn default() -> Self {
+        MissingInstance {
+            instance: None,
+            hostname: Some("".to_owned()),
+            running_tasks: Some(0),
+            silent_for_ms: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ForgetRefusedException {
+    pub message: Option<String>,
+}
+
+impl TSerializable for ForgetRefusedException {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<ForgetRefusedException> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ForgetRefusedException { message: f_1 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ForgetRefusedException");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.message {
+            o_prot.write_field_begin(&TFieldIdentifier::new("message", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ForgetRefusedException {
+    fn default() -> Self {
+        ForgetRefusedException {
+            message: Some("".to_owned()),
+        }
+    }
+}
+
+impl Error for ForgetRefusedException {}
+
+impl From<ForgetRefusedException> for thrift::Error {
+    fn from(e: ForgetRefusedException) -> Self {
+        thrift::Error::User(Box::new(e))
+    }
+}
+
+impl Display for ForgetRefusedException {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "remote service threw ForgetRefusedException")
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct PlannedKey {
     pub key: Option<String>,
     pub before: Option<String>,
@@ -5400,6 +5559,147 @@ impl TSerializable for BrasserieForgiveTasksResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieForgetWorkerArgs {
+    pub shard: String,
+    pub instances: Vec<common::BistroInstanceID>,
+}
+
+impl TSerializable for BrasserieForgetWorkerArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieForgetWorkerArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<common::BistroInstanceID>> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<common::BistroInstanceID> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_35 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieForgetWorkerArgs.shard", &f_1)?;
+        verify_required_field_exists("BrasserieForgetWorkerArgs.instances", &f_2)?;
+        let ret = BrasserieForgetWorkerArgs {
+            shard: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            instances: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("forgetWorker_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("shard", TType::String, 1))?;
+        o_prot.write_string(&self.shard)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("instances", TType::List, 2))?;
+        o_prot.write_list_begin(&TListIdentifier::new(
+            TType::Struct,
+            self.instances.len() as i32,
+        ))?;
+        for e in &self.instances {
+            e.write_to_out_protocol(o_prot)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieForgetWorkerResult {
+    pub result_value: Option<Vec<MissingInstance>>,
+    pub ex: Option<ForgetRefusedException>,
+}
+
+impl TSerializable for BrasserieForgetWorkerResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieForgetWorkerResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<Vec<MissingInstance>> = None;
+        let mut f_1: Option<ForgetRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<MissingInstance> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_36 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_36);
+                    }
+                    i_prot.read_list_end()?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = ForgetRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieForgetWorkerResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieForgetWorkerResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasseriePlanConfigArgs {
     pub text: Vec<u8>,
     pub format: String,
@@ -5557,8 +5857,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = i_prot.read_string()?;
-                        val.push(list_elem_35);
+                        let list_elem_37 = i_prot.read_string()?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5802,8 +6102,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_36);
+                        let list_elem_38 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

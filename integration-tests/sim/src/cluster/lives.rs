@@ -337,6 +337,7 @@ impl Cluster {
         let how = WorkerStop::Killed;
         self.log
             .push(Happening::WorkerStopped { place, worker, how });
+        self.remember_ended(place, worker);
         self.keeper_ends_all(place);
         let after = self.downtime();
         self.start_worker_after(place, after);

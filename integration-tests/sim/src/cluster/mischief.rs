@@ -96,6 +96,7 @@ impl Cluster {
             FaultKind::OperatorKill => self.operator_kill(),
             FaultKind::OperatorForgives => self.operator_forgives(),
             FaultKind::OperatorForgets => self.operator_forgets(),
+            FaultKind::OperatorForgetsWorker => self.operator_forgets_worker(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
             // Of packets and processes, drawn where they happen.

@@ -1,15 +1,86 @@
 //! What operators want of a scheduler at any time.
 
-use brasserie_common::{JobName, TaskKey};
+use brasserie_common::{Health, JobName, Shard, TaskKey, WorkerId};
 
 use super::{Cluster, FIRST};
-use crate::event_log::{HistoryOf, TaskId};
+use crate::event_log::{HistoryOf, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
+use brasserie_scheduler_core::{Answer, Query};
 
 /// Jobs whose history may be deleted: as many as there are at once, and some that are gone.
 const RECENT_JOBS: usize = 7;
 
+/// Ended workers that an operator still thinks of.
+const RECENT_WORKERS: usize = 8;
+/// In a thousand declarations, so many name a living worker by mistake.
+const MISTAKEN: u32 = 300;
+
+/// A worker process that has ended.
+#[derive(Clone, Debug)]
+pub(super) struct EndedWorker {
+    place: WorkerPlace,
+    shard: Shard,
+    worker: WorkerId,
+}
+
 impl Cluster {
+    pub(super) fn remember_ended(&mut self, place: WorkerPlace, worker: WorkerId) {
+        let name = format!("shard{}", self.swarm.places[usize::from(place.0)].shard);
+        let shard = Shard::try_from(name).expect("Invariant: a short name without NUL");
+        if self.ended_workers.len() == RECENT_WORKERS {
+            self.ended_workers.remove(0);
+        }
+        self.ended_workers.push(EndedWorker {
+            place,
+            shard,
+            worker,
+        });
+    }
+
+    /// Declares a worker dead that is dead, with all its tasks; or, by mistake, one that has just answered.
+    pub(super) fn operator_forgets_worker(&mut self) -> bool {
+        let chosen = match self.chance.per_mille(MISTAKEN) {
+            true => self.one_that_answers(),
+            false => self.one_that_is_dead(),
+        };
+        let Some((shard, worker)) = chosen else {
+            return false;
+        };
+        self.drive_scheduler(FIRST, SchedulerInput::ForgetWorker { shard, worker });
+        true
+    }
+
+    /// The promise is true: the process is gone, and so is every process of its tasks.
+    fn one_that_is_dead(&mut self) -> Option<(Shard, WorkerId)> {
+        let is_dead = |ended: &&EndedWorker| {
+            // A successor begins only when nothing is left.
+            let has_successor = self.worker(ended.place).worker().is_some();
+            has_successor || self.processes.of(ended.place).next().is_none()
+        };
+        let dead: Vec<EndedWorker> = self.ended_workers.iter().filter(is_dead).cloned().collect();
+        let chosen = self.chance.pick(&dead)?;
+        Some((chosen.shard.clone(), chosen.worker))
+    }
+
+    /// Its heartbeat reached the scheduler less than the shortest loss time ago, and no clock runs so wrong that it were longer.
+    fn one_that_answers(&mut self) -> Option<(Shard, WorkerId)> {
+        let machine = self.scheduler_post(FIRST).machine;
+        let (now, _) = self.clocks_of(machine);
+        let answer = self.scheduler(FIRST).core()?.answer(now, &Query::Status);
+        let Answer::Status(status) = answer else {
+            return None;
+        };
+        let loss = self.swarm.shortest.lose_unhealthy_worker_after;
+        let answers: Vec<(Shard, WorkerId)> = status
+            .workers
+            .iter()
+            .filter(|w| w.health != Health::MustDie)
+            .filter(|w| w.since_heartbeat.is_some_and(|ago| ago < loss / 2))
+            .map(|w| (w.shard.clone(), w.id))
+            .collect();
+        self.chance.pick(&answers).cloned()
+    }
+
     pub(super) fn operator_forgives(&mut self) -> bool {
         let jobs = &self.workload.config().jobs;
         let names: Vec<JobName> = jobs.iter().map(|job| job.name.clone()).collect();

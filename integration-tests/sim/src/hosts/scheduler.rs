@@ -54,6 +54,11 @@ pub enum SchedulerInput {
     Kill(TaskKey),
     Forgive(JobName),
     Forget(HistoryOf),
+    /// The operator declares this instance dead, after a look at what is listed.
+    ForgetWorker {
+        shard: Shard,
+        worker: WorkerId,
+    },
     /// A timer of the core.
     Wake,
 }
@@ -96,6 +101,7 @@ enum Asked {
     Work { tag: CallTag, worker: WorkerId },
     Operator,
     Deletion(HistoryOf),
+    Declaration(WorkerId),
 }
 
 /// A status that a worker told.
@@ -225,7 +231,7 @@ impl SchedulerHost {
                         open.push((RequestId(number), *tag));
                     }
                     Some(Asked::Status(about)) => open.push((RequestId(number), about.tag)),
-                    Some(Asked::Operator | Asked::Deletion(_)) | None => {}
+                    Some(Asked::Operator | Asked::Deletion(_) | Asked::Declaration(_)) | None => {}
                 }
             }
         }
@@ -363,6 +369,12 @@ impl Turn<'_> {
                 change: brasserie_scheduler_core::JobChange::Forgive,
             },
             SchedulerInput::Forget(of) => self.operator_forgets(of),
+            SchedulerInput::ForgetWorker { shard, worker } => Event::ForgetWorker {
+                request: self.expect(Asked::Declaration(worker)),
+                from: Principal::Own,
+                shard,
+                confirmed: vec![worker],
+            },
             SchedulerInput::Wake => return,
         };
         self.process.core.handle(self.now, event);

@@ -105,12 +105,12 @@ impl Law for GivenAwayIsDead {
     }
 }
 
-/// A clean exit and a worker that did not return leave nothing to wait for; other laws judge these.
+/// A clean exit, a worker that did not return and an operator's word leave nothing to wait for; other laws judge these.
 fn given_away(fact: &Fact) -> Option<WorkerId> {
     match *fact {
         Fact::WorkerLeft { worker, cause, .. } => match cause {
             LeftCause::Lost | LeftCause::Replaced => Some(worker),
-            LeftCause::CleanExit | LeftCause::DidNotReturn => None,
+            LeftCause::CleanExit | LeftCause::DidNotReturn | LeftCause::Forgotten => None,
         },
         Fact::SchedulerStarted { .. }
         | Fact::WorkerAssociated { .. }

@@ -73,7 +73,9 @@ impl Law for LeftInOneCommit {
                     LeftCause::Lost | LeftCause::Replaced => {
                         world.shortest.lost_task_min_backoff(Duration::ZERO)
                     }
-                    LeftCause::CleanExit | LeftCause::DidNotReturn => Duration::ZERO,
+                    LeftCause::CleanExit | LeftCause::DidNotReturn | LeftCause::Forgotten => {
+                        Duration::ZERO
+                    }
                 };
                 self.leaving = Some(Leaving {
                     scheduler,

@@ -113,7 +113,9 @@ impl ZombiesEnd {
                 let backoff = world.timeouts.lost_task_min_backoff(Duration::ZERO);
                 let wait = match cause {
                     LeftCause::Lost | LeftCause::Replaced => backoff.max(hold_back),
-                    LeftCause::CleanExit | LeftCause::DidNotReturn => Duration::ZERO,
+                    LeftCause::CleanExit | LeftCause::DidNotReturn | LeftCause::Forgotten => {
+                        Duration::ZERO
+                    }
                 };
                 let deadline = when + drift::at_least(world, wait);
                 self.give_away(worker, GivenAway { by, seq, deadline });

@@ -1,5 +1,7 @@
 //! The worlds themselves, one for each known bug.
 
+use std::time::Duration;
+
 use brasserie_common::sabotage::Sabotage;
 
 use super::ingredients::{
@@ -26,6 +28,13 @@ impl Focus {
         Focus { first_seed, ..self }
     }
 }
+
+/// Workers die, schedulers start again without them, and an operator says so.
+const FORGETTING: &[(FaultKind, Duration)] = &[
+    (FaultKind::WorkerKilled, secs(10)),
+    (FaultKind::SchedulerCrash, secs(20)),
+    (FaultKind::OperatorForgetsWorker, secs(2)),
+];
 
 /// One for each bug, in their order.
 pub const FOCI: [Focus; Sabotage::ALL.len()] = [
@@ -109,6 +118,31 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             faults: &[(FaultKind::SlowSync, secs(100))],
             network: REPEATING,
             sync: Some(ms(300)),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::ForgetTheLiving,
+        &["forgotten_is_gone"],
+        calm_but(&[(FaultKind::OperatorForgetsWorker, secs(20))]),
+    ),
+    focus(
+        Sabotage::ForgetInMemory,
+        &["forgotten_is_gone"],
+        calm_but(FORGETTING),
+    ),
+    focus(
+        Sabotage::TakeBackTheForgotten,
+        &["lost_is_lost"],
+        Wanted {
+            faults: FORGETTING,
+            network: NetworkFaults {
+                late_duplicate: 400,
+                ..REPEATING
+            },
+            // Nobody takes the place of the dead.
+            downtime: Some(secs(600)),
+            lasts: secs(3000),
             ..CALM
         },
     ),

@@ -65,6 +65,7 @@ impl Scheduler {
         if worker.shard.as_str().is_empty() {
             return Err(Rejection::EmptyName("BistroWorker.shard"));
         }
+        self.initial_wait_mut().note_heard(worker.id, now);
         let waits_anew = self.witness(now, worker.id, worker_set);
         let after = self
             .accept_instance(now, worker, worker_set, goodbye)?

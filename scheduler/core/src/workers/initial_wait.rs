@@ -84,6 +84,16 @@ enum Witness {
 struct Expected {
     instance: InstanceRecord,
     dead_at: Time,
+    /// When this scheduler last received a heartbeat of it, answered or refused.
+    heard_at: Option<Time>,
+}
+
+/// What is known of an instance that has not returned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Silence {
+    pub(crate) heard_at: Option<Time>,
+    /// By then one that lives and can reach this scheduler has sent a heartbeat.
+    pub(crate) heard_by: Time,
 }
 
 /// Whether the directory remembers a worker.
@@ -113,6 +123,7 @@ impl InitialWait {
                 Expected {
                     instance: instance.clone(),
                     dead_at,
+                    heard_at: None,
                 },
             )
         });
@@ -167,6 +178,22 @@ impl InitialWait {
     /// An earlier scheduler recorded it, and it is neither back nor dead.
     pub(crate) fn expects(&self, worker: WorkerId) -> bool {
         self.expected.contains_key(&worker)
+    }
+
+    /// A heartbeat of it has arrived, whatever becomes of that.
+    pub(crate) fn note_heard(&mut self, worker: WorkerId, now: Time) {
+        if let Some(expected) = self.expected.get_mut(&worker) {
+            expected.heard_at = Some(now);
+        }
+    }
+
+    /// When this scheduler last heard of a recorded instance, if ever, and from when it would have.
+    pub(crate) fn silence_of(&self, worker: WorkerId) -> Option<Silence> {
+        let expected = self.expected.get(&worker)?;
+        Some(Silence {
+            heard_at: expected.heard_at,
+            heard_by: self.start + expected.instance.heartbeat_period,
+        })
     }
 
     pub(crate) fn recorded(&self, worker: WorkerId) -> Option<&InstanceRecord> {
@@ -423,13 +450,7 @@ impl Scheduler {
             {
                 continue;
             }
-            self.workers_mut().note_left(worker);
-            self.persist(Record::WorkerLeft {
-                worker,
-                cause: LeftCause::DidNotReturn,
-                tasks: Vec::new(),
-                hold_back: Duration::ZERO,
-            });
+            self.bury_expected(worker, LeftCause::DidNotReturn);
         }
     }
 }

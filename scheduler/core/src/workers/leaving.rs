@@ -48,14 +48,7 @@ impl Scheduler {
             .initial_wait()
             .expected_where(|id, instance| is_predecessor(id, &instance.machine_lock))
         {
-            self.initial_wait_mut().returned(worker);
-            self.workers_mut().note_left(worker);
-            self.persist(Record::WorkerLeft {
-                worker,
-                cause: LeftCause::Replaced,
-                tasks: Vec::new(),
-                hold_back: Duration::ZERO,
-            });
+            self.bury_expected(worker, LeftCause::Replaced);
         }
     }
 
@@ -152,13 +145,25 @@ impl Scheduler {
         if !self.initial_wait().expects(worker) {
             return None;
         }
+        Some(self.bury_expected(worker, LeftCause::CleanExit))
+    }
+
+    /// A recorded instance that holds no shard can run nothing any more.
+    pub(super) fn bury_expected(&mut self, worker: WorkerId, cause: LeftCause) -> RecordSeq {
+        let is_forgotten = cause == LeftCause::Forgotten;
         self.initial_wait_mut().returned(worker);
-        Some(self.persist(Record::WorkerLeft {
+        if !(is_forgotten && sabotage::on(Sabotage::TakeBackTheForgotten)) {
+            self.workers_mut().note_left(worker);
+        }
+        if is_forgotten && sabotage::on(Sabotage::ForgetInMemory) {
+            return self.last_record();
+        }
+        self.persist(Record::WorkerLeft {
             worker,
-            cause: LeftCause::CleanExit,
+            cause,
             tasks: Vec::new(),
             hold_back: Duration::ZERO,
-        }))
+        })
     }
 
     /// What becomes of a run on a worker that is lost. It is waited for from now on.
@@ -185,6 +190,10 @@ impl Scheduler {
                 self.lost_task_safety(now, run.kill_wait, timers),
             ),
             LeftCause::DidNotReturn => ("its worker did not return", Duration::ZERO),
+            LeftCause::Forgotten => (
+                "an operator has declared its worker dead (`brasserie worker forget`)",
+                Duration::ZERO,
+            ),
         };
         let reported = ReportedStatus::worker_lost(shard, text, run.next_backoff);
         let next_backoff = run.next_backoff;

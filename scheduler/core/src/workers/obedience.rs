@@ -11,6 +11,7 @@ use crate::effect::{CallReply, Effect, ExitReason, Rejection, Reply};
 use crate::event::Event;
 use crate::jobs::JobRefusal;
 use crate::scheduler::Scheduler;
+use crate::workers::forgetting::ForgetRefusal;
 
 /// The scheduler instance that a refusal names, and whose. Healthchecks and suicide requests go also to workers that do not
 /// obey yet, or not any more, and tell nothing by being refused.
@@ -73,6 +74,10 @@ impl Scheduler {
             Event::ChangeJob { request, .. } => {
                 let refusal = JobRefusal::SteppedDown { newer };
                 self.reply(request, Reply::JobChanged(Err(refusal)));
+            }
+            Event::ForgetWorker { request, .. } => {
+                let refusal = ForgetRefusal::SteppedDown { newer };
+                self.reply(request, Reply::WorkerForgotten(Err(refusal)));
             }
             Event::Query { request, query, .. } => {
                 let answer = self.answer(now, &query);

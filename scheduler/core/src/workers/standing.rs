@@ -9,6 +9,9 @@ use super::remote::Remote;
 use crate::scheduler::Scheduler;
 use crate::view::WorkerStatus;
 
+/// Heartbeats that a worker has missed when people are told of it: one may be late by a busy machine.
+const MISSED_HEARTBEATS: u32 = 2;
+
 impl Scheduler {
     pub(crate) fn worker_status(&self, now: Time, worker: &Remote) -> WorkerStatus {
         let (running, unsure) = self.tasks().counts_on(worker.shard());
@@ -29,7 +32,7 @@ impl Scheduler {
                 let room = full.filter(|_| is_asked)?;
                 Some(format!("for one of its tasks to end: it runs {room}"))
             }),
-            notes: self.notes_on(worker),
+            notes: self.notes_on(now, worker),
             asked: self.asked(now, worker),
         }
     }
@@ -113,8 +116,29 @@ impl Scheduler {
         })
     }
 
-    fn notes_on(&self, worker: &Remote) -> Vec<String> {
-        let mut notes = Vec::new();
+    /// A worker that misses its heartbeats keeps its health and its tasks until they are too old: nobody should take it for alive.
+    fn silence(&self, now: Time, worker: &Remote) -> Option<String> {
+        if worker.health() != Health::Healthy {
+            return None;
+        }
+        let last = worker.model.last_heartbeat()?;
+        let period = worker.description().heartbeat_period;
+        if now < last + MISSED_HEARTBEATS * period {
+            return None;
+        }
+        let gaps = worker.gaps(&self.options().timeouts);
+        let left = (last + gaps.max_heartbeat).since(now);
+        Some(format!(
+            "is silent: the last heartbeat came {} ago, and one is due each {}; it counts as UNHEALTHY in {}, and its tasks as running \
+             until it is lost. If it is dead for certain, see `brasserie worker forget`",
+            format_duration(whole_seconds(now.since(last))),
+            format_duration(period),
+            format_duration(whole_seconds(left)),
+        ))
+    }
+
+    fn notes_on(&self, now: Time, worker: &Remote) -> Vec<String> {
+        let mut notes: Vec<String> = self.silence(now, worker).into_iter().collect();
         if worker.additions.lacks_digest {
             notes.push(
                 "names its worker set without a digest, as the original protocol does: it counts by the weaker hash"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::worker::Intake;
 use brasserie_common::{
     BackoffDuration, CallOutcome, InvocationId, JobName, NodeName, Principal, RefusalCode,
-    ReportedStatus, RunningTask, SchedulerId, Standing, WorkerId, WorkerSetId,
+    ReportedStatus, RunningTask, SchedulerId, Shard, Standing, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{ParseOptions, parse};
 use brasserie_scheduler_core::{Answer, CallReply, Event, JobChange, Options, Query};
@@ -135,6 +135,9 @@ impl World {
             // kill n0
             // An operator wants j on n0 ended.
             "kill" => self.hear_kill(w)?,
+            // forget a [w1 w2]
+            // An operator declares these instances of a shard dead; none: lists those that may be.
+            "forget" => self.hear_forget(w)?,
             // request-work w1 seq 1 [secs 60] [instances 2] [idle 2] [delay 5] [linger 120s] [to S1]
             //     [rides] [knows run#1 run#2]
             // Of CPUs; `rides`: in a heartbeat, whose answer tells what became of it.
@@ -464,6 +467,22 @@ impl World {
             from: Principal::Own,
             job: JobName::try_from("j").map_err(|e| e.to_string())?,
             node: NodeName::try_from(node).map_err(|e| e.to_string())?,
+        })
+    }
+
+    fn hear_forget(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let shard = w.word("a shard")?;
+        let text = format!("forget {shard}");
+        let mut confirmed = Vec::new();
+        while let Some(worker) = w.next() {
+            confirmed.push(self.names.find_worker(worker)?);
+        }
+        let request = self.ask(Asked::Other { text });
+        self.event(Event::ForgetWorker {
+            request,
+            from: Principal::Own,
+            shard: Shard::try_from(shard).map_err(|e| e.to_string())?,
+            confirmed,
         })
     }
 

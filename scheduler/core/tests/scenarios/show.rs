@@ -155,6 +155,14 @@ impl World {
             Reply::Work(Err(rejection)) => self.refused(rejection),
             Reply::JobChanged(Ok(changed)) => format!("{changed:?}"),
             Reply::JobChanged(Err(refusal)) => format!("refused: {refusal}"),
+            Reply::WorkerForgotten(Ok(dead)) => {
+                let names: Vec<String> =
+                    dead.iter().map(|dead| self.names.worker(dead.id)).collect();
+                format!("may be, or is, declared dead: {}", names.join(" "))
+            }
+            Reply::WorkerForgotten(Err(refusal)) => {
+                format!("refused: {}", self.names.in_text(&refusal.to_string()))
+            }
             Reply::Answer(answer) => return Err(format!("nobody asked: {answer:?}")),
         };
         let what = match &asked {

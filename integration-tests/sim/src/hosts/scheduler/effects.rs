@@ -5,8 +5,8 @@ use brasserie_common::{
     CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkReply, WorkerId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, Effect, EndedTask, ForgottenTask, JobChanged, JobRefusal, Message, NewWorker,
-    Query, Record, Rejection, Reply,
+    Answer, Call, Effect, EndedTask, ForgetRefusal, ForgottenTask, JobChanged, JobRefusal, Message,
+    NewWorker, Query, Record, Rejection, Reply,
 };
 use brasserie_scheduler_engine::Task;
 use brasserie_worker_core::CallReply as WorkerCallReply;
@@ -132,6 +132,17 @@ impl Turn<'_> {
             (Some(Asked::Operator), Reply::KillTask(_) | Reply::JobChanged(_)) => return,
             (Some(Asked::Deletion(of)), Reply::JobChanged(changed)) => {
                 return self.deletion_reply((request, of), after, &changed);
+            }
+            (Some(Asked::Declaration(worker)), Reply::WorkerForgotten(declared)) => {
+                let happening = Happening::WorkerDeclaredDead {
+                    place,
+                    scheduler,
+                    worker,
+                };
+                // A refusal tells nothing that anybody goes by.
+                let happening = declared.is_ok().then_some(happening);
+                let about = Asked::Declaration(worker);
+                return self.emit((request, about), after, SchedulerOutput::Told, happening);
             }
             // Its reply has just left: the core abandoned it in the turn in which the disk told that the record is durable.
             (None, reply) if is_abandoned(&reply) => return,
@@ -460,6 +471,7 @@ impl Turn<'_> {
 fn is_abandoned(reply: &Reply) -> bool {
     match reply {
         Reply::JobChanged(Err(refusal)) => *refusal == JobRefusal::NotDurableYet,
+        Reply::WorkerForgotten(Err(refusal)) => *refusal == ForgetRefusal::NotDurableYet,
         Reply::UpdateStatus(Err(rejection)) | Reply::Heartbeat(Err(rejection)) => {
             matches!(rejection, Rejection::NotDurableYet | Rejection::Repeated)
         }

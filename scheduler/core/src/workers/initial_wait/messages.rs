@@ -1,16 +1,21 @@
 //! What people are told about the initial wait: why nothing starts, for how long, and what can be done.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::time::format_duration;
 use brasserie_common::{Shard, Time, Timeouts};
 
-use super::{Basis, InitialWait, Witness};
+use super::{Basis, Expected, InitialWait, Witness};
 use crate::scheduler::Scheduler;
 use crate::workers::consensus::FormerSet;
 
 /// Workers named in one message: enough to begin looking, short enough for a line.
-const MAX_NAMED: usize = 5;
+const MAX_NAMED: usize = 10;
+
+/// How an operator who knows more than the scheduler ends a wait.
+const FORGET: &str = "if the machine or the process of one is dead for certain, with all its tasks, `brasserie worker forget NAME` ends the \
+     wait for it";
 
 impl InitialWait {
     /// While it matters.
@@ -29,7 +34,7 @@ impl InitialWait {
                 .collect();
             return Some(format!(
                 "initial wait: nothing starts until {} worker(s) ({}) have told their running tasks, or are lost; all else \
-                 that was waited for is over",
+                 that was waited for is over; {FORGET}",
                 untold.len(),
                 shown.join(", ")
             ));
@@ -55,19 +60,65 @@ impl InitialWait {
     fn waiting_message(&self, now: Time) -> String {
         let left = match self.startup_wait {
             Some(wait) => seconds((self.start + wait).since(now)),
-            None => seconds(self.safe_at.since(now)),
+            None => seconds(self.ends_by().since(now)),
         };
         let why = match self.startup_wait {
             Some(wait) => format!(
                 "--caution-startup-wait-for-workers {} is not over",
                 format_duration(wait)
             ),
-            None => self.what_is_not_known(),
+            None => self.what_is_not_known(now),
         };
         format!("initial wait: nothing starts for up to {left}: {why}")
     }
 
-    fn what_is_not_known(&self) -> String {
+    /// When the wait is over at the latest, unless a worker returns whose tasks are then waited for.
+    fn ends_by(&self) -> Time {
+        let last = self.expected.values().map(|e| e.dead_at).max();
+        match self.basis {
+            Basis::Record => last.map_or(self.safe_at, |last| last.min(self.safe_at)),
+            Basis::NewCluster | Basis::Nothing | Basis::Stale(_) | Basis::Restored => self.safe_at,
+        }
+    }
+
+    /// How many workers are missing. Names each once, however many of its instances are waited for, and how long it has been silent.
+    fn missing_workers(&self, now: Time) -> (usize, String) {
+        let mut workers: BTreeMap<&Shard, (usize, Option<Time>)> = BTreeMap::new();
+        for Expected {
+            instance, heard_at, ..
+        } in self.expected.values()
+        {
+            let (instances, last) = workers.entry(&instance.shard).or_default();
+            *instances += 1;
+            *last = (*last).max(*heard_at);
+        }
+        let named = workers.iter().take(MAX_NAMED);
+        let mut names: Vec<String> = named
+            .map(|(shard, (instances, last))| {
+                let instances = match instances {
+                    1 => String::new(),
+                    many => format!("{many} instances"),
+                };
+                let heartbeat = last.map_or(String::new(), |at| {
+                    format!("last heartbeat {} ago", seconds(now.since(at)))
+                });
+                let notes: Vec<String> = [instances, heartbeat]
+                    .into_iter()
+                    .filter(|note| !note.is_empty())
+                    .collect();
+                match notes.is_empty() {
+                    true => format!("`{shard}`"),
+                    false => format!("`{shard}`: {}", notes.join(", ")),
+                }
+            })
+            .collect();
+        if workers.len() > MAX_NAMED {
+            names.push(format!("{} more", workers.len() - MAX_NAMED));
+        }
+        (workers.len(), names.join("; "))
+    }
+
+    fn what_is_not_known(&self, now: Time) -> String {
         match &self.basis {
             Basis::Nothing => "this data directory is new, so workers of an earlier scheduler may still run tasks. \
                  If no scheduler ever ran for these workers, stop this one, remove its data directory, which holds \
@@ -75,13 +126,10 @@ impl InitialWait {
                 .to_owned(),
             Basis::NewCluster => "the new cluster is about to start".to_owned(),
             Basis::Record => {
-                let names: Vec<String> =
-                    self.expected.values().take(MAX_NAMED).map(|e| format!("`{}`", e.instance.shard)).collect();
+                let (count, names) = self.missing_workers(now);
                 format!(
-                    "{} worker(s) of the time before the restart have not reported their running tasks yet ({}). \
-                     Start them again, or wait",
-                    self.expected.len(),
-                    names.join(", ")
+                    "{count} worker(s) of the time before the restart have not reported their running tasks yet ({names}). \
+                     Start them again, or wait; {FORGET}"
                 )
             }
             Basis::Restored => "this data directory was restored from a backup, which may lack workers and tasks. Leave \

@@ -46,11 +46,17 @@ impl InitialWait {
             Basis::Stale(Witness::Scheduler(scheduler)) => s.scheduler(*scheduler),
             Basis::Stale(Witness::Worker(worker)) => s.worker(*worker),
         }
-        s.each(expected, |s, (worker, Expected { instance, dead_at })| {
+        s.each(expected, |s, (worker, expected)| {
+            let Expected {
+                instance,
+                dead_at,
+                heard_at,
+            } = expected;
             s.worker(*worker);
             s.put((&instance.shard, &instance.machine_lock));
             s.put((instance.heartbeat_period, instance.timeouts));
             deadline(s, *dead_at);
+            s.time_if(*heard_at);
         });
         s.each(schedulers, |s, scheduler| s.scheduler(*scheduler));
         s.opt(*hold_back_until, deadline);

@@ -1,0 +1,148 @@
+//! `brasserie worker forget`: shows which instances are meant and what the operator promises, and asks before anything changes.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use brasserie_thrift::generated::brasserie::MissingInstance;
+
+use crate::Ending;
+use crate::connection::{Connection, SchedulerArgs, block_on};
+use crate::output::{duration, print, printable};
+
+/// Declare a worker dead that will never return, so that nothing waits for it any more.
+///
+/// You promise that the machine or the process of that worker is dead, and that no process of its tasks is alive. The scheduler
+/// believes it: its tasks start again on other workers at once. If the promise is wrong, tasks run twice at the same time. A worker that
+/// returns all the same is told to end itself.
+///
+/// It is refused while the worker may still answer: within `--lose-unhealthy-worker-after` of its last sign of life, and, after a restart of
+/// the scheduler, within the first heartbeat period. The declaration is on disk when the command ends.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie status                       which worker is waited for, and since when it is silent
+  brasserie worker forget host7          shows what is meant, and asks
+  brasserie worker forget host7 --yes    for scripts: the promise is given
+
+Exit codes:
+  0  the worker is declared dead, on disk
+  1  refused, not confirmed, or no answer: nothing has changed, as far as is known
+  2  wrong usage")]
+pub(crate) struct Args {
+    /// The worker's name, as `brasserie status` shows it.
+    #[arg(value_name = "NAME")]
+    shard: String,
+    /// Give the promise without being asked.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    let connection = Connection::patient(&args.scheduler.scheduler)?;
+    let meant = match block_on(connection.forget_worker(&args.shard, Vec::new()))?? {
+        Ok(meant) => meant,
+        Err(refusal) => return refused(&refusal),
+    };
+    print(&promise(&args.shard, &meant))?;
+    if !args.yes && !confirmed()? {
+        print("Nothing has changed.\n")?;
+        return Ok(Ending::Failure);
+    }
+    let instances = meant.into_iter().filter_map(|m| m.instance).collect();
+    match block_on(connection.forget_worker(&args.shard, instances))?? {
+        Ok(_) => {
+            let shard = printable(&args.shard);
+            print(&format!(
+                "Worker `{shard}` is declared dead; that is on disk. `brasserie status` shows what is still waited for.\n"
+            ))?;
+            Ok(Ending::Success)
+        }
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+fn refused(refusal: &str) -> Result<Ending> {
+    eprintln!("brasserie: nobody is declared dead: {}", printable(refusal));
+    Ok(Ending::Failure)
+}
+
+fn promise(shard: &str, meant: &[MissingInstance]) -> String {
+    let mut text = format!(
+        "Worker `{}` will count as dead, in these instances:\n",
+        printable(shard)
+    );
+    for missing in meant {
+        text.push_str(&format!("  {}\n", described(missing)));
+    }
+    text.push_str(
+        "You promise that the machine or the process of each is dead, and that no process of its tasks is alive.\n\
+         Their tasks start again at once. If one is alive, it runs twice at the same time.\n",
+    );
+    text
+}
+
+fn described(missing: &MissingInstance) -> String {
+    let instance = missing.instance.clone().unwrap_or_default();
+    let started = instance.start_time.unwrap_or_default();
+    let host = printable(missing.hostname.as_deref().unwrap_or_default());
+    let silence = match missing.silent_for_ms {
+        Some(ms) => {
+            let ms = u64::try_from(ms).unwrap_or(0);
+            format!(
+                "silent for {}, {} task(s) running",
+                duration(Duration::from_millis(ms)),
+                missing.running_tasks.unwrap_or(0)
+            )
+        }
+        None => "not heard of since the scheduler started, so its tasks are unknown".to_owned(),
+    };
+    format!("on host {host}, started at {started} (seconds since 1970): {silence}")
+}
+
+/// Only who can read the question can answer it.
+fn confirmed() -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        eprintln!("brasserie: to confirm, run it on a terminal, or add --yes");
+        return Ok(false);
+    }
+    print("Type `yes` to promise that: ")?;
+    std::io::stdout().flush().context("cannot ask")?;
+    let mut answer = String::new();
+    std::io::stdin()
+        .read_line(&mut answer)
+        .context("cannot read the answer")?;
+    Ok(answer.trim() == "yes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use brasserie_thrift::generated::common::BistroInstanceID;
+
+    #[test]
+    fn the_promise_names_each_instance_and_nothing_of_it_moves_the_cursor() {
+        let missing = |silent_for_ms| MissingInstance {
+            instance: Some(BistroInstanceID {
+                start_time: Some(7),
+                rand: Some(8),
+            }),
+            hostname: Some("h\u{1b}[2J".to_owned()),
+            running_tasks: Some(2),
+            silent_for_ms,
+        };
+        let text = promise("w\r", &[missing(None), missing(Some(700_000))]);
+        assert!(!text.contains('\u{1b}') && !text.contains('\r'), "{text}");
+        assert!(
+            text.contains("not heard of since the scheduler started"),
+            "{text}"
+        );
+        assert!(
+            text.contains("silent for 11 min 40 s, 2 task(s) running"),
+            "{text}"
+        );
+        assert!(text.contains("no process of its tasks is alive"), "{text}");
+    }
+}

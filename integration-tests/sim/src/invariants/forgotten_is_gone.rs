@@ -1,0 +1,132 @@
+//! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered.
+//!
+//! Source: R38. Forgotten in memory alone, it would be waited for again; that it stays away is `lost_is_lost`.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::{Health, SchedulerId, Time, WorkerId};
+use brasserie_scheduler_core::LeftCause;
+
+use super::{Law, Violation};
+use crate::event_log::{Fact, Happening};
+use crate::model::directories::Directories;
+use crate::model::drift;
+use crate::view::World;
+
+const NAME: &str = "forgotten_is_gone";
+
+#[derive(Default)]
+pub struct ForgottenIsGone {
+    directories: Directories,
+    answered: BTreeMap<(SchedulerId, WorkerId), Time>,
+}
+
+impl Law for ForgottenIsGone {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn statement(&self) -> &'static str {
+        "A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered."
+    }
+
+    fn observe(
+        &mut self,
+        when: Time,
+        happening: &Happening,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        self.directories.note(when, happening, world);
+        match *happening {
+            Happening::HeartbeatDecided {
+                scheduler,
+                worker,
+                state,
+                ..
+            } if state != Health::MustDie => {
+                self.answered.insert((scheduler, worker), when);
+            }
+            Happening::RecordWritten {
+                scheduler,
+                fact:
+                    Fact::WorkerLeft {
+                        worker,
+                        cause: LeftCause::Forgotten,
+                        ..
+                    },
+                ..
+            } => {
+                let loss = world.shortest.lose_unhealthy_worker_after;
+                let answered = self.answered.get(&(scheduler, worker));
+                if let Some(&answered) = answered
+                    && when < answered + drift::at_least(world, loss)
+                {
+                    return Err(Violation::new(
+                        NAME,
+                        format_args!(
+                            "scheduler {scheduler} took worker {worker} for dead, which it had answered {:?} before",
+                            when.since(answered)
+                        ),
+                    ));
+                }
+            }
+            Happening::WorkerDeclaredDead {
+                scheduler, worker, ..
+            } => {
+                let contents = self.directories.contents_of(scheduler);
+                if contents.is_some_and(|c| c.synced().instances.contains(&worker)) {
+                    return Err(Violation::new(
+                        NAME,
+                        format_args!(
+                            "scheduler {scheduler} told the operator that worker {worker} is forgotten, and a crash now would have it \
+                             waited for"
+                        ),
+                    ));
+                }
+            }
+            Happening::SchedulerStopped { scheduler, .. } => {
+                self.answered.retain(|(by, _), _| *by != scheduler);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::*;
+    use super::*;
+
+    fn declared(s: i64, w: i64) -> Happening {
+        Happening::WorkerDeclaredDead {
+            place: crate::event_log::SchedulerPlace(0),
+            scheduler: sid(s),
+            worker: wid(w),
+        }
+    }
+
+    #[test]
+    fn the_record_is_durable_before_the_answer() {
+        let mut trial = Trial::of(ForgottenIsGone::default());
+        trial.sees(started(1)).sees(associated(1, 1, 1));
+        trial.sees(synced(1, 1)).sees(stopped(1)).sees(started(2));
+        trial.sees(left(2, 1, 1, LeftCause::Forgotten, 0));
+        trial.breaks(declared(2, 1), "would have it waited for");
+        trial.sees(synced(2, 1)).sees(declared(2, 1));
+    }
+
+    #[test]
+    fn one_that_has_just_answered_is_not_taken_for_dead() {
+        let mut trial = Trial::of(ForgottenIsGone::default());
+        trial.sees(started(1)).sees(associated(1, 1, 1));
+        trial
+            .at(100)
+            .sees(decided(1, 1, Health::Unhealthy, set(1, 1, &[1])));
+        trial.at(599).breaks(
+            left(1, 2, 1, LeftCause::Forgotten, 0),
+            "which it had answered",
+        );
+        trial.at(601).sees(left(1, 3, 1, LeftCause::Forgotten, 0));
+    }
+}

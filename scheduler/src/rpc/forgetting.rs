@@ -1,0 +1,114 @@
+//! `forgetWorker`: an operator declares worker instances dead; the core decides, and its answer comes once that is on disk.
+
+use std::sync::Arc;
+
+use brasserie_common::ids::NameError;
+use brasserie_common::{Principal, Shard, WorkerId};
+use brasserie_scheduler_core::{Event, ForgetRefusal, MissingInstance, Reply};
+use brasserie_thrift::convert::{self, WireError};
+use brasserie_thrift::generated::brasserie as wire;
+use brasserie_thrift::rpc::Responder;
+
+use super::service::refuse;
+use crate::inbox::{Inbox, Lane, Stopped};
+use crate::store::Room;
+
+/// Serves `forgetWorker`.
+pub(super) struct Forgetting {
+    inbox: Inbox,
+    room: Arc<Room>,
+}
+
+/// Why nobody was declared dead.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Refused(#[from] ForgetRefusal),
+    #[error("the worker's name cannot be one: {0}")]
+    Name(#[from] NameError),
+    #[error("{0}")]
+    Instance(#[from] WireError),
+    #[error("the store cannot keep up; try again")]
+    StoreIsFull,
+    #[error("{0}")]
+    Stopped(#[from] Stopped),
+}
+
+impl Forgetting {
+    pub(super) fn new(inbox: Inbox, room: Arc<Room>) -> Self {
+        Forgetting { inbox, room }
+    }
+
+    pub(super) fn forget(
+        &self,
+        from: Principal,
+        args: wire::BrasserieForgetWorkerArgs,
+        to: Responder,
+    ) {
+        let (inbox, room) = (self.inbox.clone(), Arc::clone(&self.room));
+        tokio::spawn(async move {
+            let exception = match ask(&inbox, &room, from, args).await {
+                Ok(dead) => {
+                    return to.reply(&wire::BrasserieForgetWorkerResult {
+                        result_value: Some(dead.into_iter().map(missing_instance).collect()),
+                        ex: None,
+                    });
+                }
+                Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+                Err(Failure::Refused(in_doubt @ ForgetRefusal::NotDurableYet)) => {
+                    return refuse(to, in_doubt);
+                }
+                Err(failure) => wire::ForgetRefusedException {
+                    message: Some(failure.to_string()),
+                },
+            };
+            to.reply(&wire::BrasserieForgetWorkerResult {
+                result_value: None,
+                ex: Some(exception),
+            });
+        });
+    }
+}
+
+async fn ask(
+    inbox: &Inbox,
+    room: &Room,
+    from: Principal,
+    args: wire::BrasserieForgetWorkerArgs,
+) -> Result<Vec<MissingInstance>, Failure> {
+    let shard = Shard::try_from(args.shard)?;
+    let instances = args.instances.into_iter();
+    let confirmed: Vec<WorkerId> = instances
+        .map(|id| convert::parse("forgetWorker.instances", id))
+        .collect::<Result<_, WireError>>()?;
+    if room.is_full() {
+        return Err(Failure::StoreIsFull);
+    }
+    let event = |request| Event::ForgetWorker {
+        request,
+        from,
+        shard,
+        confirmed,
+    };
+    match inbox.request(Lane::Ordinary, event).await? {
+        Reply::WorkerForgotten(result) => Ok(result?),
+        Reply::Heartbeat(_)
+        | Reply::UpdateStatus(_)
+        | Reply::KillTask(_)
+        | Reply::Work(_)
+        | Reply::JobChanged(_)
+        | Reply::Answer(_) => {
+            unreachable!("Invariant: a declaration is replied to as one")
+        }
+    }
+}
+
+fn missing_instance(missing: MissingInstance) -> wire::MissingInstance {
+    let millis = |silence: std::time::Duration| i64::try_from(silence.as_millis());
+    wire::MissingInstance {
+        instance: Some(missing.id.into()),
+        hostname: Some(missing.hostname.as_ref().to_owned()),
+        running_tasks: Some(i32::try_from(missing.running).unwrap_or(i32::MAX)),
+        silent_for_ms: missing.silent_for.map(|d| millis(d).unwrap_or(i64::MAX)),
+    }
+}
