@@ -15,6 +15,7 @@ mod programs;
 mod python;
 mod records;
 mod stage;
+mod stall;
 mod tree;
 mod witness;
 
@@ -31,6 +32,7 @@ pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
 pub use stage::{
     FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,
 };
+pub use stall::{HangingDisk, SilentResolver, UnreadLog, hide_proc, with_own_proc};
 pub use tree::copy_sources;
 
 /// Longer than anything that a passing test waits for, on a machine that does other things too.

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common_runtime::{Clock, ServiceManager};
 use brasserie_thrift::rpc::{Limits, Server, ServerHandle};
 use brasserie_worker_core::{Event, ExitReason, Worker};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -217,8 +219,8 @@ async fn start_all(
         })?;
     let address = server.local_addr();
     let identity = directory.identity().clone();
-    let mut monitor = Monitor::new(options.nvidia_smi.clone());
-    let usable = monitor.usable(clock.wall()).await;
+    let monitor = Monitor::new(options.nvidia_smi.clone());
+    let (monitor, usable) = look(monitor, clock).await.ok_or(StartError::Interrupted)?;
     let of_core = core_options(&options, &directory, address, usable).await?;
     let worker = Worker::new(of_core, clock.now());
     announce(&worker, &options.work_fetch);
@@ -434,13 +436,28 @@ fn list(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
+/// Files of control groups may make a reader wait, and the start of a program waits for the disk that the program is on: neither must
+/// hold a thread that also carries heartbeats.
+async fn look(mut monitor: Monitor, clock: Clock) -> Option<(Monitor, UsablePhysicalResources)> {
+    let runtime = Handle::current();
+    let look = move || {
+        let usable = runtime.block_on(monitor.usable(clock.wall()));
+        (monitor, usable)
+    };
+    tokio::task::spawn_blocking(look).await.ok()
+}
+
 async fn watch_usage(mut monitor: Monitor, own: OwnEvents, clock: Clock, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(USABLE_INTERVAL) => {}
         }
-        let usable = monitor.usable(clock.wall()).await;
+        // It can only have panicked, which was printed.
+        let Some((same, usable)) = look(monitor, clock).await else {
+            return;
+        };
+        monitor = same;
         if own.send(Event::UsableResources(usable)).is_err() {
             return;
         }

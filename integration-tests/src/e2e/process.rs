@@ -34,22 +34,29 @@ impl Process {
     /// When it cannot be started.
     pub(super) fn start(name: &str, command: Command, log: &Path) -> Self {
         let file = PathBuf::from(command.get_program());
-        Self::start_through(name, command, &file, log)
+        Self::start_through(name, command, &file, log, None)
     }
 
-    /// As [`Process::start`], where the command ends in becoming the program in `file`.
+    /// As [`Process::start`], where the command ends in becoming the program in `file`, with standard error elsewhere if so wanted.
     ///
     /// # Panics
     /// When it cannot be started.
-    pub(super) fn start_through(name: &str, mut command: Command, file: &Path, log: &Path) -> Self {
+    pub(super) fn start_through(
+        name: &str,
+        mut command: Command,
+        file: &Path,
+        log: &Path,
+        errors: Option<Stdio>,
+    ) -> Self {
         let output = File::options()
             .create(true)
             .append(true)
             .open(log)
             .expect("a log file in a temporary folder");
-        let errors = output.try_clone().expect("a descriptor is free");
+        let copy = || Stdio::from(output.try_clone().expect("a descriptor is free"));
+        let errors = errors.unwrap_or_else(copy);
         let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        command.stdin(Stdio::null()).stderr(errors).stdout(output);
         let child = command
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));

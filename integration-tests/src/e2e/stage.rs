@@ -4,7 +4,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -316,6 +316,13 @@ impl Stage {
         Process::start(name, command, &self.next_log(name))
     }
 
+    /// As [`Stage::start`], with standard error elsewhere.
+    pub fn start_with_errors(&self, name: &str, command: Command, errors: Stdio) -> Process {
+        let file = PathBuf::from(command.get_program());
+        let log = self.next_log(name);
+        Process::start_through(name, command, &file, &log, Some(errors))
+    }
+
     /// As [`Stage::start`], on a host of a network.
     pub fn start_on(
         &self,
@@ -326,12 +333,12 @@ impl Stage {
     ) -> Process {
         let file = PathBuf::from(command.get_program());
         let inside = network.command_on(host, command);
-        Process::start_through(name, inside, &file, &self.next_log(name))
+        Process::start_through(name, inside, &file, &self.next_log(name), None)
     }
 
     /// As [`Stage::start`], where the command ends in becoming the program in `file`.
     pub fn start_through(&self, name: &str, command: Command, file: &Path) -> Process {
-        Process::start_through(name, command, file, &self.next_log(name))
+        Process::start_through(name, command, file, &self.next_log(name), None)
     }
 
     /// Leaves the folder where it is, and tells where.

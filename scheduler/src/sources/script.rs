@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_common::time::format_duration;
 use brasserie_common_runtime::service_manager;
@@ -125,19 +125,30 @@ async fn run(
     for variable in service_manager::VARIABLES {
         command.env_remove(variable);
     }
-    let child = command
+    command
         .arg(node)
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(Problem::Start)?;
-    let mut group = Group { child };
+        .kill_on_drop(true);
     let mut tail = Tail::default();
-    let ended = tokio::time::timeout(timeout, finish(&mut group, &mut tail)).await;
+    let begun = Instant::now();
+    // The start waits for the disk that the program is on, and other work must not wait with it.
+    let start = tokio::task::spawn_blocking(move || command.spawn().map(|child| Group { child }));
+    let Ok(started) = tokio::time::timeout(timeout, start).await else {
+        return Err(Problem::Timeout {
+            limit: timeout,
+            tail,
+        });
+    };
+    let mut group = started
+        .map_err(io::Error::other)
+        .flatten()
+        .map_err(Problem::Start)?;
+    let left = timeout.saturating_sub(begun.elapsed());
+    let ended = tokio::time::timeout(left, finish(&mut group, &mut tail)).await;
     let (status, output) = match ended {
         Ok(ended) => ended?,
         Err(_) => {

@@ -91,6 +91,7 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
     mask.thread_block().map_err(setup("block signals"))?;
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let signals = SignalFd::with_flags(&mask, flags).map_err(setup("read signals"))?;
+    processes::proc().map_err(KeeperError::Proc)?;
     prctl::set_child_subreaper(true).map_err(setup("adopt orphans"))?;
     prctl::set_name(c"brasserie-keeper").map_err(setup("name itself"))?;
     let marker = Marker(format!("{}:{:016x}", getpid(), Clock.seed()));

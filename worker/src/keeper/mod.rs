@@ -86,6 +86,10 @@ pub enum KeeperError {
     Spawn(io::Error),
     #[error("cannot open the lease of {KEEPER_NAME}: {0}. Is /proc mounted?")]
     Lease(io::Error),
+    #[error(
+        "{KEEPER_NAME} cannot open /proc, by which it finds what it must end: {0}. Is it mounted?"
+    )]
+    Proc(io::Error),
     #[error("{KEEPER_NAME} ended while this program was starting")]
     Gone,
     #[error(

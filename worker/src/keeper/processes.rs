@@ -1,10 +1,17 @@
 //! The machine's processes as `/proc` shows them: who is whose child, which group, started when.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
+use nix::dir::Dir;
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::Mode;
 use nix::unistd::Pid;
+
+const PROC: &str = "/proc";
 
 /// A process's line in `/proc/PID/stat` has 52 numbers and a name of at most 64 bytes.
 pub(crate) const MAX_STAT_BYTES: u64 = 4096;
@@ -36,20 +43,41 @@ pub(crate) enum Life {
     Zombie,
 }
 
+/// `/proc` as it was mounted when this process first looked: whoever mounts something over it later hides no process from a keeper.
+pub(crate) fn proc() -> io::Result<&'static OwnedFd> {
+    static FOLDER: OnceLock<OwnedFd> = OnceLock::new();
+    match FOLDER.get() {
+        Some(folder) => Ok(folder),
+        None => {
+            let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+            let opened = open(PROC, flags, Mode::empty())?;
+            Ok(FOLDER.get_or_init(|| opened))
+        }
+    }
+}
+
+/// The numbers that are names in a folder below `/proc`.
+fn numbers(folder: &str) -> io::Result<Vec<i32>> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let mut folder = Dir::openat(proc()?, folder, flags, Mode::empty())?;
+    let mut numbers = Vec::new();
+    for entry in folder.iter() {
+        let entry = entry?;
+        let name = entry.file_name().to_str();
+        numbers.extend(name.ok().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(numbers)
+}
+
 /// All processes that can be seen. Some may be gone when this returns, and newer ones missing.
 pub(crate) fn all() -> io::Result<Vec<Process>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|n| n.parse().ok());
-        found.extend(number.and_then(|n| find(Pid::from_raw(n))));
-    }
-    Ok(found)
+    let all = numbers(".")?.into_iter().map(Pid::from_raw);
+    Ok(all.filter_map(find).collect())
 }
 
 /// One process, if it exists.
 pub(crate) fn find(pid: Pid) -> Option<Process> {
-    let text = read(&format!("/proc/{pid}/stat"), MAX_STAT_BYTES)?;
+    let text = read(&format!("{pid}/stat"), MAX_STAT_BYTES)?;
     let mut process = parse(pid, &text)?;
     // The first thread of a program may end before the others; it then looks like a zombie.
     if process.life == Life::Zombie && thread_count(pid) > 1 {
@@ -78,7 +106,7 @@ pub(crate) fn groups_below(init: Pid) -> HashMap<Pid, Pid> {
     let below = table.values().filter(is_below);
     below
         .filter_map(|process| {
-            let status = read(&format!("/proc/{}/status", process.pid), MAX_STATUS_BYTES)?;
+            let status = read(&format!("{}/status", process.pid), MAX_STATUS_BYTES)?;
             group_there(&status).map(|group| (group, process.group))
         })
         .collect()
@@ -94,17 +122,19 @@ fn group_there(status: &[u8]) -> Option<Pid> {
 
 /// Whether the environment that the process was started with has this entry. Not readable means no.
 pub(crate) fn environment_has(pid: Pid, entry: &[u8]) -> bool {
-    read(&format!("/proc/{pid}/environ"), MAX_ENVIRONMENT_BYTES)
+    read(&format!("{pid}/environ"), MAX_ENVIRONMENT_BYTES)
         .is_some_and(|block| block.split(|b| *b == 0).any(|e| e == entry))
 }
 
 fn thread_count(pid: Pid) -> usize {
-    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+    numbers(&format!("{pid}/task")).map_or(0, |threads| threads.len())
 }
 
+/// A file below `/proc`.
 fn read(path: &str, max_bytes: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let file = File::open(path).ok()?;
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+    let file = File::from(openat(proc().ok()?, path, flags, Mode::empty()).ok()?);
     file.take(max_bytes).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

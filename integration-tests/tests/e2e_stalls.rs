@@ -1,0 +1,275 @@
+//! Resources that hang or fail, with real programs: standard error, the disk, `/proc`, the resolver. In each case a scheduler is killed
+//! and restarted, and a worker is stopped, and no task runs twice at once, as locks in the kernel show, and no program ends.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use integration_tests::e2e::{
+    Client, HangingDisk, Process, SchedulerSpec, SilentResolver, Stage, UnreadLog, WorkerSpec,
+    hide_proc, wait_for, with_own_proc,
+};
+use nix::sys::signal::Signal;
+
+const FOR_EVER: Duration = Duration::from_secs(1000);
+/// As many as one worker runs.
+const TASKS: usize = 2;
+/// Long enough for a restart of the scheduler on a busy machine, and no longer, as each case waits for the loss of a worker.
+const TIMES: [&str; 3] = [
+    "--heartbeat-grace-period=3s",
+    "--healthcheck-grace-period=3s",
+    "--lose-unhealthy-worker-after=3s",
+];
+
+/// A scheduler, and workers of which the first one runs all tasks.
+struct Case<'a> {
+    stage: &'a Stage,
+    spec: SchedulerSpec,
+    one: WorkerSpec,
+    two: WorkerSpec,
+    /// Starts a program of this name.
+    start: &'a dyn Fn(&str, Command) -> Process,
+}
+
+impl<'a> Case<'a> {
+    fn new(stage: &'a Stage, start: &'a dyn Fn(&str, Command) -> Process) -> Self {
+        let config = stage.write_work(TASKS, FOR_EVER);
+        let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
+        for flag in TIMES {
+            spec = spec.with(flag);
+        }
+        let worker = |name| stage.worker_spec(name, &spec);
+        Case {
+            one: worker("one"),
+            two: worker("two"),
+            stage,
+            spec,
+            start,
+        }
+    }
+
+    fn start_scheduler(&self) -> Process {
+        (self.start)("scheduler", self.stage.scheduler_command(&self.spec))
+    }
+
+    fn start_worker(&self, spec: &WorkerSpec) -> Process {
+        (self.start)(&spec.shard, self.stage.worker_command(spec))
+    }
+
+    /// Starts the scheduler, a worker that runs all tasks, and one that runs none.
+    fn begin(&self) -> [Process; 3] {
+        let scheduler = self.start_scheduler();
+        let one = self.start_worker(&self.one);
+        wait_for("all tasks to run", || {
+            (self.stage.records().runs.len() == TASKS).then_some(())
+        });
+        let two = self.start_worker(&self.two);
+        Client::new(self.spec.port).wait_healthy(2);
+        [scheduler, one, two]
+    }
+
+    /// The resource hangs, and the workers work on: kills the scheduler, then stops the worker.
+    fn play(&self, hang: impl FnOnce(&Process)) {
+        let [mut scheduler, one, two] = self.begin();
+        hang(&one);
+        scheduler.kill_program();
+        scheduler = self.start_scheduler();
+        let client = Client::new(self.spec.port);
+        client.wait_healthy(2);
+        client.wait_until("the tasks to be known", |status| {
+            let running = status.jobs.iter().flatten().filter_map(|job| job.running);
+            status.initial_wait.is_none() && running.sum::<i64>() == TASKS as i64
+        });
+        assert_eq!(self.stage.alive().len(), TASKS, "the tasks go on");
+        assert_eq!(self.stage.records().runs.len(), TASKS, "and none again");
+        self.stage.set_pause(Duration::ZERO);
+        one.signal_program(Signal::SIGSTOP);
+        self.end(scheduler, one, two);
+    }
+
+    /// The resource hangs, and the worker that needs it can start nothing, so that it is lost.
+    fn play_lost(&self, fault: Fault, hang: impl FnOnce(&Process)) {
+        let [mut scheduler, one, two] = self.begin();
+        hang(&one);
+        self.stage.set_pause(Duration::ZERO);
+        match fault {
+            Fault::KilledScheduler => {
+                scheduler.kill_program();
+                scheduler = self.start_scheduler();
+            }
+            Fault::StoppedWorker => one.signal_program(Signal::SIGSTOP),
+        }
+        self.end(scheduler, one, two);
+    }
+
+    /// The tasks run on the other worker, when the first one and its runs have ended; everybody else is there, and ends when asked to,
+    /// also with a log that takes nothing and with a resolver that does not answer.
+    fn end(&self, mut scheduler: Process, mut one: Process, mut two: Process) {
+        wait_for("the tasks to run on the other worker", || {
+            (self.stage.records().finished() == TASKS).then_some(())
+        });
+        let records = self.stage.records();
+        assert_eq!(records.overlaps, Vec::<String>::new(), "ran twice at once");
+        let starts = records.starts();
+        assert!(starts.values().all(|&count| count == 2), "{starts:?}");
+        one.wait();
+        assert_eq!((scheduler.ended(), two.ended()), (None, None), "ended");
+        two.signal(Signal::SIGTERM);
+        assert_eq!(two.wait().code(), Some(0), "the worker");
+        scheduler.signal(Signal::SIGTERM);
+        assert_eq!(scheduler.wait().code(), Some(0), "the scheduler");
+    }
+}
+
+/// What happens while a resource hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    KilledScheduler,
+    StoppedWorker,
+}
+
+#[test]
+fn a_log_that_takes_no_more_lets_no_task_run_twice() {
+    let (stage, log) = (Stage::new(), UnreadLog::new());
+    let start = |name: &str, command| logging_to(&stage, name, command, log.as_errors());
+    Case::new(&stage, &start).play(|_| log.fill());
+}
+
+#[test]
+fn a_log_that_nobody_reads_any_more_ends_no_program() {
+    let (stage, log) = (Stage::new(), UnreadLog::new());
+    let start = |name: &str, command| logging_to(&stage, name, command, log.as_errors());
+    Case::new(&stage, &start).play(|_| log.close());
+}
+
+#[test]
+fn a_log_on_a_full_disk_ends_no_program() {
+    let stage = Stage::new();
+    let start = |name: &str, command| logging_to(&stage, name, command, full_disk());
+    Case::new(&stage, &start).play(|_| {});
+}
+
+#[test]
+fn a_disk_that_hangs_below_a_worker_and_a_killed_scheduler_let_no_task_run_twice() {
+    hanging_disk(Fault::KilledScheduler);
+}
+
+#[test]
+fn a_disk_that_hangs_below_a_stopped_worker_lets_no_task_run_twice() {
+    hanging_disk(Fault::StoppedWorker);
+}
+
+fn hanging_disk(fault: Fault) {
+    let stage = Stage::new();
+    let disk = HangingDisk::new(&stage.path("disk"));
+    let folder = stage.path("worker-one");
+    let start = |name: &str, mut command: Command| {
+        if name == "one" {
+            disk.holds(&folder, &mut command);
+        }
+        stage.start(name, command)
+    };
+    Case::new(&stage, &start).play_lost(fault, |_| disk.hang());
+}
+
+#[test]
+fn a_hidden_proc_and_a_killed_scheduler_let_no_task_run_twice() {
+    hidden_proc(Fault::KilledScheduler);
+}
+
+#[test]
+fn a_hidden_proc_of_a_stopped_worker_lets_no_task_run_twice() {
+    hidden_proc(Fault::StoppedWorker);
+}
+
+fn hidden_proc(fault: Fault) {
+    let stage = Stage::new();
+    if !nix::unistd::geteuid().is_root() {
+        return not_run("a hidden /proc: it takes root");
+    }
+    let start = |name: &str, command: Command| {
+        let program = PathBuf::from(command.get_program());
+        stage.start_through(name, with_own_proc(&command), &program)
+    };
+    Case::new(&stage, &start).play_lost(fault, |one| {
+        // The keeper and the program may be in different namespaces.
+        for pid in [one.program(), one.id()] {
+            hide_proc(pid);
+        }
+    });
+}
+
+#[test]
+fn a_resolver_that_does_not_answer_lets_no_task_run_twice() {
+    let stage = Stage::new();
+    let resolver = match SilentResolver::new(&stage.path("logs")) {
+        Ok(resolver) => resolver,
+        Err(error) => return not_run(&format!("a silent resolver: {error}")),
+    };
+    let start = |name: &str, command: Command| {
+        let program = PathBuf::from(command.get_program());
+        stage.start_through(name, resolver.command(&command), &program)
+    };
+    let mut case = Case::new(&stage, &start);
+    for worker in [&mut case.one, &mut case.two] {
+        // Another scheduler, which each of them asks for all the time.
+        worker.flags.push("--scheduler=nowhere.example:6789".into());
+    }
+    case.play(|_| wait_for("a question", || resolver.was_asked().then_some(())));
+}
+
+fn logging_to(stage: &Stage, name: &str, command: Command, errors: Stdio) -> Process {
+    stage.start_with_errors(name, command, errors)
+}
+
+fn full_disk() -> Stdio {
+    let device = File::options().write(true).open("/dev/full");
+    Stdio::from(device.expect("it is on every machine"))
+}
+
+fn not_run(what: &str) {
+    // Not `eprintln!`, which the test harness keeps to itself.
+    let _ = writeln!(std::io::stderr(), "\nWARNING: NOT RUN: {what}");
+}
+
+/// Commands of `brasserie` that print something, how they end where nobody reads, and how on a full disk.
+const PRINTING: [(&[&str], i32, i32); 6] = [
+    (&["--help"], 0, 0),
+    (&["no-such-command"], 2, 2),
+    (&["config", "schema"], 0, 1),
+    (&["config", "export", "/nowhere"], 2, 2),
+    (&["run", "/nowhere"], 2, 2),
+    (&["status", "--scheduler", "127.0.0.1:1"], 1, 1),
+];
+
+#[test]
+fn commands_end_quietly_where_nobody_reads_and_with_an_error_on_a_full_disk() {
+    let stage = Stage::new();
+    for (arguments, closed, full) in PRINTING {
+        let log = UnreadLog::new();
+        log.close();
+        let mut command = stage.brasserie_command(arguments);
+        let command = command.stdin(Stdio::null());
+        command.stdout(log.as_errors()).stderr(log.as_errors());
+        let status = command.status().expect("it starts");
+        assert_eq!(status.code(), Some(closed), "{arguments:?}, closed");
+        command.stdout(full_disk()).stderr(full_disk());
+        let status = command.status().expect("it starts");
+        assert_eq!(status.code(), Some(full), "{arguments:?}, full");
+    }
+}
+
+#[test]
+fn a_run_whose_output_nobody_takes_goes_on_to_its_end() {
+    let stage = Stage::new();
+    let config = stage.write_work(TASKS, Duration::from_secs(1));
+    let log = UnreadLog::new();
+    log.fill();
+    let config = config.to_str().expect("a plain name");
+    let command = stage.brasserie_command(&["run", config]);
+    let mut run = stage.start_with_errors("run", command, log.as_errors());
+    assert_eq!(run.wait().code(), Some(0));
+    assert_eq!(stage.records().finished(), TASKS);
+}
