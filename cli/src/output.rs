@@ -1,12 +1,20 @@
 //! How commands print: tables for people, durations in words, one JSON document for programs.
+//!
+//! All text for people is escaped on its way out, as names and errors come from peers; a name that could break its line is escaped where
+//! it is put in ([`printable`], [`printable_block`], [`table`]).
 
 use std::io::{self, Write as _};
 use std::time::Duration;
 
+use brasserie_common::text::{is_unprintable, printable_lines};
 use serde_json::Value;
 
-/// A table without frames; columns are as wide as their widest cell. Numbers go right.
+pub(crate) use brasserie_common::text::{printable, printable_block};
+
+/// A table without frames; columns are as wide as their widest cell. Numbers go right. Cells are made printable.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
+    let clean = |row: &Vec<String>| row.iter().map(|cell| printable(cell)).collect();
+    let rows: &[Vec<String>] = &rows.iter().map(clean).collect::<Vec<_>>();
     let width = |column: usize| {
         let cells = rows
             .iter()
@@ -56,18 +64,6 @@ pub(crate) fn duration(d: Duration) -> String {
     }
 }
 
-/// What others wrote must not move the cursor or change colours here.
-pub(crate) fn printable(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() {
-            true => clean.extend(c.escape_debug()),
-            false => clean.push(c),
-        }
-    }
-    clean
-}
-
 /// Prints a line on standard error, as `eprintln!` does, which panics if nobody reads it or its disk is full. A command that has nothing
 /// to do meanwhile may wait here; `brasserie run` queues its lines with `telemetry::print_error`.
 macro_rules! complain {
@@ -80,10 +76,10 @@ pub(crate) use complain;
 /// For [`complain!`].
 pub(crate) fn print_complaint(text: std::fmt::Arguments<'_>) {
     // The exit code says the same, and nobody is left to complain to.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable_lines(&text.to_string()));
 }
 
-/// Prints to standard output; a reader that went away (`| head`) is no error.
+/// Prints text for people to standard output; a reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_on(text).map(|_: Reader| ())
 }
@@ -96,8 +92,13 @@ pub(crate) enum Reader {
     Gone,
 }
 
-/// As `print`, for those who have more to say.
+/// As `print`, for callers that have more to print.
 pub(crate) fn print_on(text: &str) -> anyhow::Result<Reader> {
+    print_raw(&printable_lines(text))
+}
+
+/// Prints text as it is: what tasks printed, and sequences of our own.
+pub(crate) fn print_raw(text: &str) -> anyhow::Result<Reader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
@@ -106,9 +107,33 @@ pub(crate) fn print_on(text: &str) -> anyhow::Result<Reader> {
     }
 }
 
+/// How a document is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    Indented,
+    OneLine,
+}
+
 /// One document, indented.
 pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
-    print(&format!("{value:#}\n"))
+    print_raw(&json_text(value, Layout::Indented)).map(|_: Reader| ())
+}
+
+/// A document with its newline. JSON lets some control characters stand in strings; here they are escaped too.
+pub(crate) fn json_text(value: &Value, layout: Layout) -> String {
+    let plain = match layout {
+        Layout::Indented => format!("{value:#}\n"),
+        Layout::OneLine => format!("{value}\n"),
+    };
+    let mut text = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        match is_unprintable(c) && c != '\n' {
+            // All of them are in the first plane, so that one escape is enough.
+            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => text.push(c),
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -128,9 +153,19 @@ mod tests {
     }
 
     #[test]
-    fn foreign_text_moves_no_cursor() {
-        let text = printable("a \u{1b}[31m\"ß\"\n");
-        assert_eq!(text, "a \\u{1b}[31m\"ß\"\\n");
+    fn a_cell_stays_in_its_row_and_moves_no_cursor() {
+        let rows = vec![vec!["a\u{1b}[2J\nb".to_owned(), "1".to_owned()]];
+        let text = table(&["name", "n"], &rows);
+        assert_eq!(text, "name           n\na\\u{1b}[2J\\nb  1\n");
+    }
+
+    #[test]
+    fn a_document_moves_no_cursor_either() {
+        let value = serde_json::json!({ "a": "\u{1b}\u{9b}\u{7f}\u{202e}ß" });
+        let text = json_text(&value, Layout::OneLine);
+        assert_eq!(text, "{\"a\":\"\\u001b\\u009b\\u007f\\u202eß\"}\n");
+        let read: Value = serde_json::from_str(&text).expect("it is still JSON");
+        assert_eq!(read, value);
     }
 
     #[test]

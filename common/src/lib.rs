@@ -21,6 +21,7 @@ pub mod sabotage;
 pub mod status;
 pub mod story;
 pub mod task;
+pub mod text;
 pub mod time;
 pub mod work;
 pub mod work_overview;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, printable_block};
 
 /// Shows all reasons at once, not only the first that was met, and what happened when it ran last.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         text.push_str("Nothing keeps this task from running.\n");
     }
     for reason in &reasons {
-        text.push_str(&format!("- {reason}\n"));
+        text.push_str(&format!("- {}\n", printable_block(reason)));
     }
     if let Some(last) = &last {
         text.push('\n');

@@ -5,6 +5,7 @@ mod follow;
 mod lines;
 
 use std::collections::BTreeSet;
+use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,9 +16,9 @@ use serde_json::json;
 
 use crate::Ending;
 use crate::connection::{Connection, LogRequest, SchedulerArgs, block_on};
-use crate::output::{Reader, complain, print, print_json, print_on};
+use crate::output::{Layout, Reader, complain, json_text, print_json, print_raw, printable_block};
 use follow::{Cursor, Round};
-use lines::Names;
+use lines::{Names, TaskText};
 
 /// Pages that turn up nothing, in a row, after which a search with `--regex` reports how far it came. Each has scanned up to
 /// 20,000 lines.
@@ -50,6 +51,10 @@ pub(crate) struct Args {
     /// Goes on with new lines as they come, until Ctrl-C.
     #[arg(long, short)]
     follow: bool,
+    /// What tasks wrote, as it is, on a terminal too. Without it control characters are escaped there, but for tabs; what goes to a
+    /// file or a pipe is never changed.
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
     /// Only what this run wrote, START:RAND as `--json` gives it.
     #[arg(long, value_name = "RUN")]
     invocation: Option<InstanceId>,
@@ -66,6 +71,13 @@ impl Args {
             (Some(_), Some(_)) => Names::None,
             (Some(_), None) => Names::Node,
             (None, _) => Names::JobAndNode,
+        }
+    }
+
+    fn task_text(&self) -> TaskText {
+        match !self.raw && stdout().is_terminal() {
+            true => TaskText::Printable,
+            false => TaskText::AsWritten,
         }
     }
 
@@ -104,18 +116,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         anyhow::Ok((lines, notices))
     })??;
     for notice in &notices {
-        complain!("brasserie: {notice}");
+        complain!("brasserie: {}", printable_block(notice));
     }
     if args.json {
         let lines: Vec<_> = lines.iter().map(lines::json).collect();
         print_json(&json!({ "lines": lines, "notices": notices }))?;
     } else {
-        print(
-            &lines
-                .iter()
-                .map(|line| lines::text(line, args.names()))
-                .collect::<String>(),
-        )?;
+        show(&lines, args)?;
     }
     Ok(Ending::Success)
 }
@@ -245,17 +252,17 @@ async fn newest(
 
 fn show(new: &[LogLine], args: &Args) -> Result<Reader> {
     let text = |line| match args.json {
-        true => format!("{}\n", lines::json(line)),
-        false => lines::text(line, args.names()),
+        true => json_text(&lines::json(line), Layout::OneLine),
+        false => lines::text(line, args.names(), args.task_text()),
     };
-    print_on(&new.iter().map(text).collect::<String>())
+    print_raw(&new.iter().map(text).collect::<String>())
 }
 
 /// Each trouble once, until there is none.
 fn tell(told: &mut BTreeSet<String>, notices: Vec<String>) {
     for notice in notices {
         if told.insert(notice.clone()) {
-            complain!("brasserie: {notice}");
+            complain!("brasserie: {}", printable_block(&notice));
         }
     }
 }

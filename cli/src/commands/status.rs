@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
-use crate::output::{duration, print, print_json, table};
+use crate::output::{duration, print, print_json, printable, printable_block, table};
 
 /// Shows what the scheduler knows right now. Counts are of tasks; `never` can never run as things are: see `explain`.
 #[derive(Debug, clap::Args)]
@@ -42,15 +42,16 @@ fn count(n: Option<i64>) -> String {
 fn to_text(status: &ClusterStatus) -> String {
     let mut text = String::new();
     if let Some(wait) = &status.initial_wait {
-        text.push_str(&format!("{wait}\n\n"));
+        text.push_str(&format!("{}\n\n", printable_block(wait)));
     } else if let Some(why) = &status.wait_ended {
+        let why = printable_block(why);
         text.push_str(&format!("The initial wait is over: {why}.\n\n"));
     }
     if let Some(config) = &status.config {
         text.push_str(&config_line(config, status.wall_time_ms.unwrap_or(0)));
     }
     for error in status.errors.iter().flatten() {
-        text.push_str(&format!("! {error}\n"));
+        text.push_str(&format!("! {}\n", printable_block(error)));
     }
     let headers = [
         "job",
@@ -73,8 +74,9 @@ fn to_text(status: &ClusterStatus) -> String {
     for job in status.jobs.iter().flatten() {
         for error in job.errors.iter().flatten() {
             text.push_str(&format!(
-                "! {}: {error}\n",
-                job.name.as_deref().unwrap_or_default()
+                "! {}: {}\n",
+                printable(job.name.as_deref().unwrap_or_default()),
+                printable_block(error)
             ));
         }
     }
@@ -137,20 +139,21 @@ fn config_line(config: &ConfigStatus, wall_ms: i64) -> String {
         Some(true) => ", kept by an earlier scheduler",
         Some(false) | None => "",
     };
+    let path = printable(path);
     format!("config {path}, in force for {}{kept}\n", duration(passed))
 }
 
 /// What keeps a worker from working, and what is odd about it.
 fn worker_notes(worker: &WorkerStatus, text: &mut String) {
-    let shard = worker.shard.as_deref().unwrap_or_default();
+    let shard = printable(worker.shard.as_deref().unwrap_or_default());
     if let Some(what) = &worker.waits_for {
-        text.push_str(&format!("{shard} waits {what}\n"));
+        text.push_str(&format!("{shard} waits {}\n", printable_block(what)));
     }
     if let Some(asked) = worker.asked.as_ref().and_then(|asked| asked.text.as_ref()) {
-        text.push_str(&format!("{shard} {asked}\n"));
+        text.push_str(&format!("{shard} {}\n", printable_block(asked)));
     }
     for note in worker.notes.iter().flatten() {
-        text.push_str(&format!("! {shard}: {note}\n"));
+        text.push_str(&format!("! {shard}: {}\n", printable_block(note)));
     }
 }
 
@@ -359,6 +362,35 @@ mod tests {
         assert!(text.contains("did not list 4 runs"), "{text}");
         let json = to_json(&of(counts));
         assert_eq!(json["work_requests"]["looked_at"], 3, "{json}");
+    }
+
+    #[test]
+    fn names_and_errors_of_peers_move_no_cursor_and_forge_no_line() {
+        let hostile = "x\u{1b}[2J\u{9b}\r\nNo worker has connected.".to_owned();
+        let worker = WorkerStatus {
+            shard: Some(hostile.clone()),
+            address: Some(hostile.clone()),
+            waits_for: Some(hostile.clone()),
+            notes: Some(vec![hostile.clone()]),
+            ..WorkerStatus::default()
+        };
+        let job = JobStatus {
+            name: Some(hostile.clone()),
+            errors: Some(vec![hostile.clone()]),
+            ..JobStatus::default()
+        };
+        let status = ClusterStatus {
+            workers: Some(vec![worker]),
+            jobs: Some(vec![job]),
+            errors: Some(vec![hostile.clone()]),
+            wait_ended: Some(hostile),
+            ..ClusterStatus::default()
+        };
+        let text = to_text(&status);
+        let unprintable = |c: char| c.is_control() && c != '\n';
+        assert!(!text.contains(unprintable), "{text:?}");
+        let forged = |line: &str| line.starts_with("No worker");
+        assert!(!text.lines().any(forged), "{text}");
     }
 
     #[test]

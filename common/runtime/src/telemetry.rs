@@ -1,10 +1,15 @@
 //! What a program says about itself while it runs: lines on standard error, filtered by `BRASSERIE_LOG`.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::fmt::{self, Debug};
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 
+use brasserie_common::text::{printable, printable_block, printable_lines};
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
 use crate::log_writer;
 
@@ -57,6 +62,7 @@ pub fn init(default: Verbosity) -> Result<LogGuard, TelemetryError> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(|| log_writer::stderr().clone())
+        .fmt_fields(debug_fn(write_field).delimited(" "))
         // It prints what the writer refuses to standard error, and panics if it cannot.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
@@ -68,6 +74,7 @@ pub fn init(default: Verbosity) -> Result<LogGuard, TelemetryError> {
 
 /// Queues a message for standard error, as `main` prints errors. Never waits.
 pub fn print_error(message: &str) {
+    let message = printable_lines(message);
     log_writer::stderr().write_line(format!("{message}\n").into_bytes());
 }
 
@@ -88,6 +95,16 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     });
 }
 
+/// Writes one field of an event. Values come from peers and files: none may move a terminal's cursor, and the lines of a message that has
+/// several are indented, so that none looks like an event of its own.
+fn write_field(out: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
+    let value = format!("{value:?}");
+    match field.name() {
+        "message" => out.write_str(&printable_block(&value)),
+        name => write!(out, "{name}={}", printable(&value)),
+    }
+}
+
 fn parse_filter(text: Option<&str>, default: Verbosity) -> Result<EnvFilter, TelemetryError> {
     let text = text.filter(|t| !t.is_empty()).unwrap_or(default.filter());
     EnvFilter::try_new(text).map_err(|e| TelemetryError::BadFilter(e.to_string()))
@@ -95,7 +112,59 @@ fn parse_filter(text: Option<&str>, default: Verbosity) -> Result<EnvFilter, Tel
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+
+    #[test]
+    fn values_of_events_move_no_cursor_and_forge_no_event() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let writer = Arc::clone(&lines);
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || Lines(Arc::clone(&writer)))
+            .fmt_fields(debug_fn(write_field).delimited(" "))
+            .with_ansi(false)
+            .finish();
+        let hostile = "x\u{1b}[2J\u{9b}\r\n2026-01-01 ERROR forged";
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(worker = %hostile, job = hostile, number = 7, "it says {hostile}");
+        });
+        let written = lines.lock().expect("no panic").clone();
+        let text = String::from_utf8(written).expect("text");
+        assert!(
+            !text.contains(|c: char| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+        assert!(
+            text.contains("number=7") && text.contains(r"worker=x\u{1b}[2J"),
+            "{text}"
+        );
+        assert!(
+            !text
+                .lines()
+                .any(|line| line.starts_with("2026-01-01 ERROR")),
+            "{text}"
+        );
+        assert_eq!(
+            text.lines().count(),
+            2,
+            "the message alone has lines: {text}"
+        );
+    }
+
+    #[derive(Clone)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
 
     #[test]
     fn bad_filters_are_explained_and_empty_ones_are_the_default() {

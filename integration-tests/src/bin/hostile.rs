@@ -8,7 +8,7 @@ use clap::Parser;
 use integration_tests::e2e::{Client, Programs, Stage, free_port, play_role};
 use integration_tests::hostile::attack::MAX_GROWTH_BYTES;
 use integration_tests::hostile::originals::Target;
-use integration_tests::hostile::{Attack, Damage, Report};
+use integration_tests::hostile::{Attack, Crowd, Damage, Report};
 use serde_json::json;
 
 /// Attacks a scheduler and a worker, as processes, with frames that no good peer sends.
@@ -18,6 +18,9 @@ struct Options {
     /// Frames for each server
     #[arg(long, default_value_t = 1_000_000)]
     frames: u64,
+    /// Connections that say nothing, held at each server meanwhile
+    #[arg(long, default_value_t = 0)]
+    silent: usize,
     /// Where the randomness starts; a failure names it
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
             frames: options.frames,
             seed: options.seed,
         };
+        let _crowd = Crowd::at(port, options.silent);
         let started = Instant::now();
         let outcome = attack.run(&|frames| {
             eprint!("\r{name}: {frames} of {} frames", options.frames);

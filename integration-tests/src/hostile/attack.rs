@@ -254,7 +254,7 @@ fn probe_number(payload: &[u8]) -> Option<u64> {
     None
 }
 
-fn connect_from(source: u64, port: u16) -> std::io::Result<TcpStream> {
+pub(super) fn connect_from(source: u64, port: u16) -> std::io::Result<TcpStream> {
     let host = u8::try_from(source + 2).unwrap_or(2);
     let descriptor = socket(
         AddressFamily::Inet,

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
 use brasserie_common::WallTime;
+use brasserie_common::text::printable_lines;
 use brasserie_common::time::format_duration;
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
@@ -18,7 +19,7 @@ struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
+        for c in printable_lines(self.0).chars() {
             match c {
                 '&' => f.write_str("&amp;")?,
                 '<' => f.write_str("&lt;")?,
@@ -218,6 +219,8 @@ mod tests {
             escaped,
             "&lt;script&gt;alert(&#39;x&#39; &amp; &quot;y&quot;)&lt;/script&gt;"
         );
+        let escaped = Escaped("\u{1b}[2J\u{9b}").to_string();
+        assert_eq!(escaped, r"\u{1b}[2J\u{9b}", "terminals have browsers too");
     }
 
     #[test]

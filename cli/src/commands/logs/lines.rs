@@ -4,6 +4,8 @@ use brasserie_common::InvocationId;
 use brasserie_thrift::generated::common::LogLine;
 use serde_json::{Value, json};
 
+use crate::output::printable;
+
 /// What follows a piece of a line that was too long for the log.
 const GOES_ON: &str = " [the line goes on]";
 
@@ -15,19 +17,34 @@ pub(super) enum Names {
     JobAndNode,
 }
 
-/// One line with its newline. A piece of a longer line is marked, and bytes that are no UTF-8 are escaped.
-pub(super) fn text(line: &LogLine, names: Names) -> String {
+/// How the text of a task is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TaskText {
+    AsWritten,
+    /// For a terminal: control characters but tabs are escaped.
+    Printable,
+}
+
+/// One line with its newline. A piece of a longer line is marked, and bytes that are no UTF-8 are escaped. Names are always printable.
+pub(super) fn text(line: &LogLine, names: Names, how: TaskText) -> String {
     let written = match &line.bytes {
         Some(bytes) => escaped(bytes),
         None => line.line.clone().unwrap_or_default(),
     };
-    let text = written.strip_suffix('\n').unwrap_or(&written);
+    let written = written.strip_suffix('\n').unwrap_or(&written);
+    let text = match how {
+        TaskText::AsWritten => written.to_owned(),
+        TaskText::Printable => {
+            let between_tabs: Vec<String> = written.split('\t').map(printable).collect();
+            between_tabs.join("\t")
+        }
+    };
     let end = match line.continued {
         Some(true) => GOES_ON,
         Some(false) | None => "",
     };
-    let job = line.job_id.as_deref().unwrap_or_default();
-    let node = line.node_id.as_deref().unwrap_or_default();
+    let job = printable(line.job_id.as_deref().unwrap_or_default());
+    let node = printable(line.node_id.as_deref().unwrap_or_default());
     match names {
         Names::None => format!("{text}{end}\n"),
         Names::Node => format!("{node}: {text}{end}\n"),
@@ -87,9 +104,12 @@ mod tests {
     #[test]
     fn text_names_what_was_not_asked_for() {
         let line = line(b"x\n");
-        assert_eq!(text(&line, Names::None), "x\n");
-        assert_eq!(text(&line, Names::Node), "n: x\n");
-        assert_eq!(text(&line, Names::JobAndNode), "j n: x\n");
+        assert_eq!(text(&line, Names::None, TaskText::AsWritten), "x\n");
+        assert_eq!(text(&line, Names::Node, TaskText::AsWritten), "n: x\n");
+        assert_eq!(
+            text(&line, Names::JobAndNode, TaskText::AsWritten),
+            "j n: x\n"
+        );
     }
 
     #[test]
@@ -97,10 +117,23 @@ mod tests {
         let mut piece = line(b"a\xff\xc3\xa4\xfe");
         piece.continued = Some(true);
         assert_eq!(
-            text(&piece, Names::None),
+            text(&piece, Names::None, TaskText::AsWritten),
             "a\\xFF\u{e4}\\xFE [the line goes on]\n"
         );
-        assert_eq!(text(&line(b"no newline"), Names::None), "no newline\n");
+        assert_eq!(
+            text(&line(b"no newline"), Names::None, TaskText::AsWritten),
+            "no newline\n"
+        );
+    }
+
+    #[test]
+    fn names_are_always_printable_and_task_text_where_it_is_for_a_terminal() {
+        let mut line = line(b"a\tb\x1b[2J\xc2\x9b\n");
+        line.job_id = Some("j\n\u{1b}[31m".to_owned());
+        let shown = text(&line, Names::JobAndNode, TaskText::Printable);
+        assert_eq!(shown, "j\\n\\u{1b}[31m n: a\tb\\u{1b}[2J\\u{9b}\n");
+        let shown = text(&line, Names::JobAndNode, TaskText::AsWritten);
+        assert_eq!(shown, "j\\n\\u{1b}[31m n: a\tb\u{1b}[2J\u{9b}\n");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on, peer};
-use crate::output::{Reader, complain, print_on};
+use crate::output::{Layout, Reader, complain, json_text, print, print_json, print_on, print_raw};
 
 use asking::{Answer, Asked, Pool};
 
@@ -127,10 +127,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     if !args.watch {
         let seen = block_on(look.once())??;
         if args.json {
-            print_on(&format!("{:#}\n", document(&seen)))?;
+            print_json(&document(&seen))?;
             something(&seen)?;
         } else {
-            print_on(&show(&seen)?)?;
+            print(&show(&seen)?)?;
         }
         return Ok(Ending::Success);
     }
@@ -187,7 +187,7 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
     loop {
         let seen = look.once().await;
         let shown = seen.and_then(|seen| match as_json {
-            true => Ok(format!("{}\n", document(&seen))),
+            true => Ok(json_text(&document(&seen), Layout::OneLine)),
             false => show(&seen),
         });
         let text = match shown {
@@ -199,12 +199,12 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
             }
             Err(error) => format!("{error:#}\n"),
         };
-        let (before, after) = match (is_screen, as_json) {
-            (true, _) => (CLEAR, ""),
-            (false, true) => ("", ""),
-            (false, false) => ("", "\n"),
+        let reader = match (is_screen, as_json) {
+            (true, _) => print_raw(CLEAR).and_then(|_: Reader| print_on(&text))?,
+            (false, true) => print_raw(&text)?,
+            (false, false) => print_on(&format!("{text}\n"))?,
         };
-        if print_on(&format!("{before}{text}{after}"))? == Reader::Gone {
+        if reader == Reader::Gone {
             return Ok(Ending::Success);
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;

@@ -9,7 +9,7 @@ use super::asking::{called, find, only, workers};
 use super::{Look, Whom};
 use crate::Ending;
 use crate::connection::block_on;
-use crate::output::{duration, print_on, printable};
+use crate::output::{duration, print, print_json, printable};
 
 /// Whom it was told, and what it does.
 #[derive(Debug)]
@@ -22,9 +22,9 @@ pub(super) struct Told {
 pub(super) fn run(look: &Look, from: Option<&ServiceAddress>, as_json: bool) -> Result<Ending> {
     let told = block_on(tell(look, from))??;
     match as_json {
-        true => print_on(&format!("{:#}\n", document(&told)))?,
-        false => print_on(&text(&told))?,
-    };
+        true => print_json(&document(&told))?,
+        false => print(&text(&told))?,
+    }
     never(&told)?;
     Ok(Ending::Success)
 }

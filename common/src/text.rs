@@ -1,0 +1,64 @@
+//! Text of others on a terminal, a page or in a log: it must not move the cursor, change colours, ring, or pass for a line of our own.
+//!
+//! Names of jobs, nodes, workers and hosts, and the errors of peers are any text without NUL, so whatever prints one escapes it here.
+
+/// Returns `text` on one line, with each control character escaped as in Rust's `Debug`: also newlines, tabs, the controls of C1 that
+/// terminals take for escape sequences, and characters that reverse the direction of the text around them.
+pub fn printable(text: &str) -> String {
+    escape(text, |_| false)
+}
+
+/// As [`printable`], but newlines and tabs stay: for text that has lines of its own.
+pub fn printable_lines(text: &str) -> String {
+    escape(text, |c| c == '\n' || c == '\t')
+}
+
+/// As [`printable_lines`], with each line but the first indented, so that none of them looks like a new message.
+pub fn printable_block(text: &str) -> String {
+    printable_lines(text.trim_end_matches('\n')).replace('\n', "\n  ")
+}
+
+/// Whether a terminal may do something else with this character than to show it or to go on to the next line.
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control() || is_format(c)
+}
+
+/// Line and paragraph separators, and what embeds, overrides or isolates a direction of writing.
+fn is_format(c: char) -> bool {
+    matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escape(text: &str, stays: impl Fn(char) -> bool) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if stays(c) || !is_unprintable(c) {
+            clean.push(c);
+        } else if is_format(c) {
+            clean.extend(c.escape_unicode());
+        } else {
+            clean.extend(c.escape_debug());
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "a\u{1b}[31m\"ß\"\u{7}\u{8}\r\u{7f}\u{9b}2J\u{202e}b\n\tc";
+
+    #[test]
+    fn one_line_has_no_control_characters() {
+        let text = r#"a\u{1b}[31m"ß"\u{7}\u{8}\r\u{7f}\u{9b}2J\u{202e}b\n\tc"#;
+        assert_eq!(printable(HOSTILE), text);
+    }
+
+    #[test]
+    fn lines_stay_lines_and_look_like_parts_of_their_message() {
+        let text = printable_lines(HOSTILE);
+        assert!(text.ends_with("b\n\tc"), "{text}");
+        assert!(text.starts_with(r"a\u{1b}[31m"), "{text}");
+        assert_eq!(printable_block("a\nb\n"), "a\n  b");
+    }
+}
