@@ -2,19 +2,30 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Its lock is what counts; its text names the holder.
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::unistd::geteuid;
+
+/// Its text names the holder. Former releases lock this file and not the directory, so it is locked as well, for one release.
 const LOCK_FILE: &str = "lock";
 /// A process id and a newline, with room to spare.
 const MAX_LOCK_TEXT: u64 = 64;
+/// For its owner alone.
+const PRIVATE: u32 = 0o700;
+/// Others may change what is inside.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
 
 /// A data directory that this process, and no other, uses for as long as the value lives. Dropping it, or the end of the
 /// process however it comes, frees it.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
+    /// Locked: whoever removes the lock file must not let a second program in.
+    folder: File,
     lock: File,
 }
 
@@ -30,6 +41,16 @@ pub enum DataDirError {
          choose another --data-dir", path.display()
     )]
     InUse { path: PathBuf, holder: Holder },
+    #[error(
+        "the data directory {} belongs to user {owner}, but this program runs as user {own}, so that user could change what it keeps there. \
+         Run the program as user {owner}, choose another --data-dir, or give the directory away: chown -R {own} {}", path.display(), path.display()
+    )]
+    Foreign { path: PathBuf, owner: u32, own: u32 },
+    #[error(
+        "other users may write to the data directory {} (its mode is {mode:04o}). Check that they have put nothing there, then run: chmod go-w {}",
+        path.display(), path.display()
+    )]
+    Writable { path: PathBuf, mode: u32 },
 }
 
 /// Who has the lock, as far as the lock file tells.
@@ -49,7 +70,8 @@ impl std::fmt::Display for Holder {
 }
 
 impl DataDir {
-    /// Creates the directory (mode 0700) if need be and locks it before anything in it is read.
+    /// Creates the directory (mode 0700) if need be and locks it before anything in it is read. An existing one must belong to this user, and
+    /// nobody else may be able to write to it.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
         let create_error = |error| DataDirError::Create {
             path: path.to_owned(),
@@ -57,36 +79,42 @@ impl DataDir {
         };
         DirBuilder::new()
             .recursive(true)
-            .mode(0o700)
+            .mode(PRIVATE)
             .create(path)
             .map_err(create_error)?;
         // Later changes of the working directory must not move it.
         let path = fs::canonicalize(path).map_err(create_error)?;
+        let folder_error = |error| DataDirError::Use {
+            path: path.clone(),
+            error,
+        };
+        let folder = OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits())
+            .open(&path)
+            .map_err(folder_error)?;
+        keep_others_out(&path, &folder)?;
         let lock_path = path.join(LOCK_FILE);
-        let use_error = |error| DataDirError::Use {
+        let lock_error = |error| DataDirError::Use {
             path: lock_path.clone(),
             error,
         };
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&lock_path)
-            .map_err(use_error)?;
+        match folder.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(path, &lock_path)),
+            Err(TryLockError::Error(error)) if cannot_lock_folders(&error) => {
+                tracing::warn!(path = %path.display(), %error, "this file system locks no directories; the file `lock` alone protects the data directory");
+            }
+            Err(TryLockError::Error(error)) => return Err(folder_error(error)),
+        }
+        let mut lock = open_lock(&lock_path).map_err(lock_error)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(DataDirError::InUse {
-                    holder: read_holder(&mut lock),
-                    path,
-                });
-            }
-            Err(TryLockError::Error(error)) => return Err(use_error(error)),
+            Err(TryLockError::WouldBlock) => return Err(in_use(path, &lock_path)),
+            Err(TryLockError::Error(error)) => return Err(lock_error(error)),
         }
-        write_holder(&mut lock).map_err(use_error)?;
-        Ok(DataDir { path, lock })
+        write_holder(&mut lock).map_err(lock_error)?;
+        Ok(DataDir { path, folder, lock })
     }
 
     /// Absolute.
@@ -109,7 +137,70 @@ impl Drop for DataDir {
     fn drop(&mut self) {
         // What has no lock any more needs none given back.
         let _ = self.lock.unlock();
+        let _ = self.folder.unlock();
     }
+}
+
+/// Errors if the directory belongs to another user, or if others can write to it. An empty one is tightened instead, unless it is shared
+/// like `/tmp`; one that is in use keeps its mode, since it may serve other purposes too.
+fn keep_others_out(path: &Path, folder: &File) -> Result<(), DataDirError> {
+    let use_error = |error| DataDirError::Use {
+        path: path.to_owned(),
+        error,
+    };
+    let metadata = folder.metadata().map_err(use_error)?;
+    let own = geteuid().as_raw();
+    if metadata.uid() != own {
+        return Err(DataDirError::Foreign {
+            path: path.to_owned(),
+            owner: metadata.uid(),
+            own,
+        });
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & OTHERS_WRITE == 0 {
+        return Ok(());
+    }
+    let is_empty = fs::read_dir(path).map_err(use_error)?.next().is_none();
+    if !is_empty || mode & STICKY != 0 {
+        return Err(DataDirError::Writable {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    let private = fs::Permissions::from_mode(PRIVATE);
+    folder.set_permissions(private).map_err(use_error)
+}
+
+/// NFS translates such locks to locks of bytes, which need a file that is open for writing.
+fn cannot_lock_folders(error: &io::Error) -> bool {
+    let number = error.raw_os_error().map(Errno::from_raw);
+    matches!(number, Some(Errno::EBADF | Errno::EOPNOTSUPP))
+}
+
+/// A link in its place is not followed: its target would be truncated.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path);
+    let lock = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ELOOP) => io::Error::other("it is a symbolic link: remove it"),
+        _ => error,
+    })?;
+    match lock.metadata()?.is_file() {
+        true => Ok(lock),
+        false => Err(io::Error::other("it is no regular file: remove it")),
+    }
+}
+
+fn in_use(path: PathBuf, lock: &Path) -> DataDirError {
+    let holder = open_lock(lock).map_or(Holder::Unknown, |mut lock| read_holder(&mut lock));
+    DataDirError::InUse { path, holder }
 }
 
 fn read_holder(lock: &mut File) -> Holder {
@@ -167,6 +258,7 @@ pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .create(true)
         .truncate(true)
         .mode(0o600)
+        .custom_flags(OFlag::O_NOFOLLOW.bits())
         .open(&temporary)?;
     let written = file
         .write_all(bytes)
@@ -252,6 +344,101 @@ mod tests {
         let again = DataDir::open(&path).expect("free again");
         assert!(again.folder("logs").expect("a folder").is_dir());
         drop(of_a_process_being_started);
+    }
+
+    fn mode_of(path: &Path) -> u32 {
+        let metadata = fs::symlink_metadata(path).expect("it exists");
+        metadata.permissions().mode() & 0o7777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("our own");
+    }
+
+    #[test]
+    fn removing_the_lock_file_lets_nobody_in() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = DataDir::open(folder.path()).expect("the first user");
+        fs::remove_file(folder.path().join(LOCK_FILE)).expect("removed");
+        let second = DataDir::open(folder.path());
+        assert!(
+            matches!(second, Err(DataDirError::InUse { .. })),
+            "{second:?}"
+        );
+        drop(first);
+        DataDir::open(folder.path()).expect("free again");
+    }
+
+    #[test]
+    fn a_former_release_that_locks_the_file_alone_is_noticed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join(LOCK_FILE);
+        fs::write(&file, "77\n").expect("written");
+        let former = File::open(&file).expect("opened");
+        former.lock().expect("locked");
+        let second = DataDir::open(folder.path());
+        let Err(DataDirError::InUse { holder, .. }) = second else {
+            panic!("{second:?}")
+        };
+        assert_eq!(holder, Holder::Process(77));
+        former.unlock().expect("unlocked");
+        DataDir::open(folder.path()).expect("free again");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_lock_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let target = folder.path().join("target");
+        fs::write(&target, "precious").expect("written");
+        let data = folder.path().join("data");
+        fs::create_dir(&data).expect("a folder");
+        std::os::unix::fs::symlink(&target, data.join(LOCK_FILE)).expect("a link");
+        let text = DataDir::open(&data).expect_err("refused").to_string();
+        assert!(text.contains("symbolic link"), "{text}");
+        assert_eq!(fs::read_to_string(&target).expect("read"), "precious");
+    }
+
+    #[test]
+    fn a_data_dir_that_others_can_write_to_is_refused_unless_it_is_empty() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (mode, content, expected) in [
+            (0o755, true, Some(0o755)),
+            (0o711, true, Some(0o711)),
+            (0o777, false, Some(0o700)),
+            (0o1777, false, None),
+            (0o777, true, None),
+            (0o770, true, None),
+        ] {
+            let path = folder.path().join(format!("{mode:o}{content}"));
+            fs::create_dir(&path).expect("a folder");
+            if content {
+                fs::write(path.join("x"), "").expect("a file");
+            }
+            set_mode(&path, mode);
+            let opened = DataDir::open(&path);
+            assert_eq!(opened.is_ok(), expected.is_some(), "{opened:?}");
+            assert_eq!(mode_of(&path), expected.unwrap_or(mode));
+            if let Err(error) = opened {
+                let text = error.to_string();
+                assert!(text.contains("chmod go-w"), "{text}");
+                assert!(!path.join(LOCK_FILE).exists(), "nothing was written");
+            }
+        }
+    }
+
+    #[test]
+    fn a_data_dir_of_another_user_is_refused() {
+        // Root has a folder of another's made; anybody else finds one of root's.
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = match geteuid().is_root() {
+            true => {
+                std::os::unix::fs::chown(folder.path(), Some(12345), None).expect("root may");
+                folder.path()
+            }
+            false => Path::new("/usr"),
+        };
+        let text = DataDir::open(path).expect_err("refused").to_string();
+        assert!(text.contains("belongs to user"), "{text}");
     }
 
     #[test]

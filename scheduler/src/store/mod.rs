@@ -5,6 +5,7 @@ mod history;
 mod identity;
 mod job_rows;
 mod marker;
+mod private;
 mod queue;
 mod rows;
 mod schema;

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use super::error::StoreError;
 use super::history::{Past, UnusedNames};
 use super::identity::{Identity, LogFile};
+use super::private;
 use super::rows::{self, Names};
 
 /// Marks a SQLite file as ours: "BRSR".
@@ -153,8 +154,8 @@ impl Database {
     }
 
     pub(super) fn open_with(path: &Path, steps: &[Step]) -> Result<Self, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        Self::open_as(path, flags, steps)
+        private::create(path)?;
+        Self::open_as(path, steps)
     }
 
     /// Opens a file that must hold something. Returns `None`, and changes nothing, if it holds nothing.
@@ -172,7 +173,7 @@ impl Database {
             return Ok(None);
         }
         drop(connection);
-        Self::open_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE, steps).map(Some)
+        Self::open_as(path, steps).map(Some)
     }
 
     /// Opens the file that was open before, and no other: never creates one. The records of `owner` must be in it. Afterwards the
@@ -184,7 +185,7 @@ impl Database {
         owner: Option<Owner>,
     ) -> Result<Self, StoreError> {
         identity.check()?;
-        let database = Self::open_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE, STEPS)?;
+        let database = Self::open_as(path, STEPS)?;
         if let Some(owner) = owner
             && !rows::is_of(&database.connection, owner)?
         {
@@ -197,12 +198,13 @@ impl Database {
         Ok(database)
     }
 
-    fn open_as(path: &Path, flags: OpenFlags, steps: &[Step]) -> Result<Self, StoreError> {
+    fn open_as(path: &Path, steps: &[Step]) -> Result<Self, StoreError> {
+        private::tighten(path)?;
         let open_error = |error| StoreError::Open {
             path: path.to_owned(),
             error,
         };
-        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(open_error)?;
         configure(&connection).map_err(open_error)?;
         let known = steps.last().map_or(0, |step| step.to);
@@ -405,6 +407,8 @@ fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), Sto
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(io_error(error)),
     }
+    // SQLite fills an empty file, and would give a new one to everybody.
+    private::create(&unfinished)?;
     let target = unfinished.to_string_lossy();
     connection
         .execute("VACUUM INTO ?1", [&*target])

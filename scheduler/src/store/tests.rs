@@ -641,6 +641,34 @@ fn a_directory_without_a_marker_is_used_if_it_holds_records_or_an_empty_file() {
 }
 
 #[test]
+fn files_of_the_store_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    drop(Database::open_with(&path, &STEPS[..5]).unwrap());
+    // As a former release has left them.
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        fs::set_permissions(entry.unwrap().path(), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let database = Database::open(&path).unwrap();
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        names.push(entry.file_name().into_string().unwrap());
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{names:?}");
+    }
+    names.sort();
+    assert_eq!(names, ["db", "db-shm", "db-wal", "db.format-5"]);
+    drop(database);
+    let target = folder.path().join("elsewhere");
+    fs::rename(&path, &target).unwrap();
+    std::os::unix::fs::symlink(&target, &path).unwrap();
+    let text = Database::open(&path).unwrap_err().to_string();
+    assert!(text.contains("through a link"), "{text}");
+}
+
+#[test]
 fn closing_a_store_that_fails_says_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
