@@ -38,6 +38,10 @@ pub enum Sabotage {
     ForgetInMemory,
     /// A worker that an operator declared dead is taken back when it returns.
     TakeBackTheForgotten,
+    /// A worker that has returned counts after the next restart as one that nobody has answered since.
+    BoundAfterTheAnswer,
+    /// Until when workers are answered is written at the start of a scheduler, and never again.
+    BoundNotMoved,
     /// Of two instances with one machine lock and one start second the newcomer is refused as stale.
     Row5AsRow4,
     /// A worker may become HEALTHY before the others know of it.
@@ -140,7 +144,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 65] = [
+    pub const ALL: [Sabotage; 67] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -157,6 +161,8 @@ impl Sabotage {
         Sabotage::ForgetTheLiving,
         Sabotage::ForgetInMemory,
         Sabotage::TakeBackTheForgotten,
+        Sabotage::BoundAfterTheAnswer,
+        Sabotage::BoundNotMoved,
         Sabotage::Row5AsRow4,
         Sabotage::SkipFirstHealthPermission,
         Sabotage::ApplyLateRunningTasks,

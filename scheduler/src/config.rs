@@ -36,6 +36,9 @@ Start a first cluster on this machine:
   brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster
   brasserie-worker --scheduler 127.0.0.1:6789 --shard one --data-dir /var/lib/brasserie-worker";
 
+/// A tmpfs on every Linux, whose files survive programs and end with the machine's uptime.
+const SHARED_MEMORY: &str = "/dev/shm";
+
 /// What the command line says.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "brasserie-scheduler", version, about = ABOUT, long_about = ABOUT, after_help = AFTER)]
@@ -323,6 +326,7 @@ impl Flags {
                 receive: workers.thrift_receive_timeout,
             },
             work: self.work.policy(),
+            answered_folder: Some(SHARED_MEMORY.into()),
             ..StartOptions::new(self.data_dir, ConfigSource::File(self.config))
         })
     }

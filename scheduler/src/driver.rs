@@ -6,6 +6,7 @@ use brasserie_scheduler_core::{Answer, Event, Query, Scheduler};
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
+use crate::answered::{AnsweredFile, Stuck};
 use crate::inbox::{Input, Lanes};
 use crate::perform::Performer;
 use crate::sources::TellInForce;
@@ -19,6 +20,7 @@ pub(crate) struct Driver {
     pub(crate) lanes: Lanes,
     pub(crate) performer: Performer,
     pub(crate) in_force: TellInForce,
+    pub(crate) answered: Option<AnsweredFile>,
     pub(crate) clock: Clock,
     pub(crate) stop: CancellationToken,
     pub(crate) watchdog: Watchdog,
@@ -35,7 +37,10 @@ impl Driver {
     /// Runs until it is told to stop, or until the core wants the program to end, and gives back the performer, which holds the store.
     pub(crate) async fn run(mut self) -> Performer {
         // The scheduler has things to do before anything happens.
-        self.turn(None);
+        if let Err(stuck) = self.turn(None) {
+            tracing::error!("{stuck}");
+            return self.performer;
+        }
         self.tell_why_nothing_starts();
         while self.performer.exit().is_none() {
             let first = match self.sleep().await {
@@ -43,7 +48,10 @@ impl Driver {
                 Woken::Input(input) => Some(input),
                 Woken::Time => None,
             };
-            self.turn(first);
+            if let Err(stuck) = self.turn(first) {
+                tracing::error!("{stuck}");
+                break;
+            }
         }
         self.performer
     }
@@ -58,7 +66,8 @@ impl Driver {
         }
     }
 
-    fn turn(&mut self, first: Option<Input>) {
+    /// An error means that nothing may leave any more.
+    fn turn(&mut self, first: Option<Input>) -> Result<(), Stuck> {
         let now = self.clock.now();
         self.scheduler
             .handle(now, Event::WallClock(self.clock.wall()));
@@ -78,11 +87,16 @@ impl Driver {
             self.handle(now, input);
         }
         self.scheduler.handle_timeout(now);
+        if let Some(answered) = &mut self.answered {
+            // A fresh time: this process may have been stopped since the turn began, and have received more since then.
+            answered.cover(self.clock.now(), &self.scheduler)?;
+        }
         while let Some(effect) = self.scheduler.poll_effect() {
             self.performer.perform(&self.scheduler, now, effect);
         }
         self.in_force.tell(&self.scheduler);
         self.watchdog.beat(now);
+        Ok(())
     }
 
     fn handle(&mut self, now: Time, input: Input) {

@@ -6,6 +6,7 @@
 //!   config file, scripts --> sources -+          (the core)   +--> answers
 //! ```
 
+mod answered;
 pub mod config;
 mod driver;
 mod http;

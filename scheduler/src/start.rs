@@ -19,6 +19,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::answered::AnsweredFile;
 use crate::driver::Driver;
 use crate::http;
 use crate::inbox::{Inbox, Lane, Stopped, lanes};
@@ -117,14 +118,13 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
     let core_options = options.core_options(clock.seed(), store.usage());
     let call_deadline = core_options.call_deadline;
     let memory = SharedMemory::new(durable.schedule_memory());
-    let durable = options.directory.of(durable);
+    let (answered, durable) = recall_answers(&options, &store, durable);
     let mut scheduler = Scheduler::new(core_options, durable, clock.now(), clock.wall());
     store.drop_names(past.tell(&mut scheduler, clock.now())?)?;
     tell_all(&mut scheduler, clock, first.events());
-    let id = scheduler.id();
+    let (id, stories) = (scheduler.id(), store.stories());
     let (tell_in_force, in_force) = TellInForce::new(&scheduler);
     let pool = worker_pool(options.call_timeouts);
-    let stories = store.stories();
     let store = store.start(store_reporter(inbox.clone()))?;
 
     let (stop_outside, stop_driver) = (CancellationToken::new(), CancellationToken::new());
@@ -143,6 +143,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         lanes,
         performer,
         in_force: tell_in_force,
+        answered,
         clock,
         stop: stop_driver.clone(),
         watchdog: options.manager.watchdog(clock.now()),
@@ -188,6 +189,21 @@ fn open_store(
         (Usage::Used, NewCluster::IfUnused | NewCluster::No) | (Usage::New, _) => {
             Ok((store, durable, past))
         }
+    }
+}
+
+/// Adds what an earlier scheduler has left of when it answered workers. A file for this one's answers, if there is memory for it.
+fn recall_answers(
+    options: &StartOptions,
+    store: &Store,
+    durable: Durable,
+) -> (Option<AnsweredFile>, Durable) {
+    let durable = options.directory.of(durable);
+    let folder = options.answered_folder.as_ref();
+    let opened = folder.and_then(|f| AnsweredFile::open(f, store.identity(), &durable));
+    match opened {
+        Some((file, former)) => (Some(file), durable.last_answered(former)),
+        None => (None, durable),
     }
 }
 

@@ -253,7 +253,10 @@ impl Cluster {
             log: Vec::new(),
             contract: Contract::Whole,
             phase: Phase::Faults,
-            schedulers: vec![SchedulerHost::new(FIRST), SchedulerHost::new(SECOND)],
+            schedulers: vec![
+                SchedulerHost::new(FIRST).with_memory(),
+                SchedulerHost::new(SECOND).with_memory(),
+            ],
             workers: swarm
                 .places
                 .iter()

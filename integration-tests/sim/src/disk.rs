@@ -24,9 +24,16 @@ pub struct Directory {
     /// Of the present holder.
     synced: RecordSeq,
     holder: Option<SchedulerPlace>,
+    /// Which file it is: another one after a loss or a restored backup.
+    store: u32,
 }
 
 impl Directory {
+    /// Tells the store from every other that was ever in its place, as the inode does.
+    pub fn store(&self) -> u32 {
+        self.store
+    }
+
     /// What a crash would leave, at least.
     pub fn durable(&self) -> &Durable {
         &self.durable
@@ -116,6 +123,7 @@ impl Directory {
             "Invariant: nobody exchanges the directory of a living scheduler"
         );
         self.durable = durable;
+        self.store += 1;
     }
 }
 

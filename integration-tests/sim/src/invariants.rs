@@ -16,6 +16,7 @@ mod bindings_go_forward;
 mod calls_are_bounded;
 #[cfg(test)]
 mod cores;
+mod dead_by_silence;
 mod deleted_stays_deleted;
 mod denied_never_starts;
 mod drains_quietly;
@@ -175,6 +176,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(bindings_go_forward::BindingsGoForward::default()),
         Box::new(must_die_is_final::MustDieIsFinal::default()),
         Box::new(lost_is_lost::LostIsLost::default()),
+        Box::new(dead_by_silence::DeadBySilence::default()),
         Box::new(forgotten_is_gone::ForgottenIsGone::default()),
         Box::new(denied_never_starts::DeniedNeverStarts::default()),
         Box::new(healthy_starts::HealthyStarts::default()),

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, Story, TaskKey, Timeouts,
-    WallTime, WorkerId,
+    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, Story, TaskKey, Time,
+    Timeouts, WallTime, WorkerId,
 };
 
 use crate::times::{GivenTimes, ItemName};
@@ -243,6 +243,9 @@ pub struct Durable {
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     /// Up to which run the ends of a task were deleted, as long as some worker might repeat one.
     pub forgotten: BTreeMap<TaskKey, Forgotten>,
+    /// Until when each recorded instance may have been answered by an earlier scheduler, by the clock that the scheduler is given; one
+    /// that is not named: until now. No record: who starts a scheduler knows it, or does not.
+    pub answered: BTreeMap<WorkerId, Time>,
     /// The operator says that the directory was restored from a backup. No record: it holds for the next start.
     pub is_a_backup: bool,
 }
@@ -320,6 +323,11 @@ impl Durable {
             is_a_backup: true,
             ..self
         }
+    }
+
+    /// With what is known of when its instances were last answered.
+    pub fn last_answered(self, answered: BTreeMap<WorkerId, Time>) -> Self {
+        Durable { answered, ..self }
     }
 
     fn leave(&mut self, worker: WorkerId) {

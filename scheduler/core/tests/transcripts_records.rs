@@ -5,7 +5,8 @@ mod support;
 use std::time::Duration;
 
 use brasserie_common::{
-    CallOutcome, Health, Principal, Standing, Timeouts, WorkerDescription, WorkerSetId,
+    CallOutcome, Health, Principal, SchedulerId, Standing, Time, Timeouts, WorkerDescription,
+    WorkerSetId,
 };
 use brasserie_scheduler_core::{
     Call, CallReply, Durable, Effect, Event, Options, Record, Rejection, Scheduler,
@@ -354,4 +355,85 @@ fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
         s.status().wait_ended.as_deref(),
         Some("the safe wait is over")
     );
+}
+
+/// A directory with one instance, as a scheduler finds it that starts at `now`, and knows since when nobody has answered that instance.
+fn restarted_with_bound(now: Time, bound: Option<Time>) -> Script {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let answered = bound.into_iter().map(|until| (w.id, until)).collect();
+    let durable = s.durable.clone().last_answered(answered);
+    let restarted = Options {
+        new_cluster: false,
+        ..options()
+    };
+    let mut s = Script::at(restarted, durable, now);
+    s.load(one_job(1, ""));
+    s
+}
+
+#[test]
+fn a_wait_counts_from_when_the_instance_was_last_answered() {
+    let safe = options().timeouts.min_safe_wait();
+    let at = |secs| Time::ZERO + Duration::from_secs(secs);
+    let start = at(10_000);
+    let left = |s: &mut Script| {
+        let mut left = Duration::ZERO;
+        while s.status().initial_wait.is_some() {
+            s.advance(Duration::from_secs(1));
+            left += Duration::from_secs(1);
+        }
+        left
+    };
+    assert_eq!(left(&mut restarted_with_bound(start, None)), safe);
+    let a_minute_ago = at(10_000 - 60);
+    let minute = Duration::from_secs(60);
+    let mut s = restarted_with_bound(start, Some(a_minute_ago));
+    assert_eq!(left(&mut s), safe - minute);
+    // Its own start is the latest that any other may have answered.
+    let later = Some(start + minute);
+    assert_eq!(left(&mut restarted_with_bound(start, later)), safe);
+    let long_ago = Some(at(1));
+    assert_eq!(
+        left(&mut restarted_with_bound(start, long_ago)),
+        Duration::ZERO
+    );
+}
+
+#[test]
+fn an_instance_that_is_answered_again_has_no_bound_any_more() {
+    let start = Time::ZERO + Duration::from_secs(10_000);
+    // Dead for so long that nothing is left of it.
+    let long_ago = Time::ZERO + Duration::from_secs(9_000);
+    let dead = restarted_with_bound(start, Some(long_ago));
+    assert_eq!(dead.scheduler.unanswered().count(), 0);
+    let since = Time::ZERO + Duration::from_secs(9_950);
+    let mut s = restarted_with_bound(start, Some(since));
+    let w = worker("w", 1, 10);
+    assert_eq!(
+        s.scheduler.unanswered().collect::<Vec<_>>(),
+        [(w.id, since)]
+    );
+    let version = s.scheduler.unanswered_version();
+    s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    assert_eq!(s.scheduler.unanswered().count(), 0);
+    assert_ne!(s.scheduler.unanswered_version(), version);
+}
+
+#[test]
+fn a_stale_record_has_no_bounds() {
+    let start = Time::ZERO + Duration::from_secs(10_000);
+    let since = Time::ZERO + Duration::from_secs(9_990);
+    let mut s = restarted_with_bound(start, Some(since));
+    let foreign = WorkerSetId {
+        scheduler: SchedulerId::new(5, 5),
+        version: 3,
+        ..WorkerSetId::default()
+    };
+    let _ = s.heartbeat(&worker("other", 2, 20), foreign);
+    let id = worker("w", 1, 10).id;
+    assert_eq!(s.scheduler.unanswered().collect::<Vec<_>>(), [(id, start)]);
+    s.advance(options().timeouts.min_safe_wait() - Duration::from_secs(1));
+    assert!(s.status().initial_wait.is_some());
 }

@@ -56,6 +56,9 @@ impl Directory {
 pub struct StartOptions {
     /// Created if need be, and locked for as long as the scheduler lives.
     pub data_dir: PathBuf,
+    /// Memory in which it is kept until when workers were answered: a tmpfs. `None`: nowhere, so that each initial wait counts from its
+    /// scheduler's start.
+    pub answered_folder: Option<PathBuf>,
     pub config: ConfigSource,
     /// What a key of a config file means that nobody reads.
     pub unknown_keys: UnknownKeys,
@@ -85,6 +88,7 @@ impl StartOptions {
     pub fn new(data_dir: PathBuf, config: ConfigSource) -> Self {
         StartOptions {
             data_dir,
+            answered_folder: None,
             config,
             unknown_keys: UnknownKeys::default(),
             listen: ListenAddress::ANY_LOOPBACK_PORT,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use brasserie_thrift::generated::brasserie::MissingInstance;
+use brasserie_thrift::generated::common::BistroInstanceID;
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
@@ -41,8 +42,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let connection = Connection::patient(&args.scheduler.scheduler)?;
-    let meant = match block_on(connection.forget_worker(&args.shard, Vec::new()))?? {
+    let meant = match ask(args, Vec::new())? {
         Ok(meant) => meant,
         Err(refusal) => return refused(&refusal),
     };
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         return Ok(Ending::Failure);
     }
     let instances = meant.into_iter().filter_map(|m| m.instance).collect();
-    match block_on(connection.forget_worker(&args.shard, instances))?? {
+    match ask(args, instances)? {
         Ok(_) => {
             let shard = printable(&args.shard);
             print(&format!(
@@ -62,6 +62,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         }
         Err(refusal) => refused(&refusal),
     }
+}
+
+/// A connection ends with the runtime that it was made on, thus each call has its own.
+fn ask(
+    args: &Args,
+    instances: Vec<BistroInstanceID>,
+) -> Result<Result<Vec<MissingInstance>, String>> {
+    let connection = Connection::patient(&args.scheduler.scheduler)?;
+    block_on(connection.forget_worker(&args.shard, instances))?
 }
 
 fn refused(refusal: &str) -> Result<Ending> {
@@ -120,7 +129,6 @@ fn confirmed() -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use brasserie_thrift::generated::common::BistroInstanceID;
 
     #[test]
     fn the_promise_names_each_instance_and_nothing_of_it_moves_the_cursor() {

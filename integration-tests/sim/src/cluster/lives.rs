@@ -70,7 +70,8 @@ impl Cluster {
         self.stats.core_events += 1;
         let host = &mut self.schedulers[usize::from(place.0)];
         let outputs = &mut self.scheduler_outputs;
-        let on = (directory, durable);
+        let store = self.directories[usize::from(directory.0)].store();
+        let on = (directory, store, durable);
         host.start(options, on, clocks, outputs, &mut self.log);
         let generation = host.generation();
         self.after_scheduler_turn(place);

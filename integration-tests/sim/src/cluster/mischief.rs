@@ -423,6 +423,7 @@ impl Cluster {
         }
         if machine == self.scheduler_post(FIRST).machine {
             self.scheduler_crash();
+            self.schedulers[usize::from(FIRST.0)].forget_answered();
         }
         true
     }

@@ -3,13 +3,15 @@
 mod effects;
 mod requests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    CallId, CallOutcome, JobName, Principal, RecordSeq, RefusalCode, RequestId, ServiceAddress,
-    Shard, StatusBits, TaskKey, Time, WallTime, WorkerId,
+    CallId, CallOutcome, JobName, Principal, RecordSeq, RefusalCode, RequestId, SchedulerId,
+    ServiceAddress, Shard, StatusBits, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
@@ -161,9 +163,44 @@ impl Process {
     }
 }
 
+/// Until when a scheduler has answered workers, in the memory of its machine: what the program keeps in a file there.
+#[derive(Clone, Debug)]
+struct Answered {
+    directory: DirectoryId,
+    store: u32,
+    scheduler: SchedulerId,
+    previous: Option<SchedulerId>,
+    until: Time,
+    former: BTreeMap<WorkerId, Time>,
+    version: u64,
+}
+
+impl Answered {
+    /// How far ahead it is written; less than the program's, as some worlds have timeouts of a second.
+    const STEP: Duration = Duration::from_secs(1);
+
+    /// Until when each recorded instance may have been answered, if this is about the same store as its last scheduler left it.
+    fn of(
+        &self,
+        (directory, store, durable): (DirectoryId, u32, &Durable),
+    ) -> BTreeMap<WorkerId, Time> {
+        let last = durable.last_scheduler();
+        let is_its_last = last.is_some() && (last == Some(self.scheduler) || last == self.previous);
+        if (self.directory, self.store) != (directory, store) || !is_its_last {
+            return BTreeMap::new();
+        }
+        let of = |worker: &WorkerId| self.former.get(worker).copied().unwrap_or(self.until);
+        let recorded = durable.instances.keys();
+        recorded.map(|worker| (*worker, of(worker))).collect()
+    }
+}
+
 /// A place where scheduler processes run one after another.
 #[derive(Clone, Debug)]
 pub struct SchedulerHost {
+    /// Survives processes, not the machine. `None`: no process has lived here since that began, or none keeps it.
+    answered: Option<Answered>,
+    keeps_answered: bool,
     place: SchedulerPlace,
     process: Option<Process>,
     /// Goes on over restarts, so that a tag names one call of the whole run.
@@ -178,11 +215,26 @@ const TAGS_A_PLACE: u32 = 1 << 27;
 impl SchedulerHost {
     pub fn new(place: SchedulerPlace) -> Self {
         SchedulerHost {
+            answered: None,
+            keeps_answered: false,
             place,
             process: None,
             next_tag: u32::from(place.0) * TAGS_A_PLACE,
             generation: 0,
         }
+    }
+
+    /// The same on a machine that has memory which survives processes.
+    pub fn with_memory(self) -> Self {
+        SchedulerHost {
+            keeps_answered: true,
+            ..self
+        }
+    }
+
+    /// The machine has lost its memory.
+    pub fn forget_answered(&mut self) {
+        self.answered = None;
     }
 
     pub fn place(&self) -> SchedulerPlace {
@@ -253,7 +305,7 @@ impl SchedulerHost {
     pub fn start(
         &mut self,
         options: Options,
-        (directory, durable): (DirectoryId, Durable),
+        (directory, store, durable): (DirectoryId, u32, Durable),
         (now, wall): (Time, WallTime),
         out: &mut Vec<SchedulerOutput>,
         log: &mut Vec<Happening>,
@@ -263,7 +315,20 @@ impl SchedulerHost {
             "Invariant: one process at a time in a place"
         );
         self.generation += 1;
+        let previous = durable.last_scheduler();
+        let known = self.answered.take();
+        let known = known.map(|known| known.of((directory, store, &durable)));
+        let durable = durable.last_answered(known.unwrap_or_default());
         let core = Scheduler::new(options, durable, now, wall);
+        self.answered = self.keeps_answered.then(|| Answered {
+            directory,
+            store,
+            scheduler: core.id(),
+            previous,
+            until: now,
+            former: core.unanswered().collect(),
+            version: core.unanswered_version(),
+        });
         log.push(Happening::SchedulerStarted {
             place: self.place,
             directory,
@@ -321,6 +386,16 @@ impl SchedulerHost {
             turn.hear(input);
         }
         turn.process.core.handle_timeout(now);
+        if let Some(answered) = &mut self.answered {
+            let core = &turn.process.core;
+            let version = core.unanswered_version();
+            let stays = now < answered.until && version == answered.version;
+            if !stays && !sabotage::on(Sabotage::BoundNotMoved) {
+                answered.until = now + Answered::STEP;
+                answered.former = core.unanswered().collect();
+                answered.version = version;
+            }
+        }
         while let Some(effect) = turn.process.core.poll_effect() {
             turn.perform(effect);
         }

@@ -29,6 +29,17 @@ impl Focus {
     }
 }
 
+/// Workers die for long, and schedulers start again and again.
+const SILENCE: Wanted = Wanted {
+    faults: &[
+        (FaultKind::WorkerKilled, secs(40)),
+        (FaultKind::SchedulerCrash, secs(20)),
+    ],
+    downtime: Some(secs(120)),
+    lasts: secs(3000),
+    ..CALM
+};
+
 /// Workers die, schedulers start again without them, and an operator says so.
 const FORGETTING: &[(FaultKind, Duration)] = &[
     (FaultKind::WorkerKilled, secs(10)),
@@ -129,7 +140,11 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::ForgetInMemory,
         &["forgotten_is_gone"],
-        calm_but(FORGETTING),
+        Wanted {
+            faults: FORGETTING,
+            downtime: Some(secs(60)),
+            ..CALM
+        },
     ),
     focus(
         Sabotage::TakeBackTheForgotten,
@@ -146,6 +161,16 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     ),
+    focus(
+        Sabotage::BoundAfterTheAnswer,
+        &["dead_by_silence"],
+        Wanted {
+            // Answered, and not known to be: what it runs is not told.
+            network: UNANSWERED,
+            ..SILENCE
+        },
+    ),
+    focus(Sabotage::BoundNotMoved, &["dead_by_silence"], SILENCE),
     focus(
         Sabotage::Row5AsRow4,
         &["stale_is_earlier", "settles"],

@@ -67,7 +67,7 @@ impl SmallWorld {
         let host = &mut self.schedulers[usize::from(place.0)];
         host.start(
             options,
-            (directory, durable),
+            (directory, 0, durable),
             clocks,
             &mut out,
             &mut self.log,

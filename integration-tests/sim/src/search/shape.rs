@@ -311,6 +311,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         times,
         statuses,
         forgotten,
+        answered: _,
         is_a_backup,
     } = durable;
     s.put(is_a_backup);

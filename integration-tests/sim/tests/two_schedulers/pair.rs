@@ -260,7 +260,7 @@ impl Pair {
             work: brasserie_scheduler_core::credits::Policy::default(),
         };
         let mut out = Vec::new();
-        let on = (DirectoryId(place.0), durable);
+        let on = (DirectoryId(place.0), 0, durable);
         post.host
             .start(options, on, (now, wall), &mut out, &mut Vec::new());
         self.scheduler_did(which, out);

@@ -230,7 +230,7 @@ impl Scheduler {
                 Err(limit) => return Err(Rejection::PoolFull { limit }),
             }
         }
-        let shard = worker.shard.clone();
+        let (shard, id) = (worker.shard.clone(), worker.id);
         // It may never hear of ours, and keep what an earlier scheduler sent.
         let timeouts = self
             .initial_wait()
@@ -256,6 +256,9 @@ impl Scheduler {
         }
         remote.refresh(now, worker);
         self.workers_mut().insert(remote, seq);
+        if !sabotage::on(Sabotage::BoundAfterTheAnswer) {
+            self.initial_wait_mut().note_answered(id);
+        }
         self.evaluate(now, &shard);
         Ok(seq)
     }

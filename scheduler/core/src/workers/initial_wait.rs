@@ -42,6 +42,10 @@ pub(crate) struct InitialWait {
     basis: Basis,
     /// Recorded instances that have neither returned nor died yet, and when each is certainly dead.
     expected: BTreeMap<WorkerId, Expected>,
+    /// Some instance was last answered before the start.
+    counts_from_bounds: bool,
+    /// Counts what changes for [`Scheduler::unanswered`].
+    unanswered_version: u64,
     schedulers: BTreeSet<SchedulerId>,
     /// Until when nothing may start because a lost worker's tasks were not known.
     hold_back_until: Option<Time>,
@@ -84,6 +88,8 @@ enum Witness {
 struct Expected {
     instance: InstanceRecord,
     dead_at: Time,
+    /// Nobody has answered it since; `None`: this scheduler has.
+    unanswered_since: Option<Time>,
     /// When this scheduler last received a heartbeat of it, answered or refused.
     heard_at: Option<Time>,
 }
@@ -116,13 +122,16 @@ impl InitialWait {
             .min_safe_wait()
             .max(longest.unwrap_or_default());
         let expected = durable.instances.iter().map(|(&id, instance)| {
+            let known = durable.answered.get(&id).filter(|_| !durable.is_a_backup);
+            let unanswered_since = known.map_or(now, |until| (*until).min(now));
             // By the timeouts that this instance has, which may be longer than ours.
-            let dead_at = now + instance.timeouts.min_safe_wait();
+            let dead_at = unanswered_since + instance.timeouts.min_safe_wait();
             (
                 id,
                 Expected {
                     instance: instance.clone(),
                     dead_at,
+                    unanswered_since: Some(unanswered_since),
                     heard_at: None,
                 },
             )
@@ -149,6 +158,9 @@ impl InitialWait {
                 (false, false) => Basis::Nothing,
             },
             expected: expected.collect(),
+            counts_from_bounds: !durable.is_a_backup
+                && durable.answered.values().any(|until| *until < now),
+            unanswered_version: 0,
             schedulers: durable.schedulers.clone(),
             hold_back_until: (!durable.hold_back.is_zero()).then(|| {
                 let operators = options.startup_wait.unwrap_or(Duration::MAX);
@@ -178,6 +190,30 @@ impl InitialWait {
     /// An earlier scheduler recorded it, and it is neither back nor dead.
     pub(crate) fn expects(&self, worker: WorkerId) -> bool {
         self.expected.contains_key(&worker)
+    }
+
+    /// From now on this scheduler answers it.
+    pub(crate) fn note_answered(&mut self, worker: WorkerId) {
+        if let Some(expected) = self.expected.get_mut(&worker) {
+            expected.unanswered_since = None;
+            self.unanswered_version += 1;
+        }
+    }
+
+    /// When instances were last answered is known as little as the rest: it counts from the start.
+    fn distrust_bounds(&mut self) {
+        let start = self.start;
+        for expected in self.expected.values_mut() {
+            if let Some(since) = &mut expected.unanswered_since {
+                *since = start;
+                expected.dead_at = start + expected.instance.timeouts.min_safe_wait();
+            }
+        }
+        // Some may have been taken for dead by now, of whom consensus knows nothing.
+        if self.counts_from_bounds {
+            self.consensus_at = self.safe_at;
+        }
+        self.unanswered_version += 1;
     }
 
     /// A heartbeat of it has arrived, whatever becomes of that.
@@ -238,6 +274,7 @@ impl InitialWait {
             Acquaintance::Stranger(worker) => Basis::Stale(Witness::Worker(worker)),
             Acquaintance::Remembered => return,
         };
+        self.distrust_bounds();
         if now < self.safe_at && self.startup_wait.is_none() {
             self.over = None;
         }
@@ -340,6 +377,17 @@ impl InitialWait {
 }
 
 impl Scheduler {
+    /// Recorded instances that this scheduler has not answered, and since when nobody has. All others it may answer at any time.
+    pub fn unanswered(&self) -> impl Iterator<Item = (WorkerId, Time)> + '_ {
+        let expected = self.initial_wait().expected.iter();
+        expected.filter_map(|(id, e)| Some((*id, e.unanswered_since?)))
+    }
+
+    /// Differs when one of [`Scheduler::unanswered`] is answered from now on.
+    pub fn unanswered_version(&self) -> u64 {
+        self.initial_wait().unanswered_version
+    }
+
     pub(crate) fn update_initial_wait(&mut self, now: Time) {
         self.initial_wait_mut().seen = now;
         self.drop_the_dead(now);

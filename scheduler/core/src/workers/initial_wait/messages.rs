@@ -83,33 +83,31 @@ impl InitialWait {
 
     /// How many workers are missing. Names each once, however many of its instances are waited for, and how long it has been silent.
     fn missing_workers(&self, now: Time) -> (usize, String) {
-        let mut workers: BTreeMap<&Shard, (usize, Option<Time>)> = BTreeMap::new();
-        for Expected {
-            instance, heard_at, ..
-        } in self.expected.values()
-        {
-            let (instances, last) = workers.entry(&instance.shard).or_default();
+        let mut workers: BTreeMap<&Shard, (usize, Option<Time>, Time)> = BTreeMap::new();
+        for expected in self.expected.values() {
+            let Expected {
+                instance,
+                dead_at: _,
+                unanswered_since,
+                heard_at,
+            } = expected;
+            let (instances, last, since) = workers.entry(&instance.shard).or_default();
             *instances += 1;
             *last = (*last).max(*heard_at);
+            *since = (*since).max(unanswered_since.unwrap_or(self.start));
         }
         let named = workers.iter().take(MAX_NAMED);
         let mut names: Vec<String> = named
-            .map(|(shard, (instances, last))| {
+            .map(|(shard, (instances, last, since))| {
                 let instances = match instances {
                     1 => String::new(),
-                    many => format!("{many} instances"),
+                    many => format!("{many} instances, "),
                 };
-                let heartbeat = last.map_or(String::new(), |at| {
-                    format!("last heartbeat {} ago", seconds(now.since(at)))
-                });
-                let notes: Vec<String> = [instances, heartbeat]
-                    .into_iter()
-                    .filter(|note| !note.is_empty())
-                    .collect();
-                match notes.is_empty() {
-                    true => format!("`{shard}`"),
-                    false => format!("`{shard}`: {}", notes.join(", ")),
-                }
+                let heartbeat = match last {
+                    Some(at) => format!("last heartbeat {} ago", seconds(now.since(*at))),
+                    None => format!("silent for {} at least", seconds(now.since(*since))),
+                };
+                format!("`{shard}`: {instances}{heartbeat}")
             })
             .collect();
         if workers.len() > MAX_NAMED {

@@ -23,6 +23,8 @@ impl InitialWait {
             warning: _,
             basis,
             expected,
+            counts_from_bounds,
+            unanswered_version: _,
             schedulers,
             hold_back_until,
             hold_back_is_old,
@@ -50,12 +52,14 @@ impl InitialWait {
             let Expected {
                 instance,
                 dead_at,
+                unanswered_since,
                 heard_at,
             } = expected;
             s.worker(*worker);
             s.put((&instance.shard, &instance.machine_lock));
             s.put((instance.heartbeat_period, instance.timeouts));
             deadline(s, *dead_at);
+            s.time_if(*unanswered_since);
             s.time_if(*heard_at);
         });
         s.each(schedulers, |s, scheduler| s.scheduler(*scheduler));
@@ -63,5 +67,6 @@ impl InitialWait {
         s.opt(*waits_anew_by, |s, seq| s.put(until_synced(seq, persisted)));
         let until_override = override_timestamp.saturating_sub(wall.as_secs()).max(0);
         s.put((hold_back_is_old, over.is_some(), until_override));
+        s.put(counts_from_bounds);
     }
 }

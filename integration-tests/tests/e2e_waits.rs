@@ -1,0 +1,175 @@
+//! Eight real workers, one of which dies with its keeper and never returns: how long a restarted scheduler waits for it, and how an
+//! operator ends that.
+
+use std::time::{Duration, Instant};
+
+use integration_tests::e2e::{Client, Process, SchedulerSpec, Stage, wait_for};
+use nix::sys::signal::{Signal, kill};
+
+const DEAD: &str = "w0";
+/// `--lose-unhealthy-worker-after` of a cluster in which nobody is lost before the test is over.
+const FOR_EVER: &str = "--lose-unhealthy-worker-after=3000s";
+
+/// A second between heartbeats, and room for a busy machine.
+fn flags(lose: &str) -> Vec<String> {
+    let flags = [
+        "--heartbeat-grace-period=5s",
+        "--healthcheck-period=1s",
+        "--healthcheck-grace-period=5s",
+        lose,
+        "--worker-check-interval=1s",
+        "--caution-worker-suicide-backoff-safety-margin=1s",
+        "--caution-worker-suicide-task-kill-wait=1s",
+    ];
+    flags.map(str::to_owned).to_vec()
+}
+
+/// A scheduler and eight workers at work; then worker `w0` is killed with its keeper, and the scheduler as well.
+struct Fleet {
+    stage: Stage,
+    spec: SchedulerSpec,
+    _living: Vec<Process>,
+    killed: Instant,
+}
+
+impl Fleet {
+    fn that_lost_one(lose: &str) -> Self {
+        let stage = Stage::new();
+        let config = stage.write_work(400, Duration::from_millis(50));
+        let spec = SchedulerSpec {
+            flags: flags(lose),
+            ..stage.scheduler_spec(&config)
+        };
+        let mut scheduler = stage.start_scheduler(&spec.clone().with("--new-cluster"));
+        let mut workers: Vec<Process> = (0..8)
+            .map(|n| stage.start_worker(&stage.worker_spec(&format!("w{n}"), &spec)))
+            .collect();
+        wait_for("tasks on all workers", || {
+            (stage.records().runs.len() >= 40).then_some(())
+        });
+        let mut dead = workers.remove(0);
+        let program = dead.program();
+        dead.signal(Signal::SIGKILL);
+        kill(program, Signal::SIGKILL).expect("the worker below the keeper");
+        dead.wait();
+        scheduler.kill_program();
+        let killed = Instant::now();
+        // The operator's promise: nothing of its tasks is alive. The tasks of the others have nobody to start more of them.
+        wait_for("the last tasks to end", || {
+            stage.alive().is_empty().then_some(())
+        });
+        Fleet {
+            stage,
+            spec,
+            _living: workers,
+            killed,
+        }
+    }
+
+    /// A restarted scheduler, once the seven are back.
+    fn restart(&self) -> Process {
+        let scheduler = self.stage.start_scheduler(&self.spec);
+        Client::new(self.spec.port).wait_healthy(7);
+        scheduler
+    }
+
+    fn starts(&self) -> usize {
+        self.stage.records().starts().values().sum()
+    }
+
+    fn initial_wait(&self) -> Option<String> {
+        let status = Client::new(self.spec.port).status();
+        status.and_then(|status| status.initial_wait)
+    }
+
+    fn forget(&self, more: &[&str]) -> (Option<i32>, String) {
+        let address = format!("{}:{}", self.spec.address, self.spec.port);
+        let command = ["worker", "forget", DEAD, "--scheduler", &address];
+        let finished = self.stage.brasserie(&[&command[..], more].concat());
+        (finished.code, finished.output)
+    }
+
+    fn finish(&self) {
+        Client::new(self.spec.port).wait_all_done();
+        let records = self.stage.records();
+        assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
+        assert_eq!(records.starts().len(), 400);
+    }
+}
+
+#[test]
+fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
+    let fleet = Fleet::that_lost_one(FOR_EVER);
+    let mut scheduler = fleet.restart();
+    let wait = fleet.initial_wait().expect("one worker is missing");
+    assert_eq!(wait.matches(&format!("`{DEAD}`")).count(), 1, "{wait}");
+    assert!(wait.contains("brasserie worker forget"), "{wait}");
+    let starts = fleet.starts();
+
+    let (code, output) = wait_for("a living worker would have reported by now", || {
+        let (code, output) = fleet.forget(&[]);
+        (!output.contains("has only just started")).then_some((code, output))
+    });
+    assert_eq!(code, Some(1), "{output}");
+    assert!(
+        output.contains("You promise") && output.contains("--yes"),
+        "{output}"
+    );
+    assert!(
+        fleet.initial_wait().is_some(),
+        "nobody has promised anything"
+    );
+    assert_eq!(fleet.starts(), starts);
+
+    let (code, output) = fleet.forget(&["--yes"]);
+    assert_eq!(code, Some(0), "{output}");
+    assert_eq!(fleet.initial_wait(), None);
+    // It is on disk.
+    scheduler.kill_program();
+    let _scheduler = fleet.restart();
+    fleet.finish();
+    let (code, output) = fleet.forget(&["--yes"]);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("no worker is called"), "{output}");
+}
+
+/// 1 s + 5 s + 1 s for the last healthcheck, 25 s to be lost, and 4 s for the rest.
+const SAFE_WAIT: Duration = Duration::from_secs(36);
+/// How far ahead the bound of the last answer is written.
+const STEP: Duration = Duration::from_secs(5);
+/// A heartbeat period, and a busy machine.
+const ROOM: Duration = Duration::from_secs(8);
+
+#[test]
+fn a_wait_for_a_worker_that_never_returns_ends_in_time_across_five_restarts() {
+    let fleet = Fleet::that_lost_one("--lose-unhealthy-worker-after=25s");
+    let mut restarts = 0;
+    let mut scheduler = fleet.restart();
+    while restarts < 5 {
+        let due = Duration::from_secs(5) * (restarts + 1);
+        wait_for("the next restart", || {
+            (fleet.killed.elapsed() >= due).then_some(())
+        });
+        assert!(
+            fleet.killed.elapsed() > SAFE_WAIT - ROOM || fleet.initial_wait().is_some(),
+            "the worker may live"
+        );
+        scheduler.kill_program();
+        scheduler = fleet.restart();
+        restarts += 1;
+    }
+    let last_start = fleet.killed.elapsed();
+    wait_for("the end of the wait", || {
+        fleet.initial_wait().is_none().then_some(())
+    });
+    let ended = fleet.killed.elapsed();
+    assert!(ended + ROOM > SAFE_WAIT, "{ended:?}");
+    // Were it counted from the last restart, it would take the whole safe wait from there.
+    let latest = (SAFE_WAIT + STEP).max(last_start) + ROOM;
+    assert!(
+        ended < latest,
+        "{ended:?} after the death, the last restart {last_start:?} after it"
+    );
+    assert!(last_start + SAFE_WAIT > latest, "it would prove nothing");
+    fleet.finish();
+}
