@@ -34,15 +34,22 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    fn new(stage: &'a Stage, start: &'a dyn Fn(&str, Command) -> Process) -> Self {
+    /// `containment`: of the first worker.
+    fn new(
+        stage: &'a Stage,
+        containment: &str,
+        start: &'a dyn Fn(&str, Command) -> Process,
+    ) -> Self {
         let config = stage.write_work(TASKS, FOR_EVER);
         let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
         for flag in TIMES {
             spec = spec.with(flag);
         }
         let worker = |name| stage.worker_spec(name, &spec);
+        let mut one = worker("one");
+        one.flags.push(format!("--contain={containment}"));
         Case {
-            one: worker("one"),
+            one,
             two: worker("two"),
             stage,
             spec,
@@ -123,6 +130,11 @@ impl<'a> Case<'a> {
     }
 }
 
+/// The weaker containment, in which a keeper finds tasks by `/proc`.
+const GROUPS: &str = "process-groups";
+/// What the machine allows.
+const BEST: &str = "auto";
+
 /// What happens while a resource hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -130,25 +142,35 @@ enum Fault {
     StoppedWorker,
 }
 
+impl Fault {
+    /// One of them with each: if the worker is stopped, the keeper alone ends its tasks.
+    fn containment(self) -> &'static str {
+        match self {
+            Fault::KilledScheduler => BEST,
+            Fault::StoppedWorker => GROUPS,
+        }
+    }
+}
+
 #[test]
 fn a_log_that_takes_no_more_lets_no_task_run_twice() {
     let (stage, log) = (Stage::new(), UnreadLog::new());
     let start = |name: &str, command| logging_to(&stage, name, command, log.as_errors());
-    Case::new(&stage, &start).play(|_| log.fill());
+    Case::new(&stage, GROUPS, &start).play(|_| log.fill());
 }
 
 #[test]
 fn a_log_that_nobody_reads_any_more_ends_no_program() {
     let (stage, log) = (Stage::new(), UnreadLog::new());
     let start = |name: &str, command| logging_to(&stage, name, command, log.as_errors());
-    Case::new(&stage, &start).play(|_| log.close());
+    Case::new(&stage, BEST, &start).play(|_| log.close());
 }
 
 #[test]
 fn a_log_on_a_full_disk_ends_no_program() {
     let stage = Stage::new();
     let start = |name: &str, command| logging_to(&stage, name, command, full_disk());
-    Case::new(&stage, &start).play(|_| {});
+    Case::new(&stage, BEST, &start).play(|_| {});
 }
 
 #[test]
@@ -171,7 +193,7 @@ fn hanging_disk(fault: Fault) {
         }
         stage.start(name, command)
     };
-    Case::new(&stage, &start).play_lost(fault, |_| disk.hang());
+    Case::new(&stage, fault.containment(), &start).play_lost(fault, |_| disk.hang());
 }
 
 #[test]
@@ -193,7 +215,7 @@ fn hidden_proc(fault: Fault) {
         let program = PathBuf::from(command.get_program());
         stage.start_through(name, with_own_proc(&command), &program)
     };
-    Case::new(&stage, &start).play_lost(fault, |one| {
+    Case::new(&stage, fault.containment(), &start).play_lost(fault, |one| {
         // The keeper and the program may be in different namespaces.
         for pid in [one.program(), one.id()] {
             hide_proc(pid);
@@ -212,7 +234,7 @@ fn a_resolver_that_does_not_answer_lets_no_task_run_twice() {
         let program = PathBuf::from(command.get_program());
         stage.start_through(name, resolver.command(&command), &program)
     };
-    let mut case = Case::new(&stage, &start);
+    let mut case = Case::new(&stage, BEST, &start);
     for worker in [&mut case.one, &mut case.two] {
         // Another scheduler, which each of them asks for all the time.
         worker.flags.push("--scheduler=nowhere.example:6789".into());
