@@ -7,6 +7,8 @@ use brasserie_common::{Fault, Story};
 use brasserie_thrift::generated::brasserie::LastRun;
 use serde_json::{Value, json};
 
+use crate::output::{printable, printable_block};
+
 const MIB: f64 = (1_u64 << 20) as f64;
 
 /// A few lines.
@@ -16,8 +18,9 @@ pub(super) fn text(run: &LastRun) -> String {
     };
     let shard = run.worker_shard.as_deref().unwrap_or_default();
     let mut lines = vec![format!(
-        "Last run, on worker `{shard}`: it {}.",
-        story.ending
+        "Last run, on worker `{}`: it {}.",
+        printable(shard),
+        printable_block(&story.ending.to_string())
     )];
     if let Some(by) = story.ended_by {
         lines.push(format!("  It was ended as {by}."));

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::waiting;
-use crate::output::{complain, duration};
+use crate::output::{complain, duration, printable};
 
 /// Between plain lines: often enough to see that something happens, seldom enough for a log file.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
@@ -131,10 +131,10 @@ impl Display {
 
 fn show_wait(all: &MultiProgress, wait: &mut Option<ProgressBar>, status: &ClusterStatus) {
     match (&status.initial_wait, &*wait) {
-        (Some(text), Some(bar)) => bar.set_message(text.clone()),
+        (Some(text), Some(bar)) => bar.set_message(printable(text)),
         (Some(text), None) => {
             let bar = all.insert(0, ProgressBar::new_spinner());
-            bar.set_message(text.clone());
+            bar.set_message(printable(text));
             *wait = Some(bar);
         }
         (None, Some(bar)) => {
@@ -160,7 +160,7 @@ fn show_bar(
                 .unwrap_or_else(|_| ProgressStyle::default_bar())
                 .progress_chars("=> "),
         );
-        bar.set_prefix(name.clone());
+        bar.set_prefix(printable(&name));
         bars.push((name.clone(), bar));
     }
     let Some((_, bar)) = bars.iter().find(|(known, _)| *known == name) else {
@@ -201,7 +201,7 @@ fn line(job: &JobStatus, wall_ms: i64) -> String {
     } else {
         format!(" ({details})")
     };
-    let name = job.name.as_deref().unwrap_or_default();
+    let name = printable(job.name.as_deref().unwrap_or_default());
     format!(
         "{name}: {} of {} done, {} waiting{details}",
         job.done.unwrap_or(0),
@@ -226,5 +226,14 @@ mod tests {
             details(&job, 1_000),
             "1 running, 2 in backoff, the first for 2.0 s more"
         );
+    }
+
+    #[test]
+    fn a_name_stays_in_its_line() {
+        let job = JobStatus {
+            name: Some("j\u{1b}[2J\nk".to_owned()),
+            ..JobStatus::default()
+        };
+        assert_eq!(line(&job, 0), r"j\u{1b}[2J\nk: 0 of 0 done, 0 waiting");
     }
 }

@@ -9,7 +9,7 @@ use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, Unfinishe
 use crate::Ending;
 use crate::commands::logs;
 use crate::connection::{Connection, LogRequest};
-use crate::output::{duration, table};
+use crate::output::{duration, printable, printable_block, table};
 
 /// Tasks of one job that are shown with their last words: a screenful.
 const MAX_SHOWN: i32 = 10;
@@ -43,7 +43,8 @@ pub(super) async fn describe(
         let name = job.name.as_deref().unwrap_or_default();
         let bad = job.total.unwrap_or(0) - job.done.unwrap_or(0);
         text.push_str(&format!(
-            "\n{name}: {bad} of {} tasks are not done\n",
+            "\n{}: {bad} of {} tasks are not done\n",
+            printable(name),
             job.total.unwrap_or(0)
         ));
         for task in connection.unfinished(name, MAX_SHOWN).await? {
@@ -89,7 +90,7 @@ fn row(job: &JobStatus) -> Vec<String> {
 async fn last_words(connection: &Connection, task: &UnfinishedTask) -> Result<String> {
     let job = task.job.clone().unwrap_or_default();
     let node = task.node.clone().unwrap_or_default();
-    let mut text = format!("  {node}: {}\n", why(task));
+    let mut text = format!("  {}: {}\n", printable(&node), printable_block(&why(task)));
     let request = LogRequest {
         stream: LogStream::Stderr,
         job,
