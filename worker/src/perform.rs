@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use brasserie_common::{
@@ -303,6 +304,8 @@ pub(crate) struct Supervised {
     own: OwnEvents,
     clock: Clock,
     groups: Arc<Mutex<GroupList>>,
+    /// For the list: when this thread last held the numbers of all listed groups.
+    held: Arc<AtomicU64>,
     slots: HashMap<Arc<RunKey>, Slot>,
     running: Arc<Running>,
     timed: Timed,
@@ -315,10 +318,12 @@ impl Supervised {
         groups: Arc<Mutex<GroupList>>,
         (running, timed): (Arc<Running>, Timed),
     ) -> Self {
+        let held = groups.lock().held();
         Supervised {
             own,
             clock,
             groups,
+            held,
             slots: HashMap::new(),
             running,
             timed,
@@ -348,6 +353,11 @@ impl TaskSink for Supervised {
                 invocation: key.invocation,
             });
         }
+    }
+
+    fn holds_all(&mut self) {
+        let now = self.clock.now().as_nanos();
+        self.held.store(now, Ordering::Release);
     }
 
     fn ended(&mut self, end: TaskEnd) {

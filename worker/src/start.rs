@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::core_options::core_options;
 use crate::containment::{Containment, own_pid};
-use crate::directory::{DirectoryError, Identity, LEFTOVER_PATIENCE, WorkerDirectory};
+use crate::directory::{DirectoryError, HeldUntil, Identity, LEFTOVER_PATIENCE, WorkerDirectory};
 use crate::driver::Driver;
 use crate::groups::{GroupsConfig, Tag, places};
 use crate::keeper::{self, lease::Lease};
@@ -38,6 +38,9 @@ use crate::work_fetch::WorkFetchFlags;
 
 /// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
 const USABLE_INTERVAL: Duration = Duration::from_secs(60);
+/// How often the list of process groups gets the time until which their numbers were held. A task whose first process and older
+/// descendants are dead is certain to a successor only if something of it started before that time.
+const HELD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why a worker could not start. Nothing of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +67,8 @@ pub enum StartError {
     Groups { left: Vec<PathBuf> },
     #[error(transparent)]
     Accounts(#[from] AccountsError),
+    #[error("cannot open the list of process groups once more: {0}")]
+    GroupList(io::Error),
     #[error("cannot tell the keeper what it must know: {0}")]
     Keeper(io::Error),
     #[error("no scheduler is named, or one without an address: a worker works for one at least")]
@@ -209,7 +214,7 @@ async fn start_all(
     }
     let accounts = accounts(options.allowed_users.clone()).await?;
     let (path, retention) = (options.data_dir.clone(), options.logs);
-    let (directory, logs) = blocking(move || open(&path, retention, clock)).await?;
+    let (directory, logs, held) = blocking(move || open(&path, retention, clock)).await?;
     let listen = options.listen.socket();
     let server = Server::bind(listen)
         .await
@@ -252,6 +257,7 @@ async fn start_all(
         lanes,
         (watchers, news, Memory::new(directory.path(), clock.now())),
     );
+    tokio::spawn(write_held(held, stop.clone()));
     tokio::spawn(watch_usage(monitor, own.clone(), clock, stop.clone()));
     tokio::spawn(sample_tasks(running, own.clone(), clock, stop.clone()));
     let data_dir = directory.path().to_owned();
@@ -285,7 +291,7 @@ fn open(
     path: &Path,
     retention: Retention,
     clock: Clock,
-) -> Result<(WorkerDirectory, Arc<LogStore>), StartError> {
+) -> Result<(WorkerDirectory, Arc<LogStore>, HeldUntil), StartError> {
     let directory = WorkerDirectory::open(path, keeper::marker().as_ref(), clock)?;
     let left = places::end_all(&directory.path().join(places::FILE), LEFTOVER_PATIENCE);
     if !left.is_empty() {
@@ -295,7 +301,9 @@ fn open(
     config.retention = retention.max_age;
     config.max_bytes = retention.max_bytes;
     let logs = LogStore::open(config, Arc::new(move || clock.wall()))?;
-    Ok((directory, Arc::new(logs)))
+    let held = directory.groups().lock().held_until();
+    let held = held.map_err(StartError::GroupList)?;
+    Ok((directory, Arc::new(logs), held))
 }
 
 /// What must outlive the driver, in the order in which it goes.
@@ -445,6 +453,24 @@ async fn look(mut monitor: Monitor, clock: Clock) -> Option<(Monitor, UsablePhys
         (monitor, usable)
     };
     tokio::task::spawn_blocking(look).await.ok()
+}
+
+/// On a thread that may wait for a disk.
+async fn write_held(mut held: HeldUntil, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(HELD_INTERVAL) => {}
+        }
+        let written = tokio::task::spawn_blocking(move || {
+            held.write();
+            held
+        });
+        match written.await {
+            Ok(same) => held = same,
+            Err(_) => return,
+        }
+    }
 }
 
 async fn watch_usage(mut monitor: Monitor, own: OwnEvents, clock: Clock, stop: CancellationToken) {

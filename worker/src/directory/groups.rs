@@ -1,19 +1,25 @@
 //! The list of running process groups on disk: fixed slots, written in place, never synced. The page cache survives the death
 //! of this process, and a machine that goes down takes the listed processes with it.
+//!
+//! The first slot is a header: the PID namespace in which the numbers count, and until when the worker is known to have held them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use brasserie_common::{InvocationId, Time};
 use brasserie_worker_core::AssociationIndex;
 use nix::unistd::Pid;
 
+use super::namespace::PidNamespace;
 use super::{DirectoryError, io_error};
+use crate::keeper::processes::StartTicks;
 use crate::scheduler_flag::MOST_SCHEDULERS;
 
-const FILE: &str = "groups";
+pub(super) const FILE: &str = "groups";
 /// Process group, a check, when it was listed, invocation.
 const SLOT_BYTES: usize = 32;
 /// Tasks that run at once and are listed. More than the default limit of processes of a user; those beyond it are still found
@@ -21,17 +27,72 @@ const SLOT_BYTES: usize = 32;
 const MAX_SLOTS: usize = 65_536;
 /// Tells a slot from a torn or foreign one; which of the worker's schedulers has sent the task is added.
 const SLOT_MAGIC: u32 = 0x4252_5331;
+/// Tells a header, whose group is 0, which earlier versions pass over.
+const HEADER_MAGIC: u32 = 0x4252_4831;
+/// The same of a namespace that ends with the worker.
+const HEADER_MAGIC_OWN: u32 = HEADER_MAGIC + 1;
+/// Where the header says until when the numbers were held.
+const HELD_AT: u64 = 8;
 
 /// One group as the last user of the directory listed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedGroup {
     pub group: Pid,
-    /// By the clock that counts suspend, after its leader had started: whoever has the number now and started later is a
-    /// stranger.
+    /// By the clock that counts suspend, after its leader had started: a process that has the number now and started later is not
+    /// the leader.
     pub listed: Time,
     pub invocation: InvocationId,
     /// Whose task it is.
     pub association: AssociationIndex,
+}
+
+/// What the last user of the directory left in the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeftGroups {
+    pub groups: Vec<ListedGroup>,
+    /// `None`: the user was an earlier version, which did not say.
+    pub header: Option<Header>,
+}
+
+/// What holds for all listed groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Where the numbers count.
+    pub namespace: PidNamespace,
+    pub lifetime: NamespaceLifetime,
+    /// At this time the worker had not reaped the leader of any group that is still listed, so each number was its group's.
+    pub held: Time,
+}
+
+/// How long a worker's PID namespace lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NamespaceLifetime {
+    /// Its first process is the worker or the worker's keeper: the kernel kills all tasks with it.
+    Worker,
+    /// Others live in it.
+    Shared,
+}
+
+/// Until when the numbers were held: stored by the thread that reaps, written to the list by another one, which may wait for a disk.
+#[derive(Debug)]
+pub(crate) struct HeldUntil {
+    file: File,
+    held: Arc<AtomicU64>,
+    written: u64,
+}
+
+impl HeldUntil {
+    /// Writes the time if there is a later one. Blocks for the page cache.
+    pub(crate) fn write(&mut self) {
+        let held = self.held.load(Ordering::Acquire);
+        if held == self.written {
+            return;
+        }
+        self.written = held;
+        if let Err(error) = self.file.write_all_at(&held.to_le_bytes(), HELD_AT) {
+            tracing::warn!("cannot write to the list of process groups: {error}");
+        }
+    }
 }
 
 /// A place in the list.
@@ -44,35 +105,58 @@ pub(crate) struct GroupList {
     file: File,
     free: Vec<Slot>,
     used_up_to: usize,
+    held: Arc<AtomicU64>,
 }
 
 impl GroupList {
     /// What the last user listed; slots that make no sense are passed over.
-    pub(crate) fn read(dir: &Path) -> Result<Vec<ListedGroup>, DirectoryError> {
+    pub(crate) fn read(dir: &Path) -> Result<LeftGroups, DirectoryError> {
         let path = dir.join(FILE);
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(LeftGroups::default());
+            }
             Err(error) => return Err(io_error(&path)(error)),
         };
         let mut bytes = Vec::new();
-        let limit = (MAX_SLOTS * SLOT_BYTES) as u64;
+        let limit = ((1 + MAX_SLOTS) * SLOT_BYTES) as u64;
         io::Read::read_to_end(&mut io::Read::take(file, limit), &mut bytes)
             .map_err(io_error(&path))?;
         let (slots, _) = bytes.as_chunks::<SLOT_BYTES>();
-        Ok(slots.iter().filter_map(decode).collect())
+        Ok(LeftGroups {
+            groups: slots.iter().filter_map(decode).collect(),
+            header: slots.first().and_then(decode_header),
+        })
     }
 
-    /// An empty list in place of an older one.
-    pub(super) fn create(dir: &Path) -> Result<Self, DirectoryError> {
+    /// An empty list in place of an older one. `None` where `/proc` does not say in which namespace the numbers count.
+    pub(super) fn create(dir: &Path, header: Option<Header>) -> Result<Self, DirectoryError> {
         let path = dir.join(FILE);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let file = options.open(&path).map_err(io_error(&path))?;
+        let bytes = header.map_or([0; SLOT_BYTES], encode_header);
+        file.write_all_at(&bytes, 0).map_err(io_error(&path))?;
         Ok(GroupList {
             file,
             free: Vec::new(),
             used_up_to: 0,
+            held: Arc::new(AtomicU64::new(0)),
+        })
+    }
+
+    /// For the thread that reaps: to store the time at which it has reaped no leader of a listed group.
+    pub(crate) fn held(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.held)
+    }
+
+    /// For the thread that writes that time.
+    pub(crate) fn held_until(&self) -> io::Result<HeldUntil> {
+        Ok(HeldUntil {
+            file: self.file.try_clone()?,
+            held: self.held(),
+            written: 0,
         })
     }
 
@@ -106,8 +190,40 @@ impl GroupList {
     }
 
     fn write(&self, slot: Slot, bytes: &[u8; SLOT_BYTES]) -> io::Result<()> {
-        self.file.write_all_at(bytes, (slot.0 * SLOT_BYTES) as u64)
+        let at = (1 + slot.0) * SLOT_BYTES;
+        self.file.write_all_at(bytes, at as u64)
     }
+}
+
+fn encode_header(header: Header) -> [u8; SLOT_BYTES] {
+    let magic = match header.lifetime {
+        NamespaceLifetime::Shared => HEADER_MAGIC,
+        NamespaceLifetime::Worker => HEADER_MAGIC_OWN,
+    };
+    let mut slot = [0; SLOT_BYTES];
+    slot[4..8].copy_from_slice(&magic.to_le_bytes());
+    slot[8..16].copy_from_slice(&header.held.as_nanos().to_le_bytes());
+    slot[16..24].copy_from_slice(&header.namespace.inode.to_le_bytes());
+    slot[24..32].copy_from_slice(&header.namespace.init.0.to_le_bytes());
+    slot
+}
+
+fn decode_header(slot: &[u8; SLOT_BYTES]) -> Option<Header> {
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| slot[at + i]));
+    let head = number(0);
+    let lifetime = match u32::try_from(head >> 32) {
+        Ok(HEADER_MAGIC) => NamespaceLifetime::Shared,
+        Ok(HEADER_MAGIC_OWN) => NamespaceLifetime::Worker,
+        Ok(_) | Err(_) => return None,
+    };
+    (head & u64::from(u32::MAX) == 0).then(|| Header {
+        namespace: PidNamespace {
+            inode: number(16),
+            init: StartTicks(number(24)),
+        },
+        lifetime,
+        held: Time::from_nanos(number(8)),
+    })
 }
 
 fn encode(listed: &ListedGroup) -> [u8; SLOT_BYTES] {
@@ -153,11 +269,53 @@ mod tests {
         }
     }
 
+    fn header() -> Header {
+        Header {
+            namespace: PidNamespace {
+                inode: 4_026_531_836,
+                init: StartTicks(5),
+            },
+            lifetime: NamespaceLifetime::Shared,
+            held: Time::from_nanos(0),
+        }
+    }
+
+    fn groups(dir: &Path) -> Vec<ListedGroup> {
+        GroupList::read(dir).expect("read").groups
+    }
+
+    #[test]
+    fn the_next_user_reads_until_when_the_numbers_were_held_and_where_they_count() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for lifetime in [NamespaceLifetime::Worker, NamespaceLifetime::Shared] {
+            let header = Header {
+                lifetime,
+                ..header()
+            };
+            let mut list = GroupList::create(dir.path(), Some(header)).expect("created");
+            let mut until = list.held_until().expect("a second descriptor");
+            list.add(listed(10)).expect("listed");
+            list.held().store(99, Ordering::Release);
+            until.write();
+            let left = GroupList::read(dir.path()).expect("read");
+            let held = Time::from_nanos(99);
+            assert_eq!(left.header, Some(Header { held, ..header }));
+            assert_eq!(left.groups, [listed(10)]);
+        }
+        GroupList::create(dir.path(), None).expect("created");
+        let left = GroupList::read(dir.path()).expect("read");
+        assert_eq!(left, LeftGroups::default());
+        // An earlier version has no header: its first slot is a group.
+        files::atomic_write(&dir.path().join(FILE), &encode(&listed(10))).expect("written");
+        let left = GroupList::read(dir.path()).expect("read");
+        assert_eq!((left.header, left.groups), (None, vec![listed(10)]));
+    }
+
     #[test]
     fn the_next_user_reads_what_was_not_removed() {
         let dir = tempfile::tempdir().expect("a folder");
-        assert_eq!(GroupList::read(dir.path()).expect("none yet"), []);
-        let mut list = GroupList::create(dir.path()).expect("created");
+        assert_eq!(groups(dir.path()), []);
+        let mut list = GroupList::create(dir.path(), Some(header())).expect("created");
         let first = list.add(listed(10)).expect("listed");
         list.add(listed(11)).expect("listed");
         list.remove(first);
@@ -165,10 +323,9 @@ mod tests {
         let mut last = listed(13);
         last.association = AssociationIndex(MOST_SCHEDULERS - 1);
         list.add(last).expect("listed");
-        let read = GroupList::read(dir.path()).expect("read");
-        assert_eq!(read, [listed(12), listed(11), last]);
-        GroupList::create(dir.path()).expect("created");
-        assert_eq!(GroupList::read(dir.path()).expect("read"), []);
+        assert_eq!(groups(dir.path()), [listed(12), listed(11), last]);
+        GroupList::create(dir.path(), Some(header())).expect("created");
+        assert_eq!(groups(dir.path()), []);
     }
 
     #[test]
@@ -183,6 +340,7 @@ mod tests {
         }
         bytes.extend(&encode(&listed(9))[..20]);
         files::atomic_write(&dir.path().join(FILE), &bytes).expect("written");
-        assert_eq!(GroupList::read(dir.path()).expect("read"), []);
+        let left = GroupList::read(dir.path()).expect("read");
+        assert_eq!(left, LeftGroups::default());
     }
 }

@@ -1,14 +1,38 @@
 //! Ends what a predecessor left running: finds, freezes, kills, and waits until all of it is gone.
+//!
+//! # When a process certainly belongs to a listed task
+//!
+//! The worker starts each task in a session and a process group of its own, with the process id of its first process, the leader, as
+//! their number. The kernel gives a number to a new process only while no process, group or session has it, and a process enters a
+//! session that exists only by being forked in it. A number counts in one PID namespace of one boot. From this follows for the number
+//! `g` of a group that was listed at the time `listed`, and that the worker held until the time `held` because it had not reaped the
+//! leader by then:
+//!
+//! 1. A process with the id `g` that had started at `listed` is the leader, since nobody else had the number then. Everything in the
+//!    session or group `g` is the task's.
+//! 2. A process of session `g` that had started at `held` is the task's: until then the session with this number was the task's. It
+//!    also has kept the number from being given away, so that the whole session is the task's.
+//! 3. If a process with the id `g` started after `listed`, the number was free at some time, and its session is a stranger's.
+//! 4. A group `g` in another session than `g` is a stranger's, because no group crosses sessions.
+//! 5. What is left is a session `g` without its leader, whose members all started after `held`: the task's, or that of a stranger
+//!    who was given the number later. Nobody can tell, so nothing of it is killed, and the directory is not taken over.
+//!
+//! Start times count in ticks of 10 ms. Rule 2 rounds them up. Rule 1 rounds them down, so it is wrong if the kernel gives out all other
+//! numbers within one tick.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use brasserie_common::Time;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, SysconfVar, getpid, sysconf};
 
-use super::groups::ListedGroup;
+use super::groups::{self, LeftGroups, ListedGroup, NamespaceLifetime};
+use super::namespace::{PidNamespace, proc_is_ours};
 use crate::containment::Init;
 use crate::keeper::Marker;
 use crate::keeper::processes::{self, Life, Process, StartTicks};
@@ -21,6 +45,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Clock ticks a second when the system does not say: that of every architecture we know.
 const USUAL_TICKS: u64 = 100;
 const MILLIS_PER_SECOND: u64 = 1000;
+/// Processes or groups that a message names.
+const MOST_NAMED: usize = 20;
 
 /// Why the directory cannot be taken over.
 #[derive(Debug, thiserror::Error)]
@@ -33,16 +59,44 @@ pub enum LeftoverError {
     )]
     Survives { pids: Vec<Pid> },
     #[error(
-        "the last worker that used this directory (process {init}) has let go of it, but the kernel has not yet ended every process          in its PID namespace after {} s. One of them hangs in a device or a file system: wait until it answers, or restart the          machine", PATIENCE.as_secs()
+        "the last worker that used this directory (process {init}) has let go of it, but the kernel has not yet ended every process in its PID namespace after {} s. One of them hangs in a device or a file system: wait until it answers, or restart the machine", PATIENCE.as_secs()
     )]
     Namespace { init: Pid },
+    #[error(
+        "these processes may be tasks of the last worker that used this directory, which was killed together with its keeper: {}. Their \
+         session has the number of a listed task, but its first process is gone and they started later than that worker's last entry, so \
+         they may as well be another program. None of them was killed. End those that are tasks, or, if none is, remove {}; then start \
+         the worker again", list(named), file.display()
+    )]
+    Unclear { named: Vec<String>, file: PathBuf },
+    #[error(
+        "the last worker that used this directory ran in another PID namespace (pid:[{inode}]) and was killed while tasks ran there \
+         (process groups {} of that namespace). This worker cannot see whether they still live, and killed nothing. Start it in that \
+         namespace, which ends them, or end them, or wait until that namespace (container) is gone; in the last two cases remove {}, \
+         then start the worker again", list(groups), file.display()
+    )]
+    Elsewhere {
+        inode: u64,
+        groups: Vec<Pid>,
+        file: PathBuf,
+    },
+    #[error(
+        "/proc shows another PID namespace than the one of this worker, so tasks of the last worker that used this directory cannot be \
+         found: mount a /proc of this namespace (unshare --mount-proc does)"
+    )]
+    ForeignProc,
 }
 
-fn list(pids: &[Pid]) -> String {
-    pids.iter()
-        .map(Pid::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+fn list(all: &[impl ToString]) -> String {
+    let mut names: Vec<String> = all
+        .iter()
+        .take(MOST_NAMED)
+        .map(ToString::to_string)
+        .collect();
+    if let Some(more) = all.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
 }
 
 /// Waits until the PID namespace of the last user is gone with every process in it.
@@ -57,13 +111,154 @@ pub(super) fn wait_for_namespace(init: &Init) -> Result<(), LeftoverError> {
     Ok(())
 }
 
-/// Ends every process that carries the marker, leads or belongs to a listed group, or descends from such a process.
-pub(super) fn end(marker: Option<&Marker>, listed: &[ListedGroup]) -> Result<(), LeftoverError> {
-    if marker.is_none() && listed.is_empty() {
+/// Whether the machine was restarted since the list was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SameBoot {
+    Yes,
+    /// The system does not say.
+    Unknown,
+}
+
+/// Listed groups, and what their numbers say here.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers {
+    groups: Vec<ListedGroup>,
+    /// Until then all of them were held.
+    held: Time,
+    trust: Trust,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// They count in this namespace and this boot.
+    Certain,
+    /// Nobody says where and when they count: what they name may be killed by nobody.
+    Unsure,
+}
+
+impl Numbers {
+    fn none() -> Self {
+        Numbers {
+            groups: Vec::new(),
+            held: Time::from_nanos(0),
+            trust: Trust::Certain,
+        }
+    }
+
+    /// Those of a worker that lives in a namespace of its own, as its keeper's namespace has them.
+    pub(crate) fn translated(left: LeftGroups) -> Self {
+        Numbers {
+            held: left.header.map_or(Time::from_nanos(0), |header| header.held),
+            groups: left.groups,
+            trust: Trust::Certain,
+        }
+    }
+
+    /// Those of a worker that lives, for its keeper; none if it lives in another namespace.
+    pub(crate) fn of_living_worker(left: LeftGroups) -> Self {
+        let own = PidNamespace::of_this_process();
+        match left.header {
+            Some(header) if Some(header.namespace) == own => Numbers {
+                groups: left.groups,
+                held: header.held,
+                trust: Trust::Certain,
+            },
+            Some(_) | None => Numbers::none(),
+        }
+    }
+}
+
+/// Where the listed processes are.
+enum Whereabouts {
+    Here(Numbers),
+    /// They are dead as soon as these are, which are certainly to be killed.
+    Gone {
+        last: Vec<Process>,
+    },
+    /// In this namespace, which may live and which cannot be searched from here.
+    Elsewhere {
+        inode: u64,
+        groups: Vec<Pid>,
+    },
+}
+
+fn whereabouts(left: LeftGroups, boot: SameBoot) -> Whereabouts {
+    let own = PidNamespace::of_this_process();
+    let gone = Whereabouts::Gone { last: Vec::new() };
+    if left.groups.is_empty() {
+        return gone;
+    }
+    let (Some(header), Some(own), SameBoot::Yes) = (left.header, own, boot) else {
+        return Whereabouts::Here(Numbers {
+            held: left
+                .header
+                .map_or(Time::from_nanos(0), |header| header.held),
+            groups: left.groups,
+            trust: Trust::Unsure,
+        });
+    };
+    let theirs = header.namespace;
+    if theirs == own {
+        return Whereabouts::Here(Numbers {
+            groups: left.groups,
+            held: header.held,
+            trust: Trust::Certain,
+        });
+    }
+    match header.lifetime {
+        // Nobody has the lock of the directory any more, so that worker has ended and the kernel kills what is left. The first process
+        // is the last to go.
+        NamespaceLifetime::Worker => Whereabouts::Gone {
+            last: theirs.first_process(),
+        },
+        NamespaceLifetime::Shared if own.is_initial() && theirs.visible().is_empty() => gone,
+        NamespaceLifetime::Shared => Whereabouts::Elsewhere {
+            inode: theirs.inode,
+            groups: left.groups.iter().map(|listed| listed.group).collect(),
+        },
+    }
+}
+
+/// Ends every process that carries the marker, certainly belongs to a listed group, or descends from such a process. Errors if others
+/// may be tasks.
+pub(super) fn end(
+    marker: Option<&Marker>,
+    left: LeftGroups,
+    boot: SameBoot,
+    file: PathBuf,
+) -> Result<(), LeftoverError> {
+    if marker.is_none() && left.groups.is_empty() {
         return Ok(());
     }
+    if !proc_is_ours() {
+        return Err(LeftoverError::ForeignProc);
+    }
+    let entry = marker.map(Marker::entry);
+    let mut elsewhere = None;
+    let mut search = match whereabouts(left, boot) {
+        Whereabouts::Here(numbers) => Search::new(entry, numbers),
+        Whereabouts::Gone { last } => Search::new(entry, Numbers::none()).with(&last),
+        Whereabouts::Elsewhere { inode, groups } => {
+            let file = file.clone();
+            elsewhere = Some(LeftoverError::Elsewhere {
+                inode,
+                groups,
+                file,
+            });
+            Search::new(entry, Numbers::none())
+        }
+    };
+    end_found(&mut search)?;
+    let named = search.unclear();
+    match elsewhere {
+        Some(error) => Err(error),
+        None if !named.is_empty() => Err(LeftoverError::Unclear { named, file }),
+        None => Ok(()),
+    }
+}
+
+fn end_found(search: &mut Search) -> Result<(), LeftoverError> {
     let give_up = Instant::now() + PATIENCE;
-    let mut search = Search::new(marker.map(Marker::entry), listed);
     loop {
         // Frozen processes start no others, so this ends with all of them known.
         while let Some(fresh) = search.look()? {
@@ -81,11 +276,11 @@ pub(super) fn end(marker: Option<&Marker>, listed: &[ListedGroup]) -> Result<(),
         if Instant::now() >= give_up {
             return Err(LeftoverError::Survives { pids: alive });
         }
-        tracing::info!(processes = %list(&alive), "ending what the last worker in this directory left running");
-        for pid in alive {
+        for pid in &alive {
             // Another user's process refuses, and is then reported as surviving.
-            let _ = kill(pid, Signal::SIGKILL);
+            let _ = kill(*pid, Signal::SIGKILL);
         }
+        tracing::info!(processes = %list(&alive), "ending what the last worker in this directory left running");
         thread::sleep(LOOK_AGAIN);
     }
 }
@@ -93,9 +288,11 @@ pub(super) fn end(marker: Option<&Marker>, listed: &[ListedGroup]) -> Result<(),
 /// Looks for processes by their marks.
 pub(crate) struct Search {
     entry: Option<Vec<u8>>,
-    /// Groups whose leader was seen to be the listed one, or that are still to be seen.
-    listed: Vec<ListedGroup>,
-    groups: Vec<Pid>,
+    numbers: Numbers,
+    /// Numbers that were certain at the last look.
+    certain: HashSet<Pid>,
+    /// Processes that may belong to a listed task, at the last look.
+    unclear: Vec<Pid>,
     /// Whatever was found once stays found, also when its parent has died and its ancestry with it.
     found: HashMap<Pid, StartTicks>,
     nanos_per_tick: u64,
@@ -103,16 +300,24 @@ pub(crate) struct Search {
 
 impl Search {
     /// `entry`: of the environment, with its name.
-    pub(crate) fn new(entry: Option<Vec<u8>>, listed: &[ListedGroup]) -> Self {
+    pub(crate) fn new(entry: Option<Vec<u8>>, numbers: Numbers) -> Self {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
         let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
         Search {
             entry,
-            listed: listed.to_vec(),
-            groups: Vec::new(),
+            numbers,
+            certain: HashSet::new(),
+            unclear: Vec::new(),
             found: HashMap::new(),
             nanos_per_tick: MILLIS_PER_SECOND * 1_000_000 / ticks.unwrap_or(USUAL_TICKS),
         }
+    }
+
+    /// With these, which were found otherwise.
+    fn with(mut self, found: &[Process]) -> Self {
+        let found = found.iter().map(|process| (process.pid, process.start));
+        self.found.extend(found);
+        self
     }
 
     /// Processes that were not known before, `None` if there are none.
@@ -122,7 +327,7 @@ impl Search {
             .into_iter()
             .map(|process| (process.pid, process))
             .collect();
-        self.verify_groups(&table);
+        self.verify_numbers(&table);
         let spared = own_ancestry(&table);
         let mut fresh = Vec::new();
         loop {
@@ -138,27 +343,65 @@ impl Search {
                 fresh.push(process.pid);
             }
         }
+        self.unclear
+            .retain(|pid| !spared.contains(pid) && !self.found.contains_key(pid));
         Ok((!fresh.is_empty()).then_some(fresh))
     }
 
     /// Those that are listed by now, and no others: a number whose group is gone may be a stranger's.
-    pub(crate) fn list(&mut self, listed: &[ListedGroup]) {
-        self.listed = listed.to_vec();
-        self.groups.clear();
+    pub(crate) fn list(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
     }
 
-    fn verify_groups(&mut self, table: &HashMap<Pid, Process>) {
-        let (nanos_per_tick, groups) = (self.nanos_per_tick, &mut self.groups);
-        self.listed.retain(|listed| {
-            let Some(leader) = table.get(&listed.group) else { return true };
-            // Its own leader had the number when it was listed; whoever started later is a stranger.
-            let started = leader.start.0.saturating_mul(nanos_per_tick);
-            if started <= listed.listed.as_nanos() {
-                tracing::info!(group = %listed.group, invocation = %listed.invocation, "a task of the last worker still runs");
-                groups.push(listed.group);
+    /// By the rules above, anew at each look: what was certain once proves nothing when nobody of it is left.
+    fn verify_numbers(&mut self, table: &HashMap<Pid, Process>) {
+        let mut sessions: HashMap<Pid, Vec<&Process>> = HashMap::new();
+        for process in table.values() {
+            sessions.entry(process.session).or_default().push(process);
+        }
+        let before = std::mem::take(&mut self.certain);
+        self.unclear.clear();
+        for listed in &self.numbers.groups {
+            let members = sessions.get(&listed.group).map_or(&[][..], Vec::as_slice);
+            let is_certain = match table.get(&listed.group) {
+                Some(leader) => {
+                    let started = leader.start.0.saturating_mul(self.nanos_per_tick);
+                    if started > listed.listed.as_nanos() {
+                        continue;
+                    }
+                    true
+                }
+                None => members.iter().any(|member| {
+                    self.knows(member)
+                        || self.started_by(member, listed.listed.max(self.numbers.held))
+                }),
+            };
+            match self.numbers.trust {
+                Trust::Certain if is_certain => {
+                    self.certain.insert(listed.group);
+                    if !before.contains(&listed.group) {
+                        tracing::debug!(group = %listed.group, invocation = %listed.invocation, "a task of the last worker still runs");
+                    }
+                }
+                Trust::Certain | Trust::Unsure => {
+                    let leader = table.get(&listed.group);
+                    let others = members.iter().copied().filter(|m| m.pid != listed.group);
+                    let alive = leader.into_iter().chain(others);
+                    let alive = alive.filter(|process| process.life == Life::Alive);
+                    self.unclear.extend(alive.map(|process| process.pid));
+                }
             }
-            false
-        });
+        }
+    }
+
+    /// Surely, however its start was rounded.
+    fn started_by(&self, process: &Process, time: Time) -> bool {
+        let started_before = process
+            .start
+            .0
+            .saturating_add(1)
+            .saturating_mul(self.nanos_per_tick);
+        started_before <= time.as_nanos()
     }
 
     fn knows(&self, process: &Process) -> bool {
@@ -166,8 +409,8 @@ impl Search {
     }
 
     fn is_leftover(&self, process: &Process) -> bool {
-        self.groups.contains(&process.group)
-            || self.groups.contains(&process.pid)
+        let numbers = [process.group, process.session, process.pid];
+        numbers.iter().any(|number| self.certain.contains(number))
             || self.found.contains_key(&process.parent)
             || self
                 .entry
@@ -182,6 +425,20 @@ impl Search {
         });
         self.found.keys().copied().collect()
     }
+
+    /// Those that may be tasks, with their names.
+    fn unclear(&self) -> Vec<String> {
+        let name = |pid: &Pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("{pid} ({})", name.trim_end().escape_debug())
+        };
+        self.unclear.iter().map(name).collect()
+    }
+}
+
+/// The file that lists the groups.
+pub(super) fn file(dir: &std::path::Path) -> PathBuf {
+    dir.join(groups::FILE)
 }
 
 /// This process and those above it: a task may have started the successor of its own worker.

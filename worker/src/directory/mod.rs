@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `lock` | locked exclusively while a worker uses the directory |
 //! | `worker.json` | machine-lock number, last start time, marker and boot id of the last user |
-//! | `groups` | process groups of running tasks |
+//! | `groups` | process groups of running tasks, and the PID namespace in which their numbers count |
 //! | `cgroups` | where control groups of tasks were made ([`crate::groups::places`]); only if there were any |
 //! | `jobs/` | working directories of tasks |
 //! | `logs/` | output of tasks |
@@ -13,13 +13,15 @@
 //!
 //! A predecessor that was killed together with its keeper leaves tasks behind. They are found in two ways: by the marker in
 //! their environment, which everything inherits that a worker starts, and by the list of process groups, for those that
-//! cleared their environment. No task can slip in between: a child that is just being started still has the descriptor of
+//! cleared their environment; [`leftovers`] says when a number in it is certain to be a task's. What may be a task's and is not certain
+//! is not killed, and the worker does not start. No task can slip in between: a child that is just being started still has the descriptor of
 //! the lock until it executes its program, so the lock becomes free only when the child carries the marker. One gap is left,
 //! microseconds wide, until control groups close it: a task that clears its environment before the worker has listed it,
 //! when worker and keeper are both killed at that instant.
 
 mod groups;
 mod leftovers;
+mod namespace;
 mod state;
 
 use std::io;
@@ -33,9 +35,12 @@ use brasserie_common::{InstanceId, Time, WallTime, WorkerId};
 use brasserie_common_runtime::{Clock, DataDir, DataDirError};
 use parking_lot::Mutex;
 
-pub(crate) use groups::{GroupList, ListedGroup, Slot};
+pub(crate) use groups::{GroupList, HeldUntil, ListedGroup, Slot};
+use groups::{Header, NamespaceLifetime};
 pub use leftovers::LeftoverError;
-pub(crate) use leftovers::Search;
+use leftovers::SameBoot;
+pub(crate) use leftovers::{Numbers, Search};
+use namespace::PidNamespace;
 use state::{LockNumber, State};
 
 use crate::containment::Namespace;
@@ -143,11 +148,10 @@ impl WorkerDirectory {
         let file = state::path(dir.path());
         let before = State::load(&file)?;
         let boot = state::boot_id();
-        let same_boot = before.as_ref().is_some_and(|b| b.boot_id == boot);
-        if let Some(before) = before.as_ref().filter(|_| same_boot) {
-            end_predecessor(dir.path(), before, marker)?;
+        if let Some(before) = &before {
+            end_predecessor(dir.path(), before, &boot, marker)?;
         }
-        let groups = GroupList::create(dir.path())?;
+        let groups = GroupList::create(dir.path(), header(clock))?;
         let lock_file = LockNumber::file_of(dir.path())?;
         let lock_number = match before.as_ref().map(|b| b.lock_number) {
             Some(number) if number.file == lock_file => number,
@@ -192,8 +196,9 @@ impl WorkerDirectory {
         let Some(before) = State::load(&state::path(dir.path()))? else {
             return Ok(String::new());
         };
-        if before.boot_id == state::boot_id() {
-            end_predecessor(dir.path(), &before, None)?;
+        let boot = state::boot_id();
+        if same_boot(&before, &boot).is_some() {
+            end_predecessor(dir.path(), &before, &boot, None)?;
             if before.init.is_none() {
                 places::end_all(&dir.path().join(places::FILE), LEFTOVER_PATIENCE);
             }
@@ -226,12 +231,16 @@ impl WorkerDirectory {
     }
 }
 
-/// Ends what the last user of the directory, in the same boot, left running.
+/// Ends what the last user of the directory left running. `boot`: that of now.
 fn end_predecessor(
     dir: &Path,
     before: &State,
+    boot: &str,
     marker: Option<&Marker>,
 ) -> Result<(), DirectoryError> {
+    let Some(boot) = same_boot(before, boot) else {
+        return Ok(());
+    };
     if let Some(init) = &before.init {
         // The kernel kills everything in the namespace when its PID 1 dies. But the lock of this directory is free a moment earlier,
         // and a process that hangs in the kernel lives on: then PID 1 does, too. Numbers in the list are those of the namespace.
@@ -246,10 +255,11 @@ fn end_predecessor(
             }),
         };
     }
-    let listed = GroupList::read(dir)?;
+    let left = GroupList::read(dir)?;
     // Our own marker names a predecessor inside this very process, which ended in good order, and whoever else lives here.
     let old_marker = before.marker().filter(|old| marker != Some(old));
-    Ok(leftovers::end(old_marker.as_ref(), &listed)?)
+    let file = leftovers::file(dir);
+    Ok(leftovers::end(old_marker.as_ref(), left, boot, file)?)
 }
 
 impl Instances {
@@ -294,6 +304,27 @@ impl Instances {
         let rand = self.clock.seed().cast_signed();
         Ok(WorkerId(InstanceId { start_time, rand }))
     }
+}
+
+/// `None`: in another one than that of now, of which no process lives, and whose process ids name strangers.
+fn same_boot(before: &State, boot: &str) -> Option<SameBoot> {
+    match before.boot_id.as_str() {
+        before if before.is_empty() || boot.is_empty() => Some(SameBoot::Unknown),
+        before => (before == boot).then_some(SameBoot::Yes),
+    }
+}
+
+/// Of the list of this process.
+fn header(clock: Clock) -> Option<Header> {
+    let lifetime = match namespace::ends_with_worker() {
+        true => NamespaceLifetime::Worker,
+        false => NamespaceLifetime::Shared,
+    };
+    PidNamespace::of_this_process().map(|namespace| Header {
+        namespace,
+        lifetime,
+        held: clock.now(),
+    })
 }
 
 /// How long a further instance waits for its second, if the last one began in the second `last` and was dealt so long ago.

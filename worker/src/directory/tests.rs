@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 
 use super::groups::ListedGroup;
 use super::*;
+use crate::keeper::processes::{self, Life};
 
 fn open(path: &Path) -> WorkerDirectory {
     WorkerDirectory::open(path, None, Clock).expect("the directory opens")
@@ -313,6 +314,178 @@ fn the_successor_ends_listed_groups_but_no_stranger_with_the_same_number() {
     open(&path);
     assert!(was_killed(task));
     assert!(!was_killed(stranger), "it started after the listed one");
+}
+
+/// A session of its own, whose leader has started a process without environment and is dead. The process cannot leave the test behind.
+struct Orphaned {
+    session: Pid,
+    process: Pid,
+}
+
+impl Orphaned {
+    /// `list`: called while the leader lives, as a worker lists a task.
+    fn start(list: impl FnOnce(Pid)) -> Self {
+        let mut leader = Command::new("setsid");
+        leader.args([
+            "sh",
+            "-c",
+            "env -i sleep 1000 </dev/null >/dev/null 2>&1 & echo $!; read end",
+        ]);
+        leader.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut leader = leader.spawn().expect("started");
+        let session = pid(&leader);
+        let mut line = String::new();
+        let output = leader.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        list(session);
+        let process = Pid::from_raw(line.trim().parse().expect("an id"));
+        let name = || fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        while name() != "sleep\n" {
+            assert!(processes::find(process).is_some(), "it lives");
+            thread::yield_now();
+        }
+        drop(leader.stdin.take());
+        leader.wait().expect("it ends");
+        let orphan = processes::find(process).expect("it lives");
+        assert_eq!((orphan.group, orphan.session), (session, session));
+        assert_eq!(processes::find(session), None, "its leader is gone");
+        Orphaned { session, process }
+    }
+
+    fn is_alive(&self) -> bool {
+        processes::find(self.process)
+            .is_some_and(|found| found.life == Life::Alive && found.session == self.session)
+    }
+}
+
+impl Drop for Orphaned {
+    fn drop(&mut self) {
+        if self.is_alive() {
+            let _ = nix::sys::signal::kill(self.process, nix::sys::signal::Signal::SIGKILL);
+        }
+    }
+}
+
+/// A directory whose last user has listed the session at the time `listed`.
+fn listing(parent: &Path, session: Pid, listed: Time) -> WorkerDirectory {
+    let directory = open(&parent.join("w"));
+    directory.groups().lock().add(ListedGroup {
+        group: session,
+        listed,
+        invocation: InvocationId::new(1, 2),
+        association: AssociationIndex::FIRST,
+    });
+    directory
+}
+
+/// Waits until a process that was started before is older than a tick of the clock by which its start is told.
+fn a_tick_later() -> Time {
+    thread::sleep(Duration::from_millis(25));
+    Clock.now()
+}
+
+fn says_until_when_it_held(directory: &WorkerDirectory, held: Time) {
+    let groups = directory.groups();
+    let groups = groups.lock();
+    groups
+        .held()
+        .store(held.as_nanos(), std::sync::atomic::Ordering::Release);
+    groups.held_until().expect("a second descriptor").write();
+}
+
+#[test]
+fn the_successor_ends_a_listed_group_whose_leader_is_dead() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let mut directory = None;
+    let task = Orphaned::start(|session| {
+        let listed = listing(parent.path(), session, Time::from_nanos(1));
+        says_until_when_it_held(&listed, a_tick_later());
+        directory = Some(listed);
+    });
+    drop(directory);
+    assert!(task.is_alive());
+    open(&parent.path().join("w"));
+    assert!(!task.is_alive(), "the successor begins, and a task lives");
+}
+
+#[test]
+fn what_may_be_a_task_or_a_stranger_is_named_and_lives_on() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let long_ago = Time::from_nanos(1);
+    let mut directory = None;
+    // Nothing says that the number was still held when the process started.
+    let process = Orphaned::start(|session| {
+        let listed = listing(parent.path(), session, long_ago);
+        says_until_when_it_held(&listed, Time::from_nanos(2));
+        directory = Some(listed);
+    });
+    drop(directory);
+    let path = parent.path().join("w");
+    for _ in 0..2 {
+        let refused = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
+        let shown = refused.to_string();
+        let named = format!("{} (sleep)", process.process);
+        let file = path.join("groups").display().to_string();
+        assert!(shown.contains(&named) && shown.contains(&file), "{shown}");
+        assert!(process.is_alive());
+    }
+    // As the message says.
+    fs::remove_file(path.join("groups")).expect("removed");
+    open(&path);
+    assert!(process.is_alive());
+}
+
+#[test]
+fn numbers_of_a_namespace_that_is_gone_name_nobody() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    let another = |lifetime, inode| {
+        let header = header(Clock).expect("proc says where we are");
+        let namespace = PidNamespace {
+            inode,
+            ..header.namespace
+        };
+        Some(Header {
+            namespace,
+            lifetime,
+            ..header
+        })
+    };
+    let mut stranger = long_sleep().process_group(0).spawn().expect("started");
+    let directory = open(&path);
+    let relist = |header| {
+        let mut list = GroupList::create(&path, header).expect("created");
+        list.add(ListedGroup {
+            group: pid(&stranger),
+            listed: Clock.now(),
+            invocation: InvocationId::new(1, 2),
+            association: AssociationIndex::FIRST,
+        });
+    };
+    relist(another(NamespaceLifetime::Worker, 1));
+    drop(directory);
+    // The kernel has killed everything in it.
+    drop(open(&path));
+    // It may live where nobody can see it from here: it is the machine's own, or that of a container.
+    relist(another(NamespaceLifetime::Shared, 1));
+    let own = PidNamespace::of_this_process().expect("known");
+    if !own.is_initial() {
+        let refused = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
+        let shown = refused.to_string();
+        let group = stranger.id().to_string();
+        assert!(
+            shown.contains("pid:[1]") && shown.contains(&group),
+            "{shown}"
+        );
+    }
+    // An earlier version did not say where its numbers count.
+    relist(None);
+    let refused = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
+    let named = format!("{} (sleep)", stranger.id());
+    assert!(refused.to_string().contains(&named), "{refused}");
+    assert!(matches!(stranger.try_wait(), Ok(None)), "it lives on");
+    stranger.kill().expect("killed");
+    stranger.wait().expect("ended");
 }
 
 #[test]

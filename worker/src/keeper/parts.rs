@@ -17,7 +17,7 @@ use super::aside;
 use super::guard::{SWEEP_ROUND, say, signal_all_of};
 use super::lease::Terms;
 use super::{KEPT_FOR_VARIABLE, Marker, processes};
-use crate::directory::{GroupList, ListedGroup, Search};
+use crate::directory::{GroupList, ListedGroup, Numbers, Search};
 use crate::groups::places;
 
 /// Looks in one round, each of which may find what the last one has just started. Frozen processes start no others.
@@ -223,20 +223,21 @@ impl Part<'_> {
 
     fn search(&self) -> Search {
         let entry = format!("{KEPT_FOR_VARIABLE}={}", self.marker.of(self.of.0));
-        Search::new(Some(entry.into_bytes()), &self.listed())
+        Search::new(Some(entry.into_bytes()), self.listed())
     }
 
-    fn listed(&self) -> Vec<ListedGroup> {
+    fn listed(&self) -> Numbers {
         let folder = self.places.as_ref().and_then(|file| file.parent());
         let folder = folder.map(Path::to_owned);
         // Without the list the marks are left.
         let all = folder.and_then(|folder| aside::run(move || GroupList::read(&folder).ok()));
         let mut listed = all.flatten().unwrap_or_default();
-        listed.retain(|group| group.association == self.of);
+        listed.groups.retain(|group| group.association == self.of);
         if self.is_in_namespace {
-            translate(&mut listed, self.program);
+            translate(&mut listed.groups, self.program);
+            return Numbers::translated(listed);
         }
-        listed
+        Numbers::of_living_worker(listed)
     }
 
     /// Kills what is there; how many there were.
@@ -245,7 +246,7 @@ impl Part<'_> {
             let (places, program, of) = (places.clone(), self.program, self.of);
             let _ = aside::run(move || places::sweep_part(&places, program, of));
         }
-        search.list(&self.listed());
+        search.list(self.listed());
         for _ in 0..MOST_LOOKS {
             let Ok(Some(fresh)) = search.look() else {
                 break;

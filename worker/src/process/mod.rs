@@ -176,12 +176,19 @@ pub trait TaskSink: Send {
     /// The task's process was started.
     fn started(&mut self, _key: &Arc<RunKey>, _began: Began) {}
 
+    /// A turn of the thread begins: it has reaped the first process of no run that was started and has not ended here.
+    fn holds_all(&mut self) {}
+
     fn ended(&mut self, end: TaskEnd);
 }
 
 impl TaskSink for Box<dyn TaskSink> {
     fn started(&mut self, key: &Arc<RunKey>, began: Began) {
         (**self).started(key, began);
+    }
+
+    fn holds_all(&mut self) {
+        (**self).holds_all();
     }
 
     fn ended(&mut self, end: TaskEnd) {

@@ -157,6 +157,7 @@ impl Supervisor {
     pub(super) fn run(mut self) {
         let mut events = vec![EpollEvent::empty(); EVENTS];
         loop {
+            self.sink.holds_all();
             let more = self.run_commands();
             self.run_timers(Instant::now());
             if self.tasks.is_empty() && self.ending != Ending::No && !more {
