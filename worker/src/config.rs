@@ -16,7 +16,7 @@ use crate::containment::Contain;
 use crate::directory::{DirectoryError, hostname};
 use crate::keeper::Policy;
 use crate::member_file::MemberFileError;
-use crate::options::{OnSigterm, Retention, SchedulerOptions, StartOptions};
+use crate::options::{OnSigterm, Retention, SchedulerOptions, StartOptions, StartedBy};
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::scheduler_flag::{MOST_SCHEDULERS, SchedulerFlag, parse_shard};
 use crate::work_fetch::WorkFetchFlags;
@@ -212,6 +212,10 @@ pub struct Cli {
     /// Time to wait for an answer.
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_timeout)]
     thrift_receive_timeout: Duration,
+
+    /// `brasserie run` has started this worker: it ends with its standard input, and logs warnings only.
+    #[arg(long, hide = true)]
+    of_run: bool,
 }
 
 /// Why a command line that parses cannot be used.
@@ -299,6 +303,10 @@ impl Cli {
                 connect: self.thrift_connect_timeout,
                 send: self.thrift_send_timeout,
                 receive: self.thrift_receive_timeout,
+            },
+            started_by: match self.of_run {
+                true => StartedBy::Run,
+                false => StartedBy::Operator,
             },
         })
     }

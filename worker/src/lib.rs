@@ -39,8 +39,8 @@ mod work_fetch;
 
 pub use brasserie_worker_core::ExitReason;
 pub use containment::Contain;
-pub use options::{OnSigterm, Retention, SchedulerOptions, StartOptions};
-pub use program::run;
+pub use options::{OnSigterm, Retention, SchedulerOptions, StartOptions, StartedBy};
+pub use program::{PROGRAM_NAME, is_worker, run};
 pub use runner::{Runner, StartRunner};
 pub use start::{StartError, WorkerHandle, start, start_with};
 pub use work_fetch::{PreemptTasks, WorkFetchFlags, WorkFetchProfile};

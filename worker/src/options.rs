@@ -47,6 +47,18 @@ pub struct StartOptions {
     pub work_fetch: WorkFetchFlags,
     /// Of calls to schedulers.
     pub timeouts: Timeouts,
+    pub started_by: StartedBy,
+}
+
+/// The parent of a worker program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StartedBy {
+    /// A person or a service manager.
+    #[default]
+    Operator,
+    /// `brasserie run`: the worker logs warnings only, and ends its tasks and itself at the end of its standard input, so that it does
+    /// not outlive the run.
+    Run,
 }
 
 /// A scheduler, and what the worker is to it.
@@ -128,6 +140,7 @@ impl StartOptions {
             cgroup_freeze_timeout: FREEZE_TIMEOUT,
             work_fetch: WorkFetchFlags::default(),
             timeouts: Timeouts::DEFAULT,
+            started_by: StartedBy::Operator,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The program `brasserie-worker`: keeper, command line, signals, exit code.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,12 +14,14 @@ use tokio::time::Instant;
 
 use crate::ExitReason;
 use crate::config::{Cli, exit_code};
-use crate::containment::Contain;
+use crate::containment::{Contain, stage::STAGE_NAME};
 use crate::keeper::{self, KeeperError, Policy, lease::Lease};
-use crate::options::{OnSigterm, StartOptions};
+use crate::options::{OnSigterm, StartOptions, StartedBy};
 use crate::process::{DescriptorLimit, Orphans};
 use crate::start::{Surroundings, Watchers, Wish, start_kept};
 
+/// A program that holds several, as `brasserie` does, is this one when it is started under this name.
+pub const PROGRAM_NAME: &str = "brasserie-worker";
 /// A keeper passes on what a service manager may have sent to the whole group already: within this time two signals are one
 /// wish. Later a second one means that the tasks must not be waited for.
 const ONE_WISH: Duration = Duration::from_secs(1);
@@ -31,6 +33,11 @@ const SIGNAL_CODE_BASE: i32 = 128;
 /// close every number up to the limit that they inherit.
 pub(crate) const DESCRIPTORS: u64 = 32_768;
 
+/// Whether a process that was started under this name is a worker, or on the way to one. Such a process calls [`run`].
+pub fn is_worker(name: &OsStr) -> bool {
+    name == PROGRAM_NAME || name == STAGE_NAME
+}
+
 /// Runs the program to its end. Call it first of all in `main`.
 pub fn run() -> ExitCode {
     match keeper::become_keeper_with(policy) {
@@ -39,7 +46,11 @@ pub fn run() -> ExitCode {
         Err(error) => return failed(&error, exit_code::START),
     }
     let options = Cli::parse_or_exit();
-    let _log = match telemetry::init(Verbosity::Info) {
+    let verbosity = match options.started_by {
+        StartedBy::Operator => Verbosity::Info,
+        StartedBy::Run => Verbosity::WarningsOnly,
+    };
+    let _log = match telemetry::init(verbosity) {
         Ok(log) => log,
         Err(error) => return failed(&error, exit_code::USAGE),
     };
@@ -83,7 +94,7 @@ pub fn run() -> ExitCode {
 }
 
 /// For the keeper. A command line that cannot be used is for the program to explain.
-fn policy(arguments: &[OsString]) -> Policy {
+pub(crate) fn policy(arguments: &[OsString]) -> Policy {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.policy(),
         Err(_) => Policy {
@@ -103,7 +114,7 @@ async fn work(
         Err(error) => return failed(&error, exit_code::START),
     };
     let manager = ServiceManager::from_environment();
-    let on_sigterm = options.on_sigterm;
+    let (on_sigterm, started_by) = (options.on_sigterm, options.started_by);
     let surroundings = Surroundings {
         watchers: Watchers {
             lease,
@@ -122,6 +133,9 @@ async fn work(
         Err(error) => return failed(&error, exit_code::START),
     };
     tokio::spawn(end_on_signals(signals, on_sigterm, handle.wishes()));
+    if started_by == StartedBy::Run {
+        end_with_stdin(handle.stopper());
+    }
     // Its directory is locked, its port is open, and a signal would be understood.
     manager.ready(&format!("takes calls at {}", handle.address()));
     let reason = handle.wait().await;
@@ -169,42 +183,46 @@ async fn end_on_signals(
     let mut wishes = Wishes::default();
     while let Some(kind) = signals.recv().await {
         // The kernel sends it also when the keeper is gone; without one nobody would end the tasks of a worker that is killed.
-        let means_drain = kind == SignalKind::terminate() && keeper::keeper_lives(marker.as_ref());
-        match (wishes.hear(Instant::now()), on_sigterm) {
-            (Heard::First, OnSigterm::Drain) if means_drain => stop(Wish::Drain),
-            (Heard::First | Heard::New, OnSigterm::Drain | OnSigterm::Kill) => {
-                stop(Wish::Shutdown);
-            }
-            (Heard::Repeated, OnSigterm::Drain | OnSigterm::Kill) => {}
-        }
+        let is_kept = keeper::keeper_lives(marker.as_ref());
+        let wish = match on_sigterm {
+            OnSigterm::Drain if kind == SignalKind::terminate() && is_kept => Wish::Drain,
+            OnSigterm::Drain | OnSigterm::Kill => Wish::Shutdown,
+        };
+        let wish = wishes.hear(wish, Instant::now());
+        wish.into_iter().for_each(&stop);
     }
 }
 
-/// Signals so far.
-#[derive(Debug, Default)]
-struct Wishes {
-    first: Option<Instant>,
+/// Ends the worker when nobody can write to its standard input any more, because the run that started it is gone.
+fn end_with_stdin(stop: impl FnOnce() + Send + 'static) {
+    // Not a task of the runtime, which would wait for the read at its end.
+    std::thread::spawn(move || {
+        // Nothing is ever written, and an error means the same as the end.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        stop();
+    });
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
-    First,
-    New,
-    /// Another sender's words for the first one.
-    Repeated,
+/// The wish that was heard last, and when.
+#[derive(Debug, Default)]
+struct Wishes {
+    last: Option<(Wish, Instant)>,
 }
 
 impl Wishes {
-    fn hear(&mut self, now: Instant) -> Heard {
-        let Some(first) = self.first else {
-            self.first = Some(now);
-            return Heard::First;
+    /// What is to be done. Nothing if these are another sender's words for the last wish; a wish for more never is.
+    fn hear(&mut self, wish: Wish, now: Instant) -> Option<Wish> {
+        let (heard, since) = match self.last {
+            None => (wish, now),
+            Some((Wish::Drain, _)) if wish == Wish::Shutdown => (wish, now),
+            Some((last, since)) if now - since < ONE_WISH => {
+                self.last = Some((last, since));
+                return None;
+            }
+            Some(_) => (Wish::Shutdown, now),
         };
-        if now - first < ONE_WISH {
-            Heard::Repeated
-        } else {
-            Heard::New
-        }
+        self.last = Some((heard, since));
+        Some(heard)
     }
 }
 
@@ -222,7 +240,7 @@ fn raise_descriptor_limit() -> Option<DescriptorLimit> {
 }
 
 fn failed(error: &dyn std::error::Error, code: u8) -> ExitCode {
-    telemetry::print_last_error(&format!("brasserie-worker: {error}"));
+    telemetry::print_last_error(&format!("{PROGRAM_NAME}: {error}"));
     ExitCode::from(code)
 }
 
@@ -230,21 +248,35 @@ fn failed(error: &dyn std::error::Error, code: u8) -> ExitCode {
 mod tests {
     use super::*;
 
-    #[test]
-    fn signals_within_a_second_are_one_wish() {
+    fn heard(signals: &[(u64, Wish)]) -> Vec<Option<Wish>> {
         let start = Instant::now();
         let mut wishes = Wishes::default();
-        let after = |millis| start + Duration::from_millis(millis);
-        let heard = [0, 1, 999, 1000, 1001].map(|millis| wishes.hear(after(millis)));
+        let hear = |(millis, wish): &(u64, Wish)| {
+            wishes.hear(*wish, start + Duration::from_millis(*millis))
+        };
+        signals.iter().map(hear).collect()
+    }
+
+    #[test]
+    fn signals_within_a_second_are_one_wish() {
+        use Wish::{Drain, Shutdown};
+        let kills = [0, 1, 999, 1000, 1001].map(|millis| (millis, Shutdown));
+        let twice = [Some(Shutdown), None, None, Some(Shutdown), None];
+        assert_eq!(heard(&kills), twice);
+        let drains = [0, 999, 1000, 1001].map(|millis| (millis, Drain));
+        assert_eq!(heard(&drains), [Some(Drain), None, Some(Shutdown), None]);
+    }
+
+    #[test]
+    fn whoever_wants_the_tasks_dead_is_heard_within_the_second_of_a_drain() {
+        use Wish::{Drain, Shutdown};
+        // The keeper is killed right after it has passed SIGTERM on: nobody else is left to end the tasks.
+        let lost = [(0, Drain), (1, Shutdown), (2, Drain), (3, Shutdown)];
+        assert_eq!(heard(&lost), [Some(Drain), Some(Shutdown), None, None]);
+        let later = [(0, Drain), (999, Shutdown), (1500, Drain), (1999, Drain)];
         assert_eq!(
-            heard,
-            [
-                Heard::First,
-                Heard::Repeated,
-                Heard::Repeated,
-                Heard::New,
-                Heard::New
-            ]
+            heard(&later),
+            [Some(Drain), Some(Shutdown), None, Some(Shutdown)]
         );
     }
 }

@@ -30,7 +30,7 @@ use rustix::thread::{
 use super::{CONTAINMENT_VARIABLE, Namespace, STAGE_VARIABLE, Told, Way, inode_here};
 
 /// The command line of a stage, before those of its program. It does not contain the name of a program that people end with `pkill -f`.
-pub(super) const STAGE_NAME: &str = "brasserie-stage";
+pub(crate) const STAGE_NAME: &str = "brasserie-stage";
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Process ids below are for the first processes of a machine; the kernel does not give them again either.
 const FIRST_PID: u64 = 300;

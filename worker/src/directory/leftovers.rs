@@ -148,7 +148,9 @@ impl Numbers {
     /// Those of a worker that lives in a namespace of its own, as its keeper's namespace has them.
     pub(crate) fn translated(left: LeftGroups) -> Self {
         Numbers {
-            held: left.header.map_or(Time::from_nanos(0), |header| header.held),
+            held: left
+                .header
+                .map_or(Time::from_nanos(0), |header| header.held),
             groups: left.groups,
             trust: Trust::Certain,
         }

@@ -27,7 +27,7 @@
 //! with both and without the tasks). When it goes on, it acts at once. While the machine sleeps, tasks sleep too; after it they
 //! live no longer than the keeper needs to act, since its clock counts the sleep.
 //!
-//! `brasserie run` has no lease: who stops it stops its scheduler with its worker, and no other scheduler can use its directory.
+//! `brasserie run` has a keeper without a lease, and starts a worker program with a keeper of its own, which has one.
 
 mod aside;
 mod guard;
@@ -53,6 +53,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 
 use crate::containment::{CONTAINMENT_VARIABLE, Contain, Namespace, stage};
 use crate::directory::{DirectoryError, SWEPT_VARIABLE};
+use crate::program;
 
 /// The keeper's whole command line. It must not contain the name of a program that people end with `pkill -f`.
 pub const KEEPER_NAME: &str = "brasserie-keeper";
@@ -167,9 +168,13 @@ pub(crate) fn keeper_lives(marker: Option<&Marker>) -> bool {
 ///
 /// Call it first of all: before threads, before arguments are read, before anything is printed.
 pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
-    let policy = |_: &[OsString]| Policy {
-        contain: Contain::ProcessGroups,
-        ..Policy::default()
+    // The keeper of a run's worker begins here as well, since it is the run's file.
+    let policy = |arguments: &[OsString]| match arguments.first() {
+        Some(name) if name == program::PROGRAM_NAME => program::policy(arguments),
+        Some(_) | None => Policy {
+            contain: Contain::ProcessGroups,
+            ..Policy::default()
+        },
     };
     become_keeper_with(policy)?;
     hear_signals()

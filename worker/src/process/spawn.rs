@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid};
 
 use super::launch::{Account, Child, Handled, Launch, Limit, Refused, Step, Way, pointers};
 use super::{ProcessExit, Usage};
@@ -37,12 +37,15 @@ pub(super) struct Launcher {
     stack: Vec<u128>,
     handled: Handled,
     attributes: Attributes,
+    /// This process.
+    parent: c_long,
 }
 
 impl Launcher {
     pub(super) fn new(way: Way) -> io::Result<Self> {
         Ok(Launcher {
             way,
+            parent: c_long::from(getpid().as_raw()),
             stack: vec![0; CHILD_STACK_BYTES / size_of::<u128>()],
             handled: Handled::look(Instant::now()),
             attributes: Attributes::new()?,
@@ -79,6 +82,7 @@ impl Launcher {
             argv: argv.as_ptr(),
             environment: environment.as_ptr(),
             handled,
+            parent: self.parent,
             failure: AtomicU64::new(0),
         };
         let dumpable = launch.account.map(|_| prctl::get_dumpable());
@@ -133,6 +137,8 @@ struct Plan<'a> {
     argv: *const *mut c_char,
     environment: *const *mut c_char,
     handled: &'a [c_int],
+    /// The process that starts it.
+    parent: c_long,
     /// 0 while all is well, else the error's number above a step's code.
     failure: AtomicU64,
 }
@@ -209,6 +215,15 @@ impl Plan<'_> {
             && let Err(error) = account.assume()
         {
             return (Step::Account, error);
+        }
+        // After the account, which clears it. The kernel kills the task when the thread that starts it ends, which is the supervising
+        // thread: it ends after its last task, or with the whole process. The keeper would kill it too, but may be dead or stopped.
+        // Best effort, as a task that is executed with other rights loses it.
+        let arguments = [long(libc::PR_SET_PDEATHSIG), long(libc::SIGKILL), 0, 0, 0];
+        let _ = call(libc::SYS_prctl, arguments);
+        // The parent may have died before that, and then nobody reads what this says.
+        if call(libc::SYS_getppid, [0; 5]) != Ok(self.parent) {
+            return (Step::Create, libc::ESRCH);
         }
         let program = launch.program.as_ptr() as c_long;
         let (argv, environment) = (self.argv as c_long, self.environment as c_long);

@@ -57,6 +57,8 @@ enum Owner {
 struct Orphan {
     session: Pid,
     owner: Owner,
+    /// It was killed, and is dead once it can be collected.
+    is_dying: bool,
 }
 
 /// The orphans that have come.
@@ -99,10 +101,14 @@ impl Strays {
         })
     }
 
-    /// How many of a task's are left.
+    /// How many of a task's are left, those included that nobody else can have started any more.
     pub(super) fn of(&self, number: TaskNumber) -> usize {
-        let owner = Owner::Task(number);
-        self.known.values().filter(|o| o.owner == owner).count()
+        let is_its = |orphan: &&Orphan| match orphan.owner {
+            Owner::Task(owner) => owner == number,
+            Owner::Unknown { before } => orphan.is_dying && number < before,
+            Owner::Ended => false,
+        };
+        self.known.values().filter(is_its).count()
     }
 
     /// Collects the dead, finds out whose the living are, and kills those that must not live: of tasks that have ended or are
@@ -129,7 +135,7 @@ impl Strays {
             }
         }
         let mut found = Found::Tolerated;
-        for (pid, orphan) in &self.known {
+        for (pid, orphan) in &mut self.known {
             let may_live = match orphan.owner {
                 Owner::Ended => false,
                 Owner::Task(number) => {
@@ -142,6 +148,7 @@ impl Strays {
             };
             if !may_live {
                 found = Found::Killed;
+                orphan.is_dying = true;
                 end(*pid);
             }
         }
@@ -213,6 +220,7 @@ impl<'a> Whose<'a> {
         Some(Orphan {
             session: process.session,
             owner,
+            is_dying: false,
         })
     }
 

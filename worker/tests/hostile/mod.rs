@@ -162,6 +162,153 @@ async fn a_daemon_that_shed_every_sign_of_its_task_dies_with_the_last_that_may_h
     end(stage).await;
 }
 
+/// Until when the list of process groups says that their numbers were held, by the clock that counts suspend.
+fn held_until(data_dir: &Path) -> Duration {
+    let header = fs::read(data_dir.join("groups")).unwrap_or_default();
+    let nanos = header.get(8..16).and_then(|bytes| bytes.try_into().ok());
+    Duration::from_nanos(nanos.map_or(0, u64::from_le_bytes))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_without_marks_whose_shell_is_dead_is_ended_before_the_next_worker_joins() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let script =
+        "env -i sleep 7777 >/dev/null 2>&1 </dev/null & echo $! > bare; echo $$ > shell; wait";
+    let task = stage.task("job", "node");
+    stage.run(&task, script).await.expect("accepted");
+    let bare = pid_in(&job_file(dir.path(), "bare")).await;
+    let shell = pid_in(&job_file(dir.path(), "shell")).await;
+    let clock = nix::time::ClockId::CLOCK_BOOTTIME;
+    let started = Duration::from(nix::time::clock_gettime(clock).expect("a clock"));
+    let listed = async {
+        // A tick of the clock that counts starts more.
+        while held_until(dir.path()) < started + Duration::from_millis(20) {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, listed)
+        .await
+        .expect("the worker says that it holds the number");
+    let (keeper, worker) = (stage.keeper(), stage.worker_process());
+    kill(keeper, Signal::SIGSTOP).expect("stopped");
+    for process in [worker, keeper] {
+        kill(process, Signal::SIGKILL).expect("killed");
+    }
+    stage.code().await;
+    until_dead(shell, PATIENCE).await;
+    assert!(is_alive(bare), "nobody is left who could have ended it");
+    let mut next = Stage::open(dir.path(), &[]).await;
+    next.join().await;
+    assert!(
+        !is_alive(bare),
+        "the next worker takes tasks, and one of the last worker lives"
+    );
+    end(next).await;
+}
+
+/// Traces a process: what is killed then cannot be collected by its parent before the tracer is gone. A task can do it to itself.
+const TRACER: &str = "\
+import ctypes, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE = 0x4206
+if libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), None, None) != 0:
+    sys.exit('cannot trace: %d' % ctypes.get_errno())
+open(sys.argv[2], 'w').write('traced\\n')
+signal.pause()
+";
+
+/// Gone with the test, also if it fails.
+struct Tracer(std::process::Child);
+
+impl Drop for Tracer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_has_not_ended_while_a_killed_process_of_it_cannot_be_collected() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    // The first is found by its environment. The second says of nobody to be its own, but nobody else can have started it.
+    for (node, environment) in [("marked", ""), ("bare", "env -i")] {
+        let script = format!(
+            "({CLOSE_STATUS}; exec </dev/null >/dev/null 2>&1; \
+             setsid {environment} sh -c '(setsid sh -c \"echo \\$\\$ > {node}; exec sleep 1000\" &)' &); \
+             until [ -s go-{node} ]; do sleep 0.05; done"
+        );
+        let task = stage.task("job", node);
+        let run = stage.run_command(&task, bash(&script));
+        run.await.expect("accepted");
+        let stray = pid_in(&job_file(dir.path(), node)).await;
+        let traced = dir.path().join(format!("traced-{node}"));
+        let tracer = std::process::Command::new("python3")
+            .args(["-I", "-c", TRACER, &stray.to_string()])
+            .arg(&traced)
+            .spawn();
+        let mut tracer = Tracer(tracer.expect("python3"));
+        let tracing = async {
+            while !traced.exists() {
+                if let Ok(Some(status)) = tracer.0.try_wait() {
+                    eprintln!("unproven here: {status}");
+                    return false;
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            true
+        };
+        let is_traced = tracing.await;
+        fs::write(job_file(dir.path(), &format!("go-{node}")), "go").expect("written");
+        if is_traced {
+            tokio::time::timeout(PATIENCE, async {
+                while is_alive(stray) {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+            })
+            .await
+            .expect("it is killed");
+            // Twice as long as its end was once put off at most.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let ended = stage
+                .scene
+                .borrow()
+                .statuses
+                .iter()
+                .any(|told| told.running_task.invocation_id == task.invocation_id);
+            assert!(
+                !ended,
+                "a task has ended whose process is not known to be dead"
+            );
+        }
+        drop(tracer);
+        let status = stage.end_of(&task).await;
+        assert!(status.contains(DONE_BITS), "{status}");
+    }
+    end(stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kill_9_of_a_worker_ends_its_tasks_while_its_keeper_is_stopped() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    let script = "echo $$ > alone; exec env -i sleep 1000";
+    stage.run(&task, script).await.expect("accepted");
+    let alone = pid_in(&job_file(dir.path(), "alone")).await;
+    let (keeper, worker) = (stage.keeper(), stage.worker_process());
+    kill(keeper, Signal::SIGSTOP).expect("stopped");
+    kill(worker, Signal::SIGKILL).expect("killed");
+    until_dead(alone, PATIENCE).await;
+    kill(keeper, Signal::SIGCONT).expect("it goes on");
+    assert_eq!(stage.code().await, Some(128 + 9));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopped_stubborn_and_deaf_tasks_end_as_told() {
     let dir = tempfile::tempdir().expect("a folder");

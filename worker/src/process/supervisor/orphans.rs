@@ -1,7 +1,7 @@
 //! The supervisor's looks at orphans: when, and what waits for their death.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
@@ -12,6 +12,9 @@ use crate::process::events::Event;
 use crate::process::runner::TaskNumber;
 use crate::process::strays::{Found, LOOK, Orphans, ROUND};
 use crate::process::task::Stage;
+
+/// How often a task's log says that what it left behind does not die.
+const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Supervisor {
     /// At this time at the latest.
@@ -36,7 +39,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether the end of a task that is over has to wait: something that it left behind is still dying.
+    /// Whether the end of a task that is over has to wait: something that it left behind was killed and cannot be collected. It may
+    /// still write in a system call, so it counts as alive for however long that takes.
     pub(super) fn held_by_strays(&mut self, number: TaskNumber) -> bool {
         if self.config.orphans == Orphans::Leave {
             return false;
@@ -55,7 +59,11 @@ impl Supervisor {
         // The rest of its group first: it must not start others meanwhile.
         task.signal_group(Signal::SIGKILL);
         let is_first = task.held_until.is_none();
-        let until = *task.held_until.get_or_insert(now + LINGER);
+        let complain_at = *task.held_until.get_or_insert(now + LINGER);
+        let is_late = complain_at <= now;
+        if is_late {
+            task.held_until = Some(now + COMPLAINT_INTERVAL);
+        }
         let stage = std::mem::replace(&mut task.stage, Stage::Swept);
         let exit = task.exit_of_zombie().unwrap_or(ProcessExit::Unknown);
         let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
@@ -63,19 +71,19 @@ impl Supervisor {
             let message = exit.to_string();
             self.log(&key, &tag, Event::ProcessExited { message: &message });
         }
-        let goes_on = now < until;
-        if is_first || !goes_on {
-            let message = match goes_on {
-                true => {
+        if is_first || is_late {
+            let message = match is_late {
+                false => {
                     format!("{left} of its processes had left its process group; they are killed")
                 }
-                false => format!("{left} processes that it left behind do not die"),
+                true => format!(
+                    "{left} processes that it left behind do not die (do they hang in a file system or a device?); until then \
+                     it has not ended, and its slot stays taken"
+                ),
             };
             self.log(&key, &tag, Event::StraysKilled { message: &message });
         }
-        if goes_on {
-            self.held.push(number);
-        }
-        goes_on
+        self.held.push(number);
+        true
     }
 }
