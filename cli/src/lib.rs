@@ -44,7 +44,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a config file to its end: scheduler and worker in one process.
+    /// Run a config file to its end: scheduler and worker on this machine.
     Run(commands::run::Args),
     /// Check a config file, export its jobs, or print the schema of config files.
     Config(commands::config::Args),
@@ -89,6 +89,11 @@ impl From<Ending> for ExitCode {
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
+    // A run's worker is this same file under another name.
+    let name = std::env::args_os().next();
+    if name.is_some_and(|name| brasserie_worker::is_worker(&name)) {
+        return brasserie_worker::run();
+    }
     // Before any thread: from here on a keeper ends every task of a run if this process dies, however it dies.
     if wants_keeper()
         && let Err(error) = brasserie_worker::keeper::become_keeper_or_continue()

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use integration_tests::e2e::{Stage, copy_sources, wait_for};
 use nix::sys::signal::Signal;
+use serde_json::json;
 
 /// Tasks that shall not end by themselves.
 const FOR_EVER: Duration = Duration::from_secs(1000);
@@ -244,6 +245,50 @@ fn an_interruption_ends_the_tasks_and_the_rest_can_be_resumed() {
         "{records:?}"
     );
     assert!(records.overlaps.is_empty(), "{records:?}");
+}
+
+#[test]
+fn a_task_is_not_tried_again_beside_its_own_daemon() {
+    let stage = Stage::new();
+    let script = "exec 9>>lock; flock -n 9 || echo OVERLAP >> runs; echo run >> runs; \
+         setsid bash -c 'setsid sleep 1000 & exit' & sleep .3; exit 1";
+    let script = format!("cd '{}'; {script}", text(&stage.path("")));
+    let config = json!({
+        "bistro_settings": {
+            "enabled": true,
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": 1 } }
+            ] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } },
+            "backoff": [1, 2, "fail"]
+        },
+        "bistro_job->work": { "owner": "test", "command": ["/bin/bash", "-c", script] }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let finished = stage.brasserie(&["run", text(&config)]);
+    assert_eq!(finished.code, Some(1), "{}", finished.output);
+    let runs = fs::read_to_string(stage.path("runs")).expect("it ran");
+    assert_eq!(runs, "run\nrun\nrun\n");
+}
+
+#[test]
+fn a_run_whose_worker_cannot_start_says_so() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let nobody = ["run", text(&config), "--allow-user", "no-such-user"];
+    let finished = stage.brasserie(&nobody);
+    assert_eq!(finished.code, Some(1), "{}", finished.output);
+    for part in [
+        "brasserie-worker: ",
+        "no-such-user",
+        "the worker ended: it could not start",
+    ] {
+        assert!(
+            finished.output.contains(part),
+            "{part}: {}",
+            finished.output
+        );
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `brasserie run`: a scheduler and a worker in one process, on the ordinary protocol path, until a config is finished.
+//! `brasserie run`: a scheduler and a worker of its own, on the ordinary protocol path, until a config is finished.
 
 mod cluster;
 mod directory;
@@ -26,6 +26,9 @@ use progress::Progress;
 
 /// How often the progress is looked at: smooth for the eye, and one small call each.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How much later than the worker this process may notice a signal that was sent to both.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Runs every task of every enabled job of FILE on this machine, as many at once as the configuration and the processors allow.
 ///
@@ -79,14 +82,20 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         nvidia_smi: args.nvidia_smi,
         allowed_users: args.allow_user,
     };
-    let mut cluster = Cluster::start(&config, directory.path(), worker).await?;
+    let mut cluster = Cluster::start(&config, &directory.path(), worker).await?;
     let connection = Connection::new(&cluster.address())?;
     let progress = Progress::start();
 
     let outcome = tokio::select! {
         outcome = watch(&connection, &progress) => outcome,
         () = interrupts.next() => Ok(Watched::Interrupted),
-        reason = cluster.worker_ended() => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
+        reason = cluster.worker_ended() => {
+            // A terminal signals the worker as well, which may be the first to end.
+            match tokio::time::timeout(SAME_SIGNAL, interrupts.next()).await {
+                Ok(()) => Ok(Watched::Interrupted),
+                Err(_) => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
+            }
+        }
     };
     progress.finish();
     let mut shown = String::new();

@@ -1,19 +1,26 @@
-//! The cluster of a run: one scheduler and one worker in this process, talking over loopback like any others.
+//! The cluster of a run: a scheduler in this process and a worker in one of its own, under a keeper, as `brasserie-worker` is. They talk
+//! over loopback like any others.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{Context, Result};
-use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle};
-use brasserie_worker::ExitReason;
-use brasserie_worker::process::{AllowedUser, PassedEnvironment};
-use tokio::task::JoinHandle;
+use brasserie_worker::process::AllowedUser;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::process::{Child, ChildStdin, Command};
 
 use super::settings::RunConfig;
 
 /// The worker's place in the pool; always the same, so that a resumed run takes over its own shard.
 const SHARD: &str = "local";
+/// This program, even if its file was replaced or removed since it started.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+/// How the service manager of this process is spoken to, which is not the worker's business.
+const OF_SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
 /// What of the run's flags is the worker's business.
 pub(super) struct WorkerFlags {
@@ -22,17 +29,47 @@ pub(super) struct WorkerFlags {
     pub allowed_users: Vec<AllowedUser>,
 }
 
+impl WorkerFlags {
+    /// The worker's command line.
+    fn arguments(self, scheduler: &str, data_dir: PathBuf) -> Vec<OsString> {
+        // A person who starts a run means the tasks to see what a shell would let them see.
+        let fixed = [
+            "--of-run",
+            "--pass-environment=*",
+            "--shard",
+            SHARD,
+            "--scheduler",
+            scheduler,
+        ];
+        let mut arguments: Vec<OsString> = fixed.map(OsString::from).to_vec();
+        arguments.extend(["--data-dir".into(), data_dir.into_os_string()]);
+        if let Some(command) = self.worker_command {
+            // One word, since the value may begin with a dash.
+            arguments.push(format!("--worker-command={command}").into());
+        }
+        if let Some(path) = self.nvidia_smi {
+            let mut flag = OsString::from("--nvidia-smi=");
+            flag.push(path);
+            arguments.push(flag);
+        }
+        let users = self.allowed_users.iter();
+        arguments.extend(users.map(|user| format!("--allow-user={user}").into()));
+        arguments
+    }
+}
+
 /// Both halves at work.
 pub(super) struct Cluster {
     scheduler: SchedulerHandle,
-    stop_worker: Box<dyn Fn() + Send + Sync>,
-    worker: JoinHandle<ExitReason>,
+    worker: Child,
+    /// The worker ends its tasks and itself when this is closed, however this process ends.
+    _lifeline: Option<ChildStdin>,
 }
 
 impl Cluster {
     pub(super) async fn start(
         run: &RunConfig,
-        directory: PathBuf,
+        directory: &Path,
         flags: WorkerFlags,
     ) -> Result<Self> {
         let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
@@ -47,27 +84,22 @@ impl Cluster {
         let scheduler = brasserie_scheduler::start(options)
             .await
             .context("cannot start the scheduler")?;
-        let address = scheduler.thrift_address();
-        let peer = ServiceAddress {
-            host: address.ip().to_string().into(),
-            port: address.port(),
-        };
-        let shard = Shard::try_from(SHARD).expect("Invariant: a constant name is valid");
-        let options = brasserie_worker::StartOptions {
-            worker_command: flags.worker_command,
-            nvidia_smi: flags.nvidia_smi,
-            allowed_users: flags.allowed_users,
-            // Whoever starts a run by hand means the tasks to see what a shell would let them see.
-            pass_environment: PassedEnvironment::Everything,
-            ..brasserie_worker::StartOptions::new(peer, shard, directory.join("worker"))
-        };
-        let worker = brasserie_worker::start(options)
-            .await
-            .context("cannot start the worker")?;
+        let address = scheduler.thrift_address().to_string();
+        let mut command = Command::new(THIS_PROGRAM);
+        command
+            .arg0(brasserie_worker::PROGRAM_NAME)
+            .args(flags.arguments(&address, directory.join("worker")))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        for variable in OF_SERVICE_MANAGER {
+            command.env_remove(variable);
+        }
+        let mut worker = command.spawn().context("cannot start the worker")?;
+        let lifeline = worker.stdin.take();
         Ok(Cluster {
             scheduler,
-            stop_worker: Box::new(worker.stopper()),
-            worker: tokio::spawn(worker.wait()),
+            worker,
+            _lifeline: lifeline,
         })
     }
 
@@ -76,24 +108,60 @@ impl Cluster {
         self.scheduler.thrift_address().to_string()
     }
 
-    /// Waits for the worker to end by itself, which it does only when it must; says why.
+    /// Waits for the worker to end by itself, which it does only when it must; says why. It has printed more.
     pub(super) async fn worker_ended(&mut self) -> String {
-        match (&mut self.worker).await {
-            Ok(ExitReason::Shutdown) => "it was asked to".to_owned(),
-            Ok(ExitReason::SuicideRequested) => "the scheduler asked it to".to_owned(),
-            Ok(ExitReason::MustDie) => "it could not reach the scheduler for too long".to_owned(),
+        match self.worker.wait().await {
+            Ok(status) => match status.code() {
+                Some(0) => "it was asked to".to_owned(),
+                Some(1) => {
+                    "its scheduler asked it to, or it could not reach it for too long".to_owned()
+                }
+                Some(2 | 3) => "it could not start".to_owned(),
+                Some(_) | None => format!("{status}"),
+            },
             Err(error) => error.to_string(),
         }
     }
 
     /// Ends the tasks, then the worker, which says goodbye, then the scheduler.
     pub(super) async fn stop(mut self) {
-        if !self.worker.is_finished() {
-            (self.stop_worker)();
+        // `None`: it has ended, and its number may be another's.
+        let keeper = self.worker.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(keeper) = keeper {
+            // It was not waited for, so the number is its own.
+            let _ = kill(Pid::from_raw(keeper), Signal::SIGTERM);
             self.worker_ended().await;
         }
         if let Err(error) = self.scheduler.shutdown().await {
             telemetry::print_error(&format!("brasserie: {error}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_understands_its_command_line() {
+        use clap::Parser as _;
+        let flags = WorkerFlags {
+            worker_command: Some("-x y".to_owned()),
+            nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
+            allowed_users: vec![
+                AllowedUser::parse("ann:g,h").expect("a user"),
+                AllowedUser::parse("1000").expect("a user"),
+            ],
+        };
+        let arguments = flags.arguments("[::1]:6789", "/a folder".into());
+        let line = [OsString::from("brasserie-worker")]
+            .into_iter()
+            .chain(arguments);
+        let options = brasserie_worker::config::Cli::try_parse_from(line).expect("understood");
+        let options = options.into_options().expect("usable");
+        assert_eq!(options.started_by, brasserie_worker::StartedBy::Run);
+        assert_eq!(options.worker_command.as_deref(), Some("-x y"));
+        assert_eq!(options.allowed_users.len(), 2);
+        assert_eq!(options.data_dir, Path::new("/a folder"));
     }
 }
