@@ -331,10 +331,15 @@ impl Engine {
     }
 
     /// A worker that chooses cards has none just now for a task that was placed there and may not wait: until
-    /// [`Engine::forget_turned_down`] no such task goes there, as it would be sent in vain in place of others.
+    /// [`Engine::forget_turned_down`] no such task goes there, as it would be sent in vain in place of others. Ignored if the worker was removed
+    /// meanwhile, as another one may take its place, or chooses no more.
     pub fn note_turned_down(&mut self, task: Task) {
         let run = self.running.get(&task);
         let run = run.filter(|run| run.cards.need.is_some());
+        let run = run.filter(|run| {
+            let worker = self.pool.get(run.worker);
+            worker.is_some_and(Worker::chooses_cards)
+        });
         let job = self.jobs.get(task.job.index());
         if let Some((run, job)) = run.zip(job)
             && let Some(demand) = self.pool.demands.get_mut(job.demand)

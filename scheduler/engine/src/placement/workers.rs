@@ -237,11 +237,11 @@ impl Pool {
         let request = |of: &Option<Allowances>| of.as_ref().and_then(Allowances::request);
         let is_anew = request(&slot.allowances) != request(&allowances);
         slot.allowances = allowances;
-        let asks = request(&slot.allowances).is_some();
+        let may_turn_down = request(&slot.allowances).is_some() && slot.chooses_cards();
         if is_anew {
             self.forget_late(worker);
         }
-        if !asks {
+        if !may_turn_down {
             self.forget_turned_down(worker);
         }
         true

@@ -607,3 +607,52 @@ fn a_task_that_was_turned_down_lets_others_go_there_first() {
     engine.set_allowances(worker, None);
     assert!(!explain(&mut engine, "whole", "a").contains("a moment ago"));
 }
+
+/// A job whose tasks may not wait, on a worker that chooses GPUs and was sent the first of them.
+fn one_that_may_be_turned_down() -> (Engine, WorkerIndex, WorkerResources, Task) {
+    let whole = JobConfig {
+        bufferable: false,
+        ..takes("whole", [2, 0])
+    };
+    let (config, resources) = on_cards(vec![whole]);
+    let (mut engine, worker) = engine(config, &DBS);
+    engine.upsert_worker(&shard("w1"), resources.clone());
+    let asked = of_models(true, false, CardChoice::Worker);
+    let asked = asked.map(|asked| asked.by(Some(WorkRequestSeq(1))));
+    engine.set_allowances(worker, asked);
+    let task = engine.place(T0).expect("it was asked for").task;
+    (engine, worker, resources, task)
+}
+
+#[test]
+fn what_a_removed_worker_turned_down_goes_to_the_next_one_in_its_place() {
+    let (mut engine, worker, resources, task) = one_that_may_be_turned_down();
+    engine.remove_worker(worker);
+    engine.note_turned_down(task);
+    engine.never_began(T0, task, None, Restart::AtOnce);
+    let next = engine.upsert_worker(&shard("w2"), resources);
+    assert_eq!(next, worker);
+    engine.set_eligibility(next, Eligibility::Eligible);
+    assert!(!placed(&mut engine).is_empty());
+}
+
+#[test]
+fn what_a_worker_turned_down_that_chooses_no_gpus_any_more_goes_there() {
+    let scheduler_chooses = of_models(true, false, CardChoice::Scheduler);
+    let scheduler_chooses = scheduler_chooses.map(|asked| asked.by(Some(WorkRequestSeq(2))));
+    for now in [None, scheduler_chooses] {
+        // It turns the task down before its request changes, or after.
+        for is_before in [true, false] {
+            let (mut engine, worker, _, task) = one_that_may_be_turned_down();
+            if is_before {
+                engine.note_turned_down(task);
+            }
+            engine.set_allowances(worker, now.clone());
+            if !is_before {
+                engine.note_turned_down(task);
+            }
+            engine.never_began(T0, task, None, Restart::AtOnce);
+            assert!(!placed(&mut engine).is_empty(), "{now:?} {is_before}");
+        }
+    }
+}
