@@ -237,7 +237,8 @@ fn all_properties(options: &Options) -> anyhow::Result<Vec<Property>> {
         let package = message["package_id"].as_str().unwrap_or_default();
         let package = package
             .rsplit(['/', '#'])
-            .find(|part| !part.starts_with(|c: char| c.is_ascii_digit()));
+            .find(|part| !part.starts_with(|c: char| c.is_ascii_digit()))
+            .and_then(|named| named.split('@').next());
         for name in listed(program, folder)? {
             let is_wanted = options
                 .filter
