@@ -194,7 +194,7 @@ pub struct Cli {
     /// dies, whatever they have done to hide. Tasks then see only processes of this worker, with process ids that mean nothing outside,
     /// and cannot mount file systems. `process-groups` has the keeper find them, by process groups, marks and descent; a process that
     /// has shed all of these survives if worker and keeper are killed at once. `auto` is `pid-namespace` where the worker is started
-    /// with CAP_SYS_ADMIN, as by root, and the machine allows it, and else `process-groups`. `brasserie doctor` says which.
+    /// with CAP_SYS_ADMIN, as by root, and the machine allows it, and else `process-groups`; the worker logs which, and why.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Contain::Auto)]
     contain: Contain,
 
