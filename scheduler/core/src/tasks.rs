@@ -352,6 +352,15 @@ impl Tasks {
         self.pending_by_task.range(first..=last).next().is_some()
     }
 
+    /// How many tasks of each job have a stored end that is not durable yet.
+    pub(crate) fn pending_ends(&self) -> BTreeMap<JobId, usize> {
+        let mut counts = BTreeMap::new();
+        for task in self.pending_by_task.keys() {
+            *counts.entry(task.job).or_insert(0) += 1;
+        }
+        counts
+    }
+
     /// Tasks whose latest end is durable now.
     pub(crate) fn take_persisted(&mut self, up_to: RecordSeq) -> Vec<Task> {
         let mut released = Vec::new();

@@ -8,6 +8,8 @@ use crate::jobs::ReadBy;
 
 /// Tasks that run twice and are named: there should be none, and a page of them is enough.
 const MAX_RUN_TWICE_SHOWN: usize = 20;
+/// Jobs with completions that are not durable and are named, for the same reason.
+const MAX_NOT_DURABLE_SHOWN: usize = 20;
 
 impl Scheduler {
     /// Why what a user has written in the config file is not what decides, if so.
@@ -42,6 +44,7 @@ impl Scheduler {
             self.store_error()
                 .map(|e| format!("the store cannot write: {e}")),
         );
+        errors.extend(self.ends_not_durable().take(MAX_NOT_DURABLE_SHOWN));
         errors.extend(self.wait.warning(now));
         errors.extend(self.workers.echo_problem());
         errors.extend(self.engine.problems());
@@ -49,5 +52,18 @@ impl Scheduler {
         errors.extend(self.stubborn_orphans(now));
         errors.extend(self.tasks.problems(now));
         errors
+    }
+
+    /// Completions that are counted although a failed store may lose them, by job.
+    fn ends_not_durable(&self) -> impl Iterator<Item = String> {
+        let is_failed = self.log.error.is_some();
+        let counts = is_failed.then(|| self.tasks.pending_ends());
+        counts.into_iter().flatten().map(|(job, count)| {
+            let job = self.engine.job_name(job);
+            format!(
+                "job `{job}`: {count} completion(s) shown here are not yet on disk; if this scheduler ends before the store writes again, \
+                 their tasks run again"
+            )
+        })
     }
 }
