@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::brasserie::ClusterStatus;
-use integration_tests::e2e::{Client, Finished, Process, SchedulerSpec, Stage, warn_not_run};
+use integration_tests::e2e::WORK_SCRIPT;
+use integration_tests::e2e::{
+    Client, Finished, Process, SchedulerSpec, Stage, wait_for, warn_not_run,
+};
 use integration_tests::fake_worker::FakeWorker;
 
 const DONE: &str = r#"{"result": "done"}"#;
@@ -128,4 +131,73 @@ fn a_store_that_was_unmounted_is_not_created_again() {
     );
     // Below the disk lies the folder that the test has made.
     assert_eq!(fs::read_dir(&spec.data_dir).unwrap().count(), 0);
+}
+
+/// Much longer than a worker may be unhealthy.
+const FULL_FOR: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
+    const TASKS: usize = 8;
+    let stage = Stage::new();
+    let config = stage.write_work(TASKS, Duration::ZERO);
+    // Larger than what a checkpoint of the store's log gives back to the disk.
+    let large = r#"printf '{"result": "done", "data": {"x": "%060000d"}}\n' 0 >"#;
+    stage.write_script(
+        "work/bin/work.sh",
+        &WORK_SCRIPT.replace("echo done >", large),
+    );
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let spec = spec.with("--lose-unhealthy-worker-after=5s");
+    let spec = spec.with("--heartbeat-grace-period=4s");
+    stage.hold();
+    let Some(scheduler) = start_on_disk(
+        &stage,
+        &spec,
+        "a_disk_that_is_full_for_long_costs_no_worker_and_no_task",
+    ) else {
+        return;
+    };
+    let shards = ["a", "b", "c"];
+    let mut workers = shards.map(|shard| stage.start_worker(&stage.worker_spec(shard, &spec)));
+    let client = Client::new(spec.port);
+    client.wait_healthy(workers.len());
+    let running = 2 * workers.len();
+    wait_for("tasks on every worker", || {
+        (stage.records().runs.len() == running).then_some(())
+    });
+    let on_disk = |script: &str| {
+        let mut command = Command::new("nsenter");
+        command.args(["--mount", "--target", &scheduler.id().to_string()]);
+        command.args(["sh", "-c", script]).arg(&spec.data_dir);
+        command.output().expect("nsenter can be started")
+    };
+    let fill = "cat /dev/zero > \"$0/filler\"; test -s \"$0/filler\"";
+    assert!(on_disk(fill).status.success());
+    stage.release();
+    let cannot_write = |status: &ClusterStatus| has_error(status, "the store cannot write");
+    client.wait_until("an error of the store", cannot_write);
+    let until = Instant::now() + FULL_FOR;
+    wait_for("the end of a long time with a full disk", || {
+        for worker in &mut workers {
+            assert_eq!(worker.ended(), None, "no worker exits");
+        }
+        // The store's own attempts give some of it back.
+        on_disk("cat /dev/zero >> \"$0/filler\"");
+        (Instant::now() > until).then_some(())
+    });
+    let status = client.wait_healthy(workers.len());
+    assert!(cannot_write(&status), "the disk is full all the time");
+    // One more may have started before the store noticed.
+    let records = stage.records();
+    let finished = records.finished();
+    assert_eq!(finished, records.runs.len(), "no task was killed");
+    assert!(on_disk("rm \"$0/filler\"").status.success());
+    client.wait_all_done();
+    let records = stage.records();
+    assert_eq!(records.overlaps, Vec::<String>::new());
+    assert_eq!(records.runs.len(), TASKS, "each task ran once");
+    for worker in &mut workers {
+        assert_eq!(worker.ended(), None);
+    }
 }
