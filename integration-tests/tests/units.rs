@@ -1,11 +1,15 @@
 //! The systemd units: what they start exists, what they promise the programs keep, and systemd understands each line.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use brasserie_common::time::parse_duration;
+use integration_tests::e2e::{Process, Stage, WorkerSpec, children_of, wait_for};
+use nix::sys::signal::Signal;
 
 const WORKER: &str = "worker/systemd/brasserie-worker@.service";
 const SCHEDULER: &str = "scheduler/systemd/brasserie-scheduler.service";
@@ -92,6 +96,185 @@ fn a_worker_is_started_as_its_keeper_and_its_processes_want_it() {
     let scheduler = unit(SCHEDULER);
     assert_eq!(value(&scheduler, "Type"), "notify");
     assert_eq!(value(&scheduler, "RestartPreventExitStatus"), "2 3");
+}
+
+/// What the units cover of `/proc`, as systemd does for ProtectKernelTunables= and ProtectKernelLogs=.
+const PROTECT: &str = "mount --make-rprivate / && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && \
+     mount --bind /dev/null /proc/kmsg && exec \"$@\"";
+
+/// As `setpriv` wants them: a set of names such as `CAP_SYS_ADMIN`.
+fn capabilities(names: &str) -> String {
+    let names = names.split(' ').filter(|name| !name.is_empty());
+    let added = names.map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
+    format!("-all{}", added.collect::<String>())
+}
+
+/// Starts a worker with the capabilities and the `/proc` of the unit; `None` where this test has not the rights for that.
+fn start_as_unit(
+    stage: &Stage,
+    user: &str,
+    bounding: &str,
+    ambient: &str,
+    flag: &str,
+) -> Option<Process> {
+    if !nix::unistd::geteuid().is_root() {
+        let text = "\nWARNING: NOT RUN: the unit's settings: only root can imitate them\n";
+        let _ = std::io::stderr().write_all(text.as_bytes());
+        return None;
+    }
+    let program = stage.path("brasserie-worker");
+    let worker = stage.worker_command(&WorkerSpec {
+        shard: "one".to_owned(),
+        scheduler: "127.0.0.1:1".to_owned(),
+        data_dir: stage.path("data"),
+        flags: vec![flag.to_owned()],
+    });
+    fs::copy(worker.get_program(), &program).expect("copied");
+    fs::set_permissions(stage.path(""), fs::Permissions::from_mode(0o755)).expect("changed");
+    fs::create_dir(stage.path("data")).expect("made");
+    fs::set_permissions(stage.path("data"), fs::Permissions::from_mode(0o700)).expect("changed");
+    let id: u32 = user.parse().expect("a number");
+    std::os::unix::fs::chown(stage.path("data"), Some(id), Some(id)).expect("changed");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", PROTECT, "sh", "setpriv"]);
+    command.args([
+        "--reuid",
+        user,
+        "--regid",
+        user,
+        "--clear-groups",
+        "--no-new-privs",
+    ]);
+    let (bounding, ambient) = (capabilities(bounding), capabilities(ambient));
+    command.args([
+        "--bounding-set",
+        &bounding,
+        "--inh-caps",
+        &ambient,
+        "--ambient-caps",
+        &ambient,
+    ]);
+    command.arg(&program).args(worker.get_args());
+    Some(stage.start("worker", command))
+}
+
+/// The worker below the keeper, as the kernel shows it: what it is allowed, and what it sees at `/proc/sys`.
+fn worker_under(keeper: &Process) -> (String, String) {
+    let below = wait_for("the worker", || children_of(keeper.id()).pop());
+    let status = fs::read_to_string(format!("/proc/{below}/status")).expect("it runs");
+    let mounts = fs::read_to_string(format!("/proc/{below}/mountinfo")).expect("it runs");
+    let sys = mounts.lines().rfind(|line| line.contains(" /proc/sys "));
+    (status, sys.unwrap_or_default().to_owned())
+}
+
+#[test]
+fn a_worker_has_its_namespace_under_the_settings_of_the_unit_and_keeps_no_capability() {
+    let worker = unit(WORKER);
+    let stage = Stage::new();
+    let (bounding, ambient) = (
+        value(&worker, "CapabilityBoundingSet"),
+        value(&worker, "AmbientCapabilities"),
+    );
+    let flag = "--contain=auto";
+    let Some(mut keeper) = start_as_unit(&stage, "65534", &bounding, &ambient, flag) else {
+        return;
+    };
+    keeper.wait_for_output("containment: pid-namespace");
+    let (status, sys) = worker_under(&keeper);
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert!(
+            status.contains(&format!("{set}:\t0000000000000000\n")),
+            "{status}"
+        );
+    }
+    assert!(sys.contains(" ro,"), "it may write to /proc/sys: {sys}");
+    keeper.signal(Signal::SIGTERM);
+    assert_eq!(keeper.wait().code(), Some(0));
+}
+
+#[test]
+fn without_a_namespace_no_task_inherits_the_capability_of_the_unit() {
+    let worker = unit(WORKER);
+    let stage = Stage::new();
+    let (bounding, ambient) = (
+        value(&worker, "CapabilityBoundingSet"),
+        value(&worker, "AmbientCapabilities"),
+    );
+    let flag = "--contain=process-groups";
+    let Some(mut keeper) = start_as_unit(&stage, "65534", &bounding, &ambient, flag) else {
+        return;
+    };
+    keeper.wait_for_output("containment: process-groups");
+    let (status, _) = worker_under(&keeper);
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert!(
+            status.contains(&format!("{set}:\t0000000000000000\n")),
+            "{status}"
+        );
+    }
+    keeper.signal(Signal::SIGTERM);
+    assert_eq!(keeper.wait().code(), Some(0));
+}
+
+#[test]
+fn a_worker_of_root_has_its_namespace_under_the_drop_in_of_the_unit() {
+    let worker = unit(WORKER);
+    let stage = Stage::new();
+    let prefix = "#     CapabilityBoundingSet=";
+    let more = worker.lines().find_map(|line| line.strip_prefix(prefix));
+    // systemd joins the sets of a unit and its drop-in.
+    let bounding = format!(
+        "{} {}",
+        value(&worker, "CapabilityBoundingSet"),
+        more.expect("a drop-in")
+    );
+    let ambient = value(&worker, "AmbientCapabilities");
+    let flag = "--contain=pid-namespace";
+    let Some(mut keeper) = start_as_unit(&stage, "0", &bounding, &ambient, flag) else {
+        return;
+    };
+    keeper.wait_for_output("containment: pid-namespace");
+    let (status, sys) = worker_under(&keeper);
+    let bits = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapBnd:\t"));
+    let bits = bits.and_then(|bits| u64::from_str_radix(bits, 16).ok());
+    assert_eq!(
+        bits.expect("it is told") >> 21 & 1,
+        0,
+        "CAP_SYS_ADMIN: {status}"
+    );
+    assert!(sys.contains(" ro,"), "it may write to /proc/sys: {sys}");
+    keeper.signal(Signal::SIGTERM);
+    assert_eq!(keeper.wait().code(), Some(0));
+}
+
+/// Nobody mounts `/proc` in a user namespace where parts of it are covered.
+#[test]
+fn a_namespace_that_cannot_be_had_is_an_error_or_a_reason() {
+    for (flag, code, said) in [
+        (
+            "--contain=pid-namespace",
+            Some(2),
+            "/proc cannot be mounted",
+        ),
+        ("--contain=auto", None, "containment: process-groups"),
+    ] {
+        let stage = Stage::new();
+        let Some(mut keeper) = start_as_unit(&stage, "65534", "", "", flag) else {
+            return;
+        };
+        keeper.wait_for_output(said);
+        if code.is_none() {
+            keeper.signal(Signal::SIGTERM);
+        }
+        assert_eq!(
+            keeper.wait().code(),
+            code.or(Some(0)),
+            "{}",
+            keeper.output()
+        );
+    }
 }
 
 /// What systemd says of the text as a unit of that name; `None`: there is no systemd here.

@@ -26,6 +26,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::{Pid, Uid, geteuid, getpid};
 
 pub(crate) use enter::enter;
+pub(crate) use stage::give_up_here;
 
 use crate::keeper::processes::{Life, StartTicks, parse};
 

@@ -382,26 +382,17 @@ fn randomise_pids() {
 
 /// For good: neither the worker nor a task can change its own namespaces or mounts, which the keeper and the worker rely on.
 fn give_up() -> rustix::io::Result<()> {
-    clear_ambient_capability_set()?;
     // First, as that takes CAP_SETPCAP in force.
     let removed = remove_capability_from_bounding_set(CapabilitySet::SYS_ADMIN);
     if geteuid() == Uid::from_raw(0) {
         // Root would get it back with the next program.
         removed?;
     }
-    let mut sets = capabilities(None)?;
-    for set in [
-        &mut sets.effective,
-        &mut sets.permitted,
-        &mut sets.inheritable,
-    ] {
-        set.remove(CapabilitySet::SYS_ADMIN);
-    }
-    set_capabilities(None, sets)
+    give_up_here()
 }
 
-/// For a process that goes on beside the namespace: the keeper.
-pub(super) fn give_up_here() -> rustix::io::Result<()> {
+/// For the keeper, which goes on outside of the namespace, or without one.
+pub(crate) fn give_up_here() -> rustix::io::Result<()> {
     clear_ambient_capability_set()?;
     let mut sets = capabilities(None)?;
     for set in [

@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::process::Command;
 
+use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::lease::Ledger;
 use super::{KeeperError, Marker, Policy, kept_program, tell_kept};
-use crate::containment::{CONTAINMENT_VARIABLE, Choice, Contain, Powers, Told, choose, enter};
+use crate::containment::{
+    CONTAINMENT_VARIABLE, Choice, Contain, Powers, Told, choose, enter, give_up_here,
+};
 use crate::directory::{SWEPT_VARIABLE, WorkerDirectory};
 use crate::groups::survey::{GROUP_VARIABLE, leave_own_group};
 
@@ -28,7 +31,8 @@ pub(super) fn start(
     ledger: &Ledger,
 ) -> Result<Begun, KeeperError> {
     let mut group = None;
-    let choice = choose(policy.contain, Powers::of_this_process());
+    let powers = Powers::of_this_process();
+    let choice = choose(policy.contain, powers);
     let why = match choice.map_err(|why| KeeperError::Containment(why.to_owned()))? {
         Choice::Groups { why } => why.to_owned(),
         Choice::Namespace { way, why } => {
@@ -56,6 +60,13 @@ pub(super) fn start(
             }
         }
     };
+    if !powers.is_root {
+        // It was given for the namespace alone. Tasks of an ordinary user would inherit it.
+        give_up_here().map_err(|error| KeeperError::Setup {
+            what: "give up CAP_SYS_ADMIN",
+            error: Errno::from_raw(error.raw_os_error()),
+        })?;
+    }
     let mut program = kept_program(arguments);
     tell_kept(&mut program, marker, ledger);
     tell_group(&mut program, group.as_deref());
