@@ -18,7 +18,7 @@ use super::{Contain, Settings};
 use crate::e2e::{Link, Programs, Stage};
 
 /// Enough for the workers to be busy through the whole plan.
-const TASKS: u64 = 120;
+const TASKS: u64 = 240;
 const TASK_SECONDS: &str = "0.8";
 /// Between two looks at the programs.
 const STEP: Duration = Duration::from_millis(50);
