@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, value_parser};
@@ -56,20 +55,23 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     if std::env::var_os(INSIDE_VARIABLE).is_none() {
-        let error = enter_namespaces();
-        eprintln!("chaos: cannot make namespaces of its own with `unshare`: {error}");
-        return ExitCode::from(2);
+        return match in_namespaces() {
+            Ok(status) => status.code().map_or(ExitCode::FAILURE, |code| {
+                ExitCode::from(u8::try_from(code).unwrap_or(1))
+            }),
+            Err(error) => {
+                eprintln!("chaos: cannot make namespaces of its own with `unshare`: {error}");
+                ExitCode::from(2)
+            }
+        };
     }
     play(&options)
 }
 
-/// Becomes itself with processes and mounts that end with it. Returns only if that fails.
-fn enter_namespaces() -> std::io::Error {
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return error,
-    };
-    Command::new("unshare")
+/// Runs this program again with processes and mounts that end with it. This process stays, since PID 1 of a namespace ignores Ctrl-C.
+fn in_namespaces() -> std::io::Result<ExitStatus> {
+    Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--", "unshare"])
         .args([
             "--mount",
             "--propagation=private",
@@ -79,10 +81,10 @@ fn enter_namespaces() -> std::io::Error {
             "--mount-proc",
         ])
         .arg("--")
-        .arg(program)
+        .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .env(INSIDE_VARIABLE, "1")
-        .exec()
+        .status()
 }
 
 /// What all seeds showed.
