@@ -9,7 +9,7 @@ use brasserie_thrift::generated::common::BistroInstanceID;
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
-use crate::output::{duration, print, printable};
+use crate::output::{complain, duration, print, printable};
 
 /// Declare a worker dead that will never return, so that nothing waits for it any more.
 ///
@@ -114,7 +114,7 @@ fn described(missing: &MissingInstance) -> String {
 /// Only who can read the question can answer it.
 fn confirmed() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
-        eprintln!("brasserie: to confirm, run it on a terminal, or add --yes");
+        complain!("brasserie: to confirm, run it on a terminal, or add --yes");
         return Ok(false);
     }
     print("Type `yes` to promise that: ")?;
