@@ -162,7 +162,7 @@ fn change(s: &mut Script, job: &str, change: JobChange) -> RequestId {
     s.event(Event::ChangeJob {
         request,
         from: Principal::Own,
-        job: JobName::try_from(job).unwrap(),
+        job: JobName::try_from(job).expect("a good name"),
         change,
     });
     request
