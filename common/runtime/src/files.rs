@@ -73,6 +73,11 @@ impl DataDir {
     /// Creates the directory (mode 0700) if need be and locks it before anything in it is read. An existing one must belong to this user, and
     /// nobody else may be able to write to it.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
+        DataDir::open_as(path, std::process::id())
+    }
+
+    /// As [`DataDir::open`]; `holder` is the number that people outside of this process's PID namespace know it by.
+    pub fn open_as(path: &Path, holder: u32) -> Result<Self, DataDirError> {
         let create_error = |error| DataDirError::Create {
             path: path.to_owned(),
             error,
@@ -113,7 +118,7 @@ impl DataDir {
             Err(TryLockError::WouldBlock) => return Err(in_use(path, &lock_path)),
             Err(TryLockError::Error(error)) => return Err(lock_error(error)),
         }
-        write_holder(&mut lock).map_err(lock_error)?;
+        write_holder(&mut lock, holder).map_err(lock_error)?;
         Ok(DataDir { path, folder, lock })
     }
 
@@ -211,10 +216,10 @@ fn read_holder(lock: &mut File) -> Holder {
     }
 }
 
-fn write_holder(lock: &mut File) -> io::Result<()> {
+fn write_holder(lock: &mut File, holder: u32) -> io::Result<()> {
     lock.set_len(0)?;
     lock.rewind()?;
-    writeln!(lock, "{}", std::process::id())
+    writeln!(lock, "{holder}")
 }
 
 /// The identity of a file or directory. Two paths with the same id lead to the same file, as long as it exists: the kernel gives the number
@@ -341,7 +346,9 @@ mod tests {
         );
         let of_a_process_being_started = first.lock.try_clone().expect("a copy");
         drop(first);
-        let again = DataDir::open(&path).expect("free again");
+        let again = DataDir::open_as(&path, 4711).expect("free again");
+        let text = DataDir::open(&path).expect_err("in use").to_string();
+        assert!(text.contains("process 4711"), "{text}");
         assert!(again.folder("logs").expect("a folder").is_dir());
         drop(of_a_process_being_started);
     }

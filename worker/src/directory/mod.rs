@@ -43,7 +43,7 @@ pub(crate) use leftovers::{Numbers, Search};
 use namespace::PidNamespace;
 use state::{LockNumber, State};
 
-use crate::containment::Namespace;
+use crate::containment::{Namespace, own_pid};
 use crate::groups::places;
 use crate::keeper::Marker;
 
@@ -337,8 +337,9 @@ fn pause(last: i64, wall: WallTime, since: Duration) -> Duration {
 /// Takes the lock, for which a killed predecessor's last, just starting child may hold out a moment.
 fn lock(path: &Path) -> Result<DataDir, DataDirError> {
     let give_up = Instant::now() + LOCK_PATIENCE;
+    let holder = own_pid().as_raw().unsigned_abs();
     loop {
-        match DataDir::open(path) {
+        match DataDir::open_as(path, holder) {
             Err(DataDirError::InUse { .. }) if Instant::now() < give_up => {
                 thread::sleep(LOCK_RETRY);
             }
