@@ -164,10 +164,7 @@ fn outer(program: &[OsString], report: u32, life: u32, way: Way, why: String) ->
 
 /// The keeper's `/proc`, and the inode of its namespace.
 fn make_namespaces(way: Way) -> Result<(OwnedFd, u64), String> {
-    let own = fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
-    if own != Path::new(&getpid().to_string()) {
-        return Err("/proc is that of another PID namespace".to_owned());
-    }
+    check_proc()?;
     let base = inode_here().ok_or("/proc/self/ns/pid cannot be read")?;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlag::O_DIRECTORY.bits());
@@ -179,15 +176,39 @@ fn make_namespaces(way: Way) -> Result<(OwnedFd, u64), String> {
     if way == Way::UserNamespace {
         map_the_user()?;
     }
+    leave_namespaces()?;
+    keep_over_exec().map_err(|error| format!("CAP_SYS_ADMIN cannot be passed on: {error}"))?;
+    Ok((proc.into(), base))
+}
+
+fn check_proc() -> Result<(), String> {
+    let own = fs::read_link("/proc/self").map_err(|error| format!("/proc/self: {error}"))?;
+    match own == Path::new(&getpid().to_string()) {
+        true => Ok(()),
+        false => Err("/proc is that of another PID namespace".to_owned()),
+    }
+}
+
+/// Gives the calling thread mounts of its own, and its next children a PID namespace.
+fn leave_namespaces() -> Result<(), String> {
     let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
     unshare(flags)
         .map_err(|error| format!("the kernel refuses the namespaces: {}", error.desc()))?;
     // What the host mounts and unmounts is mounted and unmounted here; what is mounted here stays here.
     let flags = MsFlags::MS_REC | MsFlags::MS_SLAVE;
     mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
-        .map_err(|error| format!("its mounts cannot be made its own: {}", error.desc()))?;
-    keep_over_exec().map_err(|error| format!("CAP_SYS_ADMIN cannot be passed on: {error}"))?;
-    Ok((proc.into(), base))
+        .map_err(|error| format!("its mounts cannot be made its own: {}", error.desc()))
+}
+
+/// Checks on a thread that ends with them whether the kernel gives this process the namespaces. It starts no process, so it does not
+/// check whether `/proc` can be mounted there.
+pub(crate) fn try_namespaces() -> Result<(), String> {
+    let attempt = || check_proc().and_then(|()| leave_namespaces());
+    let thread = std::thread::Builder::new().name("namespaces".to_owned());
+    let thread = thread.spawn(attempt).map_err(|error| error.to_string())?;
+    thread
+        .join()
+        .unwrap_or_else(|_| Err("the attempt failed".to_owned()))
 }
 
 /// Enters a user namespace in which the user is itself and nobody else exists.

@@ -1,5 +1,6 @@
 //! Looks at this machine with a worker's eyes: what it can enforce, what it has, what it lacks.
 
+mod containment;
 mod data_dir;
 mod groups;
 mod limits;
@@ -77,6 +78,7 @@ pub async fn examine(what: &Examined) -> Vec<Finding> {
         limits::processes(&seen),
         limits::tasks(&seen),
         users::other_users(),
+        containment::containment(),
         groups::control_groups(),
         groups::systemd(Path::new("/run/systemd/system")),
         clock(Clock.wall().as_millis()),
@@ -179,6 +181,7 @@ mod tests {
                 "processes",
                 "tasks at once",
                 "other users",
+                "containment",
                 "control groups",
                 "systemd",
                 "clock",
@@ -188,9 +191,9 @@ mod tests {
         );
         assert!(found.iter().all(|finding| !finding.text.is_empty()));
         // It may have little room.
-        assert_ne!(found[8].verdict, Verdict::Lacking, "{found:?}");
-        assert!(found[8].text.contains("writable, locks work"), "{found:?}");
-        assert_eq!(found[9].verdict, Verdict::Lacking, "{found:?}");
+        assert_ne!(found[9].verdict, Verdict::Lacking, "{found:?}");
+        assert!(found[9].text.contains("writable, locks work"), "{found:?}");
+        assert_eq!(found[10].verdict, Verdict::Lacking, "{found:?}");
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 0, "nothing was made");
     }
