@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -61,49 +61,45 @@ fn own_namespace() -> Option<Command> {
     }
 }
 
-/// Starts the worker in the test's own namespace, under its usual name, and kills all of that name when there is a file `kill`.
-fn start_to_be_killed(stage: &Stage, mut unshare: Command, spec: &WorkerSpec) -> Process {
-    let worker = stage.worker_command(spec);
-    let program = Path::new(worker.get_program()).to_owned();
-    let named = stage.path("brasserie-worker");
-    fs::copy(&program, &named).expect("copied");
+/// Starts a program in the test's own namespace, under its usual name, and kills all of Brasserie there when there is a file `kill`.
+fn start_to_be_killed(
+    stage: &Stage,
+    mut unshare: Command,
+    program: &Command,
+    name: &str,
+) -> Process {
+    let named = stage.path(name);
+    fs::copy(program.get_program(), &named).expect("copied");
     let script = "\"$@\" & while ! [ -e kill ]; do sleep 0.05; done; pkill -9 brasserie; echo $? > killed; exec sleep 1000";
     unshare
         .current_dir(stage.path(""))
         .args(["sh", "-c", script, "sh"])
         .arg(&named)
-        .args(worker.get_args())
+        .args(program.get_args())
         .arg0("unshare");
     stage.start("namespace", unshare)
 }
 
-fn kill_everything_by_name(again_in: impl FnOnce(&Stage, &mut WorkerSpec)) {
-    let Some(unshare) = own_namespace() else {
-        return;
-    };
-    let stage = Stage::new();
+/// Writes a configuration of ten tasks at once, each of which starts a daemon that hides.
+fn write_hiding_work(stage: &Stage) -> PathBuf {
     let config = stage.write_work(TASKS, Duration::ZERO);
     let text = fs::read_to_string(&config).expect("it was written");
     fs::write(&config, text.replace("\"limit\": 2", "\"limit\": 10")).expect("written");
     stage.write_script("work/bin/work.sh", HIDING_SCRIPT);
     stage.hold();
-    let spec = stage.scheduler_spec(&config).with("--new-cluster");
-    let _scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
-    let mut worker = stage.worker_spec("one", &spec);
-    let first = start_to_be_killed(&stage, unshare, &worker);
-    let hidden = |count: usize| {
-        let text = fs::read_to_string(stage.path("work/hidden")).unwrap_or_default();
-        (text.lines().count() >= count).then_some(())
-    };
-    wait_for("ten tasks and their daemons", || hidden(TASKS));
-    assert_eq!(stage.alive().len(), TASKS);
-    assert!(
-        first.output().contains("containment: pid-namespace"),
-        "{}",
-        first.output()
-    );
+    config
+}
 
+fn wait_for_daemons(stage: &Stage) {
+    wait_for("ten tasks and their daemons", || {
+        let text = fs::read_to_string(stage.path("work/hidden")).unwrap_or_default();
+        (text.lines().count() >= TASKS).then_some(())
+    });
+    assert_eq!(stage.alive().len(), TASKS);
+}
+
+/// Kills the programs in the test's namespace, and checks that every task and every daemon is dead at once.
+fn kill_at_once(stage: &Stage) {
     stage.write("kill", "");
     wait_for("the kill", || stage.path("killed").exists().then_some(()));
     let killed = Instant::now();
@@ -112,6 +108,28 @@ fn kill_everything_by_name(again_in: impl FnOnce(&Stage, &mut WorkerSpec)) {
     });
     assert!(killed.elapsed() < AT_ONCE, "{:?}", killed.elapsed());
     assert_eq!(stage.records().runs.len(), TASKS);
+}
+
+fn kill_everything_by_name(again_in: impl FnOnce(&Stage, &mut WorkerSpec)) {
+    let Some(unshare) = own_namespace() else {
+        return;
+    };
+    let stage = Stage::new();
+    let config = write_hiding_work(&stage);
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut worker = stage.worker_spec("one", &spec);
+    let program = stage.worker_command(&worker);
+    let first = start_to_be_killed(&stage, unshare, &program, "brasserie-worker");
+    wait_for_daemons(&stage);
+    assert!(
+        first.output().contains("containment: pid-namespace"),
+        "{}",
+        first.output()
+    );
+
+    kill_at_once(&stage);
 
     again_in(&stage, &mut worker);
     stage.release();
@@ -120,6 +138,13 @@ fn kill_everything_by_name(again_in: impl FnOnce(&Stage, &mut WorkerSpec)) {
     let records = stage.records();
     assert_eq!(records.runs.len(), 2 * TASKS);
     assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
+    let holder = fs::read_to_string(worker.data_dir.join("lock")).expect("it is in use");
+    let seen_here = second.program().to_string();
+    assert_eq!(
+        holder.trim(),
+        seen_here,
+        "the number outside of the namespace"
+    );
     second.signal(nix::sys::signal::Signal::SIGTERM);
     second.wait();
     assert!(stage.alive().is_empty(), "{:?}", stage.alive());
@@ -136,4 +161,33 @@ fn kill_9_of_all_programs_at_once_leaves_no_process_although_the_directory_is_lo
         fs::remove_dir_all(&worker.data_dir).expect("lost");
         worker.data_dir = stage.path("another");
     });
+}
+
+#[test]
+fn kill_9_of_a_whole_run_at_once_leaves_no_process_and_the_run_can_be_resumed() {
+    let Some(unshare) = own_namespace() else {
+        return;
+    };
+    let stage = Stage::new();
+    let config = write_hiding_work(&stage);
+    let data_dir = stage.path("data");
+    let text = |path: &PathBuf| {
+        path.to_str()
+            .expect("temporary folders have plain names")
+            .to_owned()
+    };
+    let (config, data_dir) = (text(&config), text(&data_dir));
+    let arguments = ["run", &config, "--data-dir", &data_dir];
+    let program = stage.brasserie_command(&arguments);
+    let _first = start_to_be_killed(&stage, unshare, &program, "brasserie");
+    wait_for_daemons(&stage);
+    kill_at_once(&stage);
+
+    stage.release();
+    let resumed = stage.brasserie(&arguments);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.output);
+    let records = stage.records();
+    assert_eq!(records.runs.len(), 2 * TASKS);
+    assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
+    assert!(stage.alive().is_empty(), "{:?}", stage.alive());
 }

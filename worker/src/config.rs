@@ -252,6 +252,11 @@ impl Cli {
         })
     }
 
+    /// The value of `--contain`.
+    pub fn contain(&self) -> Contain {
+        self.contain
+    }
+
     /// What the keeper needs to know.
     pub(crate) fn policy(self) -> Policy {
         Policy {

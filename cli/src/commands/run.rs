@@ -14,6 +14,7 @@ use anyhow::{Context, Result};
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
+use brasserie_worker::Contain;
 use brasserie_worker::process::AllowedUser;
 
 use crate::Ending;
@@ -58,6 +59,11 @@ pub(crate) struct Args {
     /// for each. It takes root.
     #[arg(long, value_name = "USER[:GROUP[,GROUP...]]", value_parser = AllowedUser::parse)]
     allow_user: Vec<AllowedUser>,
+    /// Decides what ends every process of a task, as the flag of the same name of brasserie-worker: `pid-namespace` has the kernel end
+    /// them when the worker dies, `process-groups` has another process find them. `auto` is `pid-namespace` for root where the
+    /// machine allows it, and else `process-groups`.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Contain::Auto)]
+    contain: Contain,
 }
 
 pub(crate) fn run(args: Args) -> Result<Ending> {
@@ -81,6 +87,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         worker_command: args.worker_command,
         nvidia_smi: args.nvidia_smi,
         allowed_users: args.allow_user,
+        contain: args.contain,
     };
     let mut cluster = Cluster::start(&config, &directory.path(), worker).await?;
     let connection = Connection::new(&cluster.address())?;

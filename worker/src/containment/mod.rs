@@ -50,6 +50,16 @@ pub enum Contain {
     ProcessGroups,
 }
 
+impl fmt::Display for Contain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Contain::Auto => "auto",
+            Contain::PidNamespace => "pid-namespace",
+            Contain::ProcessGroups => "process-groups",
+        })
+    }
+}
+
 /// How a worker is contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result};
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::{ConfigSource, NewCluster, SchedulerHandle};
+use brasserie_worker::Contain;
 use brasserie_worker::process::AllowedUser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -27,6 +28,7 @@ pub(super) struct WorkerFlags {
     pub worker_command: Option<String>,
     pub nvidia_smi: Option<PathBuf>,
     pub allowed_users: Vec<AllowedUser>,
+    pub contain: Contain,
 }
 
 impl WorkerFlags {
@@ -52,6 +54,7 @@ impl WorkerFlags {
             flag.push(path);
             arguments.push(flag);
         }
+        arguments.push(format!("--contain={}", self.contain).into());
         let users = self.allowed_users.iter();
         arguments.extend(users.map(|user| format!("--allow-user={user}").into()));
         arguments
@@ -144,20 +147,27 @@ mod tests {
 
     #[test]
     fn the_worker_understands_its_command_line() {
-        use clap::Parser as _;
-        let flags = WorkerFlags {
+        use clap::{Parser as _, ValueEnum as _};
+        let flags = |contain| WorkerFlags {
             worker_command: Some("-x y".to_owned()),
             nvidia_smi: Some("/usr/bin/nvidia-smi".into()),
             allowed_users: vec![
                 AllowedUser::parse("ann:g,h").expect("a user"),
                 AllowedUser::parse("1000").expect("a user"),
             ],
+            contain,
         };
-        let arguments = flags.arguments("[::1]:6789", "/a folder".into());
-        let line = [OsString::from("brasserie-worker")]
-            .into_iter()
-            .chain(arguments);
-        let options = brasserie_worker::config::Cli::try_parse_from(line).expect("understood");
+        let understood = |contain| {
+            let arguments = flags(contain).arguments("[::1]:6789", "/a folder".into());
+            let line = [OsString::from("brasserie-worker")]
+                .into_iter()
+                .chain(arguments);
+            brasserie_worker::config::Cli::try_parse_from(line).expect("understood")
+        };
+        for contain in Contain::value_variants() {
+            assert_eq!(understood(*contain).contain(), *contain);
+        }
+        let options = understood(Contain::Auto);
         let options = options.into_options().expect("usable");
         assert_eq!(options.started_by, brasserie_worker::StartedBy::Run);
         assert_eq!(options.worker_command.as_deref(), Some("-x y"));
