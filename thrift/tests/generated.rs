@@ -258,6 +258,7 @@ structs! {
         BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
         BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
         DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
+        MissingInstance, ForgetRefusedException, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
         LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
         WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
