@@ -26,7 +26,8 @@ struct World {
     /// Its end is being told: a worker that finds, in the same turn, that it must die kills it in vain.
     ending: Option<(TaskKey, InvocationId)>,
     spawned: BTreeSet<InvocationId>,
-    denied: BTreeSet<InvocationId>,
+    /// By task, too: by error a scheduler may give two runs of different tasks one invocation, and then asks about only one of them.
+    denied: BTreeSet<(TaskKey, InvocationId)>,
     /// Live, and stopped for others.
     stopped: BTreeSet<InvocationId>,
     /// They went on only to end.
@@ -203,11 +204,13 @@ impl World {
                 Effect::Call { id, call, .. } => self.judge_call(id, call),
                 Effect::Spawn { run, .. } => {
                     let invocation = run.task.invocation;
-                    let before = self.live.insert(run.task.key(), invocation);
+                    let key = run.task.key();
+                    let before = self.live.insert(key.clone(), invocation);
                     assert_eq!(before, None, "two processes of one task");
                     if !run.task.is_healthcheck() {
                         assert!(self.spawned.insert(invocation), "spawned twice");
-                        assert!(!self.denied.contains(&invocation), "spawned after denial");
+                        let is_denied = self.denied.contains(&(key, invocation));
+                        assert!(!is_denied, "spawned after denial");
                         self.judge_spawn(&run);
                     }
                     match self.rig.own().life_stage() {
@@ -260,7 +263,7 @@ impl World {
                 self.reports.push(id);
                 if status.is_overwriteable() {
                     assert!(!self.spawned_and_live(&task.key(), task.invocation));
-                    self.denied.insert(task.invocation);
+                    self.denied.insert((task.key(), task.invocation));
                 }
             }
             Call::RequestWork { .. } | Call::ReadMembers => {
@@ -454,4 +457,27 @@ integration_tests_properties::properties! {
         }
         prop_assert_eq!(world.rig.worker.fingerprint(), other.rig.worker.fingerprint());
     }
+}
+
+#[test]
+fn a_denied_run_keeps_no_other_task_of_the_same_invocation_from_its_turn() {
+    let rig = Rig::with(|options| {
+        options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
+    });
+    let mut world = World::new(rig.join());
+    let run = |node, invocation| Step::Run {
+        n: 1,
+        node,
+        invocation,
+        sequence: 0,
+        stranger: false,
+    };
+    world.step(run(0, 6));
+    world.step(run(1, 4));
+    let tasks = vec![(2, 4)];
+    let (n, sequence) = (1, 1);
+    world.step(Step::Notify { n, sequence, tasks });
+    world.step(Step::End(0, 2));
+    assert_eq!(world.rig.worker.live_processes(), 1);
+    assert!(world.live.contains_key(&key("b")));
 }
