@@ -10,6 +10,7 @@ pub mod cards;
 pub mod collections;
 pub mod edf;
 pub mod estimate;
+pub mod fence;
 pub mod fingerprint;
 pub mod health;
 pub mod ids;
@@ -34,6 +35,7 @@ pub use cards::{
     Card, CardAmount, CardAmountError, CardConflict, CardNeed, CardUse, CardsWanted, GpuShare,
 };
 pub use estimate::Estimate;
+pub use fence::{Fence, FenceGeneration};
 pub use health::{Health, HealthModel, timeouts::Timeouts};
 pub use ids::{
     AccountName, InstanceId, InvocationId, JobId, JobName, NodeId, NodeName, SchedulerId,

@@ -140,11 +140,15 @@ pub enum Sabotage {
     NeverAbandonReplies,
     /// Each repetition of a status waits for the record.
     LetRepeatsPileUp,
+    /// The fences of a scheduler need not be above those that workers report.
+    FenceNotRaisedAboveReports,
+    /// Fences of a raised generation are given out, and it is not recorded.
+    GenerationNotSynced,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 67] = [
+    pub const ALL: [Sabotage; 69] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -212,6 +216,8 @@ impl Sabotage {
         Sabotage::KeepWaitingWhenIdle,
         Sabotage::NeverAbandonReplies,
         Sabotage::LetRepeatsPileUp,
+        Sabotage::FenceNotRaisedAboveReports,
+        Sabotage::GenerationNotSynced,
     ];
 
     /// The name on a command line and in reports.

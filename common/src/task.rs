@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backoff::BackoffDuration;
 use crate::cards::{CardsWanted, GpuShare};
+use crate::fence::Fence;
 use crate::ids::{AccountName, HEALTHCHECK_JOB, InvocationId, JobName, NodeName, Shard};
 use crate::process_limits::{Limited, ProcessLimit};
 use crate::resources::{NodeResources, TaskPhysicalResources};
@@ -45,6 +46,8 @@ pub struct RunningTask {
     /// Beside an end: what happened, if its worker tells.
     pub story: Option<Arc<Story>>,
     pub work: WorkTerms,
+    /// `None`: a healthcheck, or its scheduler gives none.
+    pub fence: Option<Fence>,
 }
 
 impl RunningTask {

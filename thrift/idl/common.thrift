@@ -266,6 +266,9 @@ struct RunningTask {
   // runTask, and back with getRunningTasks until the task has its cards, which are in `gpus` then: what it needs of them. Only for a
   // worker that chooses them itself.
   20: optional GpusWanted gpusWanted,
+  // runTask, and back with getRunningTasks: the fencing token of this run, above 0 and larger than those of all earlier runs of its task.
+  // The task finds it in $BRASSERIE_FENCE; unset means it finds none.
+  21: optional i64 fence,
 }
 
 // Who a worker's machine is. Nobody connects to it.

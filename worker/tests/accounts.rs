@@ -98,6 +98,7 @@ impl Bench {
             node: node.clone(),
         };
         let request = SpawnRequest {
+            fence: None,
             key: key.clone(),
             command: words.iter().map(|word| (*word).to_owned()).collect(),
             argument: "{}".to_owned(),

@@ -86,6 +86,7 @@ impl Bench {
                 ..TaskSubprocessOptions::default()
             },
             cuda_devices: Vec::new(),
+            fence: None,
             not_after: Time::NEVER,
             association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),

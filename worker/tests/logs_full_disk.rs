@@ -75,6 +75,7 @@ impl Bench {
         self.number += 1;
         let node = NodeName::try_from(self.number.to_string()).expect("a name");
         let request = SpawnRequest {
+            fence: None,
             key: RunKey {
                 invocation: InvocationId::new(1, self.number),
                 job: JobName::try_from("job").expect("a name"),

@@ -28,6 +28,7 @@ fn request(number: i64) -> SpawnRequest {
         path_to_node: vec![node],
         options: TaskSubprocessOptions::default(),
         cuda_devices: Vec::new(),
+        fence: None,
         not_after: Time::NEVER,
         association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),

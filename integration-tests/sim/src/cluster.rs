@@ -254,8 +254,12 @@ impl Cluster {
             contract: Contract::Whole,
             phase: Phase::Faults,
             schedulers: vec![
-                SchedulerHost::new(FIRST).with_memory(),
-                SchedulerHost::new(SECOND).with_memory(),
+                SchedulerHost::new(FIRST)
+                    .with_memory()
+                    .with_runs_per_generation(swarm.runs_per_generation),
+                SchedulerHost::new(SECOND)
+                    .with_memory()
+                    .with_runs_per_generation(swarm.runs_per_generation),
             ],
             workers: swarm
                 .places

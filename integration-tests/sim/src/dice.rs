@@ -27,6 +27,8 @@ pub enum Stream {
     WorkFetch,
     /// What operators say of workers.
     Operator,
+    /// How many runs share a generation of fences.
+    Fences,
 }
 
 /// One stream.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use brasserie_common::{
-    EndedBy, Health, InvocationId, Processor, RecordSeq, RefusalCode, SchedulerId, Shard,
+    EndedBy, Fence, Health, InvocationId, Processor, RecordSeq, RefusalCode, SchedulerId, Shard,
     StatusBits, WorkDemand, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerId,
 };
 
@@ -247,6 +247,11 @@ pub enum Happening {
     WantsCards {
         run: Run,
         wanted: WantedCards,
+    },
+    /// A run begins on a worker, and finds this fence.
+    Fenced {
+        run: Run,
+        fence: Fence,
     },
     /// A run begins on a worker that asks for work, and has these cards, whoever chose them: thousandths, by device.
     HasCards {

@@ -23,6 +23,7 @@ mod drains_quietly;
 mod ends_are_not_undone;
 mod every_viable_set;
 mod explain_is_true;
+mod fences_increase;
 mod final_stays_final;
 mod first_health_after_echo;
 mod forgotten_is_gone;
@@ -184,6 +185,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(running_before_sent::RunningBeforeSent::default()),
         Box::new(running_until_acknowledged::RunningUntilAcknowledged::default()),
         Box::new(never_twice::NeverTwice::default()),
+        Box::new(fences_increase::FencesIncrease::default()),
         Box::new(given_away_is_dead::GivenAwayIsDead::default()),
         Box::new(unknown_tasks_hold_back::UnknownTasksHoldBack::default()),
         Box::new(stale_is_earlier::StaleIsEarlier::default()),

@@ -84,6 +84,7 @@ struct Wanted {
     machines: Machines,
     limits: Limits,
     fetch: Fetch,
+    runs_per_generation: Option<u32>,
 }
 
 impl Focus {
@@ -188,6 +189,7 @@ impl Wanted {
             gates: self.gates,
             machines: self.machines,
             limits: self.limits,
+            runs_per_generation: self.runs_per_generation,
             fetching: match self.fetch {
                 Fetch::Nobody => Fetching::Nobody,
                 Fetch::Everybody => asked_for(&drawn, Profile::CLUSTER),

@@ -117,6 +117,8 @@ pub struct Swarm {
     pub limits: Limits,
     pub rooms: Rooms,
     pub fetching: Fetching,
+    /// Runs that share a generation of fences; `None`: as in the program, more than any run has.
+    pub runs_per_generation: Option<u32>,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -153,7 +155,8 @@ impl Swarm {
         let drawn = drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans));
         let drawn = drawn.more_work(&mut Dice::new(seed, Stream::Work));
         let drawn = drawn.fetch_work(&mut Dice::new(seed, Stream::WorkFetch), fetchers);
-        drawn.forget_workers(&mut Dice::new(seed, Stream::Operator))
+        let drawn = drawn.forget_workers(&mut Dice::new(seed, Stream::Operator));
+        drawn.raise_fences(&mut Dice::new(seed, Stream::Fences))
     }
 
     /// The same in a world in which nobody ends orphans, and with nothing but the plainest work.
@@ -222,6 +225,7 @@ impl Swarm {
             limits: Limits::None,
             rooms: Rooms::Endless,
             fetching: Fetching::Nobody,
+            runs_per_generation: None,
         };
         swarm.vary(variants, pace)
     }
@@ -308,6 +312,14 @@ impl Swarm {
         if dice.per_mille(300) && self.variant == Variant::Mixed {
             let mean = dice.around(self.fault_phase / DECLARATIONS);
             self.faults.push((FaultKind::OperatorForgetsWorker, mean));
+        }
+        self
+    }
+
+    /// Generations of fences that are used up.
+    fn raise_fences(mut self, dice: &mut Dice) -> Self {
+        if dice.per_mille(200) {
+            self.runs_per_generation = u32::try_from(1 + dice.below(20)).ok();
         }
         self
     }

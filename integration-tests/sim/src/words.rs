@@ -288,7 +288,7 @@ pub enum Fact {
     },
     HoldBackOver,
     TaskEnded,
-    /// Jobs by API, pauses, what was forgiven, the config file, and what schedules gave.
+    /// Jobs by API, pauses, what was forgiven, the config file, what schedules gave, and raised fences.
     Jobs,
 }
 

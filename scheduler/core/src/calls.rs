@@ -356,6 +356,7 @@ impl Scheduler {
                 ended: None,
                 story: None,
                 work: WorkTerms::default(),
+                fence: None,
             },
             config: String::new(),
             command: command.map(str::to_owned).to_vec(),
@@ -409,6 +410,7 @@ impl Scheduler {
                 bufferable: job.is_some_and(|job| job.bufferable),
                 report: job.and_then(|job| job.report),
             },
+            fence: run.and_then(|run| run.fence),
         }
     }
 }

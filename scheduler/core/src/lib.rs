@@ -10,6 +10,7 @@ pub mod credits;
 mod effect;
 mod estimates;
 mod event;
+mod fences;
 mod history;
 mod jobs;
 mod plan;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, Story, TaskKey, Time,
-    Timeouts, WallTime, WorkerId,
+    FenceGeneration, InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, Story,
+    TaskKey, Time, Timeouts, WallTime, WorkerId,
 };
 
 use crate::times::{GivenTimes, ItemName};
@@ -38,6 +38,12 @@ pub enum Record {
         scheduler: SchedulerId,
         /// As [`Record::HoldBack`], in one commit: from here on the directory has a record, which knows nothing yet.
         wait: Duration,
+        /// Of the fences that it gives out: none leaves before this is durable.
+        generation: FenceGeneration,
+    },
+    /// Fences have this generation from now on: a worker has reported one that is not smaller, or the one before was used up.
+    FenceRaised {
+        generation: FenceGeneration,
     },
     /// This worker instance may run tasks; written before it may become HEALTHY.
     WorkerAssociated {
@@ -229,6 +235,8 @@ pub struct Durable {
     /// Those that left, the latest [`MAX_LEFT`]: a later scheduler must not take one back either, as its tasks are given away.
     pub left: BTreeSet<WorkerId>,
     pub hold_back: Duration,
+    /// The highest generation of a fence that any scheduler may have given out.
+    pub fence_generation: FenceGeneration,
     /// Jobs that were given by API.
     pub jobs: BTreeMap<JobName, SavedJob>,
     /// The latest number of a job, or of a deletion.
@@ -258,10 +266,15 @@ impl Durable {
                 cluster,
                 scheduler,
                 wait,
+                generation,
             } => {
                 self.cluster = Some(*cluster);
+                self.fence_generation = self.fence_generation.max(*generation);
                 self.schedulers.insert(*scheduler);
                 self.hold_back = self.hold_back.max(*wait);
+            }
+            Record::FenceRaised { generation } => {
+                self.fence_generation = self.fence_generation.max(*generation);
             }
             Record::WorkerAssociated { worker, instance } => {
                 self.instances.insert(*worker, instance.clone());

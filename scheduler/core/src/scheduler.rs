@@ -22,6 +22,7 @@ use crate::credits::Policy;
 use crate::effect::{Call, Effect, Reply};
 use crate::estimates::Estimates;
 use crate::event::Event;
+use crate::fences::Fences;
 use crate::jobs::{Jobs, NodesOf};
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
@@ -66,6 +67,7 @@ pub struct Scheduler {
     engine: Engine,
     workers: Workers,
     tasks: Tasks,
+    fences: Fences,
     orphans: Orphans,
     jobs: Jobs,
     /// What is recorded of schedules.
@@ -119,6 +121,7 @@ impl Scheduler {
             engine: Engine::new(options.seed),
             workers: Workers::new(id, &durable.left),
             tasks: Tasks::new(&durable),
+            fences: Fences::new(durable.fence_generation, start_time),
             orphans: Orphans::default(),
             jobs: Jobs::new(&durable),
             times: durable.schedule_memory(),
@@ -145,6 +148,7 @@ impl Scheduler {
             cluster,
             scheduler: id,
             wait,
+            generation: scheduler.fences.generation(),
         });
         scheduler.remember(now, durable.forgotten, durable.statuses);
         scheduler

@@ -17,8 +17,8 @@ use brasserie_common::collections::IdMap;
 use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    BackoffDuration, InvocationId, JobId, KillRequest, NodeId, RecordSeq, Shard, Time, Timeouts,
-    WorkRequestSeq, WorkerId,
+    BackoffDuration, Fence, InvocationId, JobId, KillRequest, NodeId, RecordSeq, Shard, Time,
+    Timeouts, WorkRequestSeq, WorkerId,
 };
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::Task;
@@ -51,6 +51,8 @@ pub(crate) struct Run {
     pub(crate) queued: Option<Duration>,
     /// The worker's request for which it was sent.
     pub(crate) sent_for: Option<WorkRequestSeq>,
+    /// `None`: its worker lists it without one.
+    pub(crate) fence: Option<Fence>,
     pub(crate) state: RunState,
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    CallOutcome, Health, InvocationId, Principal, RecordSeq, RefusalCode, ReportedStatus,
-    RequestId, SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
+    CallOutcome, Fence, FenceGeneration, Health, InvocationId, Principal, RecordSeq, RefusalCode,
+    ReportedStatus, RequestId, RunningTask, SchedulerId, Time, WallTime, WorkerDescription,
+    WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Query, Record,
@@ -998,4 +999,78 @@ fn a_task_that_was_refused_and_never_ran_is_shown_as_one_that_never_ran() {
         panic!("a start is a runTask")
     };
     assert!(!run.config.contains("prev_status"), "{}", run.config);
+}
+
+/// Tasks of a scheduler whose directory was lost: what they were given was larger than anything that the next one's clock tells it.
+#[test]
+fn a_reported_fence_raises_the_generation_before_anything_starts() {
+    let mut s = Script::with_config(one_job(3, ""));
+    let own = s.durable.fence_generation;
+    assert!(own.0 >= u32::try_from(EPOCH).unwrap(), "{own:?}");
+    let w = worker("w", 1, 10);
+    let first = s.heartbeat(&w, WorkerSetId::default());
+    assert!(first.is_ok());
+    s.sync_at_once = false;
+    let reported = Fence::new(FenceGeneration(own.0 + 7), 5);
+    let ended = RunningTask {
+        fence: Some(reported),
+        ended: Some(ReportedStatus::done()),
+        ..listed("w", "n1", InvocationId::new(1, 1))
+    };
+    s.answer_fetch(vec![ended]);
+    let raised = Record::FenceRaised {
+        generation: FenceGeneration(own.0 + 8),
+    };
+    assert!(s.records.contains(&raised), "{:?}", s.records);
+    s.answer_healthcheck(&w);
+    s.echo(&w);
+    s.advance(SETTLE);
+    assert_eq!(s.starts(), [], "the generation is not durable");
+    s.sync_at_once = true;
+    s.sync();
+    s.advance(SETTLE);
+    let fences: Vec<_> = s.starts().into_iter().map(|task| task.fence).collect();
+    assert!(!fences.is_empty());
+    assert!(
+        fences.iter().all(|fence| *fence > Some(reported)),
+        "{fences:?}"
+    );
+    assert!(fences.is_sorted_by(|one, next| one < next), "{fences:?}");
+    let restarted = Scheduler::new(options(), s.durable.clone(), s.now, WallTime::from_secs(5));
+    let mut restarted = restarted;
+    let record = restarted.poll_effect();
+    let Some(Effect::Persist {
+        record: Record::SchedulerStarted { generation, .. },
+        ..
+    }) = record
+    else {
+        panic!("the first effect is its own record, not {record:?}");
+    };
+    assert_eq!(
+        generation,
+        FenceGeneration(own.0 + 9),
+        "whatever the clock says"
+    );
+}
+
+/// A generation that is used up is followed by the next one, which is durable before another task starts.
+#[test]
+fn a_used_up_generation_holds_tasks_back_until_the_next_one_is_durable() {
+    let mut s = Script::new(options(), Durable::default());
+    s.scheduler = s.scheduler.clone().with_runs_per_generation(1);
+    s.load(one_job(3, ""));
+    let own = s.durable.fence_generation;
+    let w = worker("w", 1, 10);
+    let first = s.heartbeat(&w, WorkerSetId::default());
+    assert!(first.is_ok());
+    s.answer_fetch(Vec::new());
+    s.answer_healthcheck(&w);
+    s.sync_at_once = false;
+    s.echo(&w);
+    s.advance(SETTLE);
+    let fences = |s: &Script| -> Vec<_> { s.starts().into_iter().map(|t| t.fence).collect() };
+    let of = |more: u32| Some(Fence::new(FenceGeneration(own.0 + more), 1));
+    assert_eq!(fences(&s), [of(0)]);
+    s.sync();
+    assert_eq!(fences(&s), [of(0), of(1)], "two slots");
 }

@@ -36,6 +36,7 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
     let left = records.iter().filter_map(|record| match record {
         Record::WorkerLeft { tasks, .. } => Some(tasks),
         Record::SchedulerStarted { .. }
+        | Record::FenceRaised { .. }
         | Record::WorkerAssociated { .. }
         | Record::HoldBack { .. }
         | Record::HoldBackOver

@@ -47,6 +47,7 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
         }
         Record::JobResumed { job } => resume(transaction, job)?,
         Record::SchedulerStarted { .. }
+        | Record::FenceRaised { .. }
         | Record::WorkerAssociated { .. }
         | Record::WorkerLeft { .. }
         | Record::HoldBack { .. }

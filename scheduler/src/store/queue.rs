@@ -169,6 +169,7 @@ fn weight(record: &Record) -> usize {
     };
     match record {
         Record::SchedulerStarted { .. }
+        | Record::FenceRaised { .. }
         | Record::WorkerAssociated { .. }
         | Record::HoldBack { .. }
         | Record::HoldBackOver

@@ -8,7 +8,8 @@ use brasserie_common::collections::SeededMap;
 use brasserie_common::ids::InstanceId;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey, WorkerId,
+    FenceGeneration, InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey,
+    WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
@@ -163,7 +164,9 @@ pub(super) fn apply(
             cluster,
             scheduler,
             wait,
+            generation,
         } => {
+            raise_fences(transaction, *generation)?;
             transaction.execute(
                 "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
                 [nanos(*wait)],
@@ -174,6 +177,7 @@ pub(super) fn apply(
                 params![scheduler.0.start_time, scheduler.0.rand],
             )?;
         }
+        Record::FenceRaised { generation } => raise_fences(transaction, *generation)?,
         Record::WorkerAssociated { worker, instance } => associate(transaction, *worker, instance)?,
         Record::WorkerLeft {
             worker,
@@ -219,6 +223,13 @@ pub(super) fn apply(
             source_rows::apply_times(transaction, changed, forgotten)?;
         }
     }
+    Ok(())
+}
+
+fn raise_fences(transaction: &Transaction<'_>, to: FenceGeneration) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached("UPDATE meta SET fence_generation = max(fence_generation, ?1)")?
+        .execute([to.0])?;
     Ok(())
 }
 
@@ -381,11 +392,13 @@ pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<b
 /// Everything in the file but the history.
 pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     let mut durable = Durable::default();
-    connection.query_row("SELECT cluster, hold_back_ns FROM meta", (), |row| {
+    let meta = "SELECT cluster, hold_back_ns, fence_generation FROM meta";
+    connection.query_row(meta, (), |row| {
         durable.cluster = row
             .get::<_, Option<i64>>(0)?
             .map(|bits| ClusterId(bits.cast_unsigned()));
         durable.hold_back = duration(row.get(1)?);
+        durable.fence_generation = FenceGeneration(row.get(2)?);
         Ok(())
     })?;
     let mut statement = connection.prepare("SELECT start_time, rand FROM schedulers")?;

@@ -127,6 +127,11 @@ pub(super) const STEPS: &[Step] = &[
         to: 6,
         sql: "ALTER TABLE statuses ADD COLUMN story TEXT;",
     },
+    Step {
+        to: 7,
+        // Schedulers of that time gave out no fences.
+        sql: "ALTER TABLE meta ADD COLUMN fence_generation INTEGER NOT NULL DEFAULT 0;",
+    },
 ];
 
 /// Whose records a store holds.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
-    EndedBy, Ending, Fault, InvocationId, JobName, MachinePortLock, NodeName, RecordSeq,
-    SchedulerId, Shard, Story, TaskKey, Timeouts, WallTime, WorkerId,
+    EndedBy, Ending, Fault, FenceGeneration, InvocationId, JobName, MachinePortLock, NodeName,
+    RecordSeq, SchedulerId, Shard, Story, TaskKey, Timeouts, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
@@ -94,10 +94,14 @@ fn record() -> impl Strategy<Value = Record> {
     prop_oneof![
         (any::<u64>(), 0..3_i64, 0..3_u64).prop_map(|(cluster, start, wait)| {
             Record::SchedulerStarted {
+                generation: FenceGeneration(cluster as u32),
                 wait: Duration::from_secs(wait),
                 cluster: ClusterId(cluster),
                 scheduler: SchedulerId::new(start, -1),
             }
+        }),
+        any::<u32>().prop_map(|generation| Record::FenceRaised {
+            generation: FenceGeneration(generation)
         }),
         (worker(), "[a-z']{0,5}", any::<i32>(), nanos.clone()).prop_map(
             |(worker, shard, port, period)| {
@@ -511,6 +515,7 @@ fn started(start: i64) -> Record {
         cluster: ClusterId(7),
         scheduler: SchedulerId::new(start, 5),
         wait: Duration::ZERO,
+        generation: FenceGeneration(9),
     }
 }
 
@@ -755,7 +760,7 @@ fn an_older_format_is_migrated_after_a_backup() {
         .unwrap();
     drop(database);
     let next = Step {
-        to: 7,
+        to: 8,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
     let mut database = Database::open_with(&path, &[next]).unwrap();
@@ -764,18 +769,18 @@ fn an_older_format_is_migrated_after_a_backup() {
         .connection()
         .query_row("SELECT version FROM meta", (), |r| r.get(0))
         .unwrap();
-    assert_eq!(version, 7);
+    assert_eq!(version, 8);
     drop(database);
     assert!(matches!(
         Database::open(&path),
         Err(StoreError::Newer {
-            found: 7,
-            known: 6,
+            found: 8,
+            known: 7,
             ..
         })
     ));
     // The copy is a complete store of the old format.
-    let mut copy = Database::open(&folder.path().join("db.format-6")).unwrap();
+    let mut copy = Database::open(&folder.path().join("db.format-7")).unwrap();
     assert_eq!(copy.load().unwrap().statuses.len(), 1);
 }
 
@@ -818,6 +823,29 @@ fn ends_of_the_fifth_format_have_no_story_and_later_ones_have() {
     database.write([Record::TaskEnded(told)].iter()).unwrap();
     assert!(stories.of(&task).unwrap().is_some());
     assert!(folder.path().join("db.format-5").exists());
+}
+
+/// A file as the program of that time wrote it: its schedulers gave out no fences.
+#[test]
+fn the_sixth_format_learns_of_fences() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let old = Database::open_with(&path, &STEPS[..6]).unwrap();
+    let rows = "UPDATE meta SET cluster = 7; INSERT INTO schedulers VALUES (17, 5);";
+    old.connection().execute_batch(rows).unwrap();
+    drop(old);
+    let mut database = Database::open(&path).unwrap();
+    let loaded = database.load().unwrap();
+    assert_eq!(loaded.last_scheduler(), Some(SchedulerId::new(17, 5)));
+    assert_eq!(loaded.fence_generation, FenceGeneration(0));
+    assert!(folder.path().join("db.format-6").exists());
+    let generation = FenceGeneration(u32::MAX);
+    database
+        .write([started(18), Record::FenceRaised { generation }, started(19)].iter())
+        .unwrap();
+    drop(database);
+    let loaded = Database::open(&path).unwrap().load().unwrap();
+    assert_eq!(loaded.fence_generation, generation, "it never goes back");
 }
 
 /// A file as the program of that time wrote it: with statuses, and nothing about jobs.
@@ -1099,12 +1127,12 @@ fn a_migration_that_fails_changes_nothing() {
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
     let broken = [Step {
-        to: 7,
+        to: 8,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
     let text = Database::open_with(&path, &broken).unwrap_err().to_string();
     assert!(
-        text.contains("format 6 to 7") && text.contains("Nothing was changed"),
+        text.contains("format 7 to 8") && text.contains("Nothing was changed"),
         "{text}"
     );
     assert!(Database::open(&path).unwrap().load().is_ok());

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use brasserie_common::task::CGroupOptions;
 use brasserie_common::{
-    AccountName, Arguments, BackoffDuration, EndedBy, Kill, KillMethod, KillRequest, LogOverflow,
-    Output, ReportedStatus, RunningTask, StatusFrom, StatusSource, TaskSubprocessOptions,
+    AccountName, Arguments, BackoffDuration, EndedBy, Fence, Kill, KillMethod, KillRequest,
+    LogOverflow, Output, ReportedStatus, RunningTask, StatusFrom, StatusSource,
+    TaskSubprocessOptions,
 };
 
 use thrift::OrderedFloat;
@@ -86,8 +87,19 @@ impl TryFrom<wire::RunningTask> for RunningTask {
                 .map(|text| ReportedStatus::parse(&text, StatusSource::Worker)),
             story: task.story.map(|story| Arc::new(story.into())),
             work,
+            fence: task.fence.map(fence).transpose()?,
         })
     }
+}
+
+fn fence(number: i64) -> Result<Fence, WireError> {
+    Fence::from_wire(number).ok_or_else(|| {
+        let problem = Problem::OutOfRange {
+            value: number,
+            allowed: "more than 0",
+        };
+        WireError::new("RunningTask.fence", problem)
+    })
 }
 
 impl From<RunningTask> for wire::RunningTask {
@@ -114,6 +126,7 @@ impl From<RunningTask> for wire::RunningTask {
             story: task.story.as_deref().map(Into::into),
             gpus: Some(to_wire_list(task.gpus)).filter(|gpus: &Vec<_>| !gpus.is_empty()),
             gpus_wanted: task.gpus_wanted.map(Into::into),
+            fence: task.fence.map(Fence::get),
         }
     }
 }

@@ -25,12 +25,12 @@ use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
     AccountName, Arguments, BackoffDuration, Bound, CardAmount, CardChoice, CardNeed, CardsWanted,
-    EndedBy, Ending, Fault, GpuShare, Health, InstanceId, InvocationId, JobName, Kill, KillMethod,
-    KillRequest, KnownTask, Limited, LogOverflow, MachinePortLock, NodeName, Output, ProcessLimit,
-    Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask, SchedulerId, ServiceAddress,
-    SetDigest, Shard, Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime, WorkDemand,
-    WorkReply, WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription, WorkerId,
-    WorkerSetHash, WorkerSetId,
+    EndedBy, Ending, Fault, Fence, GpuShare, Health, InstanceId, InvocationId, JobName, Kill,
+    KillMethod, KillRequest, KnownTask, Limited, LogOverflow, MachinePortLock, NodeName, Output,
+    ProcessLimit, Processor, RefusalCode, ReportPolicy, ReportedStatus, RunningTask, SchedulerId,
+    ServiceAddress, SetDigest, Shard, Standing, StatusFrom, Story, TaskSubprocessOptions, WallTime,
+    WorkDemand, WorkReply, WorkRequest, WorkRequestSeq, WorkTerms, WorkVerdict, WorkerDescription,
+    WorkerId, WorkerSetHash, WorkerSetId,
 };
 
 use super::{
@@ -231,11 +231,11 @@ prop_compose! {
         suicide_kill_wait in milliseconds(0),
         physical in option::of(used()),
         ended in option::of(reported()),
-        (story, work) in (option::of(story()), work_terms()),
+        (story, work, fence) in (option::of(story()), work_terms(), option::of(1..=i64::MAX)),
     ) -> RunningTask {
         RunningTask {
             job, node, invocation: InvocationId(invocation), shard, resources, gpus, gpus_wanted, next_backoff, suicide_kill_wait, physical,
-            ended, story, work,
+            ended, story, work, fence: fence.and_then(Fence::from_wire),
         }
     }
 }
@@ -1884,4 +1884,27 @@ fn what_is_not_finite_is_told_as_what_can_be_read() {
     let association = &read.overview.expect("it has one").of_association[0];
     assert_eq!((association.priority, association.got), (f64::MIN, 0.0));
     assert_eq!(association.waits.len(), MAX_LINES);
+}
+
+#[test]
+fn a_fence_is_positive_or_absent() {
+    let task = |fence| wire::RunningTask {
+        job: Some("j".to_owned()),
+        node: Some("n".to_owned()),
+        invocation_id: Some(InvocationId::new(1, 2).into()),
+        fence,
+        ..Default::default()
+    };
+    let read = |fence| RunningTask::try_from(task(fence)).map(|task| task.fence.map(Fence::get));
+    assert_eq!(read(None).unwrap(), None);
+    assert_eq!(read(Some(1)).unwrap(), Some(1));
+    assert_eq!(read(Some(i64::MAX)).unwrap(), Some(i64::MAX));
+    for bad in [0, -1, i64::MIN] {
+        let text = read(Some(bad)).unwrap_err().to_string();
+        assert!(text.contains("RunningTask.fence"), "{text}");
+        assert!(
+            text.contains(&bad.to_string()) && text.contains("more than 0"),
+            "{text}"
+        );
+    }
 }

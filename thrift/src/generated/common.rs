@@ -2058,6 +2058,7 @@ pub struct RunningTask {
     pub gpus: Option<Vec<GpuShare>>,
     pub report: Option<String>,
     pub gpus_wanted: Option<GpusWanted>,
+    pub fence: Option<i64>,
 }
 
 impl TSerializable for RunningTask {
@@ -2081,6 +2082,7 @@ impl TSerializable for RunningTask {
         let mut f_18: Option<Vec<GpuShare>> = None;
         let mut f_19: Option<String> = None;
         let mut f_20: Option<GpusWanted> = None;
+        let mut f_21: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2179,6 +2181,10 @@ impl TSerializable for RunningTask {
                     let val = GpusWanted::read_from_in_protocol(i_prot)?;
                     f_20 = Some(val);
                 }
+                21 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_21 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2205,6 +2211,7 @@ impl TSerializable for RunningTask {
             gpus: f_18,
             report: f_19,
             gpus_wanted: f_20,
+            fence: f_21,
         };
         Ok(ret)
     }
@@ -2330,6 +2337,11 @@ impl TSerializable for RunningTask {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.fence {
+            o_prot.write_field_begin(&TFieldIdentifier::new("fence", TType::I64, 21))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2356,6 +2368,7 @@ impl Default for RunningTask {
             gpus: None,
             report: None,
             gpus_wanted: None,
+            fence: None,
         }
     }
 }

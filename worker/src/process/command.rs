@@ -207,6 +207,10 @@ impl Commands {
             ("BRASSERIE_STATUS", self.status_path.as_str()),
             ("BRASSERIE_INVOCATION", invocation.as_str()),
         ];
+        let fence = request.fence.map(|fence| fence.to_string());
+        if let Some(fence) = &fence {
+            values.push(("BRASSERIE_FENCE", fence));
+        }
         if request.argument.len() <= ARGUMENT_IN_ENVIRONMENT_LIMIT {
             values.push(("BRASSERIE_ARGUMENT", request.argument.as_str()));
         }

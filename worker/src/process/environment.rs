@@ -18,7 +18,7 @@ const USUAL: [&str; 8] = [
 const USUAL_PREFIX: &str = "LC_";
 
 /// What a task finds with a value of its own or not at all.
-const OWN: [&str; 7] = [
+const OWN: [&str; 8] = [
     KEPT_FOR_VARIABLE,
     "BRASSERIE_JOB",
     "BRASSERIE_NODE",
@@ -26,6 +26,7 @@ const OWN: [&str; 7] = [
     "BRASSERIE_STATUS",
     "BRASSERIE_ARGUMENT",
     "BRASSERIE_INVOCATION",
+    "BRASSERIE_FENCE",
 ];
 
 /// What is between the worker and its keeper or its service manager. A task that had it could speak in the worker's name, or

@@ -14,8 +14,8 @@
 //!   the worker are closed on exec.
 //! * what [`PassedEnvironment`] lets through of the worker's environment, plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_PATH_TO_NODE` (a JSON array, root
 //!   first, since names may contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the
-//!   JSON argument, left out above [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]) and `BRASSERIE_INVOCATION` (start time, a colon, 16
-//!   hexadecimal digits).
+//!   JSON argument, left out above [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]), `BRASSERIE_INVOCATION` (start time, a colon, 16
+//!   hexadecimal digits) and, if the scheduler gives one, `BRASSERIE_FENCE` (a decimal number).
 //! * no blocked and no ignored signals, and a session of its own, so a process group too, whatever `process_group_leader` says: a
 //!   kill must reach the task's children too. It has no terminal: a Ctrl-C in the worker's reaches the worker only, which then ends
 //!   its tasks, and no task types into it.
@@ -54,7 +54,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::{
-    Ending, InvocationId, JobName, NodeName, ReportedStatus, Story, TaskSubprocessOptions, Time,
+    Ending, Fence, InvocationId, JobName, NodeName, ReportedStatus, Story, TaskSubprocessOptions,
+    Time,
 };
 use brasserie_worker_core::AssociationIndex;
 
@@ -152,6 +153,8 @@ pub struct SpawnRequest {
     /// It must not start later: by the clock that counts suspend, looked at when all else is ready. What was queued before the
     /// machine or this process was paused may run elsewhere by now.
     pub not_after: Time,
+    /// Its fencing token, if its scheduler gives any.
+    pub fence: Option<Fence>,
     /// Whose task it is.
     pub association: AssociationIndex,
     /// When the worker was asked.

@@ -375,6 +375,7 @@ mod tests {
             path_to_node: Vec::new(),
             options: brasserie_common::TaskSubprocessOptions::default(),
             cuda_devices: Vec::new(),
+            fence: None,
             not_after: brasserie_common::Time::NEVER,
             association: brasserie_worker_core::AssociationIndex::FIRST,
             asked: Instant::now(),

@@ -167,6 +167,7 @@ pub(super) fn command(words: &[&str]) -> SpawnRequest {
             ..Default::default()
         },
         cuda_devices: Vec::new(),
+        fence: None,
         not_after: Time::NEVER,
         association: brasserie_worker_core::AssociationIndex::FIRST,
         asked: Instant::now(),

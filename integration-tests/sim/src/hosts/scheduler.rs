@@ -207,6 +207,8 @@ pub struct SchedulerHost {
     next_tag: u32,
     /// How many processes have lived here.
     generation: u32,
+    /// Runs that share a generation of fences, if fewer than in the program.
+    runs_per_generation: Option<u32>,
 }
 
 /// Tags of one place: more calls than any run makes.
@@ -221,6 +223,7 @@ impl SchedulerHost {
             process: None,
             next_tag: u32::from(place.0) * TAGS_A_PLACE,
             generation: 0,
+            runs_per_generation: None,
         }
     }
 
@@ -228,6 +231,14 @@ impl SchedulerHost {
     pub fn with_memory(self) -> Self {
         SchedulerHost {
             keeps_answered: true,
+            ..self
+        }
+    }
+
+    /// The same whose schedulers raise their fences after so many runs.
+    pub fn with_runs_per_generation(self, runs_per_generation: Option<u32>) -> Self {
+        SchedulerHost {
+            runs_per_generation,
             ..self
         }
     }
@@ -320,6 +331,10 @@ impl SchedulerHost {
         let known = known.map(|known| known.of((directory, store, &durable)));
         let durable = durable.last_answered(known.unwrap_or_default());
         let core = Scheduler::new(options, durable, now, wall);
+        let core = match self.runs_per_generation {
+            Some(runs) => core.with_runs_per_generation(runs),
+            None => core,
+        };
         self.answered = self.keeps_answered.then(|| Answered {
             directory,
             store,

@@ -392,6 +392,10 @@ impl Turn<'_> {
             Effect::Reply { request, reply } => self.reply(request, reply),
             Effect::Call { id, call, .. } => self.call(id, call),
             Effect::Spawn { run, .. } => {
+                if let Some(fence) = run.task.fence {
+                    let run = run_of(&run.task);
+                    self.log.push(Happening::Fenced { run, fence });
+                }
                 if !run.task.gpus.is_empty() && self.process.core.fetches_work() {
                     let gpus = run.task.gpus.iter();
                     let gpus = gpus.map(|share| (share.device.to_string(), share.milli));

@@ -585,4 +585,34 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     ),
+    focus(
+        Sabotage::FenceNotRaisedAboveReports,
+        &["fences_increase"],
+        Wanted {
+            // The next scheduler begins a second after the last one, whose generations have gone on since.
+            faults: &[
+                (FaultKind::LostDirectory, secs(30)),
+                (FaultKind::WallJump, secs(5)),
+            ],
+            downtime: Some(ms(500)),
+            runs_per_generation: Some(1),
+            ..CALM
+        },
+    ),
+    focus(
+        Sabotage::GenerationNotSynced,
+        &["fences_increase"],
+        Wanted {
+            // Tasks that have ended and run again: what a worker still lists raises the fences.
+            faults: &[
+                (FaultKind::SchedulerCrash, secs(20)),
+                (FaultKind::WallJump, secs(5)),
+            ],
+            processes: Some(FAILING),
+            downtime: Some(ms(500)),
+            lasts: secs(1200),
+            runs_per_generation: Some(1),
+            ..CALM
+        },
+    ),
 ];

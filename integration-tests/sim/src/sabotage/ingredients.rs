@@ -97,6 +97,7 @@ pub(super) const CALM: Wanted = Wanted {
     machines: Machines::Alike,
     limits: Limits::None,
     fetch: Fetch::Nobody,
+    runs_per_generation: None,
 };
 
 /// Where nothing goes wrong but this.

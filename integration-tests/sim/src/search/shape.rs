@@ -313,6 +313,8 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         forgotten,
         answered: _,
         is_a_backup,
+        // Its order is that of the runs.
+        fence_generation: _,
     } = durable;
     s.put(is_a_backup);
     s.put(cluster.is_some());
@@ -357,6 +359,8 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
             cluster: _,
             scheduler,
             wait,
+            // As in a scheduler: only that it waits for the disk counts.
+            generation: _,
         } => {
             s.scheduler(*scheduler);
             s.put(wait);
@@ -376,7 +380,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
             s.put(hold_back);
         }
         Record::HoldBack { wait } => s.put(wait),
-        Record::HoldBackOver => {}
+        Record::HoldBackOver | Record::FenceRaised { .. } => {}
         Record::TaskEnded(task) => shape_end(s, task),
         Record::JobSaved { job, saved } => s.put((job, saved.version, &saved.text)),
         Record::JobDeleted { job, version } => s.put((job, version)),

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use brasserie_common::ids::InstanceId;
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
-    InvocationId, JobName, NodeName, RecordSeq, SchedulerId, Shard, Story, WallTime,
+    FenceGeneration, InvocationId, JobName, NodeName, RecordSeq, SchedulerId, Shard, Story,
+    WallTime,
 };
 use brasserie_common_runtime::DataDir;
 use brasserie_scheduler::store::Store;
@@ -105,6 +106,7 @@ fn fill(data_dir: &Path, statuses: usize) {
         cluster: ClusterId(1),
         scheduler: SchedulerId(scheduler),
         wait: Duration::ZERO,
+        generation: FenceGeneration(1),
     };
     let mut seq = RecordSeq::default().next();
     store.submit(seq, started);

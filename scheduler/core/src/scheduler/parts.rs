@@ -9,6 +9,7 @@ use super::{Options, Scheduler};
 use crate::calls::Calls;
 use crate::effect::Effect;
 use crate::estimates::Estimates;
+use crate::fences::Fences;
 use crate::jobs::Jobs;
 use crate::reconcile::Orphans;
 use crate::replies::Replies;
@@ -28,6 +29,7 @@ impl Scheduler {
             engine: self.engine.clone(),
             workers: self.workers.clone(),
             tasks: self.tasks.without_ends(),
+            fences: self.fences.clone(),
             orphans: self.orphans.clone(),
             jobs: self.jobs.clone(),
             times: self.times.clone(),
@@ -72,6 +74,14 @@ impl Scheduler {
 
     pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
         &mut self.tasks
+    }
+
+    pub(crate) fn fences(&self) -> &Fences {
+        &self.fences
+    }
+
+    pub(crate) fn fences_mut(&mut self) -> &mut Fences {
+        &mut self.fences
     }
 
     pub(crate) fn estimates(&self) -> &Estimates {

@@ -6,6 +6,7 @@ use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::{InvocationId, Time};
 
 use super::{Log, Options, Scheduler};
+use crate::workers::shape::until_synced;
 
 impl Scheduler {
     /// Writes the state, with ids renamed and times relative to `now`, into a world's hash; see
@@ -41,6 +42,8 @@ impl Scheduler {
             error,
         } = &self.log;
         s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
+        // Of fences only what keeps tasks from starting: their numbers follow the order of runs.
+        s.put(until_synced(self.fences.recorded(), persisted));
         self.replies.shape(s, persisted);
         // The second of the next ids, until the clock is told again: before or after those of others, or the same.
         let drawn_next = InvocationId::new(self.wall.as_secs(), i64::MIN);

@@ -36,6 +36,11 @@ impl Scheduler {
             reasons.push(format!(
                 "the store cannot write, so nothing is started: {error}"
             ));
+        } else if self.may_call() && !self.may_give_fences() {
+            reasons.push(
+                "the generation of fences ($BRASSERIE_FENCE) was raised, and tasks start once that is on disk"
+                    .to_owned(),
+            );
         }
         reasons
     }
@@ -55,6 +60,9 @@ impl Scheduler {
         }
         let mut tries = Tries::new(MAX_TRIES_PER_TURN);
         for _ in 0..MAX_STARTS_PER_TURN {
+            if !self.may_give_fences() {
+                return;
+            }
             match self.place(now, &mut tries) {
                 Some(placement) => self.start(now, placement),
                 None => {

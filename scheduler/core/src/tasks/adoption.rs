@@ -155,6 +155,7 @@ impl Scheduler {
             confirmed: Some(now),
             queued: None,
             sent_for: listed.work.request,
+            fence: listed.fence,
             state: RunState::Running,
         };
         self.tasks_mut().begin(task, run);

@@ -118,6 +118,7 @@ impl Scheduler {
             confirmed: Some(now),
             queued: None,
             sent_for: listed.work.request,
+            fence: listed.fence,
             state: RunState::Running,
         };
         let index = self.index_of(&run);

@@ -56,6 +56,7 @@ impl Scheduler {
             confirmed: None,
             queued: self.queued(task),
             sent_for: self.spend_credit(now, &shard, (task, invocation)),
+            fence: self.next_fence(),
             state: RunState::Starting,
         };
         self.tasks_mut().begin(task, run);

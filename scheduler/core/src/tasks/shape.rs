@@ -78,6 +78,8 @@ impl Run {
             // It is only kept with the end.
             queued: _,
             sent_for,
+            // Only its order counts, and that is the order of the runs.
+            fence: _,
             state,
         } = self;
         s.invocation(*invocation);

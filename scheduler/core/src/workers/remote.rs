@@ -465,6 +465,10 @@ impl Scheduler {
         worker: WorkerId,
         outcome: CallOutcome<CallReply>,
     ) {
+        // Whatever else the answer is good for.
+        if let CallOutcome::Done(CallReply::RunningTasks(tasks)) = &outcome {
+            self.fences_reported(tasks);
+        }
         let any = sabotage::on(Sabotage::ApplyLateRunningTasks);
         let remote = self.workers_mut().get_mut(shard);
         let Some(remote) = remote.filter(|remote| remote.id() == worker || any) else {

@@ -266,6 +266,7 @@ impl World {
             },
             suicide_kill_wait: kill_wait,
             physical: None,
+            fence: None,
             ended: None,
             story: None,
             work: Default::default(),

@@ -48,6 +48,7 @@ impl World {
                 cluster: _,
                 scheduler,
                 wait,
+                generation: _,
             } => {
                 let who = self.names.scheduler(*scheduler);
                 if wait.is_zero() {
@@ -84,6 +85,9 @@ impl World {
                 "after a restart nothing may start for {}",
                 show_duration(*wait)
             ),
+            Record::FenceRaised { generation } => {
+                format!("fences have generation {}", generation.0)
+            }
             Record::HoldBackOver => "the hold-back is over".to_owned(),
             Record::TaskEnded(task) => self.ended(task),
             Record::JobSaved { job, saved } => {

@@ -92,6 +92,7 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         },
         suicide_kill_wait: Duration::from_secs(5),
         physical: None,
+        fence: None,
         ended: None,
         story: None,
         work: Default::default(),

@@ -71,6 +71,7 @@ pub(super) fn task(node: &str, run: i64) -> RunningTask {
         next_backoff: BackoffDuration::default(),
         suicide_kill_wait: Duration::from_millis(700),
         physical: None,
+        fence: None,
         ended: None,
         story: None,
         work: Default::default(),

@@ -171,6 +171,7 @@ impl World {
             next_backoff: BackoffDuration::default(),
             suicide_kill_wait: Duration::from_secs(5),
             physical: None,
+            fence: None,
             ended: None,
             story: None,
             work: Default::default(),

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use brasserie_common::{EndedBy, Fault, ReportedStatus};
+use brasserie_common::{EndedBy, Fault, Fence, ReportedStatus};
 
 use brasserie_common_runtime::Clock;
 
@@ -73,7 +73,7 @@ fn a_task_finds_arguments_environment_and_directory() {
     let mut bench = Bench::new();
     let text = r#"
         printf '%s\n' "$1" "$2" "$3" "$PWD" "$BRASSERIE_JOB" "$BRASSERIE_NODE" "$BRASSERIE_PATH_TO_NODE" \
-            "$BRASSERIE_STATUS" "$BRASSERIE_ARGUMENT" "$BRASSERIE_INVOCATION"
+            "$BRASSERIE_STATUS" "$BRASSERIE_ARGUMENT" "$BRASSERIE_INVOCATION" "${BRASSERIE_FENCE-none}"
         read line || echo no input
         ps -o pgid= -p $$ | tr -d ' ' | grep -qx $$ && echo leads its group
         echo done > $BRASSERIE_STATUS"#;
@@ -98,10 +98,23 @@ fn a_task_finds_arguments_environment_and_directory() {
         status_path,
         r#"{"id":"job"}"#,
         &invocation,
+        "none",
         "no input",
         "leads its group",
     ];
     assert_eq!(lines, want);
+}
+
+#[test]
+fn a_task_finds_its_fence() {
+    let mut bench = Bench::new();
+    let mut request = script("echo fence $BRASSERIE_FENCE", StatusFrom::ExitCode);
+    request.fence = Fence::from_wire(3_651_720_445_263_380_482);
+    let key = request.key.clone();
+    bench.runner.spawn(request).expect("accepted");
+    bench.end(&key);
+    let said = bench.lines(LogStream::Stdout, &key).concat();
+    assert_eq!(said, "fence 3651720445263380482\n");
 }
 
 #[test]

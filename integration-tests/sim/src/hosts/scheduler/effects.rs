@@ -361,6 +361,7 @@ impl Turn<'_> {
             Record::WorkerLeft { tasks, .. } => tasks.as_slice(),
             Record::TaskEnded(task) => std::slice::from_ref(task),
             Record::SchedulerStarted { .. }
+            | Record::FenceRaised { .. }
             | Record::WorkerAssociated { .. }
             | Record::HoldBack { .. }
             | Record::HoldBackOver
@@ -489,6 +490,7 @@ fn fact(record: &Record) -> Fact {
             cluster: _,
             scheduler,
             wait,
+            generation: _,
         } => Fact::SchedulerStarted {
             scheduler: *scheduler,
             wait: *wait,
@@ -518,6 +520,7 @@ fn fact(record: &Record) -> Fact {
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }
         | Record::ConfigKept { .. }
+        | Record::FenceRaised { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,
     }
 }

@@ -1,0 +1,73 @@
+//! `$BRASSERIE_FENCE` increases with each run of a task, whatever dies and whatever is lost.
+
+use std::fs;
+use std::path::Path;
+
+use integration_tests::e2e::{Stage, wait_for};
+use serde_json::json;
+
+/// Writes its fence, and asks to run again.
+const SCRIPT: &str = r#"#!/bin/sh
+cd "$(dirname "$0")/.."
+echo "$BRASSERIE_FENCE" >> fences
+sleep 0.2
+echo incomplete > "$2"
+"#;
+
+/// One fence for each run so far, in the order in which the runs began.
+fn fences(file: &Path) -> Vec<i64> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let number = |line: &str| {
+        let number = line.parse::<i64>();
+        number.unwrap_or_else(|e| panic!("a strange fence `{line}`: {e}"))
+    };
+    whole.lines().map(number).collect()
+}
+
+#[test]
+fn each_run_has_a_larger_fence_after_any_loss() {
+    let stage = Stage::new();
+    stage.write_script("work/bin/fence.sh", SCRIPT);
+    let config = json!({
+        "bistro_settings": {
+            "enabled": true,
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": 1 } }
+            ] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 1 } } },
+            "backoff": [1, "repeat"]
+        },
+        "bistro_job->fence": { "owner": "test", "command": ["./bin/fence.sh"] }
+    });
+    let config = stage.write("work/config.json", &config.to_string());
+    let file = stage.path("work/fences");
+    let wait_for_more = |what: &str| {
+        let before = fences(&file).len();
+        wait_for(what, || (fences(&file).len() >= before + 2).then_some(()));
+    };
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let worker_spec = stage.worker_spec("w1", &spec);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let mut worker = stage.start_worker(&worker_spec);
+    wait_for_more("the first runs");
+    scheduler.kill_program();
+    scheduler = stage.start_scheduler(&spec);
+    wait_for_more("runs of the restarted scheduler");
+    worker.kill_program();
+    worker = stage.start_worker(&worker_spec);
+    wait_for_more("runs after the worker was killed");
+    scheduler.kill_program();
+    fs::remove_dir_all(&spec.data_dir).expect("its directory can be removed");
+    let mut empty = spec.clone();
+    empty.flags.retain(|flag| flag != "--new-cluster");
+    scheduler = stage.start_scheduler(&empty);
+    wait_for_more("runs after the directory was lost");
+    let all = fences(&file);
+    assert!(all[0] > 0, "{all:?}");
+    assert!(all.is_sorted_by(|one, next| one < next), "{all:?}");
+    let mut generations: Vec<i64> = all.iter().map(|fence| fence >> 31).collect();
+    generations.dedup();
+    assert_eq!(generations.len(), 3, "one for each scheduler: {all:?}");
+    drop((scheduler, worker));
+}

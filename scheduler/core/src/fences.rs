@@ -1,0 +1,135 @@
+//! Fencing tokens of runs: a durable generation, then a counter. Storage that refuses a smaller one is safe from a run that outlived its
+//! replacement, as on a machine that was suspended.
+
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::{Fence, FenceGeneration, RecordSeq, RunningTask};
+
+use crate::record::Record;
+use crate::scheduler::{OWN_RECORD, Scheduler};
+
+/// The fences of one scheduler.
+#[derive(Clone, Debug)]
+pub(crate) struct Fences {
+    generation: FenceGeneration,
+    /// The last one given out in it; 0: none.
+    counter: u32,
+    /// The record of the generation: no fence of it leaves before this is durable.
+    recorded: RecordSeq,
+    /// Fences of one generation.
+    per_generation: u32,
+}
+
+impl Fences {
+    /// A scheduler's first generation: above the stored one, and not before the second of its start.
+    pub(crate) fn new(stored: FenceGeneration, start_second: i64) -> Self {
+        Fences {
+            generation: stored.next().max(FenceGeneration::of_second(start_second)),
+            counter: 0,
+            recorded: OWN_RECORD,
+            per_generation: Fence::MAX_COUNTER,
+        }
+    }
+
+    pub(crate) fn generation(&self) -> FenceGeneration {
+        self.generation
+    }
+
+    pub(crate) fn recorded(&self) -> RecordSeq {
+        self.recorded
+    }
+
+    /// The next fence. `None`: this generation has no more.
+    fn next(&mut self) -> Option<Fence> {
+        // Of the last generation there are none: nothing could ever be above them.
+        if self.counter >= self.per_generation || self.generation.next() == self.generation {
+            return None;
+        }
+        self.counter += 1;
+        Some(Fence::new(self.generation, self.counter))
+    }
+
+    /// Whether this fence is above all that this scheduler has given out.
+    fn is_below(&self, reported: Fence) -> bool {
+        match self.counter {
+            0 => reported.generation() >= self.generation,
+            counter => reported > Fence::new(self.generation, counter),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Limits how many runs share a generation: 2^31 - 1 are more than a test can wait for.
+    pub fn with_runs_per_generation(mut self, runs: u32) -> Self {
+        self.fences_mut().per_generation = runs.clamp(1, Fence::MAX_COUNTER);
+        self
+    }
+
+    /// The fence of a run that starts now. `None` only when the numbers are used up, in the year 2106.
+    pub(crate) fn next_fence(&mut self) -> Option<Fence> {
+        let fence = self.fences_mut().next();
+        let fences = self.fences_mut();
+        if fences.counter >= fences.per_generation {
+            self.raise_fences(self.fences().generation());
+        }
+        fence
+    }
+
+    /// Whether fences of the current generation may leave: a crash must not make the next scheduler give them out again.
+    pub(crate) fn may_give_fences(&self) -> bool {
+        self.is_persisted(self.fences().recorded())
+    }
+
+    /// Puts the generation above every fence that a worker reports.
+    pub(crate) fn fences_reported(&mut self, listed: &[RunningTask]) {
+        let highest = listed.iter().filter_map(|task| task.fence).max();
+        if let Some(highest) = highest
+            && self.fences().is_below(highest)
+            && !sabotage::on(Sabotage::FenceNotRaisedAboveReports)
+        {
+            self.raise_fences(highest.generation());
+        }
+    }
+
+    /// Begins the generation after this one; nothing starts until its record is durable.
+    fn raise_fences(&mut self, above: FenceGeneration) {
+        let generation = above.next();
+        // The last generation stays, and a lie cannot make it the current one.
+        if generation <= self.fences().generation() || generation.next() == generation {
+            return;
+        }
+        let recorded = match sabotage::on(Sabotage::GenerationNotSynced) {
+            true => OWN_RECORD,
+            false => self.persist(Record::FenceRaised { generation }),
+        };
+        let fences = self.fences_mut();
+        (fences.generation, fences.counter) = (generation, 0);
+        fences.recorded = recorded;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheduler_begins_above_the_stored_generation_and_at_its_second() {
+        let first = |stored, second| Fences::new(FenceGeneration(stored), second).generation;
+        assert_eq!(first(0, 1_700_000_000), FenceGeneration(1_700_000_000));
+        assert_eq!(first(1_700_000_000, 1_700_000_000).0, 1_700_000_001);
+        assert_eq!(first(9, -5).0, 10, "a clock before 1970");
+    }
+
+    #[test]
+    fn fences_increase_until_the_generation_is_used_up() {
+        let mut fences = Fences::new(FenceGeneration(6), 0);
+        fences.per_generation = 2;
+        let given = [fences.next(), fences.next(), fences.next()];
+        let fence = |counter| Some(Fence::new(FenceGeneration(7), counter));
+        assert_eq!(given, [fence(1), fence(2), None]);
+        assert!(!fences.is_below(Fence::new(FenceGeneration(7), 2)));
+        assert!(fences.is_below(Fence::new(FenceGeneration(7), 3)));
+        let fresh = Fences::new(FenceGeneration(6), 0);
+        assert!(fresh.is_below(Fence::new(FenceGeneration(7), 1)));
+        assert!(!fresh.is_below(Fence::new(FenceGeneration(6), 9)));
+    }
+}
