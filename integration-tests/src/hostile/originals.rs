@@ -363,6 +363,7 @@ fn task() -> RunningTask {
             device: "0000:00:00.0".to_owned(),
             milli: 500,
         }]),
+        fence: Some(3_650_722_250_992_123_905),
         gpus_wanted: Some(GpusWanted {
             of_models: Some([("H100".to_owned(), 1)].into()),
             any_milli: Some(1000),

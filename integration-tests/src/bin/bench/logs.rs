@@ -114,6 +114,7 @@ fn through_worker(dir: &Path, lines: usize, output: Output) {
     let runner = ProcessRunner::start(config, sink).expect("a runner");
     let node = NodeName::try_from("node").expect("a name");
     let request = SpawnRequest {
+        fence: None,
         key: RunKey {
             invocation: InvocationId::new(1, 1),
             job: JobName::try_from("lines").expect("a name"),
