@@ -253,14 +253,7 @@ impl Cluster {
             log: Vec::new(),
             contract: Contract::Whole,
             phase: Phase::Faults,
-            schedulers: vec![
-                SchedulerHost::new(FIRST)
-                    .with_memory()
-                    .with_runs_per_generation(swarm.runs_per_generation),
-                SchedulerHost::new(SECOND)
-                    .with_memory()
-                    .with_runs_per_generation(swarm.runs_per_generation),
-            ],
+            schedulers: vec![host_of(FIRST, &swarm), host_of(SECOND, &swarm)],
             workers: swarm
                 .places
                 .iter()
@@ -527,4 +520,9 @@ impl Cluster {
         let clock = &self.clocks[usize::from(machine.0)];
         (clock.boot(self.now), clock.wall(self.now))
     }
+}
+
+fn host_of(place: SchedulerPlace, swarm: &Swarm) -> SchedulerHost {
+    let host = SchedulerHost::new(place).with_memory();
+    host.with_runs_per_generation(swarm.runs_per_generation)
 }
