@@ -95,6 +95,8 @@ pub struct WorkerDescription {
     pub supply: Supply,
     /// `None`: it does not say.
     pub room: Option<TaskRoom>,
+    /// How it contains its tasks, and why, for people; `None`: it does not say.
+    pub containment: Option<Arc<str>>,
 }
 
 /// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and its opinion.

@@ -232,6 +232,7 @@ fn description(shard: &str, port: u16) -> BistroWorker {
         has_worker_command: Some(true),
         max_tasks: None,
         limited_by: None,
+        containment: None,
         draining: None,
         asks_for_work: None,
         tasks_are_dead: None,

@@ -88,6 +88,8 @@ struct WorkerStatus {
   12: i32 begunAnew,
   // Unset: it asks for no work.
   13: optional WorkAsked asked,
+  // As in BistroWorker.
+  14: optional string containment,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.

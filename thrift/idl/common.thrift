@@ -328,6 +328,8 @@ struct BistroWorker {
   20: optional bool draining,
   // It asks for the work that it wants, and wants no other; unset: not before its first request.
   21: optional bool asksForWork,
+  // How it makes sure that no process of a task outlives it, and why, for people; unset: it does not say.
+  22: optional string containment,
 }
 
 // Never sent; here because it always was.

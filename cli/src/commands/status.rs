@@ -252,7 +252,7 @@ fn worker_json(worker: &WorkerStatus) -> Value {
         "instance": instance_json(worker.instance.as_ref()), "state": worker.state,
         "running": worker.running_tasks, "unsure": worker.unsure_tasks,
         "since_heartbeat_ms": worker.since_heartbeat_ms, "waits_for": worker.waits_for, "notes": worker.notes,
-        "begun_anew": worker.begun_anew, "asked": worker.asked.as_ref().map(asked_json),
+        "containment": worker.containment, "begun_anew": worker.begun_anew, "asked": worker.asked.as_ref().map(asked_json),
     })
 }
 
@@ -288,6 +288,7 @@ mod tests {
         let worker = WorkerStatus {
             shard: Some("w".to_owned()),
             waits_for: Some("for its breakfast".to_owned()),
+            containment: Some("process-groups: a reason".to_owned()),
             notes: Some(vec!["is odd".to_owned()]),
             instance: Some(BistroInstanceID {
                 start_time: Some(10),
@@ -324,6 +325,8 @@ mod tests {
         let worker = &json["workers"][0];
         assert_eq!(worker["waits_for"], "for its breakfast", "{json}");
         assert_eq!(worker["notes"], json!(["is odd"]), "{json}");
+        let containment = &worker["containment"];
+        assert_eq!(containment, "process-groups: a reason", "{json}");
         assert_eq!(worker["asked"]["left_ms"], 2000, "{json}");
         let of_type = &worker["asked"]["of_types"][0];
         assert_eq!(of_type["instance_s"], 1.5, "{json}");

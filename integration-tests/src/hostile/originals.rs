@@ -451,6 +451,7 @@ fn worker() -> BistroWorker {
         tasks_are_dead: Some(false),
         max_tasks: Some(100),
         limited_by: Some("open files: 1024, 4 a task".to_owned()),
+        containment: Some("process-groups: a reason".to_owned()),
         work_request: Some(work_request()),
     }
 }

@@ -135,6 +135,8 @@ pub struct WorkerStatus {
     pub notes: Vec<String>,
     /// `None`: it asks for nothing, and gets what there is room for.
     pub asked: Option<Asked>,
+    /// How it contains its tasks, and why, in its own words.
+    pub containment: Option<Arc<str>>,
 }
 
 /// One running task.
@@ -321,7 +323,19 @@ impl Scheduler {
             .iter()
             .flat_map(|reason| self.why_at_workers(now, task, reason));
         let all = own.chain(of_workers).chain(estimate).chain(held);
-        all.chain(self.config_is_older()).collect()
+        let contained = reasons.iter().filter_map(|reason| match reason {
+            Reason::RunningOn(shard) => {
+                let how = self
+                    .workers()
+                    .get(shard)?
+                    .description()
+                    .containment
+                    .as_ref()?;
+                Some(format!("its worker contains it by {how}"))
+            }
+            _ => None,
+        });
+        all.chain(contained).chain(self.config_is_older()).collect()
     }
 
     /// What it is that takes too long.

@@ -5,7 +5,8 @@ mod support;
 use std::time::Duration;
 
 use brasserie_common::{
-    CallOutcome, Health, InvocationId, RefusalCode, ReportedStatus, SequenceNumber, WorkerSetId,
+    CallOutcome, Health, InvocationId, RefusalCode, ReportedStatus, SequenceNumber,
+    WorkerDescription, WorkerSetId,
 };
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, Durable, Event, LeftCause, Message, Options, Query, Record, Rejection,
@@ -322,6 +323,40 @@ fn a_silent_worker_is_shown_as_silent_while_it_still_counts_as_healthy() {
             .any(|note| note.contains(&silent) && note.contains("worker forget")),
         "{:?}",
         shown.notes
+    );
+}
+
+#[test]
+fn a_worker_is_shown_with_its_containment_and_noted_if_that_is_the_weaker_one() {
+    let shown = |containment: Option<&str>| {
+        let mut s = Script::with_config(one_job(1, ""));
+        let w = WorkerDescription {
+            containment: containment.map(Into::into),
+            ..worker("w", 1, 10)
+        };
+        s.join(&w);
+        let (job, node) = ("j".to_owned(), "n0".to_owned());
+        let answer = s.scheduler.answer(s.now, &Query::Explain { job, node });
+        let Answer::Explain(reasons) = answer else {
+            panic!("the task is known");
+        };
+        let worker = s.status().workers.remove(0);
+        assert_eq!(worker.containment.as_deref(), containment);
+        (worker.notes, reasons)
+    };
+    let running = "it is running on `w`".to_owned();
+    assert_eq!(shown(None), (vec![], vec![running.clone()]));
+    let contained = |how: &str| format!("its worker contains it by {how}");
+    let how = "pid-namespace: a reason";
+    assert_eq!(
+        shown(Some(how)),
+        (vec![], vec![running.clone(), contained(how)])
+    );
+    let how = "process-groups: a reason";
+    let note = format!("contains its tasks by {how}");
+    assert_eq!(
+        shown(Some(how)),
+        (vec![note], vec![running, contained(how)])
     );
 }
 

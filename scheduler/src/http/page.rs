@@ -254,6 +254,7 @@ mod tests {
                     late: 0,
                 }],
             }),
+            containment: None,
         };
         let page = render(&ClusterStatus {
             workers: vec![worker],

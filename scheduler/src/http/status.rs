@@ -80,6 +80,7 @@ fn worker(worker: &WorkerStatus) -> Value {
         "since_heartbeat_ms": worker.since_heartbeat.map(|d| d.as_millis()),
         "waits_for": worker.waits_for,
         "notes": worker.notes,
+        "containment": worker.containment.as_deref(),
         "begun_anew": worker.begun_anew,
         "asked": worker.asked.as_ref().map(asked),
     })

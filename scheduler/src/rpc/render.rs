@@ -102,6 +102,7 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         notes: Some(worker.notes),
         begun_anew: Some(i32_of(worker.begun_anew)),
         asked: worker.asked.as_ref().map(work_asked),
+        containment: worker.containment.map(|text| text.as_ref().to_owned()),
     }
 }
 

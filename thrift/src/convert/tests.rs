@@ -348,10 +348,12 @@ prop_compose! {
         intake in prop_oneof![Just(Intake::Open), Just(Intake::Draining)],
         supply in prop_oneof![Just(Supply::AsSlotsAllow), Just(Supply::AsAsked)],
         room in option::of((1..=i32::MAX.cast_unsigned(), text())),
+        containment in option::of("[a-z: ]{1,40}"),
     ) -> WorkerDescription {
         WorkerDescription {
             shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command, intake, supply,
             room: room.map(|(most, limit)| task_room(most, &limit)),
+            containment: containment.map(Into::into),
         }
     }
 }
@@ -1137,6 +1139,18 @@ fn a_worker_that_can_run_nothing_is_refused_and_a_long_reason_is_cut() {
     (long.max_tasks, long.limited_by) = (Some(3), Some("ü".repeat(1_000_000)));
     let worker = WorkerDescription::try_from(long).expect("a sound worker");
     assert_eq!(worker.room, Some(task_room(3, &"ü".repeat(200))));
+    assert_eq!(worker.containment, None);
+    for (sent, kept) in [
+        ("ü".repeat(1_000_000), Some("ü".repeat(200))),
+        (String::new(), None),
+    ] {
+        let told = wire::BistroWorker {
+            containment: Some(sent),
+            ..sound_worker()
+        };
+        let worker = WorkerDescription::try_from(told).expect("a sound worker");
+        assert_eq!(worker.containment.as_deref(), kept.as_deref());
+    }
     let mut silent = sound_worker();
     silent.limited_by = Some("a reason for nothing".to_owned());
     let worker = WorkerDescription::try_from(silent).expect("a sound worker");

@@ -1,6 +1,7 @@
 //! Workers as they describe themselves, worker sets, and the answer to a heartbeat.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
@@ -188,6 +189,10 @@ impl TryFrom<wire::BistroWorker> for WorkerDescription {
                 Some(false) | None => Supply::AsSlotsAllow,
             },
             room: room(worker.max_tasks, worker.limited_by)?,
+            containment: worker
+                .containment
+                .filter(|text| !text.is_empty())
+                .map(|text| cut(&text)),
         })
     }
 }
@@ -224,12 +229,18 @@ impl From<WorkerDescription> for wire::BistroWorker {
                 .room
                 .map(|room| room.limited_by.as_ref().to_owned())
                 .filter(|text| !text.is_empty()),
+            containment: worker.containment.map(|text| text.as_ref().to_owned()),
         }
     }
 }
 
 /// What is longer is cut: people read it, and nobody decides by it.
-const LONGEST_LIMIT_CHARS: usize = 200;
+const LONGEST_TEXT_CHARS: usize = 200;
+
+fn cut(text: &str) -> Arc<str> {
+    let text: String = text.chars().take(LONGEST_TEXT_CHARS).collect();
+    text.into()
+}
 
 fn room(most: Option<i32>, limited_by: Option<String>) -> Result<Option<TaskRoom>, WireError> {
     let Some(most) = most else {
@@ -244,10 +255,9 @@ fn room(most: Option<i32>, limited_by: Option<String>) -> Result<Option<TaskRoom
         return Err(WireError::new("BistroWorker.maxTasks", problem));
     };
     let limit = limited_by.unwrap_or_default();
-    let limit: String = limit.chars().take(LONGEST_LIMIT_CHARS).collect();
     Ok(Some(TaskRoom {
         most: count,
-        limited_by: limit.into(),
+        limited_by: cut(&limit),
     }))
 }
 

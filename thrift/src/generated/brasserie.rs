@@ -624,6 +624,7 @@ pub struct WorkerStatus {
     pub notes: Option<Vec<String>>,
     pub begun_anew: Option<i32>,
     pub asked: Option<WorkAsked>,
+    pub containment: Option<String>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -642,6 +643,7 @@ impl TSerializable for WorkerStatus {
         let mut f_11: Option<Vec<String>> = Some(Vec::new());
         let mut f_12: Option<i32> = Some(0);
         let mut f_13: Option<WorkAsked> = None;
+        let mut f_14: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -713,6 +715,10 @@ impl TSerializable for WorkerStatus {
                     let val = WorkAsked::read_from_in_protocol(i_prot)?;
                     f_13 = Some(val);
                 }
+                14 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_14 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -734,6 +740,7 @@ impl TSerializable for WorkerStatus {
             notes: f_11,
             begun_anew: f_12,
             asked: f_13,
+            containment: f_14,
         };
         Ok(ret)
     }
@@ -813,6 +820,11 @@ impl TSerializable for WorkerStatus {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.containment {
+            o_prot.write_field_begin(&TFieldIdentifier::new("containment", TType::String, 14))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -834,6 +846,7 @@ impl Default for WorkerStatus {
             notes: Some(Vec::new()),
             begun_anew: Some(0),
             asked: None,
+            containment: None,
         }
     }
 }

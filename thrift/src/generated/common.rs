@@ -2771,6 +2771,7 @@ pub struct BistroWorker {
     pub limited_by: Option<String>,
     pub draining: Option<bool>,
     pub asks_for_work: Option<bool>,
+    pub containment: Option<String>,
 }
 
 impl TSerializable for BistroWorker {
@@ -2790,6 +2791,7 @@ impl TSerializable for BistroWorker {
         let mut f_19: Option<String> = None;
         let mut f_20: Option<bool> = None;
         let mut f_21: Option<bool> = None;
+        let mut f_22: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2853,6 +2855,10 @@ impl TSerializable for BistroWorker {
                     let val = i_prot.read_bool()?;
                     f_21 = Some(val);
                 }
+                22 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_22 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2875,6 +2881,7 @@ impl TSerializable for BistroWorker {
             limited_by: f_19,
             draining: f_20,
             asks_for_work: f_21,
+            containment: f_22,
         };
         Ok(ret)
     }
@@ -2963,6 +2970,11 @@ impl TSerializable for BistroWorker {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.containment {
+            o_prot.write_field_begin(&TFieldIdentifier::new("containment", TType::String, 22))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2985,6 +2997,7 @@ impl Default for BistroWorker {
             limited_by: None,
             draining: None,
             asks_for_work: None,
+            containment: None,
         }
     }
 }

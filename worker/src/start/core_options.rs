@@ -10,6 +10,7 @@ use brasserie_common_runtime::Clock;
 use brasserie_worker_core::{AssociationOptions, MemberList, Options, WorkFetch};
 
 use super::{StartError, blocking};
+use crate::containment::Containment;
 use crate::directory::{Identity, WorkerDirectory};
 use crate::memory;
 use crate::options::{SchedulerOptions, StartOptions};
@@ -91,6 +92,7 @@ fn described(
         intake: Intake::Open,
         supply: Supply::AsSlotsAllow,
         room: Some(Seen::of_this_process().room()),
+        containment: Some(Containment::of_this_process().to_string().into()),
     };
     Ok(Options {
         shutdown_kill_wait: options.kill_wait,

@@ -321,6 +321,7 @@ impl Cluster {
             intake: Intake::Open,
             supply: Supply::AsSlotsAllow,
             room: self.workload.draw_room(),
+            containment: None,
         }
     }
 

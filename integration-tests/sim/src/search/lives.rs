@@ -175,6 +175,7 @@ impl SmallWorld {
             intake: Intake::Open,
             supply: Supply::AsSlotsAllow,
             room: None,
+            containment: None,
         }
     }
 

@@ -11,6 +11,8 @@ use crate::view::WorkerStatus;
 
 /// Heartbeats that a worker has missed when people are told of it: one may be late by a busy machine.
 const MISSED_HEARTBEATS: u32 = 2;
+/// How the text of a worker begins that contains its tasks less well than others do.
+const WEAKER_CONTAINMENT: &str = "process-groups";
 
 impl Scheduler {
     pub(crate) fn worker_status(&self, now: Time, worker: &Remote) -> WorkerStatus {
@@ -34,6 +36,7 @@ impl Scheduler {
             }),
             notes: self.notes_on(now, worker),
             asked: self.asked(now, worker),
+            containment: worker.description().containment.clone(),
         }
     }
 
@@ -161,6 +164,10 @@ impl Scheduler {
                 format_duration(whole_seconds(period)),
                 format_duration(limit)
             ));
+        }
+        let containment = worker.description().containment.as_ref();
+        if let Some(how) = containment.filter(|how| how.starts_with(WEAKER_CONTAINMENT)) {
+            notes.push(format!("contains its tasks by {how}"));
         }
         let violations = worker.credits.violations();
         if violations > 0 {

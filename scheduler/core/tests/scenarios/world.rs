@@ -361,6 +361,7 @@ impl World {
             intake: Intake::Open,
             supply: Supply::AsSlotsAllow,
             room: None,
+            containment: None,
         };
         description.id.0.rand = i64::try_from(self.peers.len()).map_err(|e| e.to_string())? + 1;
         let mut interface = Interface::Ours;

@@ -73,6 +73,7 @@ pub fn worker(shard: &str, lock: i32, start_time: i64) -> WorkerDescription {
         intake: Intake::Open,
         supply: Supply::AsSlotsAllow,
         room: None,
+        containment: None,
     }
 }
 
