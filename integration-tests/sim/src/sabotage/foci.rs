@@ -208,7 +208,13 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::IgnoreSuspend,
-        &["fresh_belief", "never_twice", "worker_gives_up_first"],
+        // A start that was decided before the pause comes after the next run's, and so does its fence.
+        &[
+            "fresh_belief",
+            "never_twice",
+            "worker_gives_up_first",
+            "fences_increase",
+        ],
         Wanted {
             faults: &[(FaultKind::Suspend, secs(60))],
             freeze: Some(secs(60)),
@@ -381,7 +387,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     .beginning_at(78),
     focus(
         Sabotage::ForgetAccepted,
-        &["accepted_once"],
+        // A run that begins again has the fence that it had.
+        &["accepted_once", "fences_increase"],
         Wanted {
             network: REPEATING,
             ..CALM
