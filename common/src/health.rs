@@ -235,14 +235,19 @@ impl HealthModel {
     }
 
     /// A further association with the same instance: NEW, whatever it was before. The worker hears of it with its next
-    /// heartbeat or is unhealthy by itself after the heartbeat gap, so a healthy one is lost no earlier than from there.
+    /// heartbeat, or is unhealthy by itself when its last heartbeat is older than the heartbeat gap. Until then an earlier
+    /// healthcheck can still be acknowledged, which makes the worker's healthchecks fresh again. So the scheduler loses it
+    /// * the loss time after the end of that gap at the earliest, if it has been HEALTHY;
+    /// * at the end of that gap at the earliest, if it has not: such a worker lives on as long as its evidence is fresh.
     pub fn begin_anew(&mut self, now: Time, gaps: Gaps) {
+        let heard_until = self
+            .last_heartbeat
+            .map_or(Time::ZERO, |beat| beat + gaps.max_heartbeat);
         self.became_unhealthy = match self.health {
             Health::Healthy => now + gaps.max_heartbeat,
-            Health::Unhealthy if self.has_been_healthy => {
-                self.became_unhealthy.max(self.believed_until(gaps))
-            }
-            Health::New | Health::Unhealthy | Health::MustDie => self.became_unhealthy,
+            Health::Unhealthy if self.has_been_healthy => self.became_unhealthy.max(heard_until),
+            Health::Unhealthy => self.became_unhealthy.max(heard_until - gaps.lose_after),
+            Health::New | Health::MustDie => self.became_unhealthy,
         };
         self.health = Health::New;
         self.has_been_healthy = false;

@@ -30,6 +30,9 @@
 //!   the call was under way, once its result is acknowledged. The scheduler knows a time by which it was accepted, so it counts the
 //!   loss from no earlier than the end of what the worker may believe (`HealthModel::acknowledged_healthcheck`): S is moved, W is
 //!   no later. One that was only withheld from its first health is lost the moment its healthcheck is too old, on both sides.
+//! * *A new beginning.* The scheduler begins an association anew with a worker that obeyed another one, and forgets its healthchecks,
+//!   while the worker may yet hear that one of them counts, which makes its evidence fresh again. The worker has no heartbeat that
+//!   is later than the scheduler's last one, so S is no earlier than the end of that one (`HealthModel::begin_anew`): W is no later.
 //! * *The scheduler's word.* UNHEALTHY dates on the worker from a heartbeat that may have been sent a whole period after the
 //!   scheduler's clock began. That never makes W later than the two evidences above do, since the worker judges by them at
 //!   every moment, and the earlier of the two counts. A worker that was HEALTHY is lost by the word alone, however fresh its own

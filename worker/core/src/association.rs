@@ -167,8 +167,14 @@ impl Association {
         let Some(gaps) = self.gaps().filter(|_| self.life.keeps_association()) else {
             return;
         };
+        // It is HEALTHY here only by an answer that said so, which the scheduler formed after the heartbeat that it answers was sent.
+        // So the loss counts from no earlier than that sending, however old or unknown its healthchecks are, and not from the
+        // arrival of the answer.
+        let fresh_until = self.health.next_change(gaps);
+        let checked = self.health.last_good_healthcheck();
+        let ended = checked.and(fresh_until).max(self.health.last_heartbeat());
         if self.health.health() == Health::Healthy
-            && let Some(at) = self.health.next_change(gaps)
+            && let Some(at) = ended
             && at <= turn.now
         {
             let verdict = self.health.next(at, gaps, FirstHealth::Withheld);

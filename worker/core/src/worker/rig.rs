@@ -135,7 +135,7 @@ pub(super) struct Rig {
     pub(super) work_asked: Vec<u16>,
     pub(super) list_readings: Vec<CallId>,
     last_beat: u64,
-    last_status: u64,
+    pub(super) last_status: u64,
 }
 
 impl Rig {

@@ -476,6 +476,64 @@ fn cut() -> impl Strategy<Value = Cut> {
     ]
 }
 
+/// Sides whose worker and scheduler have met: heartbeats leave each `period` seconds.
+fn joined(period: u64, before: &[Step]) -> Sides {
+    let mut sides = Sides::new(Flags {
+        timeouts: Timeouts::default().clamped(),
+        period: Duration::from_secs(period),
+        longest_wait: Duration::from_secs(100),
+        says_how_long: false,
+    });
+    let effects = sides.rig.wait(0);
+    sides.absorb(effects);
+    for step in before.iter().cloned().chain(joining()) {
+        sides.step(step);
+    }
+    sides
+}
+
+/// The scheduler begins the association anew, and never reaches the worker again but with what it says to the result of the last
+/// healthcheck. Each step judges which of them loses the other first.
+fn begin_anew_and_cut(mut sides: Sides) {
+    sides.step(Step::HealthcheckLeaves);
+    sides.step(Step::HealthcheckArrives(0));
+    sides.step(Step::BeginsAnew);
+    sides.step(Step::StatusArrives(0));
+    sides.step(Step::AcknowledgementArrives(0));
+    sides.end_with(Cut::Both);
+    assert!(sides.lost_at.is_some());
+}
+
+#[test]
+fn a_check_acknowledged_after_a_new_beginning_keeps_an_unhealthy_worker_alive_no_longer() {
+    let mut sides = joined(300, &[]);
+    sides.step(Step::Wait(1000));
+    sides.step(Step::Wait(251));
+    assert_eq!(
+        sides.model.map(|model| model.health()),
+        Some(Health::Unhealthy)
+    );
+    begin_anew_and_cut(sides);
+}
+
+#[test]
+fn a_new_beginning_does_not_lose_a_worker_that_was_long_withheld_before_it_ends_itself() {
+    let mut sides = joined(15, &[Step::FirstHealth(false)]);
+    // Shorter than a call may take.
+    for _ in 0..62 {
+        sides.step(Step::Wait(90));
+        sides.step(Step::HealthcheckLeaves);
+        sides.step(Step::HealthcheckArrives(0));
+        sides.step(Step::StatusArrives(0));
+        sides.step(Step::AcknowledgementArrives(0));
+        sides.step(Step::HeartbeatArrives(0));
+        sides.step(Step::AnswerArrives(0));
+    }
+    assert_eq!(sides.lost_at, None);
+    assert!(!sides.was_healthy);
+    begin_anew_and_cut(sides);
+}
+
 mod property {
     use super::*;
 

@@ -21,7 +21,8 @@ impl Remote {
     pub(crate) fn timers_before_ours(&self) -> Option<OwnTimers> {
         (!self.has_heard_us).then(|| OwnTimers {
             timeouts: self.timeouts,
-            // Invariant: nobody becomes HEALTHY who has not heard us, so this is when the association began.
+            // Invariant: a worker that has not heard us does not become HEALTHY, so its loss counts from when the association
+            // began, or from later if the association began anew since.
             evidence_until: self.model.became_unhealthy(),
         })
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::{EndedBy, Health, RefusalCode, ReportedStatus, StatusBits};
 
 use crate::effect::{Call, Effect, ExitReason, Goodbye};
@@ -326,6 +327,28 @@ fn a_worker_that_was_healthy_dies_by_the_word_of_the_scheduler_however_fine_it_i
     is_fine_but_told(&mut rig, Health::Healthy, 1);
     assert_eq!(rig.own().health(), Health::Healthy);
     assert_eq!(rig.own().life_stage(), LifeStage::Running);
+}
+
+#[test]
+fn a_word_of_health_without_a_known_healthcheck_counts_from_the_sending_of_its_heartbeat() {
+    let mut rig = Rig::new();
+    rig.wait(0);
+    rig.heartbeat_answered(rig.last_beat(), 1, 1, Health::New);
+    rig.fetch(1);
+    let check = healthcheck(1, 7, HEALTHCHECK_NEW_WORKER_NODE);
+    rig.run(check.clone());
+    rig.end_healthcheck(check, ReportedStatus::done());
+    let status = rig.last_status;
+    rig.wait(9000);
+    let sent = *rig.beats.last().unwrap();
+    let on_the_way = rig.now().since(sent);
+    assert!(on_the_way > Duration::ZERO);
+    rig.heartbeat_answered(rig.last_beat(), 1, 1, Health::Healthy);
+    assert_eq!(rig.own().health(), Health::Unhealthy);
+    let own = Duration::from_secs(495) + Duration::from_nanos(1);
+    assert_eq!(rig.own().tasks_may_live_until(), Some(sent + own));
+    rig.acknowledge(status);
+    assert!(rig.own().tasks_may_live_until() >= Some(sent + own));
 }
 
 #[test]
