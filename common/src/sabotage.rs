@@ -36,6 +36,8 @@ pub enum Sabotage {
     ForgetTheLiving,
     /// The operator's word that a worker is dead is not recorded.
     ForgetInMemory,
+    /// Tasks start before it is durable that an operator declared a worker dead.
+    StartBeforeForgetIsDurable,
     /// A worker that an operator declared dead is taken back when it returns.
     TakeBackTheForgotten,
     /// A worker that has returned counts after the next restart as one that nobody has answered since.
@@ -148,7 +150,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 69] = [
+    pub const ALL: [Sabotage; 70] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -164,6 +166,7 @@ impl Sabotage {
         Sabotage::AcknowledgeRepeatAtOnce,
         Sabotage::ForgetTheLiving,
         Sabotage::ForgetInMemory,
+        Sabotage::StartBeforeForgetIsDurable,
         Sabotage::TakeBackTheForgotten,
         Sabotage::BoundAfterTheAnswer,
         Sabotage::BoundNotMoved,

@@ -1,14 +1,14 @@
-//! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered.
+//! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered and when the next task starts.
 //!
 //! Source: R38. Forgotten in memory alone, it would be waited for again; that it stays away is `lost_is_lost`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
 
 use super::{Law, Violation};
-use crate::event_log::{Fact, Happening};
+use crate::event_log::{Ask, Fact, Happening};
 use crate::model::directories::Directories;
 use crate::model::drift;
 use crate::view::World;
@@ -19,6 +19,7 @@ const NAME: &str = "forgotten_is_gone";
 pub struct ForgottenIsGone {
     directories: Directories,
     answered: BTreeMap<(SchedulerId, WorkerId), Time>,
+    declared: BTreeSet<(SchedulerId, WorkerId)>,
 }
 
 impl Law for ForgottenIsGone {
@@ -27,7 +28,7 @@ impl Law for ForgottenIsGone {
     }
 
     fn statement(&self) -> &'static str {
-        "A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered."
+        "A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered and when the next task starts."
     }
 
     fn observe(
@@ -69,6 +70,29 @@ impl Law for ForgottenIsGone {
                         ),
                     ));
                 }
+                self.declared.insert((scheduler, worker));
+            }
+            Happening::CallSent {
+                scheduler,
+                ask: Ask::Run { run, .. },
+                ..
+            } => {
+                let Some(contents) = self.directories.contents_of(scheduler) else {
+                    return Ok(());
+                };
+                let is_known = |worker: &WorkerId| contents.synced().instances.contains(worker);
+                let declared = self.declared.iter().filter(|(by, _)| *by == scheduler);
+                if let Some((_, worker)) = declared.clone().find(|(_, worker)| is_known(worker)) {
+                    return Err(Violation::new(
+                        NAME,
+                        format_args!(
+                            "scheduler {scheduler} starts {} after worker {worker} was declared dead, and a crash now would have the \
+                             next one take that worker back",
+                            run.task
+                        ),
+                    ));
+                }
+                self.declared.retain(|(by, _)| *by != scheduler);
             }
             Happening::WorkerDeclaredDead {
                 scheduler, worker, ..
@@ -86,6 +110,7 @@ impl Law for ForgottenIsGone {
             }
             Happening::SchedulerStopped { scheduler, .. } => {
                 self.answered.retain(|(by, _), _| *by != scheduler);
+                self.declared.retain(|(by, _)| *by != scheduler);
             }
             _ => {}
         }
@@ -114,6 +139,19 @@ mod tests {
         trial.sees(left(2, 1, 1, LeftCause::Forgotten, 0));
         trial.breaks(declared(2, 1), "would have it waited for");
         trial.sees(synced(2, 1)).sees(declared(2, 1));
+    }
+
+    #[test]
+    fn nothing_starts_before_the_record_is_durable() {
+        let mut trial = Trial::of(ForgottenIsGone::default());
+        trial.sees(started(1)).sees(associated(1, 1, 1));
+        trial.sees(synced(1, 1));
+        trial.sees(sent(1, 2, 1, ask_run(run(1))));
+        trial.sees(left(1, 2, 1, LeftCause::Forgotten, 0));
+        trial.breaks(sent(1, 2, 1, ask_run(run(2))), "take that worker back");
+        trial
+            .sees(synced(1, 2))
+            .sees(sent(1, 2, 1, ask_run(run(2))));
     }
 
     #[test]

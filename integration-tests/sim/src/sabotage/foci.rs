@@ -147,6 +147,16 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         },
     ),
     focus(
+        Sabotage::StartBeforeForgetIsDurable,
+        &["forgotten_is_gone"],
+        Wanted {
+            faults: FORGETTING,
+            downtime: Some(secs(60)),
+            sync: Some(ms(300)),
+            ..CALM
+        },
+    ),
+    focus(
         Sabotage::TakeBackTheForgotten,
         &["lost_is_lost"],
         Wanted {

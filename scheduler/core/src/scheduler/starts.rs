@@ -41,6 +41,11 @@ impl Scheduler {
                 "the generation of fences ($BRASSERIE_FENCE) was raised, and tasks start once that is on disk"
                     .to_owned(),
             );
+        } else if !self.declarations_are_durable() {
+            reasons.push(
+                "an operator has declared a worker dead, and tasks start once that is on disk"
+                    .to_owned(),
+            );
         }
         reasons
     }

@@ -257,10 +257,19 @@ impl Scheduler {
             .workers()
             .get(shard)
             .is_some_and(|w| w.id() == instance);
-        if holds_it {
-            self.lose(now, shard, LeftCause::Forgotten);
-        } else {
-            self.bury_expected(instance, LeftCause::Forgotten);
+        let recorded = match holds_it {
+            true => self.lose(now, shard, LeftCause::Forgotten),
+            false => Some(self.bury_expected(instance, LeftCause::Forgotten)),
+        };
+        if let Some(recorded) = recorded {
+            self.initial_wait_mut().note_declared_dead(recorded);
         }
+    }
+
+    /// Whether what operators have declared is durable: until then nothing starts that rests on it.
+    pub(crate) fn declarations_are_durable(&self) -> bool {
+        let recorded = self.initial_wait().declared_dead();
+        recorded.is_none_or(|seq| self.is_persisted(seq))
+            || sabotage::on(Sabotage::StartBeforeForgetIsDurable)
     }
 }

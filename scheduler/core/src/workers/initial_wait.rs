@@ -51,6 +51,9 @@ pub(crate) struct InitialWait {
     hold_back_until: Option<Time>,
     /// The hold-back is what an earlier scheduler left, not the loss of a worker that this one met.
     hold_back_is_old: bool,
+    /// The record of the last instance that an operator declared dead. Nothing starts before it is durable: a crash would make the
+    /// next scheduler take the instance back, should it return.
+    declared_dead: Option<RecordSeq>,
     /// The record that makes a restart wait anew, while this wait has no trusted record to go by.
     waits_anew_by: Option<RecordSeq>,
     /// Unix seconds from the configuration: a value in the future ends the wait.
@@ -167,6 +170,7 @@ impl InitialWait {
                 now + durable.hold_back.min(operators)
             }),
             hold_back_is_old: true,
+            declared_dead: None,
             waits_anew_by: None,
             override_timestamp: 0,
             over: None,
@@ -253,6 +257,14 @@ impl InitialWait {
             Some(e) => ours.longest(&e.instance.timeouts),
             None => ours,
         }
+    }
+
+    pub(crate) fn note_declared_dead(&mut self, by: RecordSeq) {
+        self.declared_dead = Some(by);
+    }
+
+    pub(crate) fn declared_dead(&self) -> Option<RecordSeq> {
+        self.declared_dead
     }
 
     pub(crate) fn hold_back(&mut self, now: Time, wait: Duration) {

@@ -28,6 +28,7 @@ impl InitialWait {
             schedulers,
             hold_back_until,
             hold_back_is_old,
+            declared_dead,
             waits_anew_by,
             override_timestamp,
             over,
@@ -64,7 +65,9 @@ impl InitialWait {
         });
         s.each(schedulers, |s, scheduler| s.scheduler(*scheduler));
         s.opt(*hold_back_until, deadline);
-        s.opt(*waits_anew_by, |s, seq| s.put(until_synced(seq, persisted)));
+        for seq in [declared_dead, waits_anew_by] {
+            s.opt(*seq, |s, seq| s.put(until_synced(seq, persisted)));
+        }
         let until_override = override_timestamp.saturating_sub(wall.as_secs()).max(0);
         s.put((hold_back_is_old, over.is_some(), until_override));
         s.put(counts_from_bounds);
