@@ -1,11 +1,14 @@
 //! Nothing is acknowledged before it is on disk. A killed process cannot tell (the kernel keeps what it wrote), so the system calls of a
-//! real scheduler are watched: between reading a status and answering it, the store's log must be synced.
+//! real scheduler are watched: between reading a status and answering it, the store's log must be synced. And where syncs fail, a
+//! preloaded library knows what a power failure would leave.
 
 use std::collections::HashMap;
 use std::process::Command;
 use std::time::Duration;
 
-use integration_tests::e2e::{Client, Stage, wait_for};
+use brasserie_thrift::generated::brasserie::ClusterStatus;
+use brasserie_thrift::generated::worker::BistroWorkerRunTaskArgs;
+use integration_tests::e2e::{Client, FailingDisk, Process, SchedulerSpec, Stage, wait_for};
 use integration_tests::fake_worker::FakeWorker;
 
 /// Stands in the status, and thus in the system call that reads it.
@@ -168,4 +171,155 @@ fn the_trace_is_understood() {
         None,
         "without the status there is no answer to it"
     );
+}
+
+const DATABASE: &str = "state.sqlite3";
+const LOG: &str = "state.sqlite3-wal";
+const DONE: &str = r#"{"result": "done"}"#;
+
+/// A scheduler whose store is on a disk that fails, and a worker that reports what the test wants.
+struct FailingStore {
+    stage: Stage,
+    spec: SchedulerSpec,
+    disk: FailingDisk,
+    scheduler: Process,
+    worker: FakeWorker,
+    client: Client,
+    /// How many completions were acknowledged or shown as durable.
+    durable: i64,
+}
+
+impl FailingStore {
+    fn start(tasks: usize) -> Self {
+        let stage = Stage::new();
+        let config = stage.write_work(tasks, Duration::ZERO);
+        let spec = stage.calm_spec(&config);
+        let disk = FailingDisk::new(&stage.path("disk"), &spec.data_dir.join(DATABASE));
+        FailingStore {
+            scheduler: start_on(&stage, &spec, &disk),
+            worker: FakeWorker::start(spec.port, "fake"),
+            client: Client::new(spec.port),
+            durable: 0,
+            stage,
+            spec,
+            disk,
+        }
+    }
+
+    fn restart(&mut self) {
+        self.scheduler = start_on(&self.stage, &self.spec, &self.disk);
+    }
+
+    /// Completes a task, which must be acknowledged.
+    fn complete(&mut self, task: &BistroWorkerRunTaskArgs, status: &str) {
+        let answer = self.worker.report(task, status).into_result();
+        assert!(answer.is_ok(), "{answer:?}");
+        self.durable += 1;
+    }
+
+    /// Fails syncs, until those of a commit and of a checkpoint of the reopened store have failed. Returns a task whose completion was
+    /// not acknowledged.
+    fn fail(&self) -> BistroWorkerRunTaskArgs {
+        self.disk.fail_syncs_of("");
+        let task = self.worker.next_task();
+        let answer = self.worker.report(&task, DONE).into_result();
+        assert!(answer.is_err(), "acknowledged: {answer:?}");
+        wait_for("a checkpoint to fail twice", || {
+            (self.disk.failures(DATABASE) >= 2).then_some(())
+        });
+        assert!(self.disk.failures(LOG) >= 1);
+        let answer = self.worker.report(&task, DONE).into_result();
+        assert!(answer.is_err(), "acknowledged: {answer:?}");
+        self.client
+            .wait_until("an error of the store", store_has_failed);
+        task
+    }
+
+    /// Starts the scheduler again after a power failure: it remembers what was durable, and nothing else.
+    fn survives_power_failure(mut self) {
+        self.scheduler.kill_program();
+        self.disk.lose_power();
+        self.restart();
+        self.client.wait_healthy(1);
+        let status = self.client.wait_until("tasks", |status| {
+            let mut jobs = status.jobs.iter().flatten();
+            status.nodes_loaded == Some(true) && jobs.any(|job| job.running > Some(0))
+        });
+        let counts = status.jobs.iter().flatten().map(|job| job.done);
+        assert_eq!(counts.collect::<Vec<_>>(), [Some(self.durable)]);
+    }
+}
+
+fn start_on(stage: &Stage, spec: &SchedulerSpec, disk: &FailingDisk) -> Process {
+    let mut command = stage.scheduler_command(spec);
+    disk.holds(&mut command);
+    stage.start("scheduler", command)
+}
+
+fn store_has_failed(status: &ClusterStatus) -> bool {
+    let mut errors = status.errors.iter().flatten();
+    errors.any(|error| error.contains("the store cannot write"))
+}
+
+#[test]
+fn a_store_recovers_from_failed_syncs_only_with_all_of_it_on_disk() {
+    let mut store = FailingStore::start(5);
+    let task = store.worker.next_task();
+    store.complete(&task, DONE);
+    let refused = store.fail();
+    store.disk.repair();
+    let recovered = |status: &ClusterStatus| !store_has_failed(status);
+    store.client.wait_until("the store to recover", recovered);
+    store.complete(&refused, DONE);
+    let task = store.worker.next_task();
+    store.complete(&task, DONE);
+    store.survives_power_failure();
+}
+
+#[test]
+fn a_scheduler_killed_while_syncs_fail_starts_with_all_of_its_store_on_disk() {
+    let mut store = FailingStore::start(5);
+    let task = store.worker.next_task();
+    store.complete(&task, DONE);
+    let refused = store.fail();
+    store.scheduler.kill_program();
+    store.disk.repair();
+    // The machine runs on, so the completion that failed syncs have lost is still readable. Once it is shown, it must last.
+    store.restart();
+    store.client.wait_healthy(1);
+    let is_shown = |status: &ClusterStatus| {
+        let mut jobs = status.jobs.iter().flatten();
+        jobs.any(|job| job.done == Some(2))
+    };
+    store.client.wait_until("both completions", is_shown);
+    store.durable += 1;
+    let task = wait_for("a task of this scheduler", || {
+        Some(store.worker.next_task()).filter(|task| task.scheduler != refused.scheduler)
+    });
+    store.complete(&task, DONE);
+    store.survives_power_failure();
+}
+
+#[test]
+fn failed_syncs_of_the_database_file_alone_lose_nothing() {
+    // SQLite copies its log into the database file when the log has 4 MB.
+    const TASKS: usize = 80;
+    let large = format!(
+        r#"{{"result": "done", "data": {{"x": "{}"}}}}"#,
+        "x".repeat(60_000)
+    );
+    let mut store = FailingStore::start(TASKS + 3);
+    let task = store.worker.next_task();
+    store.complete(&task, DONE);
+    store.disk.fail_syncs_of(DATABASE);
+    for _ in 0..TASKS {
+        let task = store.worker.next_task();
+        store.complete(&task, &large);
+    }
+    assert!(
+        store.disk.failures(DATABASE) >= 1,
+        "SQLite has copied its log"
+    );
+    store.disk.repair();
+    store.survives_power_failure();
 }

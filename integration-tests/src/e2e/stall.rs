@@ -1,5 +1,5 @@
-//! Resources that hang, for programs under test: standard error, a disk, `/proc`, the resolver. None needs more than this process may
-//! do, except where it says so.
+//! Resources that hang or fail, for programs under test: standard error, a disk, its syncs, `/proc`, the resolver. None needs more than
+//! this process may do, except where it says so.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 use nix::fcntl::OFlag;
 use nix::unistd::{Pid, pipe2};
 
-const PRELOADED: &str = include_str!("stall/disk.c");
+const HANGING: &str = include_str!("stall/disk.c");
+const FAILING: &str = include_str!("stall/sync.c");
 /// No other program of this machine listens there.
 const RESOLVER: &str = "127.0.77.53";
 
@@ -84,20 +85,7 @@ impl HangingDisk {
     /// # Panics
     /// When it does not compile.
     pub fn new(folder: &Path) -> Self {
-        fs::create_dir_all(folder).expect("a folder in a temporary folder");
-        let (source, library) = (folder.join("disk.c"), folder.join("disk.so"));
-        fs::write(&source, PRELOADED).expect("a file in a temporary folder");
-        let mut compile = Command::new("cc");
-        compile
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .arg(&library);
-        let output = compile.arg(&source).arg("-ldl").output();
-        let output = output.expect("there is a C compiler");
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let library = compile(folder, "disk", HANGING);
         HangingDisk {
             library,
             switch: folder.join("disk-hangs"),
@@ -121,6 +109,114 @@ impl HangingDisk {
     pub fn hang(&self) {
         fs::write(&self.switch, "").expect("a file in a temporary folder");
     }
+}
+
+/// A disk on which syncs of one program's files can be made to fail, by a library that the program preloads. It knows what a power
+/// failure would leave of the files.
+#[derive(Debug)]
+pub struct FailingDisk {
+    library: PathBuf,
+    /// Each file whose path begins so is on the disk.
+    files: PathBuf,
+    /// What has reached the disk.
+    images: PathBuf,
+    switch: PathBuf,
+}
+
+impl FailingDisk {
+    /// Compiles the library in `folder`. The files whose paths begin with `files` must not exist yet.
+    ///
+    /// # Panics
+    /// When it does not compile.
+    pub fn new(folder: &Path, files: &Path) -> Self {
+        let library = compile(folder, "sync", FAILING);
+        let images = folder.join("images");
+        fs::create_dir(&images).expect("a folder in a temporary folder");
+        FailingDisk {
+            library,
+            files: files.to_owned(),
+            images,
+            switch: folder.join("syncs-fail"),
+        }
+    }
+
+    /// The program keeps its files on the disk.
+    pub fn holds(&self, command: &mut Command) {
+        let variables: [(&str, &OsStr); 4] = [
+            ("LD_PRELOAD", self.library.as_os_str()),
+            ("SYNC_OF", self.files.as_os_str()),
+            ("SYNC_IMAGES", self.images.as_os_str()),
+            ("SYNC_FAILS", self.switch.as_os_str()),
+        ];
+        command.envs(variables);
+    }
+
+    /// From now on each sync fails that has something to write to a file whose path ends so.
+    ///
+    /// # Panics
+    /// When the temporary folder is gone.
+    pub fn fail_syncs_of(&self, end: &str) {
+        fs::write(&self.switch, end).expect("a file in a temporary folder");
+    }
+
+    /// Syncs succeed again. What failed syncs have lost stays lost.
+    ///
+    /// # Panics
+    /// When they did not fail.
+    pub fn repair(&self) {
+        fs::remove_file(&self.switch).expect("syncs failed");
+    }
+
+    /// How many syncs of the file with this name have failed.
+    pub fn failures(&self, name: &str) -> usize {
+        let failures = fs::read_to_string(self.images.join("failures")).unwrap_or_default();
+        failures.lines().filter(|&line| line == name).count()
+    }
+
+    /// Leaves of each file what has reached the disk. The program must have ended.
+    ///
+    /// # Panics
+    /// When a file cannot be written.
+    pub fn lose_power(&self) {
+        let folder = self.files.parent().expect("a file is in a folder");
+        for file in fs::read_dir(folder).expect("the folder of the files") {
+            let path = file.expect("a file of the folder").path();
+            let image = self.images.join(path.file_name().expect("it has a name"));
+            if image.exists() {
+                fs::copy(&image, &path).expect("both are in temporary folders");
+            }
+        }
+        // Nothing waits for a sync in the memory of a machine that starts.
+        for file in fs::read_dir(&self.images).expect("the folder of the images") {
+            let path = file.expect("a file of the folder").path();
+            if path.extension() == Some(OsStr::new("dirty")) {
+                fs::remove_file(path).expect("a file in a temporary folder");
+            }
+        }
+    }
+}
+
+/// Compiles a library to preload, for which the C compiler is there that SQLite needs. Returns its path.
+///
+/// # Panics
+/// When it does not compile.
+fn compile(folder: &Path, name: &str, text: &str) -> PathBuf {
+    fs::create_dir_all(folder).expect("a folder in a temporary folder");
+    let source = folder.join(format!("{name}.c"));
+    let library = folder.join(format!("{name}.so"));
+    fs::write(&source, text).expect("a file in a temporary folder");
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-shared", "-fPIC", "-O1", "-o"])
+        .arg(&library);
+    let output = compile.arg(&source).arg("-ldl").output();
+    let output = output.expect("there is a C compiler");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    library
 }
 
 /// A resolver that hears every question and answers none. It takes root.
