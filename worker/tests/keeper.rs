@@ -3,6 +3,8 @@
 //! This program plays all parts, so it has no test harness: started without [`ROLE`] it runs the cases below, with it it is
 //! the program to be kept.
 
+mod hang;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -16,6 +18,7 @@ use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_common_runtime::Clock;
 use brasserie_worker::keeper::lease::{Lease, Terms};
 use brasserie_worker::keeper::{become_keeper_or_continue, marker};
+use hang::{HangingFile, until_it_hangs};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -37,7 +40,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 21] = [
     (
         "the_program_sees_its_arguments_and_its_marker",
         arguments_arrive,
@@ -81,6 +84,14 @@ const CASES: [Case; 19] = [
     (
         "a_keeper_whose_disk_hangs_ends_the_tasks_of_one_scheduler_in_time",
         one_of_two_on_a_hanging_disk,
+    ),
+    (
+        "a_process_whose_environment_hangs_delays_no_keeper",
+        one_of_two_beside_a_process_that_hangs,
+    ),
+    (
+        "a_killed_process_that_hangs_in_the_kernel_counts_as_alive",
+        task_that_hangs_in_the_kernel,
     ),
     ("a_program_that_renews_its_lease_lives", renewing_program),
     ("a_keeper_that_wakes_up_late_acts_at_once", late_keeper),
@@ -133,6 +144,7 @@ fn play(role: &str) -> ExitCode {
         "renew" => renew_for_a_while(),
         "two" => work_for_two(SOON * 100),
         "both" => work_for_two(Duration::ZERO),
+        "task" => run_one_task(),
         other => panic!("no role {other}"),
     }
 }
@@ -154,6 +166,17 @@ fn run_tasks() -> ExitCode {
     say(&ids.join(" "));
     shell.wait().expect("waited");
     ExitCode::SUCCESS
+}
+
+/// Tells its own id, starts a task with the command line in its arguments, and lives on.
+fn run_one_task() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    say(&getpid().to_string());
+    let mut task = Command::new(&arguments[0]);
+    task.args(&arguments[1..]).spawn().expect("a task");
+    loop {
+        std::thread::park();
+    }
 }
 
 fn wait_for_term() -> ExitCode {
@@ -536,6 +559,56 @@ fn stopped_program_on_a_hanging_disk() {
 fn one_of_two_on_a_hanging_disk() {
     let (kept, _disk) = Kept::start_on_hanging_disk("two", &[]);
     tasks_of_one_end(kept);
+}
+
+fn one_of_two_beside_a_process_that_hangs() {
+    let Some(file) = HangingFile::mount() else {
+        return;
+    };
+    // A process that belongs to nobody here.
+    let arguments = file.command();
+    let mut stranger = Command::new(&arguments[0]);
+    stranger.args(&arguments[1..]);
+    let mut stranger = Kept::of(stranger);
+    until_it_hangs(stranger.ids()[0]);
+    tasks_of_one_end(Kept::start("two", &[]));
+    drop(file);
+    stranger.code();
+}
+
+fn task_that_hangs_in_the_kernel() {
+    let Some(file) = HangingFile::mount() else {
+        return;
+    };
+    let arguments = file.command();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut command = Kept::command("task", &arguments);
+    command.stderr(Stdio::piped());
+    let mut kept = Kept::of(command);
+    let log = kept.keeper.stderr.take().expect("piped");
+    let (program, task) = (kept.ids()[0], kept.ids()[0]);
+    until_it_hangs(task);
+    kill(program, Signal::SIGKILL).expect("killed");
+    let complaint = format!("do not die: {task} ");
+    let mut log = BufReader::new(log).lines();
+    let complains = log.any(|line| line.expect("readable").contains(&complaint));
+    assert!(complains, "the keeper has ended");
+    // Each look ends with a wait: 50 at the quick pace, and a dozen with growing pauses. Five seconds at the quick pace have up to 500.
+    let waits = waits_of(kept.keeper_id());
+    assert!(waits < 120, "{waits} waits");
+    assert!(alive(task));
+    assert_eq!(kept.keeper.try_wait().expect("waited"), None);
+    drop(file);
+    assert_eq!(kept.code(), Some(128 + 9));
+    assert!(!alive(task));
+}
+
+/// How often the keeper's main thread has waited.
+fn waits_of(process: Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+    let prefix = "voluntary_ctxt_switches:";
+    let count = status.lines().find_map(|line| line.strip_prefix(prefix));
+    count.expect("counted").trim().parse().expect("a number")
 }
 
 fn renewing_program() {

@@ -35,6 +35,7 @@ use super::groups::{self, LeftGroups, ListedGroup, NamespaceLifetime};
 use super::namespace::{PidNamespace, proc_is_ours};
 use crate::containment::Init;
 use crate::keeper::Marker;
+use crate::keeper::environments::Environments;
 use crate::keeper::processes::{self, Life, Process, StartTicks};
 
 /// How long killed processes may take to be gone. The kernel needs microseconds; what takes longer hangs in a device or a
@@ -42,6 +43,8 @@ use crate::keeper::processes::{self, Life, Process, StartTicks};
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks: longer than a process needs to die, shorter than anybody notices.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Looks that follow each other at once, each of which may find what the processes have started before the last one stopped them.
+const MOST_LOOKS: usize = 20;
 /// Clock ticks a second when the system does not say: that of every architecture we know.
 const USUAL_TICKS: u64 = 100;
 const MILLIS_PER_SECOND: u64 = 1000;
@@ -58,6 +61,13 @@ pub enum LeftoverError {
          They hang in a device or a file system: wait until it answers, or restart the machine", PATIENCE.as_secs(), list(pids)
     )]
     Survives { pids: Vec<Pid> },
+    #[error(
+        "these processes may be tasks of the last worker that used this directory: {}. They hang in the kernel, which does not let anybody \
+         read their environments meanwhile. None of them was killed. Wait until they go on or end them (a device or a file system may have \
+         to answer first), or restart the machine; then start the worker again",
+        list(named)
+    )]
+    Unreadable { named: Vec<String> },
     #[error(
         "the last worker that used this directory (process {init}) has let go of it, but the kernel has not yet ended every process in its PID namespace after {} s. One of them hangs in a device or a file system: wait until it answers, or restart the machine", PATIENCE.as_secs()
     )]
@@ -235,11 +245,10 @@ pub(super) fn end(
     if !proc_is_ours() {
         return Err(LeftoverError::ForeignProc);
     }
-    let entry = marker.map(Marker::entry);
     let mut elsewhere = None;
     let mut search = match whereabouts(left, boot) {
-        Whereabouts::Here(numbers) => Search::new(entry, numbers),
-        Whereabouts::Gone { last } => Search::new(entry, Numbers::none()).with(&last),
+        Whereabouts::Here(numbers) => Search::new(numbers),
+        Whereabouts::Gone { last } => Search::new(Numbers::none()).with(&last),
         Whereabouts::Elsewhere { inode, groups } => {
             let file = file.clone();
             elsewhere = Some(LeftoverError::Elsewhere {
@@ -247,11 +256,12 @@ pub(super) fn end(
                 groups,
                 file,
             });
-            Search::new(entry, Numbers::none())
+            Search::new(Numbers::none())
         }
     };
-    end_found(&mut search)?;
-    let named = search.unclear();
+    let environments = marker.map(|marker| Environments::with(marker.entry()));
+    end_found(&mut search, environments)?;
+    let named = names(&search.unclear);
     match elsewhere {
         Some(error) => Err(error),
         None if !named.is_empty() => Err(LeftoverError::Unclear { named, file }),
@@ -259,37 +269,43 @@ pub(super) fn end(
     }
 }
 
-fn end_found(search: &mut Search) -> Result<(), LeftoverError> {
+fn end_found(
+    search: &mut Search,
+    mut environments: Option<Environments>,
+) -> Result<(), LeftoverError> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        // Frozen processes start no others, so this ends with all of them known.
-        while let Some(fresh) = search.look()? {
-            for pid in fresh {
-                let _ = kill(pid, Signal::SIGSTOP);
-            }
-            if Instant::now() >= give_up {
-                break;
-            }
-        }
-        let alive = search.alive();
-        if alive.is_empty() {
+        // Those that need no environment read first: a read may hang.
+        search.freeze(&mut |_| Vec::new())?;
+        search.kill();
+        search.freeze(&mut |unknown| match &mut environments {
+            Some(environments) => environments.find(unknown, give_up),
+            None => Vec::new(),
+        })?;
+        let alive = search.kill();
+        let hanging = environments.as_ref().map(Environments::hanging);
+        let hanging = hanging.unwrap_or_default();
+        if alive.is_empty() && hanging.is_empty() {
             return Ok(());
         }
         if Instant::now() >= give_up {
-            return Err(LeftoverError::Survives { pids: alive });
-        }
-        for pid in &alive {
-            // Another user's process refuses, and is then reported as surviving.
-            let _ = kill(*pid, Signal::SIGKILL);
+            return Err(match alive.is_empty() {
+                true => LeftoverError::Unreadable {
+                    named: names(&hanging),
+                },
+                false => LeftoverError::Survives { pids: alive },
+            });
         }
         tracing::info!(processes = %list(&alive), "ending what the last worker in this directory left running");
         thread::sleep(LOOK_AGAIN);
     }
 }
 
-/// Looks for processes by their marks.
+/// Returns those of these processes whose environments show whose they are.
+type Marked<'a> = &'a mut dyn FnMut(Vec<Process>) -> Vec<Process>;
+
+/// Looks for processes by numbers, descent and marks.
 pub(crate) struct Search {
-    entry: Option<Vec<u8>>,
     numbers: Numbers,
     /// Numbers that were certain at the last look.
     certain: HashSet<Pid>,
@@ -301,12 +317,10 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// `entry`: of the environment, with its name.
-    pub(crate) fn new(entry: Option<Vec<u8>>, numbers: Numbers) -> Self {
+    pub(crate) fn new(numbers: Numbers) -> Self {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
         let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
         Search {
-            entry,
             numbers,
             certain: HashSet::new(),
             unclear: Vec::new(),
@@ -322,8 +336,9 @@ impl Search {
         self
     }
 
-    /// Processes that were not known before, `None` if there are none.
-    pub(crate) fn look(&mut self) -> Result<Option<Vec<Pid>>, LeftoverError> {
+    /// Returns processes that were not known before, `None` if there are none. `marked` returns those of the unknown processes whose
+    /// environments show whose they are.
+    pub(crate) fn look(&mut self, marked: Marked<'_>) -> Result<Option<Vec<Pid>>, LeftoverError> {
         let table: HashMap<Pid, Process> = processes::all()
             .map_err(LeftoverError::List)?
             .into_iter()
@@ -331,23 +346,64 @@ impl Search {
             .collect();
         self.verify_numbers(&table);
         let spared = own_ancestry(&table);
-        let mut fresh = Vec::new();
-        loop {
-            let more: Vec<&Process> = table
-                .values()
-                .filter(|p| !spared.contains(&p.pid) && !self.knows(p) && self.is_leftover(p))
-                .collect();
-            if more.is_empty() {
-                break;
-            }
-            for process in more {
+        let others = table.values().filter(|one| !spared.contains(&one.pid));
+        let others: Vec<Process> = others.copied().collect();
+        let mut fresh = self.add_members(&others);
+        let unknown = others.iter().filter(|one| !self.knows(one)).copied();
+        for process in marked(unknown.collect()) {
+            // The environment may have been read at an earlier look.
+            if others
+                .iter()
+                .any(|one| one.pid == process.pid && one.start == process.start)
+            {
                 self.found.insert(process.pid, process.start);
                 fresh.push(process.pid);
             }
         }
+        fresh.extend(self.add_members(&others));
         self.unclear
             .retain(|pid| !spared.contains(pid) && !self.found.contains_key(pid));
         Ok((!fresh.is_empty()).then_some(fresh))
+    }
+
+    /// Adds the members of certain groups and every descendant of what was found. Returns those that were not known.
+    fn add_members(&mut self, processes: &[Process]) -> Vec<Pid> {
+        let mut fresh = Vec::new();
+        loop {
+            let before = fresh.len();
+            for process in processes {
+                if !self.knows(process) && self.is_leftover(process) {
+                    self.found.insert(process.pid, process.start);
+                    fresh.push(process.pid);
+                }
+            }
+            if fresh.len() == before {
+                return fresh;
+            }
+        }
+    }
+
+    /// Stops every process that it finds. Stopped processes start no others, so that a few looks find all of them.
+    pub(crate) fn freeze(&mut self, marked: Marked<'_>) -> Result<(), LeftoverError> {
+        for _ in 0..MOST_LOOKS {
+            let Some(fresh) = self.look(marked)? else {
+                break;
+            };
+            for pid in fresh {
+                let _ = kill(pid, Signal::SIGSTOP);
+            }
+        }
+        Ok(())
+    }
+
+    /// Kills what was found, and returns those that were alive.
+    pub(crate) fn kill(&mut self) -> Vec<Pid> {
+        let alive = self.alive();
+        for pid in &alive {
+            // Another user's process refuses, and is then reported as surviving.
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
+        alive
     }
 
     /// Those that are listed by now, and no others: a number whose group is gone may be a stranger's.
@@ -414,28 +470,23 @@ impl Search {
         let numbers = [process.group, process.session, process.pid];
         numbers.iter().any(|number| self.certain.contains(number))
             || self.found.contains_key(&process.parent)
-            || self
-                .entry
-                .as_ref()
-                .is_some_and(|entry| processes::environment_has(process.pid, entry))
     }
 
     /// Of those that were found.
-    pub(crate) fn alive(&mut self) -> Vec<Pid> {
+    fn alive(&mut self) -> Vec<Pid> {
         self.found.retain(|pid, start| {
             processes::find(*pid).is_some_and(|p| p.start == *start && p.life == Life::Alive)
         });
         self.found.keys().copied().collect()
     }
+}
 
-    /// Those that may be tasks, with their names.
-    fn unclear(&self) -> Vec<String> {
-        let name = |pid: &Pid| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            format!("{pid} ({})", name.trim_end().escape_debug())
-        };
-        self.unclear.iter().map(name).collect()
-    }
+fn names(pids: &[Pid]) -> Vec<String> {
+    let name = |pid: &Pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        format!("{pid} ({})", name.trim_end().escape_debug())
+    };
+    pids.iter().map(name).collect()
 }
 
 /// The file that lists the groups.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// How long the keeper waits for one of them. A file in the page cache takes microseconds; of [`super::lease`]'s patience most is left.
-const LIMIT: Duration = Duration::from_millis(50);
+pub(super) const LIMIT: Duration = Duration::from_millis(50);
 
 type Work = Box<dyn FnOnce() + Send>;
 

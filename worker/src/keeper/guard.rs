@@ -28,7 +28,11 @@ use crate::groups::places;
 const IDLE_LOOK: Duration = Duration::from_secs(1);
 /// Between two rounds of the sweep: a killed process is gone within microseconds, and each round reaches one more
 /// generation of descendants, so that even ten generations take a tenth of a second.
-pub(super) const SWEEP_ROUND: Duration = Duration::from_millis(10);
+const SWEEP_ROUND: Duration = Duration::from_millis(10);
+/// Rounds at that pace. A process that is alive after them hangs in a device or a file system, or is traced, and the pauses double.
+const QUICK_ROUNDS: u32 = 50;
+/// The longest pause. The end of a process wakes the keeper from each of them.
+pub(super) const SLOW_ROUND: Duration = Duration::from_secs(1);
 /// How often it is said that something cannot be killed.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(5);
 /// Exit code when the program did not end its tasks in time: what a worker says that is out of touch for too long.
@@ -53,7 +57,12 @@ enum Stage {
     /// The program's lease is over: it is stopped, its tasks were told to end.
     Warned { kill_at: Time },
     /// Whatever it left behind is killed.
-    Sweeping { code: i32, complain_at: Instant },
+    Sweeping {
+        code: i32,
+        complain_at: Instant,
+        /// Since a process was reaped.
+        rounds: u32,
+    },
 }
 
 /// What a round of reaping found.
@@ -127,9 +136,9 @@ impl Guard {
                     self.sweep_groups();
                     return Ok(code);
                 }
-                (Stage::Sweeping { .. }, Children::Some) => {
+                (Stage::Sweeping { rounds, .. }, Children::Some) => {
                     self.sweep();
-                    SWEEP_ROUND
+                    round_pause(rounds)
                 }
                 (Stage::Guarding | Stage::Warned { .. }, _) => IDLE_LOOK,
             };
@@ -162,6 +171,9 @@ impl Guard {
     }
 
     fn ended(&mut self, pid: Pid, code: i32) {
+        if let Stage::Sweeping { rounds, .. } = &mut self.stage {
+            *rounds = 0;
+        }
         // An orphan, or the program again.
         if pid != self.program || self.reaped == Reaped::Yes {
             return;
@@ -176,7 +188,11 @@ impl Guard {
 
     fn sweep_from_now(&mut self, code: i32) {
         let complain_at = Instant::now() + COMPLAINT_INTERVAL;
-        self.stage = Stage::Sweeping { code, complain_at };
+        self.stage = Stage::Sweeping {
+            code,
+            complain_at,
+            rounds: 0,
+        };
     }
 
     /// Does what the program had to do by now and did not do.
@@ -277,9 +293,16 @@ impl Guard {
             signal_all_of(child, Signal::SIGKILL);
         }
         let now = Instant::now();
-        if let Stage::Sweeping { complain_at, .. } = &mut self.stage
-            && *complain_at <= now
-        {
+        let Stage::Sweeping {
+            complain_at,
+            rounds,
+            ..
+        } = &mut self.stage
+        else {
+            return;
+        };
+        *rounds = rounds.saturating_add(1);
+        if *complain_at <= now {
             *complain_at = now + COMPLAINT_INTERVAL;
             let ids: Vec<String> = children.iter().map(|c| c.pid.to_string()).collect();
             say(&format!(
@@ -314,6 +337,13 @@ impl Guard {
     }
 }
 
+/// The pause after this many rounds that have not ended everything.
+pub(super) fn round_pause(rounds: u32) -> Duration {
+    let doublings = rounds.saturating_sub(QUICK_ROUNDS);
+    let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+    SWEEP_ROUND.saturating_mul(factor).min(SLOW_ROUND)
+}
+
 /// To the process and, if it leads one, its whole group at once. Nobody else has its number: it was not reaped.
 pub(super) fn signal_all_of(process: &Process, signal: Signal) {
     // It can only be gone already, or be a set-user-id program that we may not signal.
@@ -327,4 +357,22 @@ pub(super) fn signal_all_of(process: &Process, signal: Signal) {
 /// Queues a line for the log thread. Act first all the same: what a line says has happened when it is printed.
 pub(super) fn say(text: &str) {
     telemetry::print_error(&format!("{KEEPER_NAME}: {text}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_does_not_die_is_looked_for_once_a_second() {
+        assert!((0..=QUICK_ROUNDS).all(|rounds| round_pause(rounds) == SWEEP_ROUND));
+        let mut time = Duration::ZERO;
+        let mut looks = 0;
+        while time < Duration::from_secs(60) {
+            time += round_pause(looks);
+            looks += 1;
+        }
+        assert!(looks < QUICK_ROUNDS + 70, "{looks}");
+        assert_eq!(round_pause(u32::MAX), SLOW_ROUND);
+    }
 }

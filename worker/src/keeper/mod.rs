@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   started by hand, systemd, a test
-//!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread acts, one logs, one reads files)
+//!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread acts, others log and read)
 //!       brasserie-worker    (parent death signal: SIGTERM)
 //!         task, task, ...   (own process groups; whatever leaves them still has the keeper as its last ancestor)
 //! ```
@@ -30,6 +30,7 @@
 //! `brasserie run` has a keeper without a lease, and starts a worker program with a keeper of its own, which has one.
 
 mod aside;
+pub(crate) mod environments;
 mod guard;
 pub mod lease;
 mod parts;
@@ -122,6 +123,11 @@ impl Marker {
     /// What marks the tasks of this scheduler of the program.
     pub(crate) fn of(&self, scheduler: usize) -> String {
         format!("{}:{scheduler}", self.0)
+    }
+
+    /// As [`Marker::of`] stands in an environment block.
+    fn entry_of(&self, scheduler: usize) -> Vec<u8> {
+        format!("{KEPT_FOR_VARIABLE}={}", self.of(scheduler)).into_bytes()
     }
 
     fn keeper(&self) -> Option<u32> {

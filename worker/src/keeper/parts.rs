@@ -6,26 +6,21 @@
 //! in their environment, by the list of process groups on disk, and by descent from whoever was found.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_common::Time;
 use brasserie_worker_core::AssociationIndex;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::aside;
-use super::guard::{SWEEP_ROUND, say, signal_all_of};
+use super::environments::Environments;
+use super::guard::{SLOW_ROUND, round_pause, say, signal_all_of};
 use super::lease::Terms;
-use super::{KEPT_FOR_VARIABLE, Marker, processes};
-use crate::directory::{GroupList, ListedGroup, Numbers, Search};
+use super::{Marker, processes};
+use crate::directory::{GroupList, LeftoverError, ListedGroup, Numbers, Search};
 use crate::groups::places;
 
-/// Looks in one round, each of which may find what the last one has just started. Frozen processes start no others.
-const MOST_LOOKS: usize = 20;
-/// Rounds that follow each other at once. Whoever is alive after them hangs in a device or a file system.
-const QUICK_ROUNDS: u32 = 50;
-/// Between further ones; also how soon it is noticed if the program, in the moment in which it was stopped, was about to start another.
-const SLOW_ROUND: Duration = Duration::from_secs(1);
 /// How long the program may take to notice that nobody is left to end. It needs milliseconds, and more after the machine slept.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -74,14 +69,19 @@ pub(super) struct Parts {
     program: Pid,
     /// Whether the program lists groups by numbers of a namespace of its own.
     is_in_namespace: bool,
-    stages: Vec<Stage>,
+    schedulers: Vec<Watched>,
     silence: Silence,
 }
 
+/// One scheduler, as far as the keeper has come with its tasks.
+struct Watched {
+    stage: Stage,
+    environments: Environments,
+}
+
 /// What belongs to one of them.
-struct Part<'a> {
+struct Part {
     of: AssociationIndex,
-    marker: &'a Marker,
     program: Pid,
     is_in_namespace: bool,
     /// Where the program noted control groups, in its data directory.
@@ -94,24 +94,28 @@ impl Parts {
             marker,
             program,
             is_in_namespace,
-            stages: Vec::new(),
+            schedulers: Vec::new(),
             silence: Silence::default(),
         }
     }
 
     /// Does what the program had to do by now and did not do.
     pub(super) fn enforce(&mut self, all: &[Terms], places: Option<PathBuf>, now: Time) -> Verdict {
-        self.stages.resize_with(all.len(), || Stage::Trusted);
+        for at in self.schedulers.len()..all.len() {
+            self.schedulers.push(Watched {
+                stage: Stage::Trusted,
+                environments: Environments::with(self.marker.entry_of(at)),
+            });
+        }
         let mut next = Time::NEVER;
         for (at, terms) in all.iter().enumerate() {
             let part = Part {
                 of: AssociationIndex(at),
-                marker: &self.marker,
                 program: self.program,
                 is_in_namespace: self.is_in_namespace,
                 places: places.clone(),
             };
-            next = next.min(part.enforce(&mut self.stages[at], *terms, now));
+            next = next.min(part.enforce(&mut self.schedulers[at], *terms, now));
         }
         match self.silence.is_too_long(all, self.are_over(all), now) {
             true => Verdict::Hangs,
@@ -122,12 +126,12 @@ impl Parts {
     /// Whether the time of every scheduler that has terms is over, and nobody is left of its tasks. One without terms has none, and if
     /// there is somebody who does not die, it is not the program's fault that it says nothing.
     fn are_over(&self, all: &[Terms]) -> bool {
-        let stages = all.iter().zip(&self.stages);
-        let mut with_terms = stages
+        let schedulers = all.iter().zip(&self.schedulers);
+        let mut with_terms = schedulers
             .filter(|(terms, _)| **terms != Terms::NONE)
             .peekable();
         with_terms.peek().is_some()
-            && with_terms.all(|(_, stage)| matches!(stage, Stage::Ending { alive: 0, .. }))
+            && with_terms.all(|(_, one)| matches!(one.stage, Stage::Ending { alive: 0, .. }))
     }
 }
 
@@ -156,8 +160,12 @@ impl Silence {
     }
 }
 
-impl Part<'_> {
-    fn enforce(&self, stage: &mut Stage, terms: Terms, now: Time) -> Time {
+impl Part {
+    fn enforce(&self, watched: &mut Watched, terms: Terms, now: Time) -> Time {
+        let Watched {
+            stage,
+            environments,
+        } = watched;
         if terms.first() > now {
             *stage = Stage::Trusted;
             return terms.first();
@@ -166,7 +174,7 @@ impl Part<'_> {
             Stage::Trusted if now < terms.kill_at() => {
                 let kill_at = terms.kill_at();
                 *stage = Stage::Warned { kill_at };
-                self.warn();
+                self.warn(environments);
                 return kill_at;
             }
             Stage::Warned { kill_at } if now < *kill_at => return *kill_at,
@@ -188,7 +196,7 @@ impl Part<'_> {
         else {
             return Time::NEVER;
         };
-        *alive = self.round(search);
+        *alive = self.round(search, environments);
         *rounds += 1;
         if *rounds == 1 {
             say(&format!(
@@ -196,9 +204,10 @@ impl Part<'_> {
                 self.name()
             ));
         }
-        match *alive > 0 && *rounds < QUICK_ROUNDS {
-            true => now + SWEEP_ROUND,
-            false => now + SLOW_ROUND,
+        // The program, in the moment in which it was stopped, may have been about to start another.
+        now + match *alive {
+            0 => SLOW_ROUND,
+            _ => round_pause(*rounds),
         }
     }
 
@@ -206,15 +215,15 @@ impl Part<'_> {
         format!("the tasks of the program's scheduler {}", self.of.0 + 1)
     }
 
-    /// What it should be told that SIGTERM is for: as the program would have done it.
-    fn warn(&self) {
+    /// Sends SIGTERM to the program's children among the tasks, as the program would have done.
+    fn warn(&self, environments: &mut Environments) {
         let mut search = self.search();
-        let found = search.look().ok().flatten().unwrap_or_default();
-        for pid in found {
-            if let Some(process) = processes::find(pid).filter(|one| one.parent == self.program) {
-                signal_all_of(&process, Signal::SIGTERM);
-            }
-        }
+        let until = Instant::now() + aside::LIMIT;
+        terminate_children(self.program, search.look(&mut |_| Vec::new()));
+        terminate_children(
+            self.program,
+            search.look(&mut |unknown| environments.find(unknown, until)),
+        );
         say(&format!(
             "the program did not end {} when it had to (is it stopped, or does it hang?); sent them SIGTERM",
             self.name()
@@ -222,8 +231,7 @@ impl Part<'_> {
     }
 
     fn search(&self) -> Search {
-        let entry = format!("{KEPT_FOR_VARIABLE}={}", self.marker.of(self.of.0));
-        Search::new(Some(entry.into_bytes()), self.listed())
+        Search::new(self.listed())
     }
 
     fn listed(&self) -> Numbers {
@@ -240,25 +248,26 @@ impl Part<'_> {
         Numbers::of_living_worker(listed)
     }
 
-    /// Kills what is there; how many there were.
-    fn round(&self, search: &mut Search) -> usize {
+    /// Kills the tasks that it finds, first those that it finds without reading an environment. Returns their number.
+    fn round(&self, search: &mut Search, environments: &mut Environments) -> usize {
         if let Some(places) = &self.places {
             let (places, program, of) = (places.clone(), self.program, self.of);
             let _ = aside::run(move || places::sweep_part(&places, program, of));
         }
         search.list(self.listed());
-        for _ in 0..MOST_LOOKS {
-            let Ok(Some(fresh)) = search.look() else {
-                break;
-            };
-            for pid in fresh {
-                let _ = kill(pid, Signal::SIGSTOP);
-            }
+        // Without /proc, only processes that an earlier round found.
+        let _ = search.freeze(&mut |_| Vec::new());
+        let known = search.kill().len();
+        let until = Instant::now() + aside::LIMIT;
+        let _ = search.freeze(&mut |unknown| environments.find(unknown, until));
+        known.max(search.kill().len())
+    }
+}
+
+fn terminate_children(program: Pid, found: Result<Option<Vec<Pid>>, LeftoverError>) {
+    for pid in found.ok().flatten().unwrap_or_default() {
+        if let Some(process) = processes::find(pid).filter(|one| one.parent == program) {
+            signal_all_of(&process, Signal::SIGTERM);
         }
-        let alive = search.alive();
-        for pid in &alive {
-            let _ = kill(*pid, Signal::SIGKILL);
-        }
-        alive.len()
     }
 }
