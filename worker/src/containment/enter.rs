@@ -81,7 +81,7 @@ pub(crate) fn enter(
         .and_then(|()| report.line("ready"));
     match begun {
         Ok(_) => {
-            // Nobody here makes a namespace any more.
+            // This process makes no further namespace.
             let _ = give_up_here();
             Ok(Entered {
                 program: inner,
@@ -108,7 +108,7 @@ fn adopt(outer: &mut Child, report: &mut Report) -> Result<Pid, String> {
     Ok(Pid::from_raw(number))
 }
 
-/// What the stages say.
+/// Messages of the stages.
 struct Report {
     pipe: File,
     text: String,

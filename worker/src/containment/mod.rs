@@ -38,7 +38,7 @@ pub(crate) const STAGE_VARIABLE: &str = "BRASSERIE_STAGE";
 const STATUS: &str = "/proc/self/status";
 const SYS_ADMIN_BIT: u32 = 21;
 
-/// What `--contain` asks for.
+/// The value of `--contain`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Contain {
     /// A PID namespace if this process has CAP_SYS_ADMIN and the machine allows it, else process groups.
@@ -114,20 +114,20 @@ impl fmt::Display for Containment {
 /// How a namespace can be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// With `CAP_SYS_ADMIN`.
+    /// The process has `CAP_SYS_ADMIN`.
     Direct,
-    /// In a user namespace that maps the user to itself.
+    /// The process enters a user namespace that maps the user to itself.
     UserNamespace,
 }
 
-/// What to try, and why.
+/// The containment to try, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     Namespace { way: Way, why: &'static str },
     Groups { why: &'static str },
 }
 
-/// What this process may do.
+/// The rights of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Powers {
     pub is_root: bool,
@@ -176,7 +176,7 @@ pub(crate) fn choose(asked: Contain, powers: Powers) -> Result<Choice, &'static 
     })
 }
 
-/// What [`CONTAINMENT_VARIABLE`] says.
+/// The value of [`CONTAINMENT_VARIABLE`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Groups { why: String },
@@ -312,7 +312,7 @@ fn translate(namespace: &Namespace, pid: Pid) -> Option<Pid> {
 pub(crate) struct Init {
     /// Its number in the namespace `base`.
     pid: i32,
-    /// In kernel ticks since the machine's start.
+    /// Kernel ticks since the machine's start.
     start: u64,
     /// Inode of the keeper's namespace.
     base: u64,

@@ -34,10 +34,10 @@ pub(crate) const STAGE_NAME: &str = "brasserie-stage";
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Process ids below are for the first processes of a machine; the kernel does not give them again either.
 const FIRST_PID: u64 = 300;
-/// What a stage exits with that failed; the keeper reads why.
+/// Exit code of a stage that failed. The keeper reads the reason from a pipe.
 const FAILED: i32 = 1;
 
-/// What a stage is to do.
+/// The work of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Outer {
@@ -211,7 +211,7 @@ pub(crate) fn try_namespaces() -> Result<(), String> {
         .unwrap_or_else(|_| Err("the attempt failed".to_owned()))
 }
 
-/// Enters a user namespace in which the user is itself and nobody else exists.
+/// Enters a user namespace in which only this user exists, with its own id.
 fn map_the_user() -> Result<(), String> {
     let (user, group) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|error| {

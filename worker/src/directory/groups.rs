@@ -46,7 +46,7 @@ pub(crate) struct ListedGroup {
     pub association: AssociationIndex,
 }
 
-/// What the last user of the directory left in the list.
+/// The list as the last user of the directory left it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftGroups {
     pub groups: Vec<ListedGroup>,
@@ -54,7 +54,7 @@ pub(crate) struct LeftGroups {
     pub header: Option<Header>,
 }
 
-/// What holds for all listed groups.
+/// Properties of all listed groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Where the numbers count.

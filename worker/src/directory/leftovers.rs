@@ -142,7 +142,7 @@ pub(crate) struct Numbers {
 enum Trust {
     /// They count in this namespace and this boot.
     Certain,
-    /// Nobody says where and when they count: what they name may be killed by nobody.
+    /// The list does not say in which namespace and boot they count, so they prove nothing, and no process is killed because of them.
     Unsure,
 }
 
@@ -155,7 +155,7 @@ impl Numbers {
         }
     }
 
-    /// Those of a worker that lives in a namespace of its own, as its keeper's namespace has them.
+    /// Returns the groups of a living worker in a namespace of its own, by their numbers in its keeper's namespace.
     pub(crate) fn translated(left: LeftGroups) -> Self {
         Numbers {
             held: left
@@ -166,7 +166,7 @@ impl Numbers {
         }
     }
 
-    /// Those of a worker that lives, for its keeper; none if it lives in another namespace.
+    /// Returns the groups of a living worker, for its keeper; none if the worker lives in another namespace.
     pub(crate) fn of_living_worker(left: LeftGroups) -> Self {
         let own = PidNamespace::of_this_process();
         match left.header {
@@ -187,7 +187,7 @@ enum Whereabouts {
     Gone {
         last: Vec<Process>,
     },
-    /// In this namespace, which may live and which cannot be searched from here.
+    /// They are in this namespace, which may exist still and cannot be searched from here.
     Elsewhere {
         inode: u64,
         groups: Vec<Pid>,
@@ -329,7 +329,7 @@ impl Search {
         }
     }
 
-    /// With these, which were found otherwise.
+    /// Adds processes that were found by other means.
     fn with(mut self, found: &[Process]) -> Self {
         let found = found.iter().map(|process| (process.pid, process.start));
         self.found.extend(found);
@@ -411,7 +411,7 @@ impl Search {
         self.numbers = numbers;
     }
 
-    /// By the rules above, anew at each look: what was certain once proves nothing when nobody of it is left.
+    /// Applies the rules above anew at each look. A number that was certain proves nothing once its last process is gone.
     fn verify_numbers(&mut self, table: &HashMap<Pid, Process>) {
         let mut sessions: HashMap<Pid, Vec<&Process>> = HashMap::new();
         for process in table.values() {

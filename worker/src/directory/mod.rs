@@ -314,7 +314,7 @@ fn same_boot(before: &State, boot: &str) -> Option<SameBoot> {
     }
 }
 
-/// Of the list of this process.
+/// The list of this process.
 fn header(clock: Clock) -> Option<Header> {
     let lifetime = match namespace::ends_with_worker() {
         true => NamespaceLifetime::Worker,

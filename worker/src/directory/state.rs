@@ -152,7 +152,7 @@ impl State {
         atomic_write(path, text.as_bytes()).map_err(io_error(path))
     }
 
-    /// What tells this user of the directory from every other one.
+    /// Distinguishes this user of the directory from every other one.
     pub(super) fn user(&self) -> String {
         let marker = self.marker.as_deref().unwrap_or_default();
         format!("{} {} {marker}", self.boot_id, self.last_start_time)

@@ -429,7 +429,7 @@ fn what_may_be_a_task_or_a_stranger_is_named_and_lives_on() {
         assert!(shown.contains(&named) && shown.contains(&file), "{shown}");
         assert!(process.is_alive());
     }
-    // As the message says.
+    // The message tells the operator to do this.
     fs::remove_file(path.join("groups")).expect("removed");
     open(&path);
     assert!(process.is_alive());

@@ -1,11 +1,11 @@
-//! Reads and writes of the keeper that a disk or another program can block, on a thread of their own: the thread that kills waits for
-//! them only for a moment, and goes on without them.
+//! Runs reads and writes of the keeper that a disk or another program can block on a thread of their own. The thread that kills waits
+//! for them for a moment, and goes on without them.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// How long the keeper waits for one of them. A file in the page cache takes microseconds; of [`super::lease`]'s patience most is left.
+/// How long the keeper waits for one of them. A file in the page cache takes microseconds, and most of [`super::lease`]'s patience is left.
 pub(super) const LIMIT: Duration = Duration::from_millis(50);
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -17,7 +17,7 @@ pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         // The caller went on without it.
         let _ = sender.send(work());
     });
-    // A full queue: the thread hangs.
+    // The queue is full when the thread hangs.
     thread().as_ref()?.try_send(work).ok()?;
     result.recv_timeout(LIMIT).ok()
 }

@@ -56,7 +56,7 @@ enum Stage {
     Guarding,
     /// The program's lease is over: it is stopped, its tasks were told to end.
     Warned { kill_at: Time },
-    /// Whatever it left behind is killed.
+    /// The keeper kills the processes that the program left behind.
     Sweeping {
         code: i32,
         complain_at: Instant,
@@ -232,7 +232,7 @@ impl Guard {
 
     fn warn(&mut self, kill_at: Time) {
         self.stage = Stage::Warned { kill_at };
-        // If it still runs, it must start nothing more, and must not reap whom we are about to signal.
+        // If the program still runs, it must start nothing more, and must not reap the processes that are about to get a signal.
         let _ = kill(self.program, Signal::SIGSTOP);
         for task in self.below(&[self.program]) {
             signal_all_of(&task, Signal::SIGTERM);
@@ -268,8 +268,7 @@ impl Guard {
         children
     }
 
-    /// At once whatever is in the control groups of the program's tasks: nobody in them can start another before a round comes
-    /// to it. Those of a worker that has taken the directory over meanwhile have its process id in their names.
+    /// Kills every process in the control groups of the program's tasks at once, before any of them can start another. Those of a worker that has taken the directory over meanwhile have its process id in their names.
     ///
     /// Their places stand in a file, and the kernel may make a writer to a group's files wait for others: so this takes a moment at most.
     fn sweep_groups(&self) {

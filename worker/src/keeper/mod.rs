@@ -274,7 +274,7 @@ fn kept_program(arguments: &[OsString]) -> Command {
     command
 }
 
-/// What the program finds in its environment.
+/// Sets the variables that the program reads.
 fn tell_kept(command: &mut Command, marker: &Marker, ledger: &Ledger) {
     command
         .env_remove(ARGUMENTS_VARIABLE)

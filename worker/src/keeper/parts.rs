@@ -1,9 +1,9 @@
-//! Of a program with several schedulers: ends the tasks of one of them if the program should have done it, and leaves those of the
+//! Ends the tasks of one of a program's several schedulers if the program should have done it, and leaves those of the
 //! others alone, and the program with them. It may have been stopped, and when it goes on, it finds that they are dead. If there are no
-//! others, and it does not go on, it is of no use to anybody and ended like a program with one scheduler.
+//! others, and it does not go on, the keeper ends it like a program with one scheduler.
 //!
-//! Nobody but the program itself is the parent of its tasks, so they are found as a successor finds what was left to it: by the mark
-//! in their environment, by the list of process groups on disk, and by descent from whoever was found.
+//! The program is the parent of its tasks, so the keeper finds them as a successor finds left-over processes: by the mark in their
+//! environment, by the list of process groups on disk, and by descent from processes that were found.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -135,7 +135,7 @@ impl Parts {
     }
 }
 
-/// From the numbers of the namespace whose PID 1 is `init` to those here. What has no process any more is taken off the list.
+/// Translates numbers of the namespace whose PID 1 is `init` into those of this one. Groups without a process leave the list.
 fn translate(listed: &mut Vec<ListedGroup>, init: Pid) {
     let numbers = processes::groups_below(init);
     listed.retain_mut(|one| {
@@ -237,7 +237,7 @@ impl Part {
     fn listed(&self) -> Numbers {
         let folder = self.places.as_ref().and_then(|file| file.parent());
         let folder = folder.map(Path::to_owned);
-        // Without the list the marks are left.
+        // If the list cannot be read, only the marks show the tasks.
         let all = folder.and_then(|folder| aside::run(move || GroupList::read(&folder).ok()));
         let mut listed = all.flatten().unwrap_or_default();
         listed.groups.retain(|group| group.association == self.of);

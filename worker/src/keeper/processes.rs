@@ -43,7 +43,7 @@ pub(crate) enum Life {
     Zombie,
 }
 
-/// `/proc` as it was mounted when this process first looked: whoever mounts something over it later hides no process from a keeper.
+/// `/proc` as it was mounted when this process first opened it. A later mount over it hides no process from a keeper.
 pub(crate) fn proc() -> io::Result<&'static OwnedFd> {
     static FOLDER: OnceLock<OwnedFd> = OnceLock::new();
     match FOLDER.get() {

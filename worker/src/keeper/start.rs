@@ -18,7 +18,7 @@ use crate::groups::survey::{GROUP_VARIABLE, leave_own_group};
 /// A program that has begun.
 pub(super) struct Begun {
     pub program: Pid,
-    /// Of a program in a namespace.
+    /// Present for a program in a namespace.
     pub life: Option<OwnedFd>,
 }
 
