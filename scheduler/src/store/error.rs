@@ -69,7 +69,8 @@ pub enum StoreError {
     )]
     OfAnother { path: PathBuf },
     #[error(
-        "cannot copy the log of the store {} into its database file, because another program keeps it locked or reads it: end that program", path.display()
+        "cannot copy the log of the store {} into its database file, because something else uses the store: a query of this scheduler, which \
+         will end, or another program. If the error stays, end that program", path.display()
     )]
     CheckpointBusy { path: PathBuf },
     #[error("{0}")]

@@ -14,10 +14,10 @@ pub enum JobRefusal {
     SteppedDown { newer: SchedulerId },
     #[error("the store cannot write, so no change would last: {0}")]
     StoreFails(String),
-    /// Not a promise that nothing happened, unlike all others.
+    /// Leaves open whether the change is made and lasts. Every other refusal guarantees that nothing changed.
     #[error(
-        "the store has not synced this change for {} s, so whether it lasts is not known; look again once `brasserie status` \
-         shows no error of the store",
+        "the store has not synced a record for {} s, so whether this change is made and lasts is not known; check it once \
+         `brasserie status` shows no error of the store",
         MAX_REPLY_WAIT.as_secs()
     )]
     NotDurableYet,
