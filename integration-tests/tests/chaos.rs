@@ -2,8 +2,7 @@
 
 use std::process::Command;
 
-use integration_tests::e2e::{PATIENCE, wait_within};
-use std::io::Write as _;
+use integration_tests::e2e::{PATIENCE, wait_within, warn_not_run};
 
 /// Together these plans kill, stop and cut off programs, stall and close logs, and fill, remove and damage disks.
 const SEEDS: u64 = 2;
@@ -11,12 +10,7 @@ const SEEDS: u64 = 2;
 #[test]
 fn real_clusters_keep_their_promises_under_faults() {
     if !nix::unistd::geteuid().is_root() {
-        // Not `eprintln!`, which the test harness keeps to itself.
-        let _ = writeln!(
-            std::io::stderr(),
-            "\nWARNING: NOT RUN: chaos: only root may mount disks and make namespaces\n"
-        );
-        return;
+        return warn_not_run("chaos", &"only root may mount disks and make namespaces");
     }
     let mut child = Command::new(env!("CARGO_BIN_EXE_chaos"))
         .args(["--seed", "1", "--seeds", &SEEDS.to_string()])

@@ -1,13 +1,12 @@
 //! Workers in PID namespaces of their own: whatever a task has done to hide from its worker, no process of it outlives the worker.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use integration_tests::e2e::{Client, Process, Stage, WorkerSpec, wait_for};
+use integration_tests::e2e::{Client, Process, Stage, WorkerSpec, wait_for, warn_not_run};
 use nix::unistd::geteuid;
 
 const TASKS: usize = 10;
@@ -30,13 +29,6 @@ record end
 echo done > "$status"
 "#;
 
-/// Says where nobody can overlook it that a test did not run.
-fn warn_not_run(what: &str, why: &str) {
-    let text = format!("\nWARNING: NOT RUN: {what}: {why}\n");
-    // Not `eprintln!`, which the test harness keeps to itself.
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
 /// `unshare` with a PID namespace of the test's own, in which it may kill by name. `None` where the machine does not allow it.
 fn own_namespace() -> Option<Command> {
     let new = || {
@@ -55,7 +47,7 @@ fn own_namespace() -> Option<Command> {
             None
         }
         Err(error) => {
-            warn_not_run("PID namespaces", &error.to_string());
+            warn_not_run("PID namespaces", &error);
             None
         }
     }

@@ -2,14 +2,13 @@
 //! and restarted, and a worker is stopped, and no task runs twice at once, as locks in the kernel show, and no program ends.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use integration_tests::e2e::{
     Client, HangingDisk, Process, SchedulerSpec, SilentResolver, Stage, UnreadLog, WorkerSpec,
-    hide_proc, wait_for, with_own_proc,
+    hide_proc, wait_for, warn_not_run, with_own_proc,
 };
 use nix::sys::signal::Signal;
 
@@ -209,7 +208,7 @@ fn a_hidden_proc_of_a_stopped_worker_lets_no_task_run_twice() {
 fn hidden_proc(fault: Fault) {
     let stage = Stage::new();
     if !nix::unistd::geteuid().is_root() {
-        return not_run("a hidden /proc: it takes root");
+        return warn_not_run("a hidden /proc", &"only root can hide it");
     }
     let start = |name: &str, command: Command| {
         let program = PathBuf::from(command.get_program());
@@ -228,7 +227,7 @@ fn a_resolver_that_does_not_answer_lets_no_task_run_twice() {
     let stage = Stage::new();
     let resolver = match SilentResolver::new(&stage.path("logs")) {
         Ok(resolver) => resolver,
-        Err(error) => return not_run(&format!("a silent resolver: {error}")),
+        Err(error) => return warn_not_run("a silent resolver", &error),
     };
     let start = |name: &str, command: Command| {
         let program = PathBuf::from(command.get_program());
@@ -249,11 +248,6 @@ fn logging_to(stage: &Stage, name: &str, command: Command, errors: Stdio) -> Pro
 fn full_disk() -> Stdio {
     let device = File::options().write(true).open("/dev/full");
     Stdio::from(device.expect("it is on every machine"))
-}
-
-fn not_run(what: &str) {
-    // Not `eprintln!`, which the test harness keeps to itself.
-    let _ = writeln!(std::io::stderr(), "\nWARNING: NOT RUN: {what}");
 }
 
 /// Commands of `brasserie` that print something, how they end where nobody reads, and how on a full disk.

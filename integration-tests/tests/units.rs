@@ -1,14 +1,13 @@
 //! The systemd units: what they start exists, what they promise the programs keep, and systemd understands each line.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use brasserie_common::time::parse_duration;
-use integration_tests::e2e::{Process, Stage, WorkerSpec, children_of, wait_for};
+use integration_tests::e2e::{Process, Stage, WorkerSpec, children_of, wait_for, warn_not_run};
 use nix::sys::signal::Signal;
 
 const WORKER: &str = "worker/systemd/brasserie-worker@.service";
@@ -118,8 +117,7 @@ fn start_as_unit(
     flag: &str,
 ) -> Option<Process> {
     if !nix::unistd::geteuid().is_root() {
-        let text = "\nWARNING: NOT RUN: the unit's settings: only root can imitate them\n";
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        warn_not_run("the unit's settings", &"only root can imitate them");
         return None;
     }
     let program = stage.path("brasserie-worker");

@@ -4,6 +4,9 @@ use std::process::{Command, ExitCode};
 
 use integration_tests::e2e::{Network, PYTHON_SETUP, python_with_packages, warn_not_run};
 
+/// The tests that a machine without network namespaces cannot run.
+const NETWORK_TESTS: &str = "all tests of e2e_network, which need namespaces";
+
 /// One step: what it proves, and the command.
 struct Step {
     name: &'static str,
@@ -153,7 +156,7 @@ fn main() -> ExitCode {
     // Tools can be installed; the right to make networks is the machine's to give.
     let no_network = Network::new(1, 0).err();
     if let Some(why) = &no_network {
-        warn_not_run("all tests of e2e_network", why);
+        warn_not_run(NETWORK_TESTS, why);
     }
     for (number, step) in STEPS.iter().enumerate() {
         println!(
@@ -183,7 +186,7 @@ fn main() -> ExitCode {
     match no_network {
         None => println!("verify: everything holds"),
         Some(why) => {
-            warn_not_run("all tests of e2e_network", &why);
+            warn_not_run(NETWORK_TESTS, &why);
             println!(
                 "verify: everything holds that this machine can check; NOT CHECKED: faults of a real network"
             );

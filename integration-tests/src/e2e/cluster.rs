@@ -81,7 +81,7 @@ impl Cluster {
         let network = match Network::new(1 + workers, seed) {
             Ok(network) => network,
             Err(why) => {
-                warn_not_run(test, &why);
+                warn_not_run(&format!("{test}, which needs namespaces"), &why);
                 return None;
             }
         };
