@@ -62,9 +62,9 @@ enum Phase {
 
 /// Which calls may be accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accepts {
+pub enum Accepts {
     All,
-    /// Those that are answered at once, and health calls: only the reserve has room.
+    /// Only the reserve has room: health calls, and calls that are answered at once.
     HealthCalls,
 }
 

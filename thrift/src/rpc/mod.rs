@@ -38,6 +38,7 @@ mod server;
 mod then;
 
 pub use client::{ClientConfig, ClientPool, ClientProtocol, PeerAddr};
+pub use connection::Accepts;
 pub use limits::{Limits, Timeouts};
 pub use losses::ConnectionLosses;
 pub use outcome::{CallError, CallResult, NotSent, Unknown};

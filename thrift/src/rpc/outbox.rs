@@ -29,6 +29,13 @@ pub(super) struct Outbox {
     wake: Notify,
 }
 
+/// Orders idle strangers for eviction: first those that read their replies, and among them the one whose last call is the oldest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct IdleRank {
+    has_unsent: bool,
+    last_call: Instant,
+}
+
 struct State {
     /// When the last call came; before the first one, when the connection was opened.
     last_call: Instant,
@@ -143,12 +150,14 @@ impl Outbox {
         self.state.lock().last_call = Instant::now();
     }
 
-    /// Since when a stranger without a call in flight has sent no call; `None` of all others. One that does not read its replies
-    /// comes after all who do.
-    pub(super) fn idle_since(&self) -> Option<(bool, Instant)> {
+    /// Returns `None` unless the peer is a stranger without a call in flight.
+    pub(super) fn idle_rank(&self) -> Option<IdleRank> {
         let has_calls = self.calls() > 0;
         let stays = has_calls || self.is_known.load(Ordering::Relaxed);
-        (!stays).then(|| (self.unsent() > 0, self.state.lock().last_call))
+        (!stays).then(|| IdleRank {
+            has_unsent: self.unsent() > 0,
+            last_call: self.state.lock().last_call,
+        })
     }
 
     /// Asks the connection's task to close it, unless a call has come meanwhile.
@@ -165,7 +174,7 @@ impl Outbox {
     /// Whether the connection must close to make room. A request that came too late is withdrawn.
     pub(super) fn must_leave(&self) -> bool {
         self.is_asked_to_leave() && {
-            let leaves = self.idle_since().is_some();
+            let leaves = self.idle_rank().is_some();
             self.is_asked_to_leave.store(leaves, Ordering::Relaxed);
             leaves
         }

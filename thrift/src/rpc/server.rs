@@ -200,11 +200,11 @@ impl<S: Service> Acceptor<S> {
 }
 
 impl Table {
-    /// Asks the oldest idle stranger to leave; `false` if there is none.
+    /// Asks the first idle stranger by its [`IdleRank`](super::outbox::IdleRank) to leave. Returns `false` if there is none.
     fn evict(&self) -> bool {
         let strangers = self.open.values().filter(|open| !open.is_asked_to_leave());
-        let idle = strangers.filter_map(|open| Some((open.idle_since()?, open)));
-        match idle.min_by_key(|(since, _)| *since) {
+        let idle = strangers.filter_map(|open| Some((open.idle_rank()?, open)));
+        match idle.min_by_key(|(rank, _)| *rank) {
             Some((_, oldest)) => {
                 oldest.ask_to_leave();
                 true

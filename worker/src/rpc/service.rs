@@ -23,7 +23,7 @@ use brasserie_thrift::generated::worker::{
     BistroWorkerNotifyIfTasksNotRunningResult, BistroWorkerRequestSuicideArgs,
     BistroWorkerRequestSuicideResult, BistroWorkerRunTaskArgs, BistroWorkerRunTaskResult,
 };
-use brasserie_thrift::rpc::{IncomingCall, LACK_OF_ROOM, Responder, Service};
+use brasserie_thrift::rpc::{Accepts, IncomingCall, LACK_OF_ROOM, Responder, Service};
 use brasserie_worker_core::{Event, Refusal, Reply};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
@@ -104,14 +104,6 @@ impl Method {
     }
 }
 
-/// Which calls may be accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Accepts {
-    All,
-    /// Those that go to the lane for health.
-    HealthCalls,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Health,
@@ -143,7 +135,7 @@ impl WorkerService {
         self.ask_from::<A>((None, Accepts::All), method, call);
     }
 
-    /// Hands a call to the core that keeps the worker healthy, and refuses others.
+    /// Hands a call to the core if it goes to the lane for health, and refuses others.
     fn ask_from_reserve<A: TSerializable + IntoEvent>(
         &self,
         method: Method,
