@@ -4,18 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bits of a [`Fence`] below its generation: runs of one generation.
+/// The lower bits of a [`Fence`], which count the runs of one generation.
 const COUNTER_BITS: u32 = 31;
 
-/// Numbers the fences that one scheduler gives out: larger than every generation that it knows of, and at least the second in which it started.
+/// The upper 32 of the 63 bits of the fences that a scheduler gives out. It is larger than all generations that the scheduler knows, and at
+/// least the second of its start.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct FenceGeneration(pub u32);
 
 impl FenceGeneration {
-    /// The generation that begins in this second of wall time. A clock before 1970 gives 0, and one after 2106 gives 0 as well: it is wrong,
-    /// and the largest generation could never be raised.
+    /// Returns the generation of a scheduler that starts in this second of wall time. A time before 1970 or after 2106 gives 0: such a
+    /// clock is wrong, and no generation could follow the largest one.
     pub fn of_second(seconds: i64) -> Self {
         FenceGeneration(u32::try_from(seconds).unwrap_or(0))
     }
@@ -30,15 +31,15 @@ impl FenceGeneration {
 pub struct Fence(i64);
 
 impl Fence {
-    /// Counters of one generation are 1 to this.
+    /// The largest counter of a generation; the smallest is 1.
     pub const MAX_COUNTER: u32 = (1 << COUNTER_BITS) - 1;
 
-    /// `None` if it is not positive.
+    /// Returns `None` if `number` is not positive.
     pub fn from_wire(number: i64) -> Option<Self> {
         (number > 0).then_some(Fence(number))
     }
 
-    /// The fence with this place in its generation; at most [`Fence::MAX_COUNTER`] counts.
+    /// Returns the fence of the run with this number in its generation. Limits `counter` to 1 to [`Fence::MAX_COUNTER`].
     pub fn new(generation: FenceGeneration, counter: u32) -> Self {
         let counter = counter.clamp(1, Fence::MAX_COUNTER);
         Fence((i64::from(generation.0) << COUNTER_BITS) | i64::from(counter))

@@ -1,9 +1,10 @@
-//! Text of others on a terminal, a page or in a log: it must not move the cursor, change colours, ring, or pass for a line of our own.
+//! Escapes text from peers and files before it reaches a terminal, a page or a log, so that it cannot move the cursor or imitate our own
+//! lines.
 //!
-//! Names of jobs, nodes, workers and hosts, and the errors of peers are any text without NUL, so whatever prints one escapes it here.
+//! Names of jobs, nodes, workers and hosts and the errors of peers may be any text without NUL.
 
-/// Returns `text` on one line, with each control character escaped as in Rust's `Debug`: also newlines, tabs, the controls of C1 that
-/// terminals take for escape sequences, and characters that reverse the direction of the text around them.
+/// Returns `text` on one line, with each control character escaped as in Rust's `Debug`: also newlines, tabs, the C1 controls that
+/// terminals take for escape sequences, and characters that change the direction of the text around them.
 pub fn printable(text: &str) -> String {
     escape(text, |_| false)
 }
@@ -18,7 +19,7 @@ pub fn printable_block(text: &str) -> String {
     printable_lines(text.trim_end_matches('\n')).replace('\n', "\n  ")
 }
 
-/// Whether a terminal may do something else with this character than to show it or to go on to the next line.
+/// Returns whether a terminal may react to this character in another way than by showing it.
 pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)
 }

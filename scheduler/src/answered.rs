@@ -1,13 +1,14 @@
-//! Until when this scheduler has answered workers, kept for the next one, which counts its initial wait from there.
+//! Keeps a time after which this scheduler has answered no worker; the next scheduler counts its initial wait from it.
 //!
-//! The bound is told by the clock that counts suspend, so it means nothing after the machine's next boot, and has to survive the
-//! process alone. So it lies in memory (`/dev/shm`, a tmpfs): no write of it waits for a disk, a full or failing disk cannot keep it
+//! This bound is a time of the boot clock, which also counts suspended time. It means nothing after the machine's next boot, and has to
+//! survive only the process. So it lies in memory (`/dev/shm`, a tmpfs): no write of it waits for a disk, a full or failing disk cannot keep it
 //! from moving on, and no backup of the data directory has it. It is bound to the boot, the clock's namespace, the store's inode and
 //! the last scheduler instance that the store remembers; if any of them differs, the wait counts from the start.
 //!
-//! The driver moves the bound at the end of a turn, before the turn's effects are carried out ([`AnsweredFile::cover`]): whatever a
-//! worker can count from an answer, it has sent before, and that was received by then. Nothing is synced, as a process that is killed
-//! leaves its writes to the kernel.
+//! The driver moves the bound at the end of a turn, before it carries out the turn's effects ([`AnsweredFile::cover`]). A worker counts from
+//! the moment at which it *sent* the request that was answered. The scheduler had received that request before it moved the bound. So the
+//! bound is never earlier than the time from which the worker counts, however late the answer leaves. Nothing is synced: the kernel keeps
+//! what a killed process has written.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,10 +27,10 @@ use serde::{Deserialize, Serialize};
 
 /// How far the bound is ahead of the moment at which it is moved: one write each few seconds, and a wait that is longer by no more.
 const STEP: Duration = Duration::from_secs(5);
-/// More than thousands of workers take; what is larger is none of ours.
+/// Thousands of workers take less. A larger file was not written by a scheduler.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What has to be the same for times of the clock to mean the same.
+/// Identifies a boot clock. Times of equal epochs can be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Epoch {
     boot: String,
@@ -39,14 +40,14 @@ struct Epoch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Content {
     epoch: Epoch,
-    /// Device and inode.
-    store: (u64, u64),
+    store: FileId,
     scheduler: SchedulerId,
-    /// The last instance that the store remembered when that one started. Until its own record is durable it answers nobody.
+    /// The last instance that the store named when `scheduler` started. The store may still name it: `scheduler` answers no worker before
+    /// its own record is durable.
     previous: Option<SchedulerId>,
-    /// Times are nanoseconds of the clock.
+    /// The bound, in nanoseconds of the boot clock.
     until: u64,
-    /// Instances that this scheduler has not answered, and until when an earlier one may have.
+    /// The bounds of instances that only an earlier scheduler may have answered.
     former: Vec<(WorkerId, u64)>,
 }
 
@@ -73,10 +74,10 @@ enum State {
     Void,
 }
 
-/// The bound could be neither moved nor taken back: nobody may be answered any more.
+/// The bound could be neither moved nor removed, so the scheduler must answer no worker any more.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{} in memory can neither be written nor emptied ({error}); it would make a later scheduler start tasks too early", path.display()
+    "cannot write or empty {} ({error}); with its old content a later scheduler would start tasks too early, so this scheduler ends", path.display()
 )]
 pub(crate) struct Stuck {
     path: PathBuf,
@@ -84,8 +85,8 @@ pub(crate) struct Stuck {
 }
 
 impl AnsweredFile {
-    /// Opens the file for a store, and gives what it says of this store's recorded instances. `None`: there is no memory to keep it in,
-    /// which is logged, and this scheduler keeps none.
+    /// Opens the file for a store, and returns the bounds that it holds for the store's recorded instances. Logs why and returns `None` if
+    /// the file cannot be kept in memory.
     pub(crate) fn open(
         folder: &Path,
         store: FileId,
@@ -97,7 +98,7 @@ impl AnsweredFile {
                 tracing::warn!(
                     folder = %folder.display(),
                     %error,
-                    "cannot keep in memory until when workers are answered: after a restart the initial wait counts from that restart"
+                    "cannot note when workers were last answered: after a restart the initial wait counts from that restart"
                 );
                 None
             }
@@ -138,7 +139,7 @@ impl AnsweredFile {
         let previous = durable.last_scheduler();
         let is_trusted = |content: &Content| {
             content.epoch == epoch
-                && content.store == (store.device, store.inode)
+                && content.store == store
                 && previous.is_some()
                 && (previous == Some(content.scheduler) || previous == content.previous)
         };
@@ -158,8 +159,8 @@ impl AnsweredFile {
         Ok((opened, former))
     }
 
-    /// Moves the bound beyond `now` if need be. Call it with a fresh time after the core was given what has been received, and
-    /// before its effects are carried out.
+    /// Moves the bound beyond `now` if it is not. Call it after the core has handled the received events and before its effects are carried
+    /// out, with the time of this call.
     pub(crate) fn cover(&mut self, now: Time, scheduler: &Scheduler) -> Result<(), Stuck> {
         let State::Kept(file) = &self.state else {
             return Ok(());
@@ -171,7 +172,7 @@ impl AnsweredFile {
         let until = now + STEP;
         let content = Content {
             epoch: self.epoch.clone(),
-            store: (self.store.device, self.store.inode),
+            store: self.store,
             scheduler: scheduler.id(),
             previous: self.previous,
             until: until.as_nanos(),
@@ -181,7 +182,7 @@ impl AnsweredFile {
                 .collect(),
         };
         if let Err(error) = content.write(file) {
-            // In memory nothing keeps a file from being emptied; one that cannot be emptied says something wrong.
+            // The old bound would soon be too early. A tmpfs has always room to empty a file.
             file.set_len(0).map_err(|error| Stuck {
                 path: self.path.clone(),
                 error,
@@ -190,7 +191,7 @@ impl AnsweredFile {
             tracing::warn!(
                 path = %self.path.display(),
                 %error,
-                "cannot keep until when workers are answered: after a restart the initial wait counts from that restart"
+                "cannot note when workers were last answered: after a restart the initial wait counts from that restart"
             );
             return Ok(());
         }
@@ -213,7 +214,7 @@ impl Epoch {
 }
 
 impl Content {
-    /// `None`: nothing was written, or not the whole of it.
+    /// Returns `None` if the file is empty or incomplete.
     fn read(file: &mut File) -> io::Result<Option<Content>> {
         let mut text = String::new();
         match file.take(MAX_BYTES).read_to_string(&mut text) {
@@ -227,7 +228,7 @@ impl Content {
         Ok(whole.and_then(|(_, json)| serde_json::from_str(json).ok()))
     }
 
-    /// In place: a process that is killed meanwhile leaves something whose checksum is wrong.
+    /// Writes in place. A process that is killed meanwhile leaves a file with a wrong checksum.
     fn write(&self, file: &File) -> io::Result<()> {
         let json = serde_json::to_string(self)?;
         let text = format!("{}\n{json}", checksum(&json));
@@ -235,7 +236,7 @@ impl Content {
         file.set_len(text.len() as u64)
     }
 
-    /// Until when each recorded instance may have been answered.
+    /// Returns until when each recorded instance may have been answered.
     fn former(&self, durable: &Durable) -> BTreeMap<WorkerId, Time> {
         let listed: BTreeMap<WorkerId, u64> = self.former.iter().copied().collect();
         let of = |worker| listed.get(worker).copied().unwrap_or(self.until);

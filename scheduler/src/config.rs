@@ -29,7 +29,7 @@ BRASSERIE_LOG chooses what is logged to standard error: a level (debug) or targe
 Exit codes:
   0  ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP
   1  could not start, or could not go on; standard error says why
-  2  the command line makes no sense, or --new-cluster stands there although a scheduler has used the data directory
+  2  the command line makes no sense, or --new-cluster was given for a data directory that a scheduler has used
   3  stepped down: a worker obeys a newer scheduler instance; do not restart it automatically
 
 Start a first cluster on this machine:

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
+use serde::{Deserialize, Serialize};
 
 /// Its text names the holder. Former releases lock this file and not the directory, so it is locked as well, for one release.
 const LOCK_FILE: &str = "lock";
@@ -224,7 +225,7 @@ fn write_holder(lock: &mut File, holder: u32) -> io::Result<()> {
 
 /// The identity of a file or directory. Two paths with the same id lead to the same file, as long as it exists: the kernel gives the number
 /// of an open file to no other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileId {
     pub device: u64,
     pub inode: u64,

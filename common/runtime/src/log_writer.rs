@@ -4,8 +4,8 @@
 //! Lines queue up to a limit of bytes. A line that does not fit is dropped, and so is one that the kernel refuses (closed reader, full
 //! disk); the next line that can be written is preceded by their number. The descriptor keeps its mode: other programs share it.
 //!
-//! An own writer, because `tracing-appender` neither prints how many lines it dropped nor reports refused writes, and the keeper logs
-//! without `tracing`.
+//! Brasserie has its own writer because `tracing-appender` neither prints how many lines it dropped nor reports refused writes, and because
+//! the keeper logs without `tracing`.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     lines: VecDeque<Line>,
-    /// Of `lines`.
+    /// The size of `lines`.
     bytes: usize,
     /// Lines dropped since the last queued one.
     dropped: u64,
@@ -62,8 +62,8 @@ enum WriterState {
 
 /// Returns the writer of this process's standard error. The first call starts its thread, which inherits no signals.
 ///
-/// A program that starts others before its first log line calls this after the start. The kernel refuses to make a thread in a process
-/// whose children go into another PID namespace; all lines are dropped then.
+/// The keeper calls this only after it has started its program: a process whose children enter another PID namespace cannot create
+/// threads, and all lines would be dropped.
 pub fn stderr() -> &'static LogWriter {
     static STDERR: OnceLock<LogWriter> = OnceLock::new();
     STDERR.get_or_init(|| LogWriter::start(io::stderr(), &program_name()))

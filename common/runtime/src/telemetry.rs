@@ -56,7 +56,7 @@ impl Drop for LogGuard {
     }
 }
 
-/// Sends log lines to standard error by way of a thread of its own, and the messages of panics too. Once a process.
+/// Sends log lines to standard error by way of a thread of its own, and the messages of panics too. Call it once per process.
 pub fn init(default: Verbosity) -> Result<LogGuard, TelemetryError> {
     let filter = parse_filter(std::env::var(LOG_VARIABLE).ok().as_deref(), default)?;
     tracing_subscriber::fmt()

@@ -1,9 +1,9 @@
 //! Every duration of the worker protocol, and every safe wait that follows from them.
 //!
-//! **Why a lost task has no process left when it may run elsewhere.** A scheduler loses a worker at a time S by its own clock and
-//! gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W, which is before S, or
-//! after it by no more than the safety margin: both run one model with one set of gaps, the worker counts a heartbeat from its
-//! sending and the scheduler from its receipt, and the worker's loss time is shorter ([`worker_gaps`]). Whatever ends the tasks
+//! **Why a lost task has no process left when it may run elsewhere.** A scheduler loses a worker at a time S (the loss time) by its own
+//! clock and gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W (the worker's end),
+//! which is before S, or after it by no more than the safety margin: both run one model with one set of gaps, the worker counts a heartbeat
+//! from its sending and the scheduler from its receipt, and the worker's loss time is shorter ([`worker_gaps`]). Whatever ends the tasks
 //! counts from W:
 //!
 //! * a worker that runs sends TERM at W and KILL at W + kill wait; one that wakes up later gives only what is left of the wait;
@@ -17,26 +17,26 @@
 //!
 //! **Why W is before S, and by how much it may be late.** What makes the two clocks differ, one by one:
 //!
-//! * *The beginning.* The scheduler counts a new association from the first heartbeat that it receives. The worker
-//!   counts from the first one that it sent and that may have been received, whichever was answered; or from the sending of the
-//!   answered one, less the time that the scheduler says that it has counted by then, which it said after that sending. Neither
-//!   is later than the scheduler's beginning, so the worker takes the later of the two: W is no later. A worker that hears no answer at all
-//!   does not know of the association: it goes by the evidence, and the timeouts, that it has from an earlier scheduler, so W may
-//!   be later by a whole gap. That evidence is older than the association, so what the scheduler waits for is a
-//!   [`Timeouts::min_safe_wait`] from there.
+//! * *The beginning.* The scheduler counts a new association from the first heartbeat that it receives. The worker counts from the first
+//!   one that it sent and that may have been received, whichever was answered; or from the sending of the answered one, less the time that
+//!   the scheduler says that it has counted by then, which it said after that sending. Neither is later than the scheduler's beginning, so
+//!   the worker takes the later of the two: the worker's end (W) is no later. A worker that hears no answer at all does not know of the
+//!   association: it goes by the evidence, and the timeouts, that it has from an earlier scheduler, so W may be later by a whole gap. That
+//!   evidence is older than the association, so what the scheduler waits for is a [`Timeouts::min_safe_wait`] from there.
 //! * *Heartbeats.* One that counts on the worker was sent before the scheduler received it, and its answer counts from the sending:
-//!   W is no later.
-//! * *Healthchecks.* One counts on the scheduler from its sending and on the worker from its acceptance, which is as much later as
-//!   the call was under way, once its result is acknowledged. The scheduler knows a time by which it was accepted, so it counts the
-//!   loss from no earlier than the end of what the worker may believe (`HealthModel::acknowledged_healthcheck`): S is moved, W is
-//!   no later. One that was only withheld from its first health is lost the moment its healthcheck is too old, on both sides.
-//! * *A new beginning.* The scheduler begins an association anew with a worker that obeyed another one, and forgets its healthchecks,
-//!   while the worker may yet hear that one of them counts, which makes its evidence fresh again. The worker has no heartbeat that
-//!   is later than the scheduler's last one, so S is no earlier than the end of that one (`HealthModel::begin_anew`): W is no later.
-//! * *The scheduler's word.* UNHEALTHY dates on the worker from a heartbeat that may have been sent a whole period after the
-//!   scheduler's clock began. That never makes W later than the two evidences above do, since the worker judges by them at
-//!   every moment, and the earlier of the two counts. A worker that was HEALTHY is lost by the word alone, however fresh its own
-//!   evidence is.
+//!   the worker's end (W) is no later.
+//! * *Healthchecks.* One counts on the scheduler from its sending and on the worker from its acceptance, which is as much later as the call
+//!   was under way, once its result is acknowledged. The scheduler knows a time by which it was accepted, so it counts the loss from no
+//!   earlier than the end of what the worker may believe (`HealthModel::acknowledged_healthcheck`): the scheduler's loss time (S) is moved,
+//!   the worker's end (W) is no later. One that was only withheld from its first health is lost the moment its healthcheck is too old, on
+//!   both sides.
+//! * *A new beginning.* The scheduler begins an association anew with a worker that obeyed another one, and forgets its healthchecks, while
+//!   the worker may yet hear that one of them counts, which makes its evidence fresh again. The worker has no heartbeat that is later than
+//!   the scheduler's last one, so the scheduler's loss time (S) is no earlier than the end of that one (`HealthModel::begin_anew`): the
+//!   worker's end (W) is no later.
+//! * *The scheduler's word.* UNHEALTHY dates on the worker from a heartbeat that may have been sent a whole period after the scheduler's
+//!   clock began. That never makes the worker's end (W) later than the two evidences above do, since the worker judges by them at every
+//!   moment, and the earlier of the two counts. A worker that was HEALTHY is lost by the word alone, however fresh its own evidence is.
 //!
 //! **A worker's heartbeat period needs no bound** for any of this: both sides add it to the same gap, a worker whose heartbeats are
 //! rare is bounded by its healthchecks, and no sum of this module has the period in it.

@@ -1,5 +1,5 @@
-//! Fencing tokens of runs: a durable generation, then a counter. Storage that refuses a smaller one is safe from a run that outlived its
-//! replacement, as on a machine that was suspended.
+//! Fencing tokens of runs: a durable generation, then a counter. Storage that refuses smaller tokens is safe from a run that still lives
+//! beside its replacement, as on a machine that was suspended.
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Fence, FenceGeneration, RecordSeq, RunningTask};
@@ -11,11 +11,11 @@ use crate::scheduler::{OWN_RECORD, Scheduler};
 #[derive(Clone, Debug)]
 pub(crate) struct Fences {
     generation: FenceGeneration,
-    /// The last one given out in it; 0: none.
+    /// The counter of the last fence of `generation` that was given out; 0: none was.
     counter: u32,
-    /// The record of the generation: no fence of it leaves before this is durable.
+    /// The record of the generation. No fence of the generation leaves before this record is durable.
     recorded: RecordSeq,
-    /// Fences of one generation.
+    /// How many fences a generation has.
     per_generation: u32,
 }
 
@@ -38,9 +38,9 @@ impl Fences {
         self.recorded
     }
 
-    /// The next fence. `None`: this generation has no more.
+    /// Returns the next fence, or `None` if the generation has no more.
     fn next(&mut self) -> Option<Fence> {
-        // Of the last generation there are none: nothing could ever be above them.
+        // The last generation is not used: no fence could be above its fences.
         if self.counter >= self.per_generation || self.generation.next() == self.generation {
             return None;
         }
@@ -48,8 +48,8 @@ impl Fences {
         Some(Fence::new(self.generation, self.counter))
     }
 
-    /// Whether this fence is above all that this scheduler has given out.
-    fn is_below(&self, reported: Fence) -> bool {
+    /// Returns whether `reported` is larger than every fence that this scheduler has given out.
+    fn is_exceeded_by(&self, reported: Fence) -> bool {
         match self.counter {
             0 => reported.generation() >= self.generation,
             counter => reported > Fence::new(self.generation, counter),
@@ -58,13 +58,13 @@ impl Fences {
 }
 
 impl Scheduler {
-    /// Limits how many runs share a generation: 2^31 - 1 are more than a test can wait for.
+    /// Sets how many runs share a generation. Tests cannot wait for 2^31 - 1 runs.
     pub fn with_runs_per_generation(mut self, runs: u32) -> Self {
         self.fences_mut().per_generation = runs.clamp(1, Fence::MAX_COUNTER);
         self
     }
 
-    /// The fence of a run that starts now. `None` only when the numbers are used up, in the year 2106.
+    /// Returns the fence of a run that starts now, or `None` when all are used up, in the year 2106.
     pub(crate) fn next_fence(&mut self) -> Option<Fence> {
         let fence = self.fences_mut().next();
         let fences = self.fences_mut();
@@ -74,7 +74,7 @@ impl Scheduler {
         fence
     }
 
-    /// Whether fences of the current generation may leave: a crash must not make the next scheduler give them out again.
+    /// Returns whether the current generation is durable. Otherwise the next scheduler could give out its fences again after a crash.
     pub(crate) fn may_give_fences(&self) -> bool {
         self.is_persisted(self.fences().recorded())
     }
@@ -83,7 +83,7 @@ impl Scheduler {
     pub(crate) fn fences_reported(&mut self, listed: &[RunningTask]) {
         let highest = listed.iter().filter_map(|task| task.fence).max();
         if let Some(highest) = highest
-            && self.fences().is_below(highest)
+            && self.fences().is_exceeded_by(highest)
             && !sabotage::on(Sabotage::FenceNotRaisedAboveReports)
         {
             self.raise_fences(highest.generation());
@@ -93,7 +93,7 @@ impl Scheduler {
     /// Begins the generation after this one; nothing starts until its record is durable.
     fn raise_fences(&mut self, above: FenceGeneration) {
         let generation = above.next();
-        // The last generation stays, and a lie cannot make it the current one.
+        // A false report cannot lead to the last generation, which has no fences.
         if generation <= self.fences().generation() || generation.next() == generation {
             return;
         }
@@ -126,10 +126,10 @@ mod tests {
         let given = [fences.next(), fences.next(), fences.next()];
         let fence = |counter| Some(Fence::new(FenceGeneration(7), counter));
         assert_eq!(given, [fence(1), fence(2), None]);
-        assert!(!fences.is_below(Fence::new(FenceGeneration(7), 2)));
-        assert!(fences.is_below(Fence::new(FenceGeneration(7), 3)));
+        assert!(!fences.is_exceeded_by(Fence::new(FenceGeneration(7), 2)));
+        assert!(fences.is_exceeded_by(Fence::new(FenceGeneration(7), 3)));
         let fresh = Fences::new(FenceGeneration(6), 0);
-        assert!(fresh.is_below(Fence::new(FenceGeneration(7), 1)));
-        assert!(!fresh.is_below(Fence::new(FenceGeneration(6), 9)));
+        assert!(fresh.is_exceeded_by(Fence::new(FenceGeneration(7), 1)));
+        assert!(!fresh.is_exceeded_by(Fence::new(FenceGeneration(6), 9)));
     }
 }

@@ -251,10 +251,10 @@ pub struct Durable {
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     /// Up to which run the ends of a task were deleted, as long as some worker might repeat one.
     pub forgotten: BTreeMap<TaskKey, Forgotten>,
-    /// Until when each recorded instance may have been answered by an earlier scheduler, by the clock that the scheduler is given; one
-    /// that is not named: until now. No record: who starts a scheduler knows it, or does not.
+    /// Until when an earlier scheduler may have answered each recorded instance, by the clock that the scheduler is given. An instance
+    /// that is absent counts as answered until now. No record holds this; the caller supplies it.
     pub answered: BTreeMap<WorkerId, Time>,
-    /// The operator says that the directory was restored from a backup. No record: it holds for the next start.
+    /// The operator says that the directory was restored from a backup. No record holds this: it counts for one start.
     pub is_a_backup: bool,
 }
 

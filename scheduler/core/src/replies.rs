@@ -26,7 +26,7 @@ pub(crate) enum HeldReply {
     /// The status of this run.
     Status(InvocationId),
     JobChange,
-    /// That a worker is dead.
+    /// The answer to `forgetWorker`.
     Declaration,
     /// No reply yet: the next slice of a change waits for this record.
     Slice,
@@ -53,7 +53,7 @@ pub(crate) struct Replies {
 }
 
 impl HeldReply {
-    /// Says that the request may or may not have an effect that lasts.
+    /// Returns the refusal that leaves open whether the request has a lasting effect.
     fn refusal(self) -> Option<Reply> {
         match self {
             HeldReply::Heartbeat => Some(Reply::Heartbeat(Err(Rejection::NotDurableYet))),

@@ -221,7 +221,7 @@ impl Plan<'_> {
         // Best effort, as a task that is executed with other rights loses it.
         let arguments = [long(libc::PR_SET_PDEATHSIG), long(libc::SIGKILL), 0, 0, 0];
         let _ = call(libc::SYS_prctl, arguments);
-        // The parent may have died before that, and then nobody reads what this says.
+        // If the parent died before the signal was requested, nothing will kill this process, so it exits. Nobody reads the error.
         if call(libc::SYS_getppid, [0; 5]) != Ok(self.parent) {
             return (Step::Create, libc::ESRCH);
         }

@@ -399,7 +399,7 @@ impl Scheduler {
         }
     }
 
-    /// The store stands still: nobody is kept waiting for changes that are not done. They are done once it goes on.
+    /// Answers all callers whose changes are not done, since the store stands still. The changes are made once it goes on.
     pub(crate) fn abandon_wishes(&mut self) {
         let slices = &mut self.jobs_mut().slices;
         let under_way = slices.under_way.iter_mut().map(|way| &mut way.wish);

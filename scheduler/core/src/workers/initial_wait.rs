@@ -213,7 +213,8 @@ impl InitialWait {
                 expected.dead_at = start + expected.instance.timeouts.min_safe_wait();
             }
         }
-        // Some may have been taken for dead by now, of whom consensus knows nothing.
+        // Instances that were dropped as dead may be alive without the bounds, and consensus does not count them. So consensus may not end
+        // the wait before `safe_at`.
         if self.counts_from_bounds {
             self.consensus_at = self.safe_at;
         }
