@@ -99,12 +99,14 @@ impl Machines {
         self.network.command_on(self.machines[0].host, command)
     }
 
-    /// Starts every program that does not run and has rested, and notes how the others ended.
+    /// Starts every program that does not run, has rested, and has its disk, as a unit with `RequiresMountsFor=` does. Notes how the
+    /// others ended.
     pub(super) fn tend(&mut self, stage: &Stage) {
         for number in 0..self.machines.len() {
             self.note_end(number);
             let machine = &self.machines[number];
-            if machine.process.is_none() && machine.ended.elapsed() >= RESTART_PAUSE {
+            let has_rested = machine.ended.elapsed() >= RESTART_PAUSE;
+            if machine.process.is_none() && has_rested && machine.is_mounted() {
                 self.start(stage, number);
             }
         }
@@ -304,14 +306,17 @@ impl Machines {
         self.machines[0].refusals
     }
 
-    /// The operator's way out of a lost store: the directory is moved away, and the next start finds none.
-    pub(super) fn start_over(&mut self) {
+    /// The operator's way out of a lost store: the clock is set right, on which fences go from here, and the directory is moved away, so
+    /// that the next start finds none.
+    pub(super) fn start_over(&mut self) -> io::Result<()> {
+        self.jump_clock(Program::Scheduler, 0)?;
         self.signal(&[Target::Program(Program::Scheduler)], Signal::SIGKILL);
         let data_dir = self.machines[0].data_dir();
         let aside = data_dir.with_extension("lost");
         // It may be deleted already.
         let _ = fs::rename(&data_dir, aside);
         self.machines[0].refusals = 0;
+        Ok(())
     }
 
     pub(super) fn set_one_way(&self, from: Program, to: Program, link: &crate::e2e::Link) {

@@ -80,7 +80,7 @@ impl Identity {
 
 /// The write-ahead log, which one connection uses as long as it lives. Its index (`-shm`) does not count: the scheduler has that in memory,
 /// and after a crash it is made anew.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LogFile(Pinned);
 
 impl LogFile {

@@ -32,7 +32,7 @@ pub use marker::MARKER_FILE;
 use marker::{Log, Marker, MarkerFile};
 use queue::Queue;
 pub use queue::Room;
-use schema::{Database, STEPS};
+use schema::{Database, STEPS, is_empty_file};
 pub use stories::Stories;
 use writer::Writer;
 
@@ -106,6 +106,9 @@ impl Store {
             check_log(marker, &path)?;
         }
         let mut database = match marker {
+            None if is_there && is_empty_file(&path)? && has_log(&path) => {
+                return Err(is_lost("is empty"));
+            }
             None => Database::open(&path)?,
             Some(_) if !is_there => return Err(is_lost("is missing")),
             Some(_) => Database::open_used(&path, STEPS)?.ok_or_else(|| is_lost("is empty"))?,
@@ -203,6 +206,11 @@ fn check_log(marker: &Marker, database: &Path) -> Result<(), StoreError> {
         }
         (Log::Needed, Err(error)) => Err(StoreError::Inspect { path, error }),
     }
+}
+
+/// Whether there is a log with something in it.
+fn has_log(database: &Path) -> bool {
+    log_of(database).metadata().is_ok_and(|log| log.len() > 0)
 }
 
 /// Hands records to the writer. Dropping it writes what still waits, once, and ends the writer.

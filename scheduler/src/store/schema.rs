@@ -165,6 +165,9 @@ impl Database {
 
     /// Opens a file that must hold something. Returns `None`, and changes nothing, if it holds nothing.
     pub(super) fn open_used(path: &Path, steps: &[Step]) -> Result<Option<Self>, StoreError> {
+        if is_empty_file(path)? {
+            return Ok(None);
+        }
         let open_error = |error| StoreError::Open {
             path: path.to_owned(),
             error,
@@ -181,25 +184,23 @@ impl Database {
         Self::open_as(path, steps).map(Some)
     }
 
-    /// Opens the file that was open before, and no other: never creates one. The records of `owner` must be in it. Afterwards the
-    /// database file itself holds all that could be read: after a failed sync the kernel takes pages of the log for clean that never
-    /// reached the disk, and a commit behind them would be lost with them.
+    /// Opens the file that was open before, and no other: never creates one, nor fills one that was emptied. The records of `owner`
+    /// must be in it.
     pub(super) fn reopen(
         path: &Path,
         identity: &Identity,
         owner: Option<Owner>,
     ) -> Result<Self, StoreError> {
+        let of_another = || StoreError::OfAnother {
+            path: path.to_owned(),
+        };
         identity.check()?;
-        let database = Self::open_as(path, STEPS)?;
+        let database = Self::open_used(path, STEPS)?.ok_or_else(of_another)?;
         if let Some(owner) = owner
             && !rows::is_of(&database.connection, owner)?
         {
-            return Err(StoreError::OfAnother {
-                path: path.to_owned(),
-            });
+            return Err(of_another());
         }
-        database.checkpoint()?;
-        identity.check()?;
         Ok(database)
     }
 
@@ -241,6 +242,10 @@ impl Database {
 
     pub(super) fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    pub(super) fn log(&self) -> &LogFile {
+        &self.log
     }
 
     /// Everything that the file remembers.
@@ -305,6 +310,17 @@ impl Database {
     #[cfg(test)]
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+}
+
+/// Whether the file has no bytes. SQLite deletes the log of such a database when it opens it, so this is asked before.
+pub(super) fn is_empty_file(path: &Path) -> Result<bool, StoreError> {
+    match path.metadata() {
+        Ok(found) => Ok(found.len() == 0),
+        Err(error) => Err(StoreError::Inspect {
+            path: path.to_owned(),
+            error,
+        }),
     }
 }
 

@@ -469,6 +469,53 @@ fn a_log_that_was_deleted_is_saved_before_anything_is_acknowledged() {
     handle.close().unwrap();
 }
 
+/// A store that cannot write, as its file is locked by the connection that is returned.
+fn failing_store(path: &Path) -> (StoreHandle, mpsc::Receiver<StoreReport>, Connection) {
+    let (store, _) = Store::open_file(path).unwrap();
+    let (handle, reports) = collect(store);
+    handle.submit(RecordSeq(1), started(5));
+    handle.submit(RecordSeq(2), end_of("before"));
+    until_persisted(&reports, 2);
+    handle.submit(RecordSeq(3), end_of("only in the log"));
+    until_persisted(&reports, 3);
+    let other = Connection::open(path).unwrap();
+    other
+        .set_db_config(
+            rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+            true,
+        )
+        .unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    handle.submit(RecordSeq(4), end_of("during"));
+    fails_with(&reports, "locked");
+    (handle, reports, other)
+}
+
+#[test]
+fn a_log_that_is_deleted_while_the_store_fails_is_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (handle, reports, other) = failing_store(&path);
+    fs::remove_file(folder.path().join("db-wal")).unwrap();
+    drop(other);
+    assert_eq!(until_persisted(&reports, 4), [StoreReport::Recovered]);
+    handle.close().unwrap();
+    assert_eq!(Store::open_file(&path).unwrap().1.statuses.len(), 3);
+}
+
+#[test]
+fn a_database_file_that_is_emptied_while_the_store_fails_is_not_filled_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (handle, reports, other) = failing_store(&path);
+    drop(other);
+    fs::write(&path, "").unwrap();
+    fails_with(&reports, "another copy was put in its place");
+    assert_eq!(path.metadata().unwrap().len(), 0);
+    assert!(folder.path().join("db-wal").metadata().unwrap().len() > 0);
+    handle.close().unwrap_err();
+}
+
 #[test]
 fn a_store_of_another_scheduler_is_not_gone_on_with() {
     for change in ["UPDATE meta SET cluster = 8", "DELETE FROM schedulers"] {
@@ -559,7 +606,7 @@ fn a_crashed_directory_goes_on_and_a_directory_that_was_closed_needs_no_log() {
 #[test]
 fn a_used_directory_that_lacks_something_is_no_new_one() {
     type Damage = fn(&Path);
-    let damages: [(&str, Damage, bool); 6] = [
+    let damages: [(&str, Damage, bool); 7] = [
         (
             "state.sqlite3, but this file is missing",
             |folder| fs::remove_file(folder.join("state.sqlite3")).unwrap(),
@@ -567,10 +614,14 @@ fn a_used_directory_that_lacks_something_is_no_new_one() {
         ),
         (
             "is empty",
+            |folder| fs::write(folder.join("state.sqlite3"), "").unwrap(),
+            false,
+        ),
+        (
+            "is empty",
             |folder| {
                 fs::write(folder.join("state.sqlite3"), "").unwrap();
-                fs::remove_file(folder.join("state.sqlite3-wal")).unwrap();
-                fs::write(folder.join("state.sqlite3-wal"), "").unwrap();
+                fs::remove_file(folder.join(MARKER_FILE)).unwrap();
             },
             false,
         ),
@@ -610,12 +661,15 @@ fn a_used_directory_that_lacks_something_is_no_new_one() {
     for (message, damage, is_a_backup) in damages {
         let crashed = crashed_directory(1);
         damage(crashed.path());
+        let log = || fs::read(crashed.path().join("state.sqlite3-wal")).ok();
+        let log_before = log();
         // The second look finds it as the first one does: a refusal leaves everything as it is.
         for _ in 0..2 {
             let text = open_in(crashed.path(), LostRecords::None).unwrap_err();
             let text = text.to_string();
             assert!(text.contains(message), "{text}");
             assert!(text.contains("--after-restoring-a-backup"), "{text}");
+            assert!(log() == log_before, "{message}: the log is another one");
         }
         let as_backup = open_in(crashed.path(), LostRecords::Expected);
         assert_eq!(as_backup.is_ok(), is_a_backup, "{message}: {as_backup:?}");

@@ -8,7 +8,7 @@ use brasserie_scheduler_core::Record;
 
 use super::StoreReport;
 use super::error::StoreError;
-use super::identity::Identity;
+use super::identity::{Identity, LogFile};
 use super::marker::{Log, MarkerFile};
 use super::queue::{Queue, Waiting, Work};
 use super::schema::{Database, Owner};
@@ -43,11 +43,13 @@ pub(super) struct Writer {
 enum State {
     /// What was reported is on disk.
     Working(Box<Database>),
-    /// After an I/O error a connection may believe things of the file that are not so, so it is given up.
+    /// After an I/O error a connection may believe things of the file that are not so, so each attempt opens another one.
     Failing {
         why: String,
-        /// A connection whose log has lost its name: the only way to what was committed there.
-        unsaved: Option<Box<Database>>,
+        /// The log that what was reported may stand in; `None` once all of it is in the database file.
+        log: Option<LogFile>,
+        /// The last connection: the only way to its log if that loses its name.
+        last: Option<Box<Database>>,
     },
 }
 
@@ -56,7 +58,8 @@ impl Default for State {
     fn default() -> Self {
         State::Failing {
             why: String::new(),
-            unsaved: None,
+            log: None,
+            last: None,
         }
     }
 }
@@ -112,15 +115,24 @@ impl Writer {
             State::Working(database) => {
                 self.owner = store(database, self.marker.as_ref(), batch)?.or(self.owner);
             }
-            State::Failing { unsaved, .. } => {
+            State::Failing { log, last, .. } => {
                 self.identity.check()?;
-                if let Some(database) = unsaved {
-                    database.checkpoint()?;
-                    *unsaved = None;
+                if let Some(Err(lost)) = log.as_ref().map(LogFile::check) {
+                    last.as_ref().ok_or(lost)?.checkpoint()?;
+                    *log = None;
                 }
-                let mut database = Database::reopen(&self.path, &self.identity, self.owner)?;
-                self.owner = store(&mut database, self.marker.as_ref(), batch)?.or(self.owner);
-                self.state = State::Working(Box::new(database));
+                *last = None;
+                let opened = Database::reopen(&self.path, &self.identity, self.owner)?;
+                *log = Some(opened.log().clone());
+                let database = last.insert(Box::new(opened));
+                // After a failed sync the kernel takes pages of the log for clean that never reached the disk, and a commit behind
+                // them would be lost with them. So the database file itself must hold all that could be read.
+                database.checkpoint()?;
+                self.identity.check()?;
+                self.owner = store(database, self.marker.as_ref(), batch)?.or(self.owner);
+                if let Some(database) = last.take() {
+                    self.state = State::Working(database);
+                }
                 (self.report)(StoreReport::Recovered);
                 tracing::warn!("the store writes again");
             }
@@ -148,16 +160,14 @@ impl Writer {
 
     fn fail(&mut self, error: &StoreError) {
         let message = error.to_string();
-        let (is_news, unsaved) = match std::mem::take(&mut self.state) {
-            State::Working(database) => {
-                let log_is_lost = matches!(error, StoreError::LogNotTheSame { .. });
-                (true, log_is_lost.then_some(database))
-            }
-            State::Failing { why, unsaved } => (why != message, unsaved),
+        let (is_news, log, last) = match std::mem::take(&mut self.state) {
+            State::Working(database) => (true, Some(database.log().clone()), Some(database)),
+            State::Failing { why, log, last } => (why != message, log, last),
         };
         self.state = State::Failing {
             why: message.clone(),
-            unsaved,
+            log,
+            last,
         };
         if is_news {
             (self.report)(StoreReport::Failed(message.clone()));
