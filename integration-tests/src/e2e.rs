@@ -32,7 +32,9 @@ pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
 pub use stage::{
     FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,
 };
-pub use stall::{FailingDisk, HangingDisk, SilentResolver, UnreadLog, hide_proc, with_own_proc};
+pub use stall::{
+    FailingDisk, HangingDisk, SilentResolver, SmallDisk, UnreadLog, hide_proc, with_own_proc,
+};
 pub use tree::copy_sources;
 
 /// Longer than anything that a passing test waits for, on a machine that does other things too.

@@ -1,13 +1,15 @@
 //! The scheduler's data directory in the hands of others: deleted, unmounted and damaged, under real programs.
 
 use std::fs;
-use std::process::Command;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::brasserie::ClusterStatus;
 use integration_tests::e2e::WORK_SCRIPT;
 use integration_tests::e2e::{
-    Client, Finished, Process, SchedulerSpec, Stage, wait_for, warn_not_run,
+    Client, Finished, HangingDisk, Process, SchedulerSpec, SmallDisk, Stage, wait_for, warn_not_run,
 };
 use integration_tests::fake_worker::FakeWorker;
 
@@ -81,29 +83,19 @@ fn a_store_that_was_deleted_is_noticed() {
     assert!(!spec.data_dir.exists(), "nothing is created in its place");
 }
 
-/// A scheduler with a small disk of its own at its data directory, in a mount namespace that ends with it; `None`, said aloud, where that is
-/// not permitted.
-fn start_on_disk(stage: &Stage, spec: &SchedulerSpec, test: &str) -> Option<Process> {
-    fs::create_dir(&spec.data_dir).expect("a folder in a temporary folder");
-    let mount = "mount -t tmpfs -o size=1m,mode=700 none \"$0\"";
-    let inside = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
-        command.arg(&spec.data_dir);
-        command
-    };
-    let tried = inside(mount).output();
-    let allowed = tried.as_ref().is_ok_and(|output| output.status.success());
-    if !allowed {
-        warn_not_run(test, &format!("a disk of one's own: {tried:?}"));
-        return None;
+/// A small disk at a scheduler's data directory; `None`, said aloud, where that is not permitted.
+fn small_disk(spec: &SchedulerSpec, test: &str) -> Option<SmallDisk> {
+    match SmallDisk::new(&spec.data_dir, 1024) {
+        Ok(disk) => Some(disk),
+        Err(error) => {
+            warn_not_run(test, &format!("a disk of one's own: {error}"));
+            None
+        }
     }
-    let scheduler = stage.scheduler_command(spec);
-    let mut command = inside(&format!("{mount} && exec \"$@\""));
-    command
-        .arg(scheduler.get_program())
-        .args(scheduler.get_args());
-    Some(stage.start("scheduler", command))
+}
+
+fn start_on(disk: &SmallDisk, stage: &Stage, spec: &SchedulerSpec) -> Process {
+    stage.start("scheduler", disk.command(&stage.scheduler_command(spec)))
 }
 
 #[test]
@@ -111,18 +103,14 @@ fn a_store_that_was_unmounted_is_not_created_again() {
     let stage = Stage::new();
     let spec = one_task(&stage);
     let test = "a_store_that_was_unmounted_is_not_created_again";
-    let Some(scheduler) = start_on_disk(&stage, &spec, test) else {
+    let Some(disk) = small_disk(&spec, test) else {
         return;
     };
+    let _scheduler = start_on(&disk, &stage, &spec);
     let worker = FakeWorker::start(spec.port, "fake");
     Client::new(spec.port).wait_healthy(1);
-    let inside = Command::new("nsenter")
-        .args(["--mount", "--target", &scheduler.id().to_string()])
-        .args(["umount", "--lazy"])
-        .arg(&spec.data_dir)
-        .output()
-        .unwrap();
-    assert!(inside.status.success(), "{inside:?}");
+    let unmounted = disk.shell("umount --lazy \"$0\"");
+    assert!(unmounted.status.success(), "{unmounted:?}");
     is_noticed(
         &stage,
         &spec,
@@ -151,13 +139,11 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
     let spec = spec.with("--lose-unhealthy-worker-after=5s");
     let spec = spec.with("--heartbeat-grace-period=4s");
     stage.hold();
-    let Some(scheduler) = start_on_disk(
-        &stage,
-        &spec,
-        "a_disk_that_is_full_for_long_costs_no_worker_and_no_task",
-    ) else {
+    let test = "a_disk_that_is_full_for_long_costs_no_worker_and_no_task";
+    let Some(disk) = small_disk(&spec, test) else {
         return;
     };
+    let _scheduler = start_on(&disk, &stage, &spec);
     let shards = ["a", "b", "c"];
     let mut workers = shards.map(|shard| stage.start_worker(&stage.worker_spec(shard, &spec)));
     let client = Client::new(spec.port);
@@ -166,14 +152,7 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
     wait_for("tasks on every worker", || {
         (stage.records().runs.len() == running).then_some(())
     });
-    let on_disk = |script: &str| {
-        let mut command = Command::new("nsenter");
-        command.args(["--mount", "--target", &scheduler.id().to_string()]);
-        command.args(["sh", "-c", script]).arg(&spec.data_dir);
-        command.output().expect("nsenter can be started")
-    };
-    let fill = "cat /dev/zero > \"$0/filler\"; test -s \"$0/filler\"";
-    assert!(on_disk(fill).status.success());
+    disk.fill();
     stage.release();
     let cannot_write = |status: &ClusterStatus| has_error(status, "the store cannot write");
     client.wait_until("an error of the store", cannot_write);
@@ -183,7 +162,7 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
             assert_eq!(worker.ended(), None, "no worker exits");
         }
         // The store's own attempts give some of it back.
-        on_disk("cat /dev/zero >> \"$0/filler\"");
+        disk.fill();
         (Instant::now() > until).then_some(())
     });
     let status = client.wait_healthy(workers.len());
@@ -192,7 +171,7 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
     let records = stage.records();
     let finished = records.finished();
     assert_eq!(finished, records.runs.len(), "no task was killed");
-    assert!(on_disk("rm \"$0/filler\"").status.success());
+    disk.free();
     client.wait_all_done();
     let records = stage.records();
     assert_eq!(records.overlaps, Vec::<String>::new());
@@ -200,4 +179,119 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
     for worker in &mut workers {
         assert_eq!(worker.ended(), None);
     }
+}
+
+const NOT_DURABLE: &str = " completion(s) shown here are not yet on disk";
+
+/// How many completions a status shows, without those that it marks as not durable.
+fn shown_as_durable(status: &ClusterStatus) -> i64 {
+    let jobs = status.jobs.iter().flatten();
+    let done: i64 = jobs.filter_map(|job| job.done).sum();
+    let marked = status.errors.iter().flatten().filter_map(|error| {
+        let count = error.split_once(NOT_DURABLE)?.0.rsplit(' ').next()?;
+        count.parse::<i64>().ok()
+    });
+    done - marked.sum::<i64>()
+}
+
+/// Kills the scheduler, which gets no status again, and starts it anew. Returns how many completions it has found in its store.
+fn found_again(mut scheduler: Process, spec: &SchedulerSpec, start: impl Fn() -> Process) -> i64 {
+    scheduler.kill_program();
+    let _scheduler = start();
+    let loaded = |status: &ClusterStatus| status.nodes_loaded == Some(true);
+    let status = Client::new(spec.port).wait_until("the store and the nodes", loaded);
+    shown_as_durable(&status)
+}
+
+#[test]
+fn what_is_shown_as_done_while_a_disk_fills_up_is_not_lost() {
+    // More than the disk takes.
+    const TASKS: usize = 100;
+    let stage = Stage::new();
+    let config = stage.write_work(TASKS, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let test = "what_is_shown_as_done_while_a_disk_fills_up_is_not_lost";
+    let Some(disk) = small_disk(&spec, test) else {
+        return;
+    };
+    let scheduler = start_on(&disk, &stage, &spec);
+    let worker = FakeWorker::start(spec.port, "fake");
+    let client = Client::new(spec.port);
+    client.wait_healthy(1);
+    let reporter = thread::spawn(move || {
+        let status = format!(r#"{{"result": "done", "data": {{"x": "{:030000}"}}}}"#, 0);
+        let mut acknowledged = 0;
+        while worker
+            .report(&worker.next_task(), &status)
+            .into_result()
+            .is_ok()
+        {
+            acknowledged += 1;
+        }
+        acknowledged
+    });
+    let mut shown = 0;
+    wait_for("a completion that is not on disk", || {
+        let status = client.status()?;
+        shown = shown_as_durable(&status).max(shown);
+        has_error(&status, NOT_DURABLE).then_some(())
+    });
+    let acknowledged: i64 = reporter.join().expect("it reports without an error");
+    disk.shell("mount -o remount,size=8m \"$0\"");
+    let mut again = spec.clone();
+    again.flags.retain(|flag| flag != "--new-cluster");
+    let start = || start_on(&disk, &stage, &again);
+    let found = found_again(scheduler, &spec, start);
+    assert!(found >= shown, "{found} were left of {shown}");
+    assert!(found >= acknowledged, "{found} were left of {acknowledged}");
+}
+
+#[test]
+fn what_is_shown_as_done_while_a_disk_hangs_is_marked_and_nobody_waits_for_it() {
+    let stage = Stage::new();
+    let config = stage.write_work(2, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let disk = HangingDisk::new(&stage.path("disk"));
+    let start = || {
+        disk.recover();
+        let mut command = stage.scheduler_command(&spec);
+        disk.holds(&spec.data_dir, &mut command);
+        stage.start("scheduler", command)
+    };
+    let scheduler = start();
+    let worker = FakeWorker::start(spec.port, "fake");
+    let client = Client::new(spec.port);
+    client.wait_healthy(1);
+    let reported = worker.report(&worker.next_task(), DONE).into_result();
+    assert!(reported.is_ok(), "{reported:?}");
+    let task = worker.next_task();
+    client.wait_until("the first completion", |status| {
+        shown_as_durable(status) == 1
+    });
+    disk.hang();
+    let reporter = thread::spawn(move || worker.report(&task, DONE).into_result());
+    wait_for("a completion that is not on disk", || {
+        let status = client.status()?;
+        assert!(shown_as_durable(&status) < 2, "{status:?}");
+        has_error(&status, NOT_DURABLE).then_some(())
+    });
+    for _ in 0..100 {
+        let status = client.status().expect("an answer");
+        assert_eq!(shown_as_durable(&status), 1, "{status:?}");
+    }
+    assert_eq!(get(&spec, "/health/live"), "alive\n");
+    let acknowledged = reporter.join().expect("it reports without an error");
+    assert!(acknowledged.is_err(), "{acknowledged:?}");
+    assert_eq!(found_again(scheduler, &spec, start), 1);
+}
+
+/// The body of what a scheduler's page says.
+fn get(spec: &SchedulerSpec, path: &str) -> String {
+    let mut stream = TcpStream::connect((spec.address, spec.http_port)).expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    let (_, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+    body.to_owned()
 }

@@ -4,12 +4,12 @@
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use nix::fcntl::OFlag;
 use nix::unistd::{Pid, pipe2};
@@ -102,12 +102,118 @@ impl HangingDisk {
         command.envs(variables);
     }
 
-    /// From now on, and for ever.
+    /// From now on, until [`HangingDisk::recover`].
     ///
     /// # Panics
     /// When the temporary folder is gone.
     pub fn hang(&self) {
         fs::write(&self.switch, "").expect("a file in a temporary folder");
+    }
+
+    /// Calls that hang go on.
+    pub fn recover(&self) {
+        // A disk that does not hang has no such file.
+        let _ = fs::remove_file(&self.switch);
+    }
+}
+
+/// A disk of a fixed size, for programs under test, in a mount namespace that lasts as long as this value. It takes root.
+#[derive(Debug)]
+pub struct SmallDisk {
+    /// A process that keeps the namespace.
+    holder: Child,
+    folder: PathBuf,
+}
+
+impl SmallDisk {
+    /// Of so many KiB, mounted on this folder, which is created.
+    ///
+    /// # Errors
+    /// Where this process may not mount anything.
+    ///
+    /// # Panics
+    /// When the folder cannot be created.
+    pub fn new(folder: &Path, kib: u32) -> io::Result<Self> {
+        fs::create_dir(folder).expect("a folder in a temporary folder");
+        let script =
+            r#"mount -t tmpfs -o "size=$1k,mode=700" none "$0" && echo mounted && exec cat"#;
+        let mut holder = Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", script])
+            .arg(folder)
+            .arg(kib.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut first = [0; 1];
+        let mounted = holder.stdout.as_mut().map(|out| out.read(&mut first));
+        let disk = SmallDisk {
+            holder,
+            folder: folder.to_owned(),
+        };
+        match mounted {
+            Some(Ok(1)) => Ok(disk),
+            _ => Err(io::Error::other("it cannot be mounted")),
+        }
+    }
+
+    /// The command, with the disk in its place.
+    pub fn command(&self, command: &Command) -> Command {
+        let mut inside = Command::new("nsenter");
+        let holder = self.holder.id().to_string();
+        inside.args(["--mount", "--target", &holder]);
+        copy_command(command, &mut inside);
+        inside
+    }
+
+    /// Runs a script of the shell, to which `$0` is the disk.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn shell(&self, script: &str) -> Output {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(&self.folder);
+        self.command(&command).output().expect("nsenter is there")
+    }
+
+    /// Leaves no byte free.
+    ///
+    /// # Panics
+    /// When the disk takes no file.
+    pub fn fill(&self) {
+        let output = self.shell("cat /dev/zero >> \"$0/filler\"; test -s \"$0/filler\"");
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Takes back [`SmallDisk::fill`].
+    ///
+    /// # Panics
+    /// When it was not called.
+    pub fn free(&self) {
+        let output = self.shell("rm \"$0/filler\"");
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// A new file on it.
+    ///
+    /// # Panics
+    /// When it cannot be created.
+    pub fn file(&self, name: &str) -> File {
+        let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
+        let below = self.folder.strip_prefix("/").expect("an absolute path");
+        let mut options = File::options();
+        let file = options
+            .create(true)
+            .append(true)
+            .open(root.join(below).join(name));
+        file.expect("a file on the disk")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // It has ended if it could not mount anything.
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
     }
 }
 
@@ -280,11 +386,16 @@ pub fn hide_proc(program: Pid) {
 fn in_own_mounts(script: &str, zero: &Path, command: &Command) -> Command {
     let mut inside = Command::new("unshare");
     inside.args(["--mount", "sh", "-c", script]).arg(zero);
+    copy_command(command, &mut inside);
+    inside
+}
+
+/// Appends the command, and takes over its environment.
+fn copy_command(command: &Command, inside: &mut Command) {
     inside.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
             inside.env(name, value);
         }
     }
-    inside
 }

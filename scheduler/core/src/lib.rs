@@ -14,6 +14,7 @@ mod fences;
 mod history;
 mod jobs;
 mod plan;
+mod questions;
 mod reconcile;
 mod record;
 mod replies;
@@ -35,6 +36,7 @@ pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
     Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
 };
+pub use questions::MAX_ANSWER_WAIT;
 pub use reconcile::has_same_nodes;
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,

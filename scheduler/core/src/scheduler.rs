@@ -24,11 +24,11 @@ use crate::estimates::Estimates;
 use crate::event::Event;
 use crate::fences::Fences;
 use crate::jobs::{Jobs, NodesOf};
+use crate::questions::Questions;
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
 use crate::replies::{HeldReply, Replies};
 use crate::tasks::Tasks;
-use crate::view::Query;
 use crate::workers::Workers;
 use crate::workers::asking::Asking;
 use crate::workers::initial_wait::InitialWait;
@@ -78,6 +78,7 @@ pub struct Scheduler {
     estimates: Estimates,
     log: Log,
     replies: Replies,
+    questions: Questions,
     effects: VecDeque<Effect>,
     invocation_ids: Rng,
     config_error: Option<String>,
@@ -131,6 +132,7 @@ impl Scheduler {
             estimates: Estimates::default(),
             log: Log::default(),
             replies: Replies::default(),
+            questions: Questions::default(),
             effects: VecDeque::new(),
             // Another stream for each instance, or two of one seed would draw the same ids.
             invocation_ids: Rng::new(
@@ -204,10 +206,13 @@ impl Scheduler {
                 request,
                 from: _,
                 query,
-            } => self.query(now, request, &query),
+            } => self.query(now, request, query),
             Event::CallCompleted { call, outcome } => self.call_completed(now, call, outcome),
             Event::Persisted { up_to } => self.persisted(now, up_to),
-            Event::StoreFailed { message } => self.log.error = Some(message),
+            Event::StoreFailed { message } => {
+                self.log.error = Some(message);
+                self.answer_all_marked(now);
+            }
             Event::StoreRecovered => self.log.error = None,
             Event::ConfigLoaded {
                 config,
@@ -252,6 +257,7 @@ impl Scheduler {
         self.forget_the_dead(now);
         self.expire_calls(now);
         self.abandon_replies(now);
+        self.answer_late_questions(now);
         self.evaluate_permitted(now);
         self.update_initial_wait(now);
         self.spread_the_set(now);
@@ -284,6 +290,7 @@ impl Scheduler {
             self.workers.next_forgotten(),
             self.calls.next_deadline(),
             self.replies.next_deadline(),
+            self.questions.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),
             self.asking.next_answer(),
@@ -341,6 +348,11 @@ impl Scheduler {
         let stall = "it has not synced a record for seconds; check the disk of the data directory";
         let stalled = self.replies.is_stalled().then_some(stall);
         self.log.error.as_deref().or(stalled)
+    }
+
+    /// The latest durable record.
+    pub(crate) fn persisted_record(&self) -> RecordSeq {
+        self.log.persisted
     }
 
     /// The latest record, durable or not.
@@ -435,17 +447,11 @@ impl Scheduler {
         self.effects.push_back(Effect::Call { id, peer, call });
     }
 
-    fn query(&mut self, now: Time, request: RequestId, query: &Query) {
-        // Whoever was told that a job is saved shall find it.
-        self.put_jobs_in_force(now);
-        let answer = self.answer(now, query);
-        self.reply(request, Reply::Answer(Box::new(answer)));
-    }
-
     fn persisted(&mut self, now: Time, up_to: RecordSeq) {
         let might_call = self.may_call();
         self.log.persisted = self.log.persisted.max(up_to);
         self.replies.persisted(self.log.persisted);
+        self.questions.persisted(self.log.persisted);
         if !might_call && self.may_call() {
             self.evaluate_all(now);
         }

@@ -354,6 +354,11 @@ impl Tasks {
         self.pending_by_task.range(first..=last).next().is_some()
     }
 
+    /// The record that makes every stored end durable, if one is not yet.
+    pub(crate) fn last_pending(&self) -> Option<RecordSeq> {
+        self.pending.last_key_value().map(|(seq, _)| *seq)
+    }
+
     /// How many tasks of each job have a stored end that is not durable yet.
     pub(crate) fn pending_ends(&self) -> BTreeMap<JobId, usize> {
         let mut counts = BTreeMap::new();

@@ -27,6 +27,8 @@ const MAX_LISTED: usize = 1000;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {
     Status,
+    /// Why no task starts at all, for probes: answered at once whatever the disk does.
+    NothingStarts,
     /// The configuration in force.
     Config,
     /// Per level: OR-ed status bits to how many nodes have them, with at most `samples` names each. No jobs: all.
@@ -53,10 +55,11 @@ pub enum Query {
     WhatIf,
 }
 
-/// An answer; `Unknown` names what does not exist.
+/// An answer; `Unknown` names what does not exist, or is not known yet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Status(Box<ClusterStatus>),
+    NothingStarts(Vec<String>),
     Config(Option<Arc<Config>>),
     Histograms(Vec<JobHistogram>),
     Explain(Vec<String>),
@@ -179,10 +182,12 @@ impl Scheduler {
     pub fn answer(&self, now: Time, query: &Query) -> Answer {
         match query {
             Query::Status => Answer::Status(Box::new(self.status(now))),
+            Query::NothingStarts => Answer::NothingStarts(self.why_nothing_starts(now)),
             Query::Config => Answer::Config(self.engine().config().cloned()),
-            Query::Histograms { jobs, samples } => {
-                Answer::Histograms(self.histograms(jobs, *samples))
-            }
+            Query::Histograms { jobs, samples } => match self.why_no_histograms(jobs) {
+                Some(why) => Answer::Unknown(why),
+                None => Answer::Histograms(self.histograms(jobs, *samples)),
+            },
             Query::Explain { job, node } => self.explain(now, job, node),
             Query::RunningTasks { job } => {
                 Answer::RunningTasks(self.running_tasks(now, job.as_deref()))
@@ -241,6 +246,22 @@ impl Scheduler {
             estimate: id.map_or_else(|| Estimate::of(None, None), |id| self.estimate(id)),
             counts,
         }
+    }
+
+    /// Histograms have no place for a mark, so none is given that would count completions that a crash may still lose.
+    fn why_no_histograms(&self, jobs: &[String]) -> Option<String> {
+        if !self.marks_completions() {
+            return None;
+        }
+        let pending = self.tasks().pending_ends().into_iter();
+        let mut names = pending.map(|(job, _)| self.engine().job_name(job));
+        let is_wanted =
+            |name: &&JobName| jobs.is_empty() || jobs.iter().any(|j| j == name.as_str());
+        let job = names.find(is_wanted)?;
+        Some(format!(
+            "the histogram of job `{job}` would count completions that are not yet on disk; ask again later, and see the errors in the \
+             cluster's status"
+        ))
     }
 
     fn histograms(&self, jobs: &[String], samples: usize) -> Vec<JobHistogram> {

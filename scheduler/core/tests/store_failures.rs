@@ -6,11 +6,12 @@ mod support;
 use std::time::Duration;
 
 use brasserie_common::{
-    CallOutcome, JobName, Principal, ReportedStatus, RequestId, WorkerDescription, WorkerSetId,
+    CallOutcome, JobName, Principal, ReportedStatus, RequestId, WorkerDescription, WorkerId,
+    WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Call, CallReply, Durable, Event, JobChange, JobRefusal, MAX_REPLY_WAIT, Message, Rejection,
-    Reply,
+    Answer, Call, CallReply, Durable, Event, JobChange, JobRefusal, MAX_ANSWER_WAIT,
+    MAX_REPLY_WAIT, Message, Query, Rejection, Reply,
 };
 use support::*;
 
@@ -220,5 +221,137 @@ fn fail_all(s: &mut Script, w: &WorkerDescription, tasks: usize) {
             assert_eq!(s.update(w, &run.task, ReportedStatus::failed()).1, Ok(()));
             ended += 1;
         }
+    }
+}
+
+/// Asks a question. Returns the request, and whether its answer waits for a record.
+fn ask(s: &mut Script, query: Query) -> (RequestId, bool) {
+    let request = s.request();
+    let from = Principal::Own;
+    s.event(Event::Query {
+        request,
+        from,
+        query,
+    });
+    let reply = s.replies.iter().find(|(id, _, _)| *id == request);
+    (request, reply.is_some_and(|(_, after, _)| after.is_some()))
+}
+
+fn is_marked(reply: &Reply) -> bool {
+    let Reply::Answer(answer) = reply else {
+        panic!("an answer, not {reply:?}");
+    };
+    match &**answer {
+        Answer::Status(status) => {
+            let mut errors = status.errors.iter();
+            errors.any(|error| error.contains("1 completion(s) shown here are not yet on disk"))
+        }
+        Answer::Unknown(why) => why.contains("completions that are not yet on disk"),
+        other => panic!("a status or no histogram, not {other:?}"),
+    }
+}
+
+fn histograms() -> Query {
+    Query::Histograms {
+        jobs: Vec::new(),
+        samples: 1,
+    }
+}
+
+#[test]
+fn answers_that_show_completions_leave_when_these_are_durable() {
+    let (mut s, w, task) = running();
+    for query in [Query::Status, histograms()] {
+        assert!(!ask(&mut s, query).1, "nothing is pending");
+    }
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    let done = |reply: &Reply| match reply {
+        Reply::Answer(answer) => match &**answer {
+            Answer::Status(status) => status.jobs[0].counts.done,
+            other => panic!("a status, not {other:?}"),
+        },
+        other => panic!("an answer, not {other:?}"),
+    };
+    for query in [Query::Status, histograms()] {
+        let (request, waits) = ask(&mut s, query.clone());
+        assert!(
+            waits,
+            "{query:?} shows a completion that a crash would lose"
+        );
+        assert_eq!(said(&s, request).len(), 1);
+        if query == Query::Status {
+            assert_eq!(done(said(&s, request)[0]), 1);
+            assert!(!is_marked(said(&s, request)[0]), "it waits instead");
+        }
+    }
+    // These show none, or mark it, and probes never wait.
+    let (job, node) = (task.job.as_str().to_owned(), task.node.as_str().to_owned());
+    let explain = Query::Explain { job, node };
+    for query in [Query::NothingStarts, Query::Config, explain] {
+        assert!(!ask(&mut s, query).1);
+    }
+    s.sync();
+    let replies = s.replies.len();
+    s.advance(2 * MAX_ANSWER_WAIT);
+    assert_eq!(s.replies.len(), replies, "the shell sent them");
+    assert!(!ask(&mut s, Query::Status).1);
+}
+
+#[test]
+fn an_answer_that_waits_for_too_long_is_marked_and_nobody_waits_any_more() {
+    let (mut s, w, task) = running();
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    let (status, _) = ask(&mut s, Query::Status);
+    let (histogram, _) = ask(&mut s, histograms());
+    s.advance(MAX_ANSWER_WAIT - MOMENT);
+    assert_eq!((said(&s, status).len(), said(&s, histogram).len()), (1, 1));
+    s.advance(MOMENT);
+    for request in [status, histogram] {
+        let said = said(&s, request);
+        assert_eq!(said.len(), 2, "answered once more, at once");
+        assert!(is_marked(said[1]), "{said:?}");
+    }
+    for query in [Query::Status, histograms()] {
+        let (request, waits) = ask(&mut s, query);
+        assert!(!waits && is_marked(said(&s, request)[0]));
+    }
+    // Statuses of tasks are still taken: the store is only slow.
+    let (after, result) = s.update(&w, &task, ReportedStatus::done());
+    assert_eq!((after.is_some(), result), (true, Ok(())));
+    s.sync();
+    let (request, waits) = ask(&mut s, Query::Status);
+    assert!(!waits && !is_marked(said(&s, request)[0]));
+}
+
+#[test]
+fn answers_that_wait_are_marked_at_once_when_the_store_fails() {
+    let (mut s, w, task) = running();
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    let (early, waits) = ask(&mut s, Query::Status);
+    assert!(waits);
+    fails(&mut s);
+    assert!(is_marked(said(&s, early)[1]));
+    let (later, waits) = ask(&mut s, Query::Status);
+    assert!(!waits && is_marked(said(&s, later)[0]));
+    s.event(Event::StoreRecovered);
+    s.sync();
+    let (request, _) = ask(&mut s, Query::Status);
+    assert!(!is_marked(said(&s, request)[0]));
+}
+
+#[test]
+fn few_answers_wait_at_once() {
+    let (mut s, w, task) = running();
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    let asked: Vec<_> = (0..1000).map(|_| ask(&mut s, Query::Status)).collect();
+    let waiting = asked
+        .iter()
+        .filter(|(request, waits)| *waits && said(&s, *request).len() == 1);
+    assert!(waiting.count() < 100, "the shell would hold each answer");
+    // Each of the others has its answer, with a mark.
+    for (request, waits) in asked {
+        let said = said(&s, request);
+        let held = waits && said.len() == 1;
+        assert!(held || is_marked(said[said.len() - 1]), "{said:?}");
     }
 }

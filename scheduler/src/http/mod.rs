@@ -51,13 +51,12 @@ fn router(inbox: Inbox, hosts: Hosts) -> Router {
 /// Whether the process should go on: also while it waits or cannot write, when a restart would only cost time.
 async fn live(State(inbox): State<Inbox>) -> Result<&'static str, NoAnswer> {
     // Through the core: a process whose core hangs is not alive.
-    ask(&inbox, Lane::Health).await.map(|_| "alive\n")
+    why_nothing_starts(&inbox).await.map(|_| "alive\n")
 }
 
 /// Whether it starts tasks, and if not, why.
 async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
-    let status = ask(&inbox, Lane::Health).await?;
-    Ok(match &*status.nothing_starts {
+    Ok(match &*why_nothing_starts(&inbox).await? {
         [] => "ready\n".into_response(),
         reasons => {
             let text = format!("not ready: {}\n", reasons.join("\nnot ready: "));
@@ -67,21 +66,36 @@ async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
 }
 
 async fn status(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
-    let status = ask(&inbox, Lane::Ordinary).await?;
+    let status = cluster_status(&inbox).await?;
     let json = [(header::CONTENT_TYPE, "application/json")];
     Ok((json, status::json(&status).to_string()).into_response())
 }
 
 async fn page(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
-    let status = ask(&inbox, Lane::Ordinary).await?;
+    let status = cluster_status(&inbox).await?;
     Ok(Html(page::render(&status)).into_response())
 }
 
-async fn ask(inbox: &Inbox, lane: Lane) -> Result<ClusterStatus, NoAnswer> {
-    let asked = inbox.query_in(lane, Principal::Own, Query::Status);
+async fn cluster_status(inbox: &Inbox) -> Result<ClusterStatus, NoAnswer> {
+    match ask(inbox, Lane::Ordinary, Query::Status).await? {
+        Answer::Status(status) => Ok(*status),
+        _ => Err(NoAnswer::Ending),
+    }
+}
+
+/// Never waits for the disk.
+async fn why_nothing_starts(inbox: &Inbox) -> Result<Vec<String>, NoAnswer> {
+    match ask(inbox, Lane::Health, Query::NothingStarts).await? {
+        Answer::NothingStarts(reasons) => Ok(reasons),
+        _ => Err(NoAnswer::Ending),
+    }
+}
+
+async fn ask(inbox: &Inbox, lane: Lane, query: Query) -> Result<Answer, NoAnswer> {
+    let asked = inbox.query_in(lane, Principal::Own, query);
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
-        Ok(Ok(Answer::Status(status))) => Ok(*status),
-        Ok(Ok(_) | Err(_)) => Err(NoAnswer::Ending),
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(NoAnswer::Ending),
         Err(_) => Err(NoAnswer::Late),
     }
 }

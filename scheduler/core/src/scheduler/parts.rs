@@ -11,6 +11,7 @@ use crate::effect::Effect;
 use crate::estimates::Estimates;
 use crate::fences::Fences;
 use crate::jobs::Jobs;
+use crate::questions::Questions;
 use crate::reconcile::Orphans;
 use crate::replies::Replies;
 use crate::tasks::Tasks;
@@ -39,6 +40,7 @@ impl Scheduler {
             estimates: self.estimates.clone(),
             log: self.log.clone(),
             replies: Replies::default(),
+            questions: Questions::default(),
             effects: VecDeque::new(),
             invocation_ids: self.invocation_ids.clone(),
             config_error: self.config_error.clone(),
@@ -135,6 +137,14 @@ impl Scheduler {
 
     pub(crate) fn calls_mut(&mut self) -> &mut Calls {
         &mut self.calls
+    }
+
+    pub(crate) fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    pub(crate) fn questions_mut(&mut self) -> &mut Questions {
+        &mut self.questions
     }
 
     pub(crate) fn effects_mut(&mut self) -> &mut VecDeque<Effect> {

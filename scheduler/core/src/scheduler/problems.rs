@@ -54,14 +54,13 @@ impl Scheduler {
         errors
     }
 
-    /// Completions that are counted although a failed store may lose them, by job.
+    /// Completions that are counted although a crash may still lose them, by job, unless the answer waits until they are durable.
     fn ends_not_durable(&self) -> impl Iterator<Item = String> {
-        let is_failed = self.log.error.is_some();
-        let counts = is_failed.then(|| self.tasks.pending_ends());
+        let counts = self.marks_completions().then(|| self.tasks.pending_ends());
         counts.into_iter().flatten().map(|(job, count)| {
             let job = self.engine.job_name(job);
             format!(
-                "job `{job}`: {count} completion(s) shown here are not yet on disk; if this scheduler ends before the store writes again, \
+                "job `{job}`: {count} completion(s) shown here are not yet on disk; if this scheduler ends before they are, \
                  their tasks run again"
             )
         })

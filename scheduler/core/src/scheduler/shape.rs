@@ -45,6 +45,7 @@ impl Scheduler {
         // Of fences only what keeps tasks from starting: their numbers follow the order of runs.
         s.put(until_synced(self.fences.recorded(), persisted));
         self.replies.shape(s, persisted);
+        self.questions.shape(s, persisted);
         // The second of the next ids, until the clock is told again: before or after those of others, or the same.
         let drawn_next = InvocationId::new(self.wall.as_secs(), i64::MIN);
         s.invocation(drawn_next);

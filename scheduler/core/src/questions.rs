@@ -1,0 +1,140 @@
+//! Questions about completions: the answer leaves when the completions that it shows are durable, or marks them.
+
+use std::collections::VecDeque;
+use std::hash::Hasher;
+use std::time::Duration;
+
+use brasserie_common::fingerprint::Shape;
+use brasserie_common::{RecordSeq, RequestId, Time};
+
+use crate::effect::{Effect, Reply};
+use crate::scheduler::Scheduler;
+use crate::view::Query;
+use crate::workers::shape::until_synced;
+
+/// The longest time that an answer waits for the disk. A disk that works syncs a record within milliseconds, or within a second under
+/// load; callers give up after five.
+pub const MAX_ANSWER_WAIT: Duration = Duration::from_secs(1);
+/// Answers that may wait at once. One of a large cluster takes megabytes, and the shell holds them all meanwhile.
+const MAX_WAITING: usize = 64;
+
+/// One question whose answer the shell holds back.
+#[derive(Clone, Debug)]
+struct Waiting {
+    request: RequestId,
+    query: Query,
+    after: RecordSeq,
+    deadline: Time,
+}
+
+/// All questions whose answers the shell holds back.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Questions {
+    /// In the order in which they were asked, which is that of their records and of their deadlines.
+    waiting: VecDeque<Waiting>,
+    /// An answer was given up when this was the last durable record. As long as it still is, nobody waits, and answers are marked.
+    late_at: Option<RecordSeq>,
+}
+
+impl Questions {
+    /// Records up to this one are durable: the shell has sent the answers that waited for them.
+    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
+        self.waiting.retain(|question| question.after > up_to);
+        if self.late_at.is_some_and(|at| at < up_to) {
+            self.late_at = None;
+        }
+    }
+
+    pub(crate) fn is_late(&self) -> bool {
+        self.late_at.is_some()
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.waiting.front().map(|first| first.deadline)
+    }
+
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        let Questions { waiting, late_at } = self;
+        s.each(waiting, |s, waiting| {
+            s.request(waiting.request);
+            s.put(format!("{:?}", waiting.query));
+            s.put(until_synced(waiting.after, persisted));
+            s.deadline(waiting.deadline);
+        });
+        s.put(late_at.is_some());
+    }
+}
+
+/// Whether an answer counts completions without a mark at each. One that explains a task marks its status.
+fn counts_completions(query: &Query) -> bool {
+    match query {
+        Query::Status | Query::Histograms { .. } => true,
+        Query::NothingStarts
+        | Query::Config
+        | Query::Explain { .. }
+        | Query::RunningTasks { .. }
+        | Query::Unfinished { .. }
+        | Query::LogPeers
+        | Query::WhatIf => false,
+    }
+}
+
+impl Scheduler {
+    /// Answers a question: at once, unless the answer counts completions that become durable in a moment.
+    pub(crate) fn query(&mut self, now: Time, request: RequestId, query: Query) {
+        // Callers that were told that a job is saved find it.
+        self.put_jobs_in_force(now);
+        let after = self.tasks().last_pending();
+        let waits = counts_completions(&query) && !self.marks_completions();
+        let Some(after) = after.filter(|_| waits) else {
+            return self.answer_now(now, request, &query);
+        };
+        if self.questions().waiting.len() >= MAX_WAITING {
+            self.answer_all_marked(now);
+            return self.answer_now(now, request, &query);
+        }
+        let reply = Reply::Answer(Box::new(self.answer(now, &query)));
+        self.effects_mut().push_back(Effect::Reply {
+            request,
+            after: Some(after),
+            reply,
+        });
+        self.questions_mut().waiting.push_back(Waiting {
+            request,
+            query,
+            after,
+            deadline: now + MAX_ANSWER_WAIT,
+        });
+    }
+
+    fn answer_now(&mut self, now: Time, request: RequestId, query: &Query) {
+        let answer = self.answer(now, query);
+        self.reply(request, Reply::Answer(Box::new(answer)));
+    }
+
+    /// Whether answers show completions that are not durable, and mark them: the store fails, or takes too long.
+    pub(crate) fn marks_completions(&self) -> bool {
+        self.store_error().is_some() || self.questions().is_late()
+    }
+
+    /// Answers questions that have waited for too long.
+    pub(crate) fn answer_late_questions(&mut self, now: Time) {
+        let deadline = self.questions().next_deadline();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            self.answer_all_marked(now);
+        }
+    }
+
+    /// Answers every question that waits, with marks.
+    pub(crate) fn answer_all_marked(&mut self, now: Time) {
+        let persisted = self.persisted_record();
+        let questions = self.questions_mut();
+        let waiting = std::mem::take(&mut questions.waiting);
+        if !waiting.is_empty() {
+            questions.late_at = Some(persisted);
+        }
+        for Waiting { request, query, .. } in waiting {
+            self.answer_now(now, request, &query);
+        }
+    }
+}
