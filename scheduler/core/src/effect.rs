@@ -118,7 +118,7 @@ pub enum Rejection {
     KillFailed(String),
     #[error("the name in field {0} is empty")]
     EmptyName(&'static str),
-    #[error("the store cannot write, so this status is not taken; send it again: {why}")]
+    #[error("the store cannot write, so this is not taken; send it again: {why}")]
     StoreFails { why: String },
     #[error(
         "the store has not synced the record of this for {} s, so whether it lasts is not known; send it again",

@@ -158,6 +158,30 @@ fn a_newcomer_is_refused_in_bounded_time_and_taken_once_it_is_recorded() {
     assert_eq!(said(&s, again), Vec::<&Reply>::new());
 }
 
+#[test]
+fn newcomers_are_refused_at_once_while_the_store_fails_and_leave_nothing_behind() {
+    let (mut s, w, _) = running();
+    fails(&mut s);
+    let records = s.records.len();
+    for life in 1..1000_i32 {
+        // A new one, and a successor of the worker that runs.
+        let mut successor = w.clone();
+        successor.id = WorkerId::new(w.id.0.start_time + i64::from(life), 1);
+        for newcomer in [worker("x", life, 11), successor] {
+            let refused = s.heartbeat(&newcomer, WorkerSetId::default());
+            assert!(
+                matches!(refused, Err(Rejection::StoreFails { .. })),
+                "{refused:?}"
+            );
+        }
+    }
+    assert_eq!(s.records.len(), records, "each would wait for the store");
+    s.heartbeat(&w, WorkerSetId::default()).unwrap();
+    s.event(Event::StoreRecovered);
+    let newcomer = worker("x", 1000, 11);
+    s.heartbeat(&newcomer, WorkerSetId::default()).unwrap();
+}
+
 fn change(s: &mut Script, job: &str, change: JobChange) -> RequestId {
     let request = s.request();
     s.event(Event::ChangeJob {

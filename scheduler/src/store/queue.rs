@@ -1,6 +1,7 @@
 //! Records on their way to disk.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,6 +35,13 @@ impl Room {
             || self.bytes.load(Ordering::Relaxed) >= MAX_WAITING_BYTES
     }
 
+    /// Nothing waits.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let (records, bytes) = (&self.records, &self.bytes);
+        records.load(Ordering::Relaxed) == 0 && bytes.load(Ordering::Relaxed) == 0
+    }
+
     /// How many transactions were synced to disk.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
@@ -42,6 +50,11 @@ impl Room {
     fn add(&self, bytes: usize) {
         self.records.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, waiting: &Waiting) {
+        self.records.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(waiting.bytes, Ordering::Relaxed);
     }
 
     /// A batch is on disk.
@@ -99,12 +112,7 @@ impl Queue {
     }
 
     pub(super) fn push(&self, seq: RecordSeq, record: Record) {
-        let bytes = weight(&record);
-        self.room.add(bytes);
-        self.state
-            .lock()
-            .waiting
-            .push_back(Waiting { seq, record, bytes });
+        self.state.lock().add(seq, record, &self.room);
         self.changed.notify_one();
     }
 
@@ -149,6 +157,68 @@ impl Queue {
             self.changed.wait_for(&mut state, wait);
         }
         state.end == End::Closed
+    }
+}
+
+impl State {
+    /// Adds a record. Configurations and given times also come while the store cannot write, however long that lasts, so one record of
+    /// each kind waits at most.
+    fn add(&mut self, seq: RecordSeq, record: Record, room: &Room) {
+        let mut entry = Waiting {
+            seq,
+            bytes: 0,
+            record,
+        };
+        let mut place = self.waiting.len();
+        let kind = mem::discriminant(&entry.record);
+        let gathers = matches!(
+            entry.record,
+            Record::ConfigKept { .. } | Record::TimesGiven { .. }
+        );
+        let mut waiting = self.waiting.iter();
+        let alike = gathers.then(|| waiting.rposition(|w| mem::discriminant(&w.record) == kind));
+        if let Some(at) = alike.flatten()
+            && let Some(earlier) = self.waiting.remove(at)
+        {
+            room.subtract(&earlier);
+            // Times must stand before all that follows from them, and a configuration behind changes of jobs that it needs.
+            place = match entry.record {
+                Record::TimesGiven { .. } => at,
+                _ => self.waiting.len(),
+            };
+            entry.seq = earlier.seq;
+            entry.record = joined(earlier.record, entry.record);
+        }
+        entry.bytes = weight(&entry.record);
+        room.add(entry.bytes);
+        self.waiting.insert(place, entry);
+        // Everything up to `seq` is on disk when the last record is.
+        if let Some(last) = self.waiting.back_mut() {
+            last.seq = seq;
+        }
+    }
+}
+
+/// One record that says what both say, one after the other.
+fn joined(earlier: Record, later: Record) -> Record {
+    match (earlier, later) {
+        (
+            Record::TimesGiven {
+                changed: before,
+                forgotten: gone,
+            },
+            Record::TimesGiven { changed, forgotten },
+        ) => {
+            let mut times: BTreeMap<_, _> = before.into_iter().collect();
+            times.retain(|item, _| !forgotten.contains(item));
+            times.extend(changed);
+            let gone: BTreeSet<_> = gone.into_iter().chain(forgotten).collect();
+            Record::TimesGiven {
+                changed: times.into_iter().collect(),
+                forgotten: gone.into_iter().collect(),
+            }
+        }
+        (_, later) => later,
     }
 }
 

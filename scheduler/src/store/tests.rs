@@ -212,6 +212,39 @@ integration_tests_properties::properties! {
     64;
 
     #[test]
+    fn what_waits_adds_up_to_all_records(records in proptest::collection::vec(record(), 1..40), written in 0..40_usize) {
+        let queue = Queue::default();
+        let (mut all, mut stored) = (Durable::default(), Durable::default());
+        let mut last = RecordSeq::default();
+        let mut write = || {
+            let Work::Write(batch) = queue.take() else {
+                panic!("work waits")
+            };
+            batch.iter().for_each(|waiting| stored.apply(&waiting.record));
+            queue.room().committed(&batch);
+            last = batch[batch.len() - 1].seq;
+            batch
+        };
+        for (seq, record) in (1..).map(RecordSeq).zip(&records) {
+            queue.push(seq, record.clone());
+            all.apply(record);
+            if seq.0 == written as u64 {
+                write();
+            }
+        }
+        if written != records.len() {
+            let batch = write();
+            prop_assert!(batch.is_sorted_by_key(|waiting| waiting.seq));
+            for kind in [is_config, is_times] {
+                prop_assert!(batch.iter().filter(|waiting| kind(&waiting.record)).count() <= 1);
+            }
+        }
+        prop_assert_eq!(last, RecordSeq(records.len() as u64));
+        prop_assert_eq!(stored, all);
+        prop_assert!(queue.room().is_empty());
+    }
+
+    #[test]
     fn rows_are_what_the_records_add_up_to(batches in proptest::collection::vec(proptest::collection::vec(record(), 1..8), 1..5)) {
         let folder = tempfile::tempdir().unwrap();
         let mut folded = Durable::default();
@@ -1212,6 +1245,55 @@ fn long_texts_are_written_in_several_transactions() {
         };
         assert_eq!(batch.len(), 2);
     }
+}
+
+fn is_config(record: &Record) -> bool {
+    matches!(record, Record::ConfigKept { .. })
+}
+
+fn is_times(record: &Record) -> bool {
+    matches!(record, Record::TimesGiven { .. })
+}
+
+#[test]
+fn configurations_and_times_do_not_gather_in_a_store_that_cannot_write() {
+    let queue = Queue::default();
+    let end = |node| Record::TaskEnded(ended("j", node, 1));
+    queue.push(RecordSeq(1), end("before"));
+    for i in 1..100_000 {
+        let item = ItemName(format!("item {}", i % 3));
+        let changed = vec![(item, GivenTimes::default())];
+        let forgotten = Vec::new();
+        queue.push(RecordSeq(2 * i), Record::TimesGiven { changed, forgotten });
+        if i == 1 {
+            queue.push(RecordSeq(3), end("between"));
+        }
+        let config = KeptConfig {
+            path: "/config".into(),
+            text: format!("text {i}").into(),
+            since: WallTime::from_secs(1),
+        };
+        queue.push(RecordSeq(2 * i + 2), Record::ConfigKept { config });
+    }
+    assert!(!queue.room().is_full());
+    let Work::Write(batch) = queue.take() else {
+        panic!("work waits")
+    };
+    let kinds: Vec<&str> = batch
+        .iter()
+        .map(|waiting| match &waiting.record {
+            Record::TaskEnded(task) => task.node.as_str(),
+            Record::TimesGiven { changed, .. } if changed.len() == 3 => "all times",
+            Record::ConfigKept { config } if &*config.text == "text 99999" => "the last config",
+            other => panic!("not {other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        ["before", "all times", "between", "the last config"],
+        "times stay before what follows from them"
+    );
+    assert_eq!(batch[3].seq, RecordSeq(200_000));
 }
 
 #[test]

@@ -110,7 +110,7 @@ impl Scheduler {
             .filter(|decision| *decision != Decision::Lost || !takes_back);
         match decision {
             None => {
-                self.check_not_asked_to_die(worker.id)?;
+                self.check_newcomer(worker.id)?;
                 Ok(Some(self.associate(now, worker, worker_set)?))
             }
             Some(Decision::Refresh) if goodbye => Ok(self.lose(now, &shard, LeftCause::CleanExit)),
@@ -122,7 +122,7 @@ impl Scheduler {
             }
             Some(Decision::Lost) => Ok(None),
             Some(Decision::Replace { cause, incumbent }) => {
-                self.check_not_asked_to_die(worker.id)?;
+                self.check_newcomer(worker.id)?;
                 self.displace(now, &shard, cause, incumbent);
                 Ok(Some(self.associate(now, worker, worker_set)?))
             }
@@ -176,12 +176,18 @@ impl Scheduler {
         }
     }
 
-    /// A request to end itself that is still on its way would end it later, with its tasks.
-    fn check_not_asked_to_die(&self, worker: WorkerId) -> Result<(), Rejection> {
+    /// A request to end itself that is still on its way would end it later, with its tasks. And while the store cannot write, records of
+    /// workers that restart again and again would gather.
+    fn check_newcomer(&self, worker: WorkerId) -> Result<(), Rejection> {
         if self.is_asked_to_die(worker) {
             return Err(Rejection::AskedToDie { instance: worker });
         }
-        Ok(())
+        match self.store_error() {
+            Some(why) => Err(Rejection::StoreFails {
+                why: why.to_owned(),
+            }),
+            None => Ok(()),
+        }
     }
 
     fn displace(&mut self, now: Time, shard: &Shard, cause: LeftCause, incumbent: Incumbent) {
