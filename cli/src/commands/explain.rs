@@ -27,14 +27,20 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     let connection = Connection::new(&args.scheduler.scheduler)?;
     let (reasons, last) = block_on(async {
         let reasons = connection.explain(&args.job, &args.node).await?;
-        let last = connection.last_run(&args.job, &args.node).await?;
+        // Read from the scheduler's disk, which may hang or be gone; the reasons are not.
+        let last = connection.last_run(&args.job, &args.node).await;
         anyhow::Ok((reasons, last))
     })??;
     if args.json {
+        let error = last.as_ref().err().map(|error| format!("{error:#}"));
+        let last = last.ok().flatten();
         let last = last.as_ref().map(last_run::json);
-        print_json(
-            &json!({ "job": args.job, "node": args.node, "reasons": reasons, "last_run": last }),
-        )?;
+        let mut document =
+            json!({ "job": args.job, "node": args.node, "reasons": reasons, "last_run": last });
+        if let Some(error) = error {
+            document["last_run_error"] = error.into();
+        }
+        print_json(&document)?;
         return Ok(Ending::Success);
     }
     let mut text = String::new();
@@ -44,9 +50,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     for reason in &reasons {
         text.push_str(&format!("- {}\n", printable_block(reason)));
     }
-    if let Some(last) = &last {
-        text.push('\n');
-        text.push_str(&last_run::text(last));
+    match &last {
+        Ok(None) => {}
+        Ok(Some(last)) => {
+            text.push('\n');
+            text.push_str(&last_run::text(last));
+        }
+        Err(error) => text.push_str(&format!("\nThe last run is not known: {error:#}\n")),
     }
     print(&text)?;
     Ok(Ending::Success)

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use brasserie_common::ids::NameError;
 use brasserie_common::logs::LineId;
@@ -26,6 +27,7 @@ use brasserie_thrift::generated::scheduler::{
 };
 use brasserie_thrift::rpc::Responder;
 use thrift::protocol::TSerializable;
+use tokio::sync::Semaphore;
 
 use super::logs::Logs;
 use super::service::{bad_argument, refuse};
@@ -38,11 +40,16 @@ const MAX_SAMPLES: usize = 1000;
 /// Tasks that one list of unfinished ones holds at most: a page for people.
 const MAX_UNFINISHED: usize = 1000;
 
+/// Time in which the disk must give what happened in a run, which takes milliseconds; callers give up soon after.
+const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Answers questions.
 pub(super) struct Answers {
     inbox: Inbox,
     logs: Logs,
     stories: Arc<Stories>,
+    /// One read of stories at a time: a disk that hangs holds one thread.
+    reads: Arc<Semaphore>,
 }
 
 /// Why a question has no answer.
@@ -62,6 +69,10 @@ enum Failure {
     Name(#[from] NameError),
     #[error("what happened cannot be read: {0}")]
     Store(#[from] StoreError),
+    #[error(
+        "what happened could not be read within {} s; check the disk of the scheduler's data directory", HISTORY_TIMEOUT.as_secs()
+    )]
+    SlowDisk,
     #[error("the scheduler is ending")]
     Ending(#[from] tokio::task::JoinError),
 }
@@ -86,6 +97,7 @@ impl Answers {
             inbox,
             logs,
             stories: Arc::new(stories),
+            reads: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -315,13 +327,22 @@ impl Answers {
 impl Answers {
     /// What happened in a task's last run, from the store itself: no memory is spent on it.
     pub(super) fn history(&self, args: BrasserieGetTaskHistoryArgs, to: Responder) {
-        let stories = Arc::clone(&self.stories);
+        let (stories, reads) = (Arc::clone(&self.stories), Arc::clone(&self.reads));
         self.later(to, |_| async move {
             let task = TaskKey {
                 job: args.job.try_into()?,
                 node: args.node.try_into()?,
             };
-            let last = tokio::task::spawn_blocking(move || stories.of(&task)).await??;
+            let read = async {
+                let turn = reads.acquire_owned().await;
+                let read = tokio::task::spawn_blocking(move || {
+                    let _turn = turn;
+                    stories.of(&task)
+                });
+                read.await
+            };
+            let read = tokio::time::timeout(HISTORY_TIMEOUT, read).await;
+            let last = read.map_err(|_| Failure::SlowDisk)???;
             Ok(BrasserieGetTaskHistoryResult {
                 result_value: Some(render::history(last)),
             })
