@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::task::Poll;
+use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Time};
 use brasserie_common_runtime::{Clock, Watchdog};
@@ -19,6 +20,9 @@ use crate::start::Watchers;
 
 /// Events of each lane in one turn: a few milliseconds of the core's work, so that due timers and effects do not wait longer.
 const LANE_PER_TURN: usize = 256;
+/// A worker that ends has this long to collect its killed tasks, and again to close its files; then the keeper ends it. A busy machine
+/// takes seconds, a disk that hangs takes for ever.
+const END_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Invariant: nobody else ever touches the core.
 pub(crate) struct Driver {
@@ -135,8 +139,16 @@ impl Driver {
         self.watchdog.beat(now);
         // Before anything is done: no task may start whom the keeper would let live for too long.
         if let Some(lease) = &mut self.lease {
-            for (at, association) in self.worker.associations().iter().enumerate() {
-                lease.renew(at, terms(association));
+            let associations = self.worker.associations();
+            let is_over = associations
+                .iter()
+                .all(|association| association.life_stage() == LifeStage::Gone);
+            for (at, association) in associations.iter().enumerate() {
+                let terms = match is_over {
+                    true => Terms::NONE.killed_by(now + END_PATIENCE),
+                    false => terms(association),
+                };
+                lease.renew(at, terms);
             }
         }
         while let Some(effect) = self.worker.poll_effect() {
@@ -201,13 +213,15 @@ async fn next_loss(losses: &mut [Losses]) -> AssociationIndex {
 
 /// What the keeper must do if this process is stopped from now on.
 fn terms(of: &Association) -> Terms {
-    let Some(until) = of.tasks_may_live_until() else {
-        return Terms::NONE;
-    };
-    match of.life_stage() {
-        LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => {
+    let terms = match (of.tasks_may_live_until(), of.life_stage()) {
+        (None, _) => Terms::NONE,
+        (Some(until), LifeStage::Running | LifeStage::Draining | LifeStage::Leaving) => {
             Terms::living(until, of.kill_wait())
         }
-        LifeStage::Dying | LifeStage::Gone => Terms::dying(until, of.kill_wait()),
+        (Some(until), LifeStage::Dying | LifeStage::Gone) => Terms::dying(until, of.kill_wait()),
+    };
+    match of.killed_by() {
+        Some(at) => terms.killed_by(at + END_PATIENCE),
+        None => terms,
     }
 }

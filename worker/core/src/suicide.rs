@@ -32,6 +32,8 @@ pub(crate) enum Life {
     Draining { since: Time },
     /// The operator wants it gone: nothing new starts, heartbeats keep the association until every end is known.
     Leaving {
+        /// When the last process is killed.
+        kill_by: Time,
         /// Since when no process is left.
         quiet_since: Option<Time>,
     },
@@ -101,7 +103,10 @@ impl Association {
     }
 
     fn leave(&mut self, turn: &mut Turn<'_>, wait: Duration) {
-        self.life = Life::Leaving { quiet_since: None };
+        self.life = Life::Leaving {
+            kill_by: turn.now + wait,
+            quiet_since: None,
+        };
         self.kill_all(turn, EndedBy::Shutdown, |_| wait);
     }
 
@@ -144,6 +149,9 @@ impl Association {
             Life::Leaving { .. } | Life::Dying { .. } => match self.patience {
                 Patience::Normal => {
                     self.patience = Patience::Exhausted;
+                    if let Life::Leaving { kill_by, .. } = &mut self.life {
+                        *kill_by = turn.now;
+                    }
                     self.kill_all(turn, EndedBy::Shutdown, |_| Duration::ZERO);
                 }
                 Patience::Exhausted => {}
@@ -216,7 +224,7 @@ impl Association {
         self.end_draining(turn);
         let is_quiet = self.tasks.live() == 0;
         let (reason, until) = match &mut self.life {
-            Life::Leaving { quiet_since } if is_quiet => {
+            Life::Leaving { quiet_since, .. } if is_quiet => {
                 let since = *quiet_since.get_or_insert(turn.now);
                 (ExitReason::Shutdown, since + LAST_REPORTS_WAIT)
             }
@@ -274,7 +282,7 @@ impl Association {
     pub(crate) fn life_due(&self) -> Option<Time> {
         match self.life {
             Life::Draining { .. } => self.drained_at(),
-            Life::Leaving { quiet_since } => quiet_since.map(|at| at + LAST_REPORTS_WAIT),
+            Life::Leaving { quiet_since, .. } => quiet_since.map(|at| at + LAST_REPORTS_WAIT),
             Life::Dying { quiet_since, .. } => quiet_since.map(|at| at + DYING_REPORTS_WAIT),
             Life::Farewell { since, .. } => Some(since + GOODBYE_WAIT),
             Life::Running | Life::Gone => None,

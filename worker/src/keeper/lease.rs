@@ -86,6 +86,14 @@ impl Terms {
         }
     }
 
+    /// The same, and whatever is alive at `at` is killed, as is the program.
+    pub fn killed_by(self, at: Time) -> Self {
+        Terms {
+            kill_at: self.kill_at.min(at),
+            ..self
+        }
+    }
+
     pub(super) fn term_at(self) -> Time {
         self.term_at
     }
@@ -348,6 +356,11 @@ mod tests {
             (Time::NEVER, terms.kill_at())
         );
         assert_eq!(Terms::NONE.first(), Time::NEVER);
+        let leaving = Terms::living(at(100), WAIT).killed_by(at(50));
+        assert_eq!((leaving.first(), leaving.kill_at()), (at(50), at(50)));
+        let sooner = Terms::living(at(10), WAIT);
+        assert_eq!(sooner.killed_by(at(50)), sooner);
+        assert_eq!(Terms::NONE.killed_by(at(50)).first(), at(50));
     }
 
     #[test]

@@ -75,7 +75,11 @@ impl Association {
         match &self.life {
             Life::Running | Life::Gone => {}
             Life::Draining { since } => s.time(*since),
-            Life::Leaving { quiet_since } => s.time_if(*quiet_since),
+            Life::Leaving {
+                // Only the keeper goes by it.
+                kill_by: _,
+                quiet_since,
+            } => s.time_if(*quiet_since),
             Life::Farewell {
                 reason,
                 since,

@@ -104,6 +104,19 @@ impl Association {
         self.may_live_until()
     }
 
+    /// When the last process is killed because the operator wants the worker gone; `None`: nobody does, or none is left.
+    pub fn killed_by(&self) -> Option<Time> {
+        match self.life {
+            Life::Leaving { kill_by, .. } if self.tasks.live() > 0 => Some(kill_by),
+            Life::Running
+            | Life::Draining { .. }
+            | Life::Leaving { .. }
+            | Life::Farewell { .. }
+            | Life::Dying { .. }
+            | Life::Gone => None,
+        }
+    }
+
     /// Between TERM and KILL when it must end itself: no task of it that runs has less.
     pub fn kill_wait(&self) -> Duration {
         self.tasks.shortest_kill_wait()
