@@ -6,9 +6,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use brasserie_thrift::generated::brasserie::{
+    BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
+};
 use integration_tests::e2e::{
-    Client, HangingDisk, Process, SchedulerSpec, SilentResolver, Stage, UnreadLog, WorkerSpec,
-    hide_proc, wait_for, warn_not_run, with_own_proc,
+    Client, HangingDisk, Process, SchedulerSpec, SilentResolver, SmallDisk, Stage, UnreadLog,
+    WorkerSpec, hide_proc, wait_for, warn_not_run, with_own_proc,
 };
 use nix::sys::signal::Signal;
 
@@ -170,6 +173,106 @@ fn a_log_on_a_full_disk_ends_no_program() {
     let stage = Stage::new();
     let start = |name: &str, command| logging_to(&stage, name, command, full_disk());
     Case::new(&stage, BEST, &start).play(|_| {});
+}
+
+#[test]
+fn a_log_on_a_disk_that_fills_up_ends_no_program() {
+    let stage = Stage::new();
+    let disk = match SmallDisk::new(&stage.path("log-disk"), 64) {
+        Ok(disk) => disk,
+        Err(error) => return warn_not_run("a disk that fills up", &error),
+    };
+    let start = |name: &str, command| logging_to(&stage, name, command, disk.file(name).into());
+    Case::new(&stage, BEST, &start).play(|_| disk.fill());
+}
+
+#[test]
+fn a_disk_that_hangs_below_a_scheduler_that_is_killed_lets_no_task_run_twice() {
+    let stage = Stage::new();
+    let disk = HangingDisk::new(&stage.path("disk"));
+    let start = |name: &str, command| start_scheduler_on(&disk, &stage, name, command);
+    // Nobody can start on a disk that hangs.
+    Case::new(&stage, BEST, &start).play(|_| disk.hang());
+}
+
+#[test]
+fn a_disk_that_hangs_below_a_scheduler_and_a_stopped_worker_let_no_task_run_twice() {
+    let stage = Stage::new();
+    let disk = HangingDisk::new(&stage.path("disk"));
+    let start = |name: &str, command| start_scheduler_on(&disk, &stage, name, command);
+    let case = Case::new(&stage, GROUPS, &start);
+    let [scheduler, one, two] = case.begin();
+    disk.hang();
+    stage.set_pause(Duration::ZERO);
+    one.signal_program(Signal::SIGSTOP);
+    wait_for("the keeper to end the tasks", || {
+        stage.alive().is_empty().then_some(())
+    });
+    let client = Client::new(case.spec.port);
+    client.wait_until("the loss of the worker", |status| {
+        let jobs = status.jobs.iter().flatten();
+        jobs.filter_map(|job| job.running).sum::<i64>() == 0
+    });
+    client.wait_healthy(1);
+    let arguments = BrasserieExplainTaskArgs {
+        job: "work".to_owned(),
+        node: "n1".to_owned(),
+    };
+    let explained: Result<BrasserieExplainTaskResult, _> = client.call("explainTask", &arguments);
+    let reasons = explained.expect("an answer").result_value;
+    let held = |reason: &String| reason.contains("not yet stored durably");
+    assert!(reasons.iter().flatten().any(held), "{reasons:?}");
+    assert_eq!(stage.records().runs.len(), TASKS, "no loss is on disk");
+    disk.recover();
+    case.end(scheduler, one, two);
+}
+
+/// Starts a program, the scheduler on the disk, which no longer hangs then.
+fn start_scheduler_on(
+    disk: &HangingDisk,
+    stage: &Stage,
+    name: &str,
+    mut command: Command,
+) -> Process {
+    if name == "scheduler" {
+        disk.recover();
+        disk.holds(&stage.path("scheduler"), &mut command);
+    }
+    stage.start(name, command)
+}
+
+#[test]
+fn a_worker_in_a_namespace_whose_disk_hangs_ends_when_asked_to() {
+    asked_to_end_on_a_hanging_disk(BEST);
+}
+
+#[test]
+fn a_worker_whose_disk_hangs_ends_when_asked_to() {
+    asked_to_end_on_a_hanging_disk(GROUPS);
+}
+
+/// The worker is not lost meanwhile, so that nothing else ends it.
+fn asked_to_end_on_a_hanging_disk(containment: &str) {
+    let stage = Stage::new();
+    let disk = HangingDisk::new(&stage.path("disk"));
+    let folder = stage.path("worker-one");
+    let start = |name: &str, mut command: Command| {
+        if name == "one" {
+            disk.holds(&folder, &mut command);
+        }
+        stage.start(name, command)
+    };
+    let mut case = Case::new(&stage, containment, &start);
+    let mut spec = stage.scheduler_spec(&case.spec.config);
+    spec.flags = vec!["--new-cluster".to_owned()];
+    (spec.port, spec.http_port) = (case.spec.port, case.spec.http_port);
+    case.spec = spec;
+    let [_scheduler, mut one, _two] = case.begin();
+    disk.hang();
+    one.signal(Signal::SIGTERM);
+    // Its keeper says that it did not end in good order.
+    assert_eq!(one.wait().code(), Some(1));
+    assert_eq!(stage.alive(), Vec::<String>::new());
 }
 
 #[test]

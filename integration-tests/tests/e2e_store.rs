@@ -269,6 +269,7 @@ fn what_is_shown_as_done_while_a_disk_hangs_is_marked_and_nobody_waits_for_it() 
         shown_as_durable(status) == 1
     });
     disk.hang();
+    let node = task.rt.node.clone().expect("a task has a node");
     let reporter = thread::spawn(move || worker.report(&task, DONE).into_result());
     wait_for("a completion that is not on disk", || {
         let status = client.status()?;
@@ -280,6 +281,11 @@ fn what_is_shown_as_done_while_a_disk_hangs_is_marked_and_nobody_waits_for_it() 
         assert_eq!(shown_as_durable(&status), 1, "{status:?}");
     }
     assert_eq!(get(&spec, "/health/live"), "alive\n");
+    let explained = stage.explain(&spec, "work", &node);
+    let text = explained.to_string();
+    for part in ["not yet stored durably", "\"last_run_error\""] {
+        assert!(text.contains(part), "{text}");
+    }
     let acknowledged = reporter.join().expect("it reports without an error");
     assert!(acknowledged.is_err(), "{acknowledged:?}");
     assert_eq!(found_again(scheduler, &spec, start), 1);
