@@ -75,7 +75,7 @@ pub(crate) use complain;
 
 /// For [`complain!`].
 pub(crate) fn print_complaint(text: std::fmt::Arguments<'_>) {
-    // The exit code says the same, and nobody is left to complain to.
+    // If standard error cannot be written, only the exit code can report the failure.
     let _ = writeln!(io::stderr(), "{}", printable_lines(&text.to_string()));
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn json_text(value: &Value, layout: Layout) -> String {
     let mut text = String::with_capacity(plain.len());
     for c in plain.chars() {
         match is_unprintable(c) && c != '\n' {
-            // All of them are in the first plane, so that one escape is enough.
+            // Unprintable characters are all below U+10000, so one escape suffices.
             true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
             false => text.push(c),
         }

@@ -24,7 +24,7 @@ pub fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)
 }
 
-/// Line and paragraph separators, and what embeds, overrides or isolates a direction of writing.
+/// Returns whether `c` separates lines or paragraphs, or embeds, overrides or isolates a direction of writing.
 fn is_format(c: char) -> bool {
     matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -66,7 +66,7 @@ impl Driver {
         }
     }
 
-    /// An error means that nothing may leave any more.
+    /// Handles the waiting events and carries out the effects. After an error no effect may be carried out any more.
     fn turn(&mut self, first: Option<Input>) -> Result<(), Stuck> {
         let now = self.clock.now();
         self.scheduler

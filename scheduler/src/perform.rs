@@ -22,7 +22,7 @@ pub(crate) struct Performer {
     exit: Option<ExitReason>,
 }
 
-/// Requests that are not answered. Bounded by the calls that the server lets be in flight.
+/// Requests that are not answered yet. The server's limit of unanswered calls bounds their number.
 #[derive(Default)]
 struct OpenRequests {
     waiters: IdMap<RequestId, Open>,
@@ -186,7 +186,7 @@ mod tests {
         requests.answer(first, None, refused());
         assert_eq!(*said.lock().unwrap(), [(1, refused())]);
         requests.persisted(RecordSeq(5));
-        // Decided before the core heard of the record.
+        // The core decided this refusal before it was notified that the record is durable.
         requests.answer(second, None, refused());
         assert_eq!(*said.lock().unwrap(), [(1, refused()), (2, done())]);
         requests.answer(third, None, refused());

@@ -192,7 +192,7 @@ fn open_store(
     }
 }
 
-/// Adds what an earlier scheduler has left of when it answered workers. A file for this one's answers, if there is memory for it.
+/// Adds the times until which earlier schedulers answered workers. Returns the file for this scheduler's own time, if it can be kept in memory.
 fn recall_answers(
     options: &StartOptions,
     store: &Store,

@@ -257,7 +257,7 @@ impl Cli {
         self.contain
     }
 
-    /// What the keeper needs to know.
+    /// Returns the part of the command line that the keeper uses.
     pub(crate) fn policy(self) -> Policy {
         Policy {
             contain: self.contain,

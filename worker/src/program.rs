@@ -20,7 +20,7 @@ use crate::options::{OnSigterm, StartOptions, StartedBy};
 use crate::process::{DescriptorLimit, Orphans};
 use crate::start::{Surroundings, Watchers, Wish, start_kept};
 
-/// A program that holds several, as `brasserie` does, is this one when it is started under this name.
+/// The name of this program. A file that contains several programs, as `brasserie` does, runs this one if it is started under this name.
 pub const PROGRAM_NAME: &str = "brasserie-worker";
 /// A keeper passes on what a service manager may have sent to the whole group already: within this time two signals are one
 /// wish. Later a second one means that the tasks must not be waited for.
@@ -74,7 +74,7 @@ pub fn run() -> ExitCode {
         let _on = runtime.enter();
         listen_to_signals()
     };
-    // Also after an error: threads that wait for it must be able to end.
+    // Set after an error, too, so that the waiting threads can end.
     handled.get_or_init(|| ());
     let signals = match signals {
         Ok(signals) => signals,
@@ -93,7 +93,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// For the keeper. A command line that cannot be used is for the program to explain.
+/// Returns the keeper's policy. If the command line cannot be parsed, the program prints why.
 pub(crate) fn policy(arguments: &[OsString]) -> Policy {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.policy(),
@@ -125,7 +125,7 @@ async fn work(
     };
     let started = tokio::select! {
         started = start_kept(options, surroundings) => started,
-        // Nothing runs yet, and what the start waits for may never come.
+        // No task runs yet, and the start may wait for ever.
         Some(kind) = signals.recv() => std::process::exit(SIGNAL_CODE_BASE + kind.as_raw_value()),
     };
     let handle = match started {
@@ -154,7 +154,7 @@ async fn work(
     ExitCode::from(code)
 }
 
-/// What the keeper passes on, and what the kernel sends when the keeper is gone.
+/// Receives the signals that the keeper passes on, and the one that the kernel sends when the keeper has died.
 fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
     let (sender, signals) = mpsc::channel(SIGNALS);
     for kind in [
@@ -182,7 +182,8 @@ async fn end_on_signals(
     let marker = keeper::marker();
     let mut wishes = Wishes::default();
     while let Some(kind) = signals.recv().await {
-        // The kernel sends it also when the keeper is gone; without one nobody would end the tasks of a worker that is killed.
+        // The kernel sends SIGTERM, too, when the keeper has died. A worker without a keeper does not drain: if it were killed meanwhile,
+        // nobody would end its tasks.
         let is_kept = keeper::keeper_lives(marker.as_ref());
         let wish = match on_sigterm {
             OnSigterm::Drain if kind == SignalKind::terminate() && is_kept => Wish::Drain,
@@ -210,7 +211,7 @@ struct Wishes {
 }
 
 impl Wishes {
-    /// What is to be done. Nothing if these are another sender's words for the last wish; a wish for more never is.
+    /// Returns the wish to carry out, or `None` if another sender has repeated the last one.
     fn hear(&mut self, wish: Wish, now: Instant) -> Option<Wish> {
         let (heard, since) = match self.last {
             None => (wish, now),

@@ -51,8 +51,8 @@ pub(crate) struct Args {
     /// Goes on with new lines as they come, until Ctrl-C.
     #[arg(long, short)]
     follow: bool,
-    /// What tasks wrote, as it is, on a terminal too. Without it control characters are escaped there, but for tabs; what goes to a
-    /// file or a pipe is never changed.
+    /// Print what tasks wrote unchanged on a terminal, too. Without this flag control characters except tabs are escaped there. Text for
+    /// a file or a pipe is never changed.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     /// Only what this run wrote, START:RAND as `--json` gives it.

@@ -129,7 +129,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         () = cluster.stop() => {}
         () = interrupts.next() => telemetry::print_error("brasserie: stopping at once"),
     }
-    // Only now: the reader of standard output may make the program wait, and nothing must wait with it.
+    // The reader of standard output may make this program wait, so the program prints only after everything else has ended.
     let printed = tokio::task::spawn_blocking(move || output::print(&shown));
     tokio::select! {
         printed = printed => printed??,

@@ -126,7 +126,7 @@ impl LogWriter {
     }
 }
 
-/// As a subscriber of `tracing` writes: one event at a time.
+/// For subscribers of `tracing`, which write one event at a time.
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_line(bytes.to_vec());
@@ -213,7 +213,7 @@ impl<W: Write + AsFd> WritingThread<W> {
                     self.is_within_line = !rest.is_empty();
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Another program has changed the mode of the descriptor that it shares.
+                // Another program that shares the descriptor has made it non-blocking.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let mut fds = [PollFd::new(self.out.as_fd(), PollFlags::POLLOUT)];
                     poll(&mut fds, PollTimeout::NONE)?;

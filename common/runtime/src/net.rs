@@ -8,9 +8,9 @@ use nix::sys::resource::{Resource, getrlimit};
 /// The longest host name that DNS allows, with room for the brackets of an address.
 const MAX_HOST_BYTES: usize = 255;
 
-/// How many files and sockets this process may have open at once.
+/// Returns how many files and sockets this process may have open at once.
 pub fn descriptor_limit() -> usize {
-    // It fails for no process that asks about itself; 1,024 is what Linux gives without being told otherwise.
+    // It does not fail for the calling process. 1,024 is the default of Linux.
     let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
     usize::try_from(soft).unwrap_or(usize::MAX)
 }

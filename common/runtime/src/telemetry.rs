@@ -63,7 +63,7 @@ pub fn init(default: Verbosity) -> Result<LogGuard, TelemetryError> {
         .with_env_filter(filter)
         .with_writer(|| log_writer::stderr().clone())
         .fmt_fields(debug_fn(write_field).delimited(" "))
-        // It prints what the writer refuses to standard error, and panics if it cannot.
+        // Otherwise the subscriber prints refused lines to standard error with `eprintln!`, which may wait or panic.
         .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .try_init()

@@ -121,7 +121,7 @@ pub enum Rejection {
     #[error("the store cannot write, so this is not taken; send it again: {why}")]
     StoreFails { why: String },
     #[error(
-        "the store has not synced the record of this for {} s, so whether it lasts is not known; send it again",
+        "the store has not synced the record of this request for {} s, so whether it lasts is not known; send it again",
         MAX_REPLY_WAIT.as_secs()
     )]
     NotDurableYet,

@@ -38,10 +38,10 @@ pub enum Record {
         scheduler: SchedulerId,
         /// As [`Record::HoldBack`], in one commit: from here on the directory has a record, which knows nothing yet.
         wait: Duration,
-        /// Of the fences that it gives out: none leaves before this is durable.
+        /// The generation of its fences. None of them leaves before this record is durable.
         generation: FenceGeneration,
     },
-    /// Fences have this generation from now on: a worker has reported one that is not smaller, or the one before was used up.
+    /// Later fences have this generation: a worker has reported a larger fence than any given out, or the generation before was used up.
     FenceRaised {
         generation: FenceGeneration,
     },
@@ -338,7 +338,7 @@ impl Durable {
         }
     }
 
-    /// With what is known of when its instances were last answered.
+    /// Adds the times until which its instances may have been answered.
     pub fn last_answered(self, answered: BTreeMap<WorkerId, Time>) -> Self {
         Durable { answered, ..self }
     }

@@ -51,7 +51,7 @@ pub(crate) struct Run {
     pub(crate) queued: Option<Duration>,
     /// The worker's request for which it was sent.
     pub(crate) sent_for: Option<WorkRequestSeq>,
-    /// `None`: its worker lists it without one.
+    /// `None`: the worker listed the run without a fence.
     pub(crate) fence: Option<Fence>,
     pub(crate) state: RunState,
 }

@@ -138,7 +138,7 @@ pub struct WorkerStatus {
     pub notes: Vec<String>,
     /// `None`: it asks for nothing, and gets what there is room for.
     pub asked: Option<Asked>,
-    /// How it contains its tasks, and why, in its own words.
+    /// How the worker contains its tasks, and why, in the worker's words.
     pub containment: Option<Arc<str>>,
 }
 

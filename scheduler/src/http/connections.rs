@@ -94,7 +94,7 @@ async fn converse(
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
-        // How a browser ends its connection is its own affair.
+        // Errors are ignored: a browser may end its connection in any way.
         _ = connection.as_mut() => {}
         () = tokio::time::sleep(CONNECTION_TIMEOUT) => {}
         () = seat.place.leave.cancelled() => {}

@@ -1,4 +1,5 @@
-//! Which names this server answers to: a page of another site must not read the cluster through a name that its owner points here.
+//! The host names to which this server answers. It refuses all others, so that no page of another site reads the cluster through a name that
+//! the site's owner points at this address (DNS rebinding).
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -56,7 +56,7 @@ impl Directory {
 pub struct StartOptions {
     /// Created if need be, and locked for as long as the scheduler lives.
     pub data_dir: PathBuf,
-    /// Memory in which it is kept until when workers were answered: a tmpfs. `None`: nowhere, so that each initial wait counts from its
+    /// A tmpfs for the time until which workers were answered. `None`: the time is not kept, and each initial wait counts from the
     /// scheduler's start.
     pub answered_folder: Option<PathBuf>,
     pub config: ConfigSource,

@@ -29,7 +29,7 @@ pub(super) struct Account {
 pub(super) enum Room {
     /// Any call.
     Free,
-    /// Calls that are answered at once, and health calls; the limit that leaves no more was reached.
+    /// Only calls that are answered at once, and health calls: this limit was reached.
     Reserve(Scope),
     /// Nothing.
     Full(Scope),

@@ -191,7 +191,7 @@ impl<S: Service> Connection<S> {
                     break None;
                 }
             };
-            // Calls that are answered at once never count here, so that only truly waiting ones pause the connection.
+            // Calls that were answered at once no longer count here, so only calls that wait for their answers pause the connection.
             let accepts = match self.accepts(0) {
                 Ok(accepts) => accepts,
                 Err(scope) => break Some(scope),
@@ -226,7 +226,7 @@ impl<S: Service> Connection<S> {
         match self.outbox.room() {
             Room::Free => Ok(Accepts::All),
             Room::Full(scope) => Err(scope),
-            // A long frame would take memory that is not there.
+            // The reserve has calls but no memory for a long frame.
             Room::Reserve(scope) if incomplete >= limits.connection_allowance_bytes => Err(scope),
             Room::Reserve(scope) => match self.crowded_since {
                 Some(since) if since.elapsed() >= limits.room_wait => Ok(Accepts::HealthCalls),
@@ -405,7 +405,7 @@ impl<S: Service> Connection<S> {
             if self.pause.is_none() {
                 return Err(Close::Silent(limits.first_call_timeout));
             }
-            // The server has had no room to read.
+            // The peer may have sent its call, which the server had no room to read.
             self.first_call_by = Some(now + limits.first_call_timeout);
         }
         if now >= self.last_activity + limits.idle_timeout {

@@ -19,9 +19,9 @@ pub trait Service: Send + Sync + 'static {
     /// Takes one call.
     fn call(&self, call: IncomingCall<'_>);
 
-    /// Takes a call that came when so many wait for their answers that only the reserve has room. The reserve is for calls by which
-    /// peers know each other to be alive: a service accepts these as always, and answers every other before it returns. This
-    /// default refuses all.
+    /// Serves a call while so many others wait for their answers that only the reserve has room. The reserve is for the calls that show
+    /// peers that the other side is alive. A service accepts these, and must answer every other call before it returns. This default
+    /// refuses all.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
         call.refuse_for_lack_of_room();
     }

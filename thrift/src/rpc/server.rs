@@ -220,7 +220,7 @@ impl Table {
         }
         let leaving = |open: &&Arc<Outbox>| open.is_asked_to_leave();
         let staying = self.open.len() - self.open.values().filter(leaving).count();
-        // Those that leave have gone within milliseconds; a bound holds all the same if they do not.
+        // Connections that were asked to leave close within milliseconds. The factor bounds them if they do not.
         self.open.len() < limit * 2 && (staying < limit || self.evict())
     }
 }

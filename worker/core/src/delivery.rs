@@ -147,7 +147,7 @@ impl Association {
             self.acknowledged(turn, sent);
         } else if is_current {
             match is_not_sent {
-                // Costs the scheduler nothing, and the pause above bounds what it costs here.
+                // A call that was not sent costs the scheduler nothing, so the pause need not grow.
                 true => self.reports.wait(sent.report, turn.now + REPORT_RETRY),
                 false => self.reports.wait_again(sent.report, turn.now),
             }

@@ -15,11 +15,11 @@ pub(crate) const EAGER_BURST: u32 = 4;
 /// Spacing of further ones: with the burst, at most 20 in any second (4 + 1 s / 62.5 ms).
 pub(crate) const EAGER_INTERVAL: Duration = Duration::from_micros(62_500);
 
-/// After a status that was not acknowledged; twice as long each further time, up to [`LONGEST_REPORT_RETRY`].
+/// The pause after a status that was not acknowledged. It doubles each further time, up to [`LONGEST_REPORT_RETRY`].
 pub(crate) const REPORT_RETRY: Duration = Duration::from_secs(1);
 
-/// A thousand workers whose hundred tasks each have ended, while their scheduler's store cannot write, send it 12,500 statuses a second,
-/// which leaves most of it to heartbeats; and once the store can write, all are told within eight seconds.
+/// The longest pause. While the store cannot write, a thousand workers with a hundred ended tasks each send the scheduler 12,500 statuses a
+/// second, which leaves most of its capacity to heartbeats. Once the store can write, all statuses arrive within eight seconds.
 pub(crate) const LONGEST_REPORT_RETRY: Duration = Duration::from_secs(8);
 
 /// How long the operator's wish to end waits for acknowledgements once every process is gone: one retry and its answer.

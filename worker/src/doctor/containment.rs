@@ -7,7 +7,7 @@ const TOPIC: &str = "containment";
 const OUTSIDE: &str =
     "processes that docker, at or systemd-run start for a task are outside of either";
 
-/// Of a worker that is started as this process was.
+/// Describes the containment that a worker would get if it were started as this process was.
 pub(super) fn containment() -> Finding {
     let powers = Powers::of_this_process();
     found(choose(Contain::Auto, powers), try_namespaces)

@@ -66,7 +66,7 @@ pub(super) struct Namer {
     tag: Tag,
     /// So far: names must differ within a second.
     count: u32,
-    /// This process, as its keeper sees it.
+    /// The id of this process in the PID namespace of its keeper.
     maker: Pid,
 }
 

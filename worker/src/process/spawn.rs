@@ -37,7 +37,7 @@ pub(super) struct Launcher {
     stack: Vec<u128>,
     handled: Handled,
     attributes: Attributes,
-    /// This process.
+    /// The id of this process, which its children compare with their parent's.
     parent: c_long,
 }
 

@@ -101,7 +101,7 @@ impl Strays {
         })
     }
 
-    /// How many of a task's are left, those included that nobody else can have started any more.
+    /// Returns how many processes of a task are left. Counts dying processes of an unknown owner, too, if this task may have started them.
     pub(super) fn of(&self, number: TaskNumber) -> usize {
         let is_its = |orphan: &&Orphan| match orphan.owner {
             Owner::Task(owner) => owner == number,

@@ -144,7 +144,7 @@ impl WorkerService {
         self.ask_from::<A>((None, Accepts::HealthCalls), method, call);
     }
 
-    /// The same, of a caller that holds a place until the answer.
+    /// Hands a call to the core if `accepts` allows it. The caller holds `place` until the answer.
     fn ask_from<A: TSerializable + IntoEvent>(
         &self,
         (place, accepts): (Option<OwnedSemaphorePermit>, Accepts),

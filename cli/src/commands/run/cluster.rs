@@ -20,7 +20,7 @@ use super::settings::RunConfig;
 const SHARD: &str = "local";
 /// This program, even if its file was replaced or removed since it started.
 const THIS_PROGRAM: &str = "/proc/self/exe";
-/// How the service manager of this process is spoken to, which is not the worker's business.
+/// Variables that connect this process to its service manager. The worker does not get them.
 const OF_SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
 /// What of the run's flags is the worker's business.
@@ -34,7 +34,7 @@ pub(super) struct WorkerFlags {
 impl WorkerFlags {
     /// The worker's command line.
     fn arguments(self, scheduler: &str, data_dir: PathBuf) -> Vec<OsString> {
-        // A person who starts a run means the tasks to see what a shell would let them see.
+        // The tasks of a run get the environment of the shell that started it.
         let fixed = [
             "--of-run",
             "--pass-environment=*",
@@ -111,7 +111,7 @@ impl Cluster {
         self.scheduler.thrift_address().to_string()
     }
 
-    /// Waits for the worker to end by itself, which it does only when it must; says why. It has printed more.
+    /// Waits until the worker ends, which it does by itself only if it must. Returns why; the worker has printed the details.
     pub(super) async fn worker_ended(&mut self) -> String {
         match self.worker.wait().await {
             Ok(status) => match status.code() {
@@ -128,10 +128,10 @@ impl Cluster {
 
     /// Ends the tasks, then the worker, which says goodbye, then the scheduler.
     pub(super) async fn stop(mut self) {
-        // `None`: it has ended, and its number may be another's.
+        // `None`: the worker has ended and was collected, so another process may have its number.
         let keeper = self.worker.id().and_then(|id| i32::try_from(id).ok());
         if let Some(keeper) = keeper {
-            // It was not waited for, so the number is its own.
+            // Nobody has collected it, so the number still belongs to it.
             let _ = kill(Pid::from_raw(keeper), Signal::SIGTERM);
             self.worker_ended().await;
         }

@@ -36,7 +36,7 @@ impl Progress {
                 display.show(&status);
             }
             display.finish();
-            // It was abandoned.
+            // An error means that nobody waits for the end of this thread any more.
             let _ = done.send(());
         };
         // Without a thread the run has no progress bars, and goes on.

@@ -111,7 +111,7 @@ fn described(missing: &MissingInstance) -> String {
     format!("on host {host}, started at {started} (seconds since 1970): {silence}")
 }
 
-/// Only who can read the question can answer it.
+/// Returns whether the operator confirms the declaration. Asks only on a terminal.
 fn confirmed() -> Result<bool> {
     if !std::io::stdin().is_terminal() {
         complain!("brasserie: to confirm, run it on a terminal, or add --yes");

@@ -8,7 +8,7 @@ use crate::jobs::ReadBy;
 
 /// Tasks that run twice and are named: there should be none, and a page of them is enough.
 const MAX_RUN_TWICE_SHOWN: usize = 20;
-/// Jobs with completions that are not durable and are named, for the same reason.
+/// The most jobs that are named because they have completions that are not durable.
 const MAX_NOT_DURABLE_SHOWN: usize = 20;
 
 impl Scheduler {

@@ -42,7 +42,7 @@ impl Scheduler {
             error,
         } = &self.log;
         s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
-        // Of fences only what keeps tasks from starting: their numbers follow the order of runs.
+        // Fences affect the future only by an undurable generation, which keeps tasks from starting.
         s.put(until_synced(self.fences.recorded(), persisted));
         self.replies.shape(s, persisted);
         self.questions.shape(s, persisted);

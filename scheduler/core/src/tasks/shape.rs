@@ -78,7 +78,7 @@ impl Run {
             // It is only kept with the end.
             queued: _,
             sent_for,
-            // Only its order counts, and that is the order of the runs.
+            // Only the order of fences has effects, and it equals the order of the runs.
             fence: _,
             state,
         } = self;

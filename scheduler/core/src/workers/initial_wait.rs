@@ -42,9 +42,9 @@ pub(crate) struct InitialWait {
     basis: Basis,
     /// Recorded instances that have neither returned nor died yet, and when each is certainly dead.
     expected: BTreeMap<WorkerId, Expected>,
-    /// Some instance was last answered before the start.
+    /// The wait for some instance counts from before this scheduler's start.
     counts_from_bounds: bool,
-    /// Counts what changes for [`Scheduler::unanswered`].
+    /// Counts the changes of [`Scheduler::unanswered`].
     unanswered_version: u64,
     schedulers: BTreeSet<SchedulerId>,
     /// Until when nothing may start because a lost worker's tasks were not known.
@@ -91,7 +91,7 @@ enum Witness {
 struct Expected {
     instance: InstanceRecord,
     dead_at: Time,
-    /// Nobody has answered it since; `None`: this scheduler has.
+    /// No scheduler has answered the instance after this time. `None`: this scheduler has answered it.
     unanswered_since: Option<Time>,
     /// When this scheduler last received a heartbeat of it, answered or refused.
     heard_at: Option<Time>,
@@ -101,7 +101,7 @@ struct Expected {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Silence {
     pub(crate) heard_at: Option<Time>,
-    /// By then one that lives and can reach this scheduler has sent a heartbeat.
+    /// An instance that lives and can reach this scheduler has sent a heartbeat by then.
     pub(crate) heard_by: Time,
 }
 
@@ -196,7 +196,7 @@ impl InitialWait {
         self.expected.contains_key(&worker)
     }
 
-    /// From now on this scheduler answers it.
+    /// Notes that this scheduler has answered the instance.
     pub(crate) fn note_answered(&mut self, worker: WorkerId) {
         if let Some(expected) = self.expected.get_mut(&worker) {
             expected.unanswered_since = None;
@@ -204,7 +204,7 @@ impl InitialWait {
         }
     }
 
-    /// When instances were last answered is known as little as the rest: it counts from the start.
+    /// Lets all waits count from the start, since the record is stale and its bounds may be, too.
     fn distrust_bounds(&mut self) {
         let start = self.start;
         for expected in self.expected.values_mut() {
@@ -221,14 +221,14 @@ impl InitialWait {
         self.unanswered_version += 1;
     }
 
-    /// A heartbeat of it has arrived, whatever becomes of that.
+    /// Notes a heartbeat of the instance, whether it is accepted or refused.
     pub(crate) fn note_heard(&mut self, worker: WorkerId, now: Time) {
         if let Some(expected) = self.expected.get_mut(&worker) {
             expected.heard_at = Some(now);
         }
     }
 
-    /// When this scheduler last heard of a recorded instance, if ever, and from when it would have.
+    /// Returns when this scheduler last received a heartbeat of a recorded instance, and by when it must have if the instance lives.
     pub(crate) fn silence_of(&self, worker: WorkerId) -> Option<Silence> {
         let expected = self.expected.get(&worker)?;
         Some(Silence {
@@ -396,7 +396,7 @@ impl Scheduler {
         expected.filter_map(|(id, e)| Some((*id, e.unanswered_since?)))
     }
 
-    /// Differs when one of [`Scheduler::unanswered`] is answered from now on.
+    /// Returns a number that changes with [`Scheduler::unanswered`].
     pub fn unanswered_version(&self) -> u64 {
         self.initial_wait().unanswered_version
     }

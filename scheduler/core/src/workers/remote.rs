@@ -465,7 +465,7 @@ impl Scheduler {
         worker: WorkerId,
         outcome: CallOutcome<CallReply>,
     ) {
-        // Whatever else the answer is good for.
+        // Fences count even if the rest of the answer is outdated.
         if let CallOutcome::Done(CallReply::RunningTasks(tasks)) = &outcome {
             self.fences_reported(tasks);
         }

@@ -9,9 +9,9 @@ use super::remote::Remote;
 use crate::scheduler::Scheduler;
 use crate::view::WorkerStatus;
 
-/// Heartbeats that a worker has missed when people are told of it: one may be late by a busy machine.
+/// Missed heartbeats after which the status says so. A busy machine may delay one.
 const MISSED_HEARTBEATS: u32 = 2;
-/// How the text of a worker begins that contains its tasks less well than others do.
+/// The start of a worker's description of its containment if that is the weaker kind.
 const WEAKER_CONTAINMENT: &str = "process-groups";
 
 impl Scheduler {
@@ -119,7 +119,8 @@ impl Scheduler {
         })
     }
 
-    /// A worker that misses its heartbeats keeps its health and its tasks until they are too old: nobody should take it for alive.
+    /// Returns a warning if a HEALTHY worker misses its heartbeats. It keeps its health until the last one is too old, so its health alone
+    /// would show it as alive.
     fn silence(&self, now: Time, worker: &Remote) -> Option<String> {
         if worker.health() != Health::Healthy {
             return None;
