@@ -1,4 +1,4 @@
-//! A real cluster under faults that a seed chooses: what befalls it, what its tasks testify, and what must hold.
+//! Plays a real cluster under faults that a seed chooses, and checks what its tasks and its scheduler report.
 //!
 //! [`plan`] draws the faults, `machines` inflicts them on real programs, `testimony` compares what tasks and scheduler said. [`run()`]
 //! plays one seed. Everything happens in namespaces of this process: no fault reaches a process outside.

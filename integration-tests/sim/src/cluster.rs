@@ -193,7 +193,7 @@ pub struct Cluster {
     workload: Workload,
     open: BTreeMap<CallTag, Caller>,
     backups: Vec<Durable>,
-    /// Of which an operator may say that they are dead.
+    /// Workers that an operator may declare dead.
     ended_workers: Vec<operator::EndedWorker>,
     store_failing: bool,
     slow_sync_until: Time,

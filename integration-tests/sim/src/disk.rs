@@ -24,7 +24,7 @@ pub struct Directory {
     /// Of the present holder.
     synced: RecordSeq,
     holder: Option<SchedulerPlace>,
-    /// Which file it is: another one after a loss or a restored backup.
+    /// The identity of the file, which changes with a loss or a restored backup.
     store: u32,
 }
 

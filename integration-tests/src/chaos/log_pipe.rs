@@ -98,7 +98,7 @@ impl Drop for LogPipe {
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    // Opening for reading does not wait for a writer then.
+    // With O_NONBLOCK `open` does not wait for a writer.
     OpenOptions::new()
         .read(true)
         .custom_flags(O_NONBLOCK)

@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 /// The first disturbance comes when the workers run tasks, the others within this time.
 const LAST_START: Duration = Duration::from_secs(24);
-/// Shorter than one timeout, and longer than all of them together.
+/// How long a disturbance lasts: from less than the shortest timeout to more than the sum of all timeouts.
 const DURATIONS_MS: std::ops::Range<u64> = 200..9_000;
 /// Disturbances of one plan.
 const COUNT: std::ops::RangeInclusive<u64> = 4..=9;
@@ -91,7 +91,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The row of the table of counts.
+    /// Returns the name of the row that counts this kind.
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Kill(targets) if targets.len() > 1 => "kill -9 of several programs at once",

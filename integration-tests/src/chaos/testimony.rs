@@ -41,7 +41,7 @@ pub(super) fn uptime() -> Duration {
 /// A line that no task writes.
 pub(super) fn read(runs: &Path) -> Result<Vec<Line>, String> {
     let text = fs::read_to_string(runs).unwrap_or_default();
-    // A line that is being written has no end yet.
+    // A line without a line feed is still being written.
     let whole = text
         .split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'));

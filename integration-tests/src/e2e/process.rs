@@ -14,7 +14,7 @@ use super::{LOOK, wait_for};
 /// A killed program is gone within milliseconds, and its keeper with its tasks soon after.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a keeper's helpers call themselves.
+/// The process name of a keeper's helpers.
 const STAGE_NAME: &str = "brasserie-stage";
 
 /// A program that was started here. Dropping it kills it and waits until it is gone.
@@ -37,7 +37,7 @@ impl Process {
         Self::start_through(name, command, &file, log, None)
     }
 
-    /// As [`Process::start`], where the command ends in becoming the program in `file`, with standard error elsewhere if so wanted.
+    /// As [`Process::start`], for a command that at its end executes the program in `file`. Standard error may go elsewhere.
     ///
     /// # Panics
     /// When it cannot be started.

@@ -29,7 +29,7 @@ pub(crate) const WORKER_CALL_DEADLINE: Duration = Duration::from_secs(7);
 /// How long a keeper waits for a worker that is merely late.
 const KEEPER_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Whether a store that cannot write says so.
+/// How a store that cannot write behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreNotice {
     /// Each attempt returns an error.

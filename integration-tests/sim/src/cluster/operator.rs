@@ -12,7 +12,7 @@ const RECENT_JOBS: usize = 7;
 
 /// Ended workers that an operator still thinks of.
 const RECENT_WORKERS: usize = 8;
-/// In a thousand declarations, so many name a living worker by mistake.
+/// Declarations per thousand that name a living worker by mistake.
 const MISTAKEN: u32 = 300;
 
 /// A worker process that has ended.
@@ -37,7 +37,7 @@ impl Cluster {
         });
     }
 
-    /// Declares a worker dead that is dead, with all its tasks; or, by mistake, one that has just answered.
+    /// Declares a worker dead: one that is dead with all its tasks, or by mistake one that has just answered.
     pub(super) fn operator_forgets_worker(&mut self) -> bool {
         let chosen = match self.chance.per_mille(MISTAKEN) {
             true => self.one_that_answers(),
@@ -50,7 +50,7 @@ impl Cluster {
         true
     }
 
-    /// The promise is true: the process is gone, and so is every process of its tasks.
+    /// Chooses a worker of which the operator's promise is true: its process and every process of its tasks are dead.
     fn one_that_is_dead(&mut self) -> Option<(Shard, WorkerId)> {
         let is_dead = |ended: &&EndedWorker| {
             // A successor begins only when nothing is left.
@@ -62,7 +62,7 @@ impl Cluster {
         Some((chosen.shard.clone(), chosen.worker))
     }
 
-    /// Its heartbeat reached the scheduler less than the shortest loss time ago, and no clock runs so wrong that it were longer.
+    /// Chooses a worker whose heartbeat reached the scheduler less than the shortest loss time ago, by every clock of the world.
     fn one_that_answers(&mut self) -> Option<(Shard, WorkerId)> {
         let machine = self.scheduler_post(FIRST).machine;
         let (now, _) = self.clocks_of(machine);

@@ -198,7 +198,7 @@ impl Answered {
 /// A place where scheduler processes run one after another.
 #[derive(Clone, Debug)]
 pub struct SchedulerHost {
-    /// Survives processes, not the machine. `None`: no process has lived here since that began, or none keeps it.
+    /// Outlives processes, but not the machine's uptime. `None`: no process has written it, or `keeps_answered` is false.
     answered: Option<Answered>,
     keeps_answered: bool,
     place: SchedulerPlace,
@@ -227,7 +227,7 @@ impl SchedulerHost {
         }
     }
 
-    /// The same on a machine that has memory which survives processes.
+    /// Puts the host on a machine whose memory survives processes.
     pub fn with_memory(self) -> Self {
         SchedulerHost {
             keeps_answered: true,
@@ -235,7 +235,7 @@ impl SchedulerHost {
         }
     }
 
-    /// The same whose schedulers raise their fences after so many runs.
+    /// Lets the schedulers raise their fences after this number of runs.
     pub fn with_runs_per_generation(self, runs_per_generation: Option<u32>) -> Self {
         SchedulerHost {
             runs_per_generation,
@@ -490,7 +490,8 @@ impl Turn<'_> {
         Event::NodesLoaded { nodes, config }
     }
 
-    /// What an unanswered request was about. One whose reply waits for the disk is open as well: the next reply takes its place.
+    /// Removes an unanswered request and returns its subject. A request whose reply waits for the disk counts as unanswered: the next
+    /// reply replaces the waiting one.
     fn take_open(&mut self, request: RequestId) -> Option<Asked> {
         if let Some(asked) = self.process.requests.remove(&request) {
             return Some(asked);

@@ -16,7 +16,7 @@ const NAME: &str = "fences_increase";
 
 #[derive(Default)]
 pub struct FencesIncrease {
-    /// How often each directory has forgotten something.
+    /// How often each directory has lost records.
     losses: BTreeMap<DirectoryId, u32>,
     /// The losses before each scheduler.
     after_losses: BTreeMap<SchedulerId, u32>,
@@ -177,7 +177,7 @@ mod tests {
         trial.sees(Happening::DirectoryLost { directory: D });
         trial.sees(started(4)).sees(sends(4, 2));
         trial.sees(begins_with(2, 4, 1));
-        // Begun in a later second than that generation.
+        // This scheduler began in a later second than that generation.
         trial.sees(started(5)).sees(sends(5, 3));
         trial.breaks(begins_with(3, 4, 1), "after run");
     }

@@ -1,6 +1,6 @@
 //! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered and when the next task starts.
 //!
-//! Source: R38. Forgotten in memory alone, it would be waited for again; that it stays away is `lost_is_lost`.
+//! Source: R38. A later scheduler would wait again for a worker that was forgotten in memory only. `lost_is_lost` checks that the worker stays away.
 
 use std::collections::{BTreeMap, BTreeSet};
 

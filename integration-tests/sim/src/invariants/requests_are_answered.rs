@@ -165,7 +165,7 @@ impl RequestsAreAnswered {
                 format_args!("scheduler {} answers {}, which is not open", key.0, key.1),
             ));
         };
-        // There is one at least.
+        // `open` is never empty here.
         open.remove(0);
         if open.is_empty() {
             self.open.remove(&key);

@@ -165,7 +165,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
                 late_duplicate: 400,
                 ..REPEATING
             },
-            // Nobody takes the place of the dead.
+            // No worker starts in the place of a dead one.
             downtime: Some(secs(600)),
             lasts: secs(3000),
             ..CALM
@@ -175,7 +175,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::BoundAfterTheAnswer,
         &["dead_by_silence"],
         Wanted {
-            // Answered, and not known to be: what it runs is not told.
+            // The worker does not know that it was answered, so it does not list its tasks.
             network: UNANSWERED,
             ..SILENCE
         },
@@ -218,7 +218,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     ),
     focus(
         Sabotage::IgnoreSuspend,
-        // A start that was decided before the pause comes after the next run's, and so does its fence.
+        // A start that was decided before the pause arrives after the start of the next run, with the smaller fence.
         &[
             "fresh_belief",
             "never_twice",

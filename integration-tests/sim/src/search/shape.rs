@@ -313,7 +313,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         forgotten,
         answered: _,
         is_a_backup,
-        // Its order is that of the runs.
+        // The order of generations equals the order of the runs.
         fence_generation: _,
     } = durable;
     s.put(is_a_backup);

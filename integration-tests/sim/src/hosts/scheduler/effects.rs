@@ -139,12 +139,12 @@ impl Turn<'_> {
                     scheduler,
                     worker,
                 };
-                // A refusal tells nothing that anybody goes by.
+                // Nobody acts on a refusal.
                 let happening = declared.is_ok().then_some(happening);
                 let about = Asked::Declaration(worker);
                 return self.emit((request, about), after, SchedulerOutput::Told, happening);
             }
-            // Its reply has just left: the core abandoned it in the turn in which the disk told that the record is durable.
+            // The reply has just left: in one turn the disk reported the record as durable and the core abandoned the reply.
             (None, reply) if is_abandoned(&reply) => return,
             (asked, reply) => panic!("Invariant: a reply fits its request: {asked:?} {reply:?}"),
         };
