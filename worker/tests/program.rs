@@ -1,6 +1,7 @@
 //! The worker program against a small scheduler that speaks real Thrift, with real processes, signals and restarts.
 
 mod fake;
+mod hang;
 mod hostile;
 
 use std::path::Path;

@@ -8,8 +8,9 @@ use nix::mount::{MntFlags, umount2};
 use nix::unistd::Pid;
 
 const SERVE: &str = include_str!("serve.py");
-/// Prints its process id and hangs in `mmap`; the argument is the file.
+/// Calls itself `hangs`, prints its process id, and hangs in `mmap`; the argument is the file.
 const HANG: &str = "import mmap, os, sys
+open('/proc/self/comm', 'w').write('hangs')
 print(os.getpid(), flush=True)
 mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)";
 
@@ -48,10 +49,10 @@ impl HangingFile {
     }
 }
 
-/// Waits for a program that has printed its process id.
+/// Waits until a program with that command line hangs.
 pub fn until_it_hangs(pid: Pid) {
     let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
-    while !stat().contains(") D ") {
+    while !stat().contains("(hangs) D ") {
         std::thread::yield_now();
     }
 }

@@ -16,6 +16,7 @@ use nix::unistd::Pid;
 
 use super::DONE_BITS;
 use super::fake::{Stage, children_of, is_alive, pid_in, until_dead};
+use super::hang::{HangingFile, until_it_hangs};
 
 /// The kill wait of a worker's end by default, and a second.
 const KILL_WAIT_AND_A_SECOND: Duration = Duration::from_secs(6);
@@ -233,6 +234,49 @@ impl Drop for Tracer {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_task_that_hangs_in_the_kernel_has_not_ended() {
+    let Some(file) = HangingFile::mount() else {
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let task = stage.task("job", "hangs");
+    let script = "echo $$ > id; exec \"$@\"";
+    let command = [bash(script), file.command()].concat();
+    stage.run_command(&task, command).await.expect("accepted");
+    let process = pid_in(&job_file(dir.path(), "id")).await;
+    until_it_hangs(process);
+    assert_eq!(stage.kill(&task, at_once()).await, None);
+    let is_killed = || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
+        let pending = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+        let pending = u64::from_str_radix(pending.expect("shown").trim(), 16).expect("a number");
+        pending & 1 << (Signal::SIGKILL as u32 - 1) != 0
+    };
+    tokio::time::timeout(PATIENCE, async {
+        while !is_killed() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    })
+    .await
+    .expect("the worker kills it");
+    // The worker goes on, and its next report says nothing of an end.
+    serves(&mut stage, "other").await;
+    let is_told = stage
+        .scene
+        .borrow()
+        .statuses
+        .iter()
+        .any(|told| told.running_task.invocation_id == task.invocation_id);
+    assert!(!is_told, "a task has ended whose process is alive");
+    drop(file);
+    let status = stage.end_of(&task).await;
+    assert!(!is_alive(process), "{status}");
+    end(stage).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
