@@ -1,12 +1,14 @@
 //! Workers in PID namespaces of their own: whatever a task has done to hide from its worker, no process of it outlives the worker.
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use integration_tests::e2e::{Client, Process, Stage, WorkerSpec, wait_for, warn_not_run};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::geteuid;
 
 const TASKS: usize = 10;
@@ -137,7 +139,7 @@ fn kill_everything_by_name(again_in: impl FnOnce(&Stage, &mut WorkerSpec)) {
         seen_here,
         "the number outside of the namespace"
     );
-    second.signal(nix::sys::signal::Signal::SIGTERM);
+    second.signal(Signal::SIGTERM);
     second.wait();
     assert!(stage.alive().is_empty(), "{:?}", stage.alive());
 }
@@ -153,6 +155,100 @@ fn kill_9_of_all_programs_at_once_leaves_no_process_although_the_directory_is_lo
         fs::remove_dir_all(&worker.data_dir).expect("lost");
         worker.data_dir = stage.path("another");
     });
+}
+
+#[test]
+fn kill_9_of_a_worker_with_two_schedulers_and_of_its_keeper_leaves_no_process_of_either() {
+    if own_namespace().is_none() {
+        return;
+    }
+    let stages = [Stage::new(), Stage::new()];
+    let specs = [&stages[0], &stages[1]].map(|stage| {
+        let config = write_hiding_work(stage);
+        stage.scheduler_spec(&config).with("--new-cluster")
+    });
+    let _schedulers = [0, 1].map(|at| stages[at].start_scheduler(&specs[at]));
+    let mut spec = stages[0].worker_spec("two", &specs[0]);
+    let second = format!("--scheduler={}:{}", specs[1].address, specs[1].port);
+    spec.flags.push(second);
+    spec.flags.push("--contain=pid-namespace".to_owned());
+    let mut worker = stages[0].start_worker(&spec);
+    stages.iter().for_each(wait_for_daemons);
+    let program = worker.program();
+    worker.signal(Signal::SIGKILL);
+    kill(program, Signal::SIGKILL).expect("the worker below the keeper");
+    worker.wait();
+    for stage in &stages {
+        wait_for("the end of all processes", || {
+            stage.alive().is_empty().then_some(())
+        });
+        assert_eq!(stage.records().runs.len(), TASKS);
+    }
+}
+
+/// Takes the lock of its node and starts a process in a session of its own, which holds the lock, too, and has the worker's mark.
+const LEAVING_SCRIPT: &str = r#"#!/bin/sh
+set -u
+node=$1 status=$2 place=$PWD
+cd "$(dirname "$0")/.."
+exec 9> "locks/$node"
+record() { echo "$1 $node $BRASSERIE_INVOCATION $(date +%s%N) $place" >> runs; }
+flock -n 9 || record overlap
+record start
+(setsid sh -c 'exec 3>&- 4>&- 5>&-; echo left >> hidden; while :; do sleep 0.1; done' </dev/null >/dev/null 2>&1 &)
+while [ -e hold ]; do sleep 0.1; done
+record end
+echo done > "$status"
+"#;
+
+#[test]
+fn a_worker_of_an_ordinary_user_ends_what_its_killed_predecessor_left() {
+    if !geteuid().is_root() {
+        warn_not_run("a worker of another user", &"only root can start it");
+        return;
+    }
+    const NOBODY: u32 = 65_534;
+    let stage = Stage::new();
+    let config = write_hiding_work(&stage);
+    stage.write_script("work/bin/work.sh", LEAVING_SCRIPT);
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let _scheduler = stage.start_scheduler(&spec);
+    let worker = stage.worker_spec("one", &spec);
+    fs::create_dir(&worker.data_dir).expect("a new folder");
+    for entry in ["", "work", "work/locks", "worker-one"] {
+        chown(stage.path(entry), Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+    let start = || {
+        let program = stage.worker_command(&worker);
+        let file = PathBuf::from(program.get_program());
+        let id = NOBODY.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
+        command.arg(&file).args(program.get_args());
+        stage.start_through("worker", command, &file)
+    };
+    let mut first = start();
+    wait_for_daemons(&stage);
+    let output = first.output();
+    assert!(
+        output.contains("containment: process-groups") && output.contains("CAP_SYS_ADMIN"),
+        "{output}"
+    );
+    let program = first.program();
+    first.signal(Signal::SIGKILL);
+    kill(program, Signal::SIGKILL).expect("the worker below the keeper");
+    first.wait();
+    assert_eq!(stage.alive().len(), TASKS, "nobody has ended them yet");
+
+    stage.release();
+    let mut second = start();
+    Client::new(spec.port).wait_all_done();
+    let records = stage.records();
+    assert_eq!(records.runs.len(), 2 * TASKS);
+    assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
+    second.signal(Signal::SIGTERM);
+    second.wait();
+    assert!(stage.alive().is_empty(), "{:?}", stage.alive());
 }
 
 #[test]
