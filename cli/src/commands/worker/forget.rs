@@ -1,6 +1,6 @@
 //! `brasserie worker forget`: shows which instances are meant and what the operator promises, and asks before anything changes.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{BufRead, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -119,8 +119,13 @@ fn confirmed() -> Result<bool> {
     }
     print("Type `yes` to promise that: ")?;
     std::io::stdout().flush().context("cannot ask")?;
+    gives_promise(std::io::stdin().lock())
+}
+
+/// Whether the next line is the whole word `yes`. The end of the input is none.
+fn gives_promise(mut input: impl BufRead) -> Result<bool> {
     let mut answer = String::new();
-    std::io::stdin()
+    input
         .read_line(&mut answer)
         .context("cannot read the answer")?;
     Ok(answer.trim() == "yes")
@@ -129,6 +134,24 @@ fn confirmed() -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_whole_word_gives_the_promise() {
+        for (typed, promised) in [
+            ("yes\n", true),
+            ("  yes \r\n", true),
+            ("yes", true),
+            ("", false),
+            ("\n", false),
+            ("no\nyes\n", false),
+            ("y\n", false),
+            ("YES\n", false),
+            ("yes, do\n", false),
+        ] {
+            let answer = gives_promise(typed.as_bytes()).expect("text");
+            assert_eq!(answer, promised, "{typed:?}");
+        }
+    }
 
     #[test]
     fn the_promise_names_each_instance_and_nothing_of_it_moves_the_cursor() {
