@@ -55,6 +55,11 @@ impl LogPipe {
         &self.path
     }
 
+    /// Where the text goes.
+    pub(super) fn text_path(&self) -> PathBuf {
+        self.path.with_extension("log")
+    }
+
     /// Stops reading and fills the pipe.
     pub(super) fn stall(&self) -> std::io::Result<()> {
         self.state.store(STALLED, Ordering::SeqCst);

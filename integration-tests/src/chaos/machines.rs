@@ -1,5 +1,6 @@
 //! The programs of one run, each with a host of its own, a disk, a clock and a log pipe, and what can be done to them.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown};
@@ -32,6 +33,11 @@ const CALL_TIMEOUTS: [&str; 3] = [
     "--thrift-send-timeout=1s",
     "--thrift-receive-timeout=1s",
 ];
+/// Exit code of a worker that cannot start, for instance because it does not know whether processes are left-overs.
+const REFUSED_START: i32 = 3;
+/// Before and after the processes in the message of such a worker.
+const UNCERTAIN: &str = "may be tasks of the last worker that used this directory, which was killed together with its keeper:";
+const UNCERTAIN_END: &str = ". Their session has the number";
 /// Shell that leaves standard error to the pipe in its first argument and becomes the rest.
 const WITH_PIPE: &str = r#"exec 2> "$0" "$@""#;
 
@@ -50,6 +56,10 @@ struct Machine {
     /// Ends by itself since the operator last looked.
     refusals: u32,
     started: Instant,
+    /// Bytes of the log when the program was started.
+    log_start: u64,
+    /// Processes that were dead when the worker named them as uncertain left-overs. They may have ended since.
+    named_dead: HashSet<Pid>,
 }
 
 /// All programs of a run.
@@ -63,6 +73,8 @@ pub(super) struct Machines {
     started_once: bool,
     /// Ends that no disturbance explains.
     pub(super) crashes: Vec<String>,
+    /// How often the operator ended processes of which a worker could not tell whether they were tasks.
+    pub(super) uncertain_ended: usize,
 }
 
 impl Machines {
@@ -84,6 +96,7 @@ impl Machines {
             config: config.to_owned(),
             started_once: false,
             crashes: Vec::new(),
+            uncertain_ended: 0,
         })
     }
 
@@ -121,6 +134,20 @@ impl Machines {
             self.crashes
                 .push(format!("{} ended with {status}", machine.program));
         }
+        if status.code() == Some(REFUSED_START) {
+            let log = fs::read(machine.log.text_path()).unwrap_or_default();
+            let since = usize::try_from(machine.log_start).unwrap_or(0);
+            let text = String::from_utf8_lossy(log.get(since..).unwrap_or_default());
+            let (ended, dead) = end_all(uncertain(&text));
+            self.uncertain_ended += usize::from(ended);
+            for pid in dead {
+                if !machine.named_dead.insert(pid) {
+                    let program = machine.program;
+                    let text = format!("{program} does not start because of {pid}, which is dead");
+                    self.crashes.push(text);
+                }
+            }
+        }
         machine.process = None;
         machine.ended = Instant::now();
         if machine.started.elapsed() < RESTART_PAUSE * 4 && status.signal().is_none() {
@@ -138,6 +165,7 @@ impl Machines {
         let file = PathBuf::from(inner.get_program());
         // A closed pipe would keep the new program's shell waiting for a reader.
         machine.log.heal();
+        machine.log_start = fs::metadata(machine.log.text_path()).map_or(0, |file| file.len());
         let mut command = Command::new("sh");
         command.args(["-c", WITH_PIPE]).arg(machine.log.path());
         if self.settings.as_user {
@@ -431,6 +459,8 @@ impl Machine {
             ended: Instant::now(),
             refusals: 0,
             started: Instant::now(),
+            log_start: 0,
+            named_dead: HashSet::new(),
         };
         machine.bind().map_err(text)?;
         Ok(machine)
@@ -469,6 +499,28 @@ fn name_of(program: Program) -> String {
     }
 }
 
+/// The processes that a worker names because it cannot tell whether they are tasks of its predecessor.
+fn uncertain(log: &str) -> Vec<Pid> {
+    let rest = log.rsplit_once(UNCERTAIN).map_or("", |(_, rest)| rest);
+    let list = rest.split_once(UNCERTAIN_END).map_or("", |(list, _)| list);
+    let number = |name: &str| name.split_once(" (")?.0.trim().parse().ok();
+    let numbers = list.split(',').filter_map(number);
+    numbers.map(Pid::from_raw).collect()
+}
+
+/// Does what the worker's message asks of an operator: kills these processes. Returns whether one was alive, and those that were not.
+fn end_all(pids: Vec<Pid>) -> (bool, Vec<Pid>) {
+    let (alive, dead): (Vec<Pid>, Vec<Pid>) = pids.into_iter().partition(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    });
+    for pid in &alive {
+        // It may have ended by itself.
+        let _ = kill(*pid, Signal::SIGKILL);
+    }
+    (!alive.is_empty(), dead)
+}
+
 /// An end by a signal of the program's own making, directly or as its keeper tells it.
 fn is_crash(status: ExitStatus) -> bool {
     const OWN: [Signal; 4] = [
@@ -498,5 +550,28 @@ fn compile_shim(stage: &Stage) -> Result<PathBuf, String> {
     match output.status.success() {
         true => Ok(library),
         false => Err(format!("cc: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_worker::directory::LeftoverError;
+
+    use super::*;
+
+    #[test]
+    fn the_operator_ends_the_processes_that_a_worker_names_as_uncertain() {
+        let mut child = Command::new("sleep").arg("1000").spawn().expect("started");
+        let pid = Pid::from_raw(i32::try_from(child.id()).expect("an id"));
+        let named = vec![format!("{pid} (sleep)"), "2147483647 (sh)".to_owned()];
+        let file = PathBuf::from("groups");
+        let message = LeftoverError::Unclear { named, file }.to_string();
+        let log = format!("INFO begins\nERROR {message}\n");
+        let gone = Pid::from_raw(i32::MAX);
+        assert_eq!(uncertain(&log), [pid, gone]);
+        assert_eq!(end_all(uncertain(&log)), (true, vec![gone]));
+        let status = child.wait().expect("waited");
+        assert_eq!(status.signal(), Some(Signal::SIGKILL as i32));
+        assert_eq!(uncertain("INFO begins\n"), []);
     }
 }

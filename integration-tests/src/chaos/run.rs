@@ -77,12 +77,14 @@ pub fn run(
         lasting: Vec::new(),
         violations: Vec::new(),
     };
-    let disturbances = plan.iter().map(|d| d.kind.name()).collect();
+    let mut disturbances: Vec<&str> = plan.iter().map(|d| d.kind.name()).collect();
     play.disturb(&plan, log)?;
     play.settle(log)?;
     let lines = testimony::read(&play.stage.path("work/runs"))?;
     let sights = play.ledger.end();
     play.violations.append(&mut play.machines.crashes);
+    let ended = "uncertain left-overs ended by the operator";
+    disturbances.extend(std::iter::repeat_n(ended, play.machines.uncertain_ended));
     play.violations
         .extend(testimony::violations(&lines, &sights, TASKS));
     if sights.len() < 10 {
