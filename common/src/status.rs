@@ -425,6 +425,16 @@ impl StoredStatus {
         self
     }
 
+    /// The same, with no more than this of its wait for runs that may be alive; its configured wait stays.
+    pub fn with_safety_of(&self, safety_seconds: u32) -> StoredStatus {
+        StoredStatus {
+            backoff_seconds: self.saved_backoff().unwrap_or(self.backoff_seconds),
+            safety_seconds: 0,
+            ..self.clone()
+        }
+        .waiting_at_least(safety_seconds)
+    }
+
     /// The same without what failures have cost the task: nothing but DONE is final, and the next error takes the first step of the
     /// backoff. What keeps a lost run and its successor apart stays. `None`: there is nothing to forgive.
     pub fn forgiven(&self) -> Option<StoredStatus> {

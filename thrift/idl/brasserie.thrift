@@ -196,6 +196,10 @@ struct MissingInstance {
   3: i32 runningTasks,
   // Since the scheduler last received a heartbeat or a healthcheck's result of it; unset: it never has.
   4: optional i64 silentForMs,
+  // Since it was lost, ended, or was declared dead; unset: it has not left.
+  5: optional i64 leftForMs,
+  // For how long something still waits because it may run tasks, although it has left; unset: nothing does.
+  6: optional i64 waitsForMs,
 }
 
 // Nothing has changed.

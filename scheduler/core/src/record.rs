@@ -85,7 +85,7 @@ pub enum Record {
     JobResumed {
         job: JobName,
     },
-    /// The last ends of these tasks are forgiven: as they say instead.
+    /// The last ends of these tasks are forgiven, or the run that they were kept waiting for is dead: as they say instead.
     TasksForgiven {
         tasks: Vec<EndedTask>,
     },

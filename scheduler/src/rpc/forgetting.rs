@@ -104,11 +104,13 @@ async fn ask(
 }
 
 fn missing_instance(missing: MissingInstance) -> wire::MissingInstance {
-    let millis = |silence: std::time::Duration| i64::try_from(silence.as_millis());
+    let millis = |d: std::time::Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
     wire::MissingInstance {
         instance: Some(missing.id.into()),
         hostname: Some(missing.hostname.as_ref().to_owned()),
         running_tasks: Some(i32::try_from(missing.running).unwrap_or(i32::MAX)),
-        silent_for_ms: missing.silent_for.map(|d| millis(d).unwrap_or(i64::MAX)),
+        silent_for_ms: missing.silent_for.map(millis),
+        left_for_ms: missing.left_for.map(millis),
+        waits_for_ms: missing.waits_for.map(millis),
     }
 }

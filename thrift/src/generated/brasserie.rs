@@ -1837,6 +1837,8 @@ pub struct MissingInstance {
     pub hostname: Option<String>,
     pub running_tasks: Option<i32>,
     pub silent_for_ms: Option<i64>,
+    pub left_for_ms: Option<i64>,
+    pub waits_for_ms: Option<i64>,
 }
 
 impl TSerializable for MissingInstance {
@@ -1846,6 +1848,8 @@ impl TSerializable for MissingInstance {
         let mut f_2: Option<String> = Some("".to_owned());
         let mut f_3: Option<i32> = Some(0);
         let mut f_4: Option<i64> = None;
+        let mut f_5: Option<i64> = None;
+        let mut f_6: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1869,6 +1873,14 @@ impl TSerializable for MissingInstance {
                     let val = i_prot.read_i64()?;
                     f_4 = Some(val);
                 }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1881,6 +1893,8 @@ impl TSerializable for MissingInstance {
             hostname: f_2,
             running_tasks: f_3,
             silent_for_ms: f_4,
+            left_for_ms: f_5,
+            waits_for_ms: f_6,
         };
         Ok(ret)
     }
@@ -1907,6 +1921,16 @@ impl TSerializable for MissingInstance {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.left_for_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("leftForMs", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.waits_for_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("waitsForMs", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1919,6 +1943,8 @@ impl Default for MissingInstance {
             hostname: Some("".to_owned()),
             running_tasks: Some(0),
             silent_for_ms: None,
+            left_for_ms: None,
+            waits_for_ms: None,
         }
     }
 }

@@ -27,7 +27,7 @@ Try it:
   brasserie worker forget host7 --yes    for scripts: the promise is given
 
 Exit codes:
-  0  the worker is declared dead, on disk
+  0  the worker is declared dead, on disk; or it has left already, and nothing waits for it
   1  refused, not confirmed, or no answer: nothing has changed, as far as is known
   2  wrong usage")]
 pub(crate) struct Args {
@@ -46,6 +46,10 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         Ok(meant) => meant,
         Err(refusal) => return refused(&refusal),
     };
+    if let Some(text) = nothing_to_do(&args.shard, &meant) {
+        print(&text)?;
+        return Ok(Ending::Success);
+    }
     print(&promise(&args.shard, &meant))?;
     if !args.yes && !confirmed()? {
         print("Nothing has changed.\n")?;
@@ -78,6 +82,24 @@ fn refused(refusal: &str) -> Result<Ending> {
     Ok(Ending::Failure)
 }
 
+/// What is said instead of a question if every instance has left and nothing waits for one.
+fn nothing_to_do(shard: &str, meant: &[MissingInstance]) -> Option<String> {
+    let last_left = meant.iter().map(|missing| missing.left_for_ms.map(millis));
+    let last_left = last_left.min().flatten()?;
+    if meant.iter().any(|missing| missing.waits_for_ms.is_some()) {
+        return None;
+    }
+    Some(format!(
+        "Worker `{}` left {} ago (it was lost, has ended, or was declared dead), and nothing waits for it: there is nothing to do.\n",
+        printable(shard),
+        duration(last_left)
+    ))
+}
+
+fn millis(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
 fn promise(shard: &str, meant: &[MissingInstance]) -> String {
     let mut text = format!(
         "Worker `{}` will count as dead, in these instances:\n",
@@ -98,14 +120,18 @@ fn described(missing: &MissingInstance) -> String {
     let started = instance.start_time.unwrap_or_default();
     let host = printable(missing.hostname.as_deref().unwrap_or_default());
     let silence = match missing.silent_for_ms {
-        Some(ms) => {
-            let ms = u64::try_from(ms).unwrap_or(0);
-            format!(
-                "silent for {}, {} task(s) running",
-                duration(Duration::from_millis(ms)),
-                missing.running_tasks.unwrap_or(0)
-            )
-        }
+        Some(ms) => format!(
+            "silent for {}, {}",
+            duration(millis(ms)),
+            match missing.left_for_ms {
+                None => format!("{} task(s) running", missing.running_tasks.unwrap_or(0)),
+                Some(left) => format!(
+                    "lost {} ago, waited for another {} in case its tasks are alive",
+                    duration(millis(left)),
+                    duration(millis(missing.waits_for_ms.unwrap_or(0)))
+                ),
+            }
+        ),
         None => "not heard of since the scheduler started, so its tasks are unknown".to_owned(),
     };
     format!("on host {host}, started at {started} (seconds since 1970): {silence}")
@@ -163,6 +189,8 @@ mod tests {
             hostname: Some("h\u{1b}[2J".to_owned()),
             running_tasks: Some(2),
             silent_for_ms,
+            left_for_ms: None,
+            waits_for_ms: None,
         };
         let text = promise("w\r", &[missing(None), missing(Some(700_000))]);
         assert!(!text.contains('\u{1b}') && !text.contains('\r'), "{text}");
@@ -175,5 +203,28 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("no process of its tasks is alive"), "{text}");
+    }
+
+    #[test]
+    fn one_that_has_left_is_a_question_only_while_something_waits_for_it() {
+        let missing = |left_for_ms, waits_for_ms| MissingInstance {
+            silent_for_ms: Some(700_000),
+            left_for_ms,
+            waits_for_ms,
+            ..MissingInstance::default()
+        };
+        let lost = missing(Some(90_000), None);
+        let text = nothing_to_do("w", std::slice::from_ref(&lost));
+        assert!(text.is_some_and(|text| text.contains("left 1 min 30 s ago")));
+        let waiting = missing(Some(10_000), Some(56_000));
+        let text = promise("w", std::slice::from_ref(&waiting));
+        assert!(
+            text.contains("lost 10 s ago, waited for another 56 s"),
+            "{text}"
+        );
+        for others in [missing(None, None), waiting] {
+            assert_eq!(nothing_to_do("w", &[lost.clone(), others]), None);
+        }
+        assert_eq!(nothing_to_do("w", &[]), None);
     }
 }

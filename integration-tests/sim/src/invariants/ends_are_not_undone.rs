@@ -107,6 +107,11 @@ fn not_only_forgiven(old: Option<&Stored>, new: &Stored) -> Option<&'static str>
     if old.is_provisional() != new.is_provisional() {
         return Some("whether a true end may come is another");
     }
+    // By an operator's word its lost run is dead: nothing but the wait for that is another.
+    if old.bits == new.bits && new.safety_seconds < old.safety_seconds {
+        let is_longer = new.backoff_seconds > old.backoff_seconds;
+        return is_longer.then_some("the task waits for longer");
+    }
     if old.safety_seconds != new.safety_seconds || new.backoff_seconds < new.safety_seconds {
         return Some("a lost run has another time to live");
     }
@@ -138,6 +143,7 @@ fn undone(old: &Stored, new: &Stored) -> Option<&'static str> {
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use brasserie_scheduler_core::LeftCause;
     fn after(
         first: (i64, StatusBits),
         then: (i64, StatusBits),
@@ -221,6 +227,17 @@ mod tests {
                 Some(text) => trial.breaks(then, text),
             }
         }
+    }
+
+    #[test]
+    fn an_operators_word_ends_the_wait_for_a_lost_run() {
+        let mut trial = Trial::of(EndsAreNotUndone::default());
+        trial.sees(started(1)).sees(wrote_start(1));
+        trial.sees(left(1, 2, 1, LeftCause::Lost, 1));
+        trial.sees(end_written(1, 2, run(1), LOST, SAFE, SAFE));
+        trial.sees(wrote(1, 3, crate::event_log::Fact::Jobs));
+        trial.breaks(forgiven(1, StatusBits::ERROR, 0), "true end");
+        trial.sees(forgiven(1, LOST, 0));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
 
 use super::{Law, Violation};
-use crate::event_log::{Ask, Fact, Happening};
+use crate::event_log::{Ask, Fact, Happening, Run};
 use crate::model::directories::Directories;
 use crate::model::drift;
 use crate::view::World;
@@ -76,24 +76,7 @@ impl Law for ForgottenIsGone {
                 scheduler,
                 ask: Ask::Run { run, .. },
                 ..
-            } => {
-                let Some(contents) = self.directories.contents_of(scheduler) else {
-                    return Ok(());
-                };
-                let is_known = |worker: &WorkerId| contents.synced().instances.contains(worker);
-                let declared = self.declared.iter().filter(|(by, _)| *by == scheduler);
-                if let Some((_, worker)) = declared.clone().find(|(_, worker)| is_known(worker)) {
-                    return Err(Violation::new(
-                        NAME,
-                        format_args!(
-                            "scheduler {scheduler} starts {} after worker {worker} was declared dead, and a crash now would have the \
-                             next one take that worker back",
-                            run.task
-                        ),
-                    ));
-                }
-                self.declared.retain(|(by, _)| *by != scheduler);
-            }
+            } => return self.sends(scheduler, run),
             Happening::WorkerDeclaredDead {
                 scheduler, worker, ..
             } => {
@@ -114,6 +97,28 @@ impl Law for ForgottenIsGone {
             }
             _ => {}
         }
+        Ok(())
+    }
+}
+
+impl ForgottenIsGone {
+    fn sends(&mut self, scheduler: SchedulerId, run: Run) -> Result<(), Violation> {
+        let Some(contents) = self.directories.contents_of(scheduler) else {
+            return Ok(());
+        };
+        let is_known = |worker: &WorkerId| contents.synced().instances.contains(worker);
+        let mut declared = self.declared.iter().filter(|(by, _)| *by == scheduler);
+        if let Some((_, worker)) = declared.find(|(_, worker)| is_known(worker)) {
+            return Err(Violation::new(
+                NAME,
+                format_args!(
+                    "scheduler {scheduler} starts {} after worker {worker} was declared dead, and a crash now would have the next one \
+                     take that worker back",
+                    run.task
+                ),
+            ));
+        }
+        self.declared.retain(|(by, _)| *by != scheduler);
         Ok(())
     }
 }

@@ -47,8 +47,14 @@ impl Floors {
         self.of(task).max().filter(|until| *until > now)
     }
 
+    /// Until when this run may be alive, if it may be still.
+    pub(crate) fn until_of(&self, now: Time, task: Task, run: InvocationId) -> Option<Time> {
+        let until = self.by_task.get(&(task, Lost::Run(run))).copied();
+        until.filter(|until| *until > now)
+    }
+
     /// How long the next run must be kept away, in whole seconds.
-    pub(super) fn seconds(&self, now: Time, task: Task) -> u32 {
+    pub(crate) fn seconds(&self, now: Time, task: Task) -> u32 {
         let until = self.until(now, task);
         until.map_or(0, |until| stored_seconds(until.since(now)))
     }

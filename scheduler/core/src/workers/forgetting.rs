@@ -2,7 +2,8 @@
 //!
 //! The declaration is a record like that of any other leaving ([`LeftCause::Forgotten`]), and holds as their certain death: the
 //! initial wait is over for them, their loss holds nothing back, and their tasks have no safety backoff. An instance that
-//! returns all the same has left, so it is told to die. The operator answers for the rest: the machine or the process is dead,
+//! returns all the same has left, so it is told to die. One that was lost before has left already, and what still waits because it may
+//! be alive ends. The operator answers for the rest: the machine or the process is dead,
 //! and no process of its tasks is alive.
 
 use std::collections::BTreeSet;
@@ -11,11 +12,14 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::time::format_duration;
-use brasserie_common::{Health, RequestId, SchedulerId, Shard, Time, WorkerId};
+use brasserie_common::{
+    Health, InvocationId, RecordSeq, RequestId, SchedulerId, Shard, Time, WorkerId,
+};
+use brasserie_scheduler_engine::{Restart, Task};
 
-use super::remote::Remote;
+use super::remote::{Left, Remote};
 use crate::effect::Reply;
-use crate::record::LeftCause;
+use crate::record::{EndedTask, LeftCause, Record};
 use crate::replies::{HeldReply, MAX_REPLY_WAIT};
 use crate::scheduler::Scheduler;
 
@@ -31,6 +35,10 @@ pub struct MissingInstance {
     pub running: usize,
     /// Since this scheduler last received a heartbeat or a healthcheck's result of it; `None`: it never has.
     pub silent_for: Option<Duration>,
+    /// Since it was lost, ended or was declared dead; `None`: it has not left.
+    pub left_for: Option<Duration>,
+    /// For how long something still waits because it may run tasks, although it has left.
+    pub waits_for: Option<Duration>,
 }
 
 /// Why nobody is declared dead; nothing has changed.
@@ -65,12 +73,7 @@ pub enum ForgetRefusal {
         instance: WorkerId,
         accepted_in: Duration,
     },
-    #[error(
-        "worker `{shard}` (instance {instance}) is lost already: nothing waits for it but the tasks that it ran, each until its \
-         safety backoff is over"
-    )]
-    Lost { shard: Shard, instance: WorkerId },
-    #[error("no worker is called `{shard}` here; {}", known_names(.known))]
+    #[error("no worker called `{shard}` is here or waited for; {}", known_names(.known))]
     Unknown { shard: Shard, known: Vec<Shard> },
     #[error(
         "instance {instance} is not a missing one of worker `{shard}` (any more): look again with `brasserie status`, then repeat \
@@ -128,10 +131,12 @@ impl Scheduler {
         if let Some(error) = self.store_error() {
             return Err(ForgetRefusal::StoreFails(error.to_owned()));
         }
+        let is_over =
+            |id: &WorkerId| self.workers().has_left(*id) && self.waits_for(now, *id).is_none();
         let open: Vec<WorkerId> = confirmed
             .iter()
             .copied()
-            .filter(|id| !self.workers().has_left(*id))
+            .filter(|id| !is_over(id))
             .collect();
         if !confirmed.is_empty() && open.is_empty() {
             return Ok(Vec::new());
@@ -147,7 +152,9 @@ impl Scheduler {
             .filter(|id| open.is_empty() || open.contains(id));
         meant
             .map(|id| {
-                self.check_silence(now, shard, id)?;
+                if !is_over(&id) {
+                    self.check_silence(now, shard, id)?;
+                }
                 Ok(self.missing_instance(now, id))
             })
             .collect()
@@ -166,10 +173,6 @@ impl Scheduler {
             None => Err(ForgetRefusal::Unknown {
                 shard: shard.clone(),
                 known: self.names_to_forget(),
-            }),
-            Some(holder) if holder.health() == Health::MustDie => Err(ForgetRefusal::Lost {
-                shard: shard.clone(),
-                instance: holder.id(),
             }),
             Some(holder) => Ok(vec![holder.id()]),
         }
@@ -230,8 +233,25 @@ impl Scheduler {
             expected.and_then(|silence| silence.heard_at),
             model.and_then(|model| model.last_heartbeat()),
             model.and_then(|model| model.last_acknowledged_healthcheck()),
+            self.left(instance).and_then(|left| left.heard_at),
         ];
         heard.into_iter().flatten().max()
+    }
+
+    /// What is kept of an instance that has left and whose shard nobody has taken.
+    fn left(&self, instance: WorkerId) -> Option<&Left> {
+        let shard = self.workers().shard_with(instance)?;
+        self.workers().get(shard)?.left.as_ref()
+    }
+
+    /// For how long something waits yet because this instance, which has left, may run tasks.
+    fn waits_for(&self, now: Time, instance: WorkerId) -> Option<Duration> {
+        let runs = self.left(instance).into_iter().flat_map(|left| &left.runs);
+        let floors = self.tasks().floors();
+        let floors = runs.filter_map(|(task, run)| floors.until_of(now, *task, *run));
+        let hold_back = self.initial_wait().hold_back_of(instance);
+        let until = floors.chain(hold_back).max();
+        until.map(|until| until.since(now))
     }
 
     fn missing_instance(&self, now: Time, id: WorkerId) -> MissingInstance {
@@ -249,21 +269,81 @@ impl Scheduler {
             hostname: lock.map(|lock| lock.hostname.clone()).unwrap_or_default(),
             running: holder.map_or(0, |holder| self.tasks().counts_on(holder.shard()).0),
             silent_for: self.heard_at(id).map(|at| now.since(at)),
+            left_for: self.left(id).map(|left| now.since(left.at)),
+            waits_for: self.waits_for(now, id),
         }
     }
 
     fn declare_dead(&mut self, now: Time, shard: &Shard, instance: WorkerId) {
-        let holds_it = self
-            .workers()
-            .get(shard)
-            .is_some_and(|w| w.id() == instance);
-        let recorded = match holds_it {
-            true => self.lose(now, shard, LeftCause::Forgotten),
-            false => Some(self.bury_expected(instance, LeftCause::Forgotten)),
+        let holder = self.workers().get(shard).filter(|w| w.id() == instance);
+        let recorded = match holder.map(Remote::health) {
+            None => Some(self.bury_expected(instance, LeftCause::Forgotten)),
+            Some(Health::MustDie) => self.end_waits_for(now, shard),
+            Some(Health::New | Health::Unhealthy | Health::Healthy) => {
+                self.lose(now, shard, LeftCause::Forgotten)
+            }
         };
         if let Some(recorded) = recorded {
             self.initial_wait_mut().note_declared_dead(recorded);
         }
+    }
+
+    /// The instance of this shard has left, and is dead with all that it ran: nothing is kept back for its sake any more. Gives the
+    /// last record of it.
+    fn end_waits_for(&mut self, now: Time, shard: &Shard) -> Option<RecordSeq> {
+        let holder = self.workers_mut().get_mut(shard)?;
+        let id = holder.id();
+        let left = holder.left.as_mut()?;
+        let (left_at, runs) = (left.at, std::mem::take(&mut left.runs));
+        let seq = self.next_record();
+        let mut tasks = Vec::new();
+        for (task, run) in runs {
+            if self.tasks().floors().until_of(now, task, run).is_some() {
+                self.tasks_mut().floors_mut().over(task, run);
+                tasks.extend(self.shorten_wait(now, task, (run, left_at), seq));
+            }
+        }
+        if !tasks.is_empty() {
+            self.persist(Record::TasksForgiven { tasks });
+        }
+        self.end_hold_back_of(now, id);
+        Some(self.last_record())
+    }
+
+    /// Lets a task that has ended wait no longer than its configured backoff and its other lost runs ask for.
+    fn shorten_wait(
+        &mut self,
+        now: Time,
+        task: Task,
+        (run, left_at): (InvocationId, Time),
+        seq: RecordSeq,
+    ) -> Option<EndedTask> {
+        if self.tasks().run(task).is_some() {
+            return None;
+        }
+        let invocation = self.tasks().ended(task)?;
+        let old = self.engine().previous_status(task);
+        let old = old.filter(|old| !old.is_done())?;
+        let floors = self.tasks().floors();
+        let status = old.with_safety_of(floors.seconds(now, task));
+        let ended_at = if invocation == run { left_at } else { now };
+        let not_before = (!status.is_failed()).then(|| {
+            let backoff = Duration::from_secs(u64::from(status.backoff_seconds));
+            let floor = floors.until(now, task);
+            (ended_at + backoff).max(floor.unwrap_or(now))
+        });
+        self.tasks_mut().note_end(task, invocation, seq);
+        let restart = Restart::HeldUntilReleased;
+        self.engine_mut()
+            .restate(now, task, status.clone(), not_before, restart);
+        let key = self.task_key(task);
+        Some(EndedTask {
+            job: key.job,
+            node: key.node,
+            invocation,
+            status,
+            story: None,
+        })
     }
 
     /// Whether what operators have declared is durable: until then nothing starts that rests on it.

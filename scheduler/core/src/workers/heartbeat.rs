@@ -66,6 +66,10 @@ impl Scheduler {
             return Err(Rejection::EmptyName("BistroWorker.shard"));
         }
         self.initial_wait_mut().note_heard(worker.id, now);
+        let holder = self.workers_mut().instance_mut(&worker.shard, worker.id);
+        if let Some(left) = holder.and_then(|holder| holder.left.as_mut()) {
+            left.heard_at = Some(now);
+        }
         let waits_anew = self.witness(now, worker.id, worker_set);
         let after = self
             .accept_instance(now, worker, worker_set, goodbye)?

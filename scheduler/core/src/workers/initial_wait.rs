@@ -47,10 +47,8 @@ pub(crate) struct InitialWait {
     /// Counts the changes of [`Scheduler::unanswered`].
     unanswered_version: u64,
     schedulers: BTreeSet<SchedulerId>,
-    /// Until when nothing may start because a lost worker's tasks were not known.
-    hold_back_until: Option<Time>,
-    /// The hold-back is what an earlier scheduler left, not the loss of a worker that this one met.
-    hold_back_is_old: bool,
+    /// Until when nothing may start because the tasks of this lost worker were not known; `None`: an earlier scheduler left it.
+    hold_backs: BTreeMap<Option<WorkerId>, Time>,
     /// The record of the last instance that an operator declared dead. Nothing starts before it is durable: a crash would make the
     /// next scheduler take the instance back, should it return.
     declared_dead: Option<RecordSeq>,
@@ -165,11 +163,13 @@ impl InitialWait {
                 && durable.answered.values().any(|until| *until < now),
             unanswered_version: 0,
             schedulers: durable.schedulers.clone(),
-            hold_back_until: (!durable.hold_back.is_zero()).then(|| {
-                let operators = options.startup_wait.unwrap_or(Duration::MAX);
-                now + durable.hold_back.min(operators)
-            }),
-            hold_back_is_old: true,
+            hold_backs: (!durable.hold_back.is_zero())
+                .then(|| {
+                    let operators = options.startup_wait.unwrap_or(Duration::MAX);
+                    (None, now + durable.hold_back.min(operators))
+                })
+                .into_iter()
+                .collect(),
             declared_dead: None,
             waits_anew_by: None,
             override_timestamp: 0,
@@ -268,11 +268,24 @@ impl InitialWait {
         self.declared_dead
     }
 
-    pub(crate) fn hold_back(&mut self, now: Time, wait: Duration) {
+    pub(crate) fn hold_back(&mut self, now: Time, worker: WorkerId, wait: Duration) {
         if !wait.is_zero() {
-            self.hold_back_is_old = false;
-            self.hold_back_until = self.hold_back_until.max(Some(now + wait));
+            self.hold_backs.insert(Some(worker), now + wait);
         }
+    }
+
+    fn hold_back_until(&self) -> Option<Time> {
+        self.hold_backs.values().max().copied()
+    }
+
+    /// Until when the loss of this worker holds everything back.
+    pub(crate) fn hold_back_of(&self, worker: WorkerId) -> Option<Time> {
+        self.hold_backs.get(&Some(worker)).copied()
+    }
+
+    /// The hold-back is what an earlier scheduler left, not the loss of a worker that this one met.
+    fn hold_back_is_old(&self) -> bool {
+        self.hold_backs.keys().all(Option::is_none)
     }
 
     /// A worker knew this scheduler before. If the directory does not remember that, its record is worthless.
@@ -296,14 +309,14 @@ impl InitialWait {
     /// When the answer may change by time alone.
     pub(crate) fn next_change(&self) -> Option<Time> {
         if self.over.is_some() {
-            return self.hold_back_until;
+            return self.hold_back_until();
         }
         // A time that has had its effect while something else keeps the wait would wake the shell for ever.
         let dead = self.expected.values().map(|e| e.dead_at).min();
         let startup = self.startup_wait.map(|wait| self.start + wait);
         let consensus = self.may_end_by_consensus().then_some(self.consensus_at);
         let safe = Some(self.safe_at);
-        [safe, consensus, dead, startup, self.hold_back_until]
+        [safe, consensus, dead, startup, self.hold_back_until()]
             .into_iter()
             .flatten()
             .filter(|at| *at > self.seen)
@@ -420,7 +433,7 @@ impl Scheduler {
             wait.over = Some(reason);
             let waited_anew = wait.waits_anew_by.take().is_some();
             // While something is held back somebody unknown may still run tasks: such a set must not end another wait.
-            if wait.hold_back_until.is_none() {
+            if wait.hold_backs.is_empty() {
                 if waited_anew {
                     self.persist(Record::HoldBackOver);
                 }
@@ -437,15 +450,27 @@ impl Scheduler {
 
     /// The operator's override ends also what an earlier scheduler left to wait for.
     fn end_hold_back(&mut self, now: Time, wall_seconds: i64) {
-        let wait = self.initial_wait_mut();
-        let is_forced = wait.hold_back_is_old && wait.override_timestamp > wall_seconds;
-        let Some(until) = wait.hold_back_until else {
+        let wait = self.initial_wait();
+        let is_forced = wait.hold_back_is_old() && wait.override_timestamp > wall_seconds;
+        let Some(until) = wait.hold_back_until() else {
             return;
         };
-        if now < until && !is_forced {
-            return;
+        if now >= until || is_forced {
+            self.drop_hold_backs(now);
         }
-        wait.hold_back_until = None;
+    }
+
+    /// This worker is dead, so whatever it ran is: its loss holds nothing back any more.
+    pub(crate) fn end_hold_back_of(&mut self, now: Time, worker: WorkerId) {
+        let hold_backs = &mut self.initial_wait_mut().hold_backs;
+        if hold_backs.remove(&Some(worker)).is_some() && hold_backs.is_empty() {
+            self.drop_hold_backs(now);
+        }
+    }
+
+    fn drop_hold_backs(&mut self, now: Time) {
+        let wait = self.initial_wait_mut();
+        wait.hold_backs.clear();
         let is_over = wait.over.is_some();
         // Else the record still has to make a restart wait.
         if wait.waits_anew_by.is_none() {

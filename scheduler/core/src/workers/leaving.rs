@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Eligibility, Restart, Task};
 
-use super::remote::{OwnTimers, Remote};
+use super::remote::{Left, OwnTimers, Remote};
 use crate::record::{EndedTask, KeptStory, LeftCause, Record};
 use crate::scheduler::Scheduler;
 use crate::tasks::Lost;
@@ -91,7 +91,8 @@ impl Scheduler {
         // One after the other, since what becomes of a task's earlier run counts for its later one.
         let upcoming = self.next_record();
         let mut ended: Vec<EndedTask> = Vec::new();
-        for (task, invocation) in self.tasks().on_shard(shard) {
+        let runs = self.tasks().on_shard(shard);
+        for &(task, invocation) in &runs {
             let run = (task, invocation);
             if let Some(lost) = self.lose_task(now, run, shard, cause, timers) {
                 self.end_run(now, run, (lost.invocation, lost.status.clone()), upcoming);
@@ -118,7 +119,14 @@ impl Scheduler {
             seq, upcoming,
             "Invariant: ending a run on a shard that is lost records nothing"
         );
-        self.initial_wait_mut().hold_back(now, hold_back);
+        if let Some(remote) = self.workers_mut().get_mut(shard) {
+            remote.left = Some(Left {
+                at: now,
+                heard_at: None,
+                runs,
+            });
+        }
+        self.initial_wait_mut().hold_back(now, worker, hold_back);
         self.initial_wait_mut().returned(worker);
         Some(seq)
     }

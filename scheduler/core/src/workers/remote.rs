@@ -9,10 +9,10 @@ use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::Intake;
 use brasserie_common::{
-    CallId, CallOutcome, Health, HealthModel, RecordSeq, SequenceNumber, ServiceAddress, Shard,
-    Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
+    CallId, CallOutcome, Health, HealthModel, InvocationId, RecordSeq, SequenceNumber,
+    ServiceAddress, Shard, Time, Timeouts, WorkerDescription, WorkerId, WorkerSetId,
 };
-use brasserie_scheduler_engine::{Eligibility, WorkerIndex};
+use brasserie_scheduler_engine::{Eligibility, Task, WorkerIndex};
 
 use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
@@ -70,11 +70,22 @@ pub(crate) struct Remote {
     said_goodbye: bool,
     /// How often an association with it was begun anew because it obeyed another scheduler.
     pub(super) begun_anew: u32,
+    pub(super) left: Option<Left>,
     /// Set when it has left.
     forgotten_at: Option<Time>,
     pub(super) additions: Additions,
     /// What it asked for, and what of that is left.
     pub(super) credits: Credits,
+}
+
+/// What is kept of an instance that has left, in case an operator declares it dead.
+#[derive(Clone, Debug)]
+pub(super) struct Left {
+    pub(super) at: Time,
+    /// When it last sent a heartbeat all the same.
+    pub(super) heard_at: Option<Time>,
+    /// What ran there: the tasks wait until these may no longer be alive.
+    pub(super) runs: Vec<(Task, InvocationId)>,
 }
 
 /// What the worker sends of what the original protocol lacks; unknown until it has sent back a set of ours.
@@ -129,6 +140,7 @@ impl Remote {
             wake: None,
             said_goodbye: false,
             begun_anew: 0,
+            left: None,
             forgotten_at: None,
             additions: Additions::default(),
         }

@@ -7,7 +7,7 @@ use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{BackoffDuration, Kill, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
     Call, ClusterStatus, Effect, EndedTask, ExitReason, ForgottenTask, GivenTimes, ItemName,
-    Message, NewWorker, Record, Rejection, Reply,
+    Message, MissingInstance, NewWorker, Record, Rejection, Reply,
 };
 
 use crate::transcript::show_duration;
@@ -160,8 +160,19 @@ impl World {
             Reply::JobChanged(Ok(changed)) => format!("{changed:?}"),
             Reply::JobChanged(Err(refusal)) => format!("refused: {refusal}"),
             Reply::WorkerForgotten(Ok(dead)) => {
-                let names: Vec<String> =
-                    dead.iter().map(|dead| self.names.worker(dead.id)).collect();
+                let described = |dead: &MissingInstance| {
+                    let name = self.names.worker(dead.id);
+                    match (dead.left_for, dead.waits_for) {
+                        (None, _) => name,
+                        (Some(_), None) => format!("{name}, which nothing waits for any more"),
+                        (Some(ago), Some(left)) => format!(
+                            "{name}, which left {}s ago and is waited for for {}s",
+                            ago.as_secs(),
+                            left.as_secs()
+                        ),
+                    }
+                };
+                let names: Vec<String> = dead.iter().map(described).collect();
                 format!("may be, or is, declared dead: {}", names.join(" "))
             }
             Reply::WorkerForgotten(Err(refusal)) => {

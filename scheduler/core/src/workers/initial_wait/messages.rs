@@ -47,14 +47,15 @@ impl InitialWait {
             }
             return Some(message);
         }
-        let until = self.hold_back_until?;
-        let why = if self.hold_back_is_old {
-            "an earlier scheduler had to hold everything back and ended before that was over"
-        } else {
-            "a worker was lost before its running tasks were known"
-        };
-        let left = seconds(until.since(now));
-        Some(format!("{why}, so nothing starts for another {left}"))
+        let left = seconds(self.hold_back_until()?.since(now));
+        Some(match self.hold_back_is_old() {
+            true => format!(
+                "an earlier scheduler had to hold everything back and ended before that was over, so nothing starts for another {left}"
+            ),
+            false => format!(
+                "a worker was lost before its running tasks were known, so nothing starts for another {left}; {FORGET}"
+            ),
+        })
     }
 
     fn waiting_message(&self, now: Time) -> String {

@@ -26,8 +26,7 @@ impl InitialWait {
             counts_from_bounds,
             unanswered_version: _,
             schedulers,
-            hold_back_until,
-            hold_back_is_old,
+            hold_backs,
             declared_dead,
             waits_anew_by,
             override_timestamp,
@@ -64,12 +63,15 @@ impl InitialWait {
             s.time_if(*heard_at);
         });
         s.each(schedulers, |s, scheduler| s.scheduler(*scheduler));
-        s.opt(*hold_back_until, deadline);
+        s.each(hold_backs, |s, (worker, until)| {
+            s.opt(*worker, Shape::worker);
+            deadline(s, *until);
+        });
         for seq in [declared_dead, waits_anew_by] {
             s.opt(*seq, |s, seq| s.put(until_synced(seq, persisted)));
         }
         let until_override = override_timestamp.saturating_sub(wall.as_secs()).max(0);
-        s.put((hold_back_is_old, over.is_some(), until_override));
+        s.put((over.is_some(), until_override));
         s.put(counts_from_bounds);
     }
 }

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use brasserie_common::RecordSeq;
 use brasserie_common::fingerprint::Shape;
 
-use super::{Fetch, Remote};
+use super::{Fetch, Left, Remote};
 use crate::workers::shape::until_synced;
 
 impl Remote {
@@ -33,6 +33,7 @@ impl Remote {
             wake,
             said_goodbye,
             begun_anew,
+            left,
             forgotten_at,
             // For people.
             additions: _,
@@ -66,6 +67,18 @@ impl Remote {
         }
         credits.shape(s);
         s.opt(*wake, Shape::deadline);
+        s.opt(left.as_ref(), |s, left| {
+            let Left {
+                at: _,
+                heard_at,
+                runs,
+            } = left;
+            s.time_if(*heard_at);
+            s.each(runs, |s, (task, invocation)| {
+                s.put(task);
+                s.invocation(*invocation);
+            });
+        });
         s.opt(*forgotten_at, Shape::deadline);
     }
 }
