@@ -17,6 +17,7 @@ use crate::view::{Contract, Phase};
 
 /// Longer than any timeout of a default run, so that partitions lose workers.
 const LONGEST_PARTITION: Duration = Duration::from_secs(1500);
+const SHORT_STORE_FAILURE: Duration = Duration::from_secs(300);
 /// A scheduler may sleep as long as it likes: its workers end themselves.
 const LONGEST_SCHEDULER_SLEEP: Duration = Duration::from_secs(1200);
 /// Wall clocks jump by hours.
@@ -129,8 +130,14 @@ impl Cluster {
     }
 
     fn store_failure(&mut self) -> bool {
-        let most = Duration::from_secs(300);
-        let duration = self.chance.skewed(Duration::from_secs(1), most);
+        // Mostly short; some outlast every worker that is unhealthy all the while.
+        let loss = self.swarm.timeouts.lose_unhealthy_worker_after;
+        let duration = match self.chance.per_mille(150) {
+            true => self.chance.between(loss, loss * 2),
+            false => self
+                .chance
+                .skewed(Duration::from_secs(1), SHORT_STORE_FAILURE),
+        };
         let can = !self.store_failing;
         if can {
             let notice = match self.chance.per_mille(300) {
