@@ -165,13 +165,13 @@ impl Process {
 
 /// Until when a scheduler has answered workers, in the memory of its machine: what the program keeps in a file there.
 #[derive(Clone, Debug)]
-struct Answered {
+pub(crate) struct Answered {
     directory: DirectoryId,
     store: u32,
-    scheduler: SchedulerId,
-    previous: Option<SchedulerId>,
-    until: Time,
-    former: BTreeMap<WorkerId, Time>,
+    pub scheduler: SchedulerId,
+    pub previous: Option<SchedulerId>,
+    pub until: Time,
+    pub former: BTreeMap<WorkerId, Time>,
     version: u64,
 }
 
@@ -246,6 +246,10 @@ impl SchedulerHost {
     /// The machine has lost its memory.
     pub fn forget_answered(&mut self) {
         self.answered = None;
+    }
+
+    pub(crate) fn answered(&self) -> Option<&Answered> {
+        self.answered.as_ref()
     }
 
     pub fn place(&self) -> SchedulerPlace {

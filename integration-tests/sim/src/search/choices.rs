@@ -37,6 +37,7 @@ pub enum Choice {
     KillWorkerAndKeeper(WorkerPlace),
     StartWorker(WorkerPlace),
     Reroute(WorkerPlace),
+    Forget(WorkerPlace),
     Cut(WorkerPlace),
     Heal(WorkerPlace),
     End(usize, TaskEnd),
@@ -141,6 +142,9 @@ impl SmallWorld {
             if is_alive && self.budget.reroutes > 0 {
                 choices.push(Choice::Reroute(place));
             }
+            if self.budget.forgets > 0 && self.may_forget(place) {
+                choices.push(Choice::Forget(place));
+            }
             if self.post(place).is_cut {
                 choices.push(Choice::Heal(place));
             } else if is_alive && self.budget.cuts > 0 {
@@ -213,6 +217,10 @@ impl SmallWorld {
                 let post = self.post_mut(place);
                 post.route = SchedulerPlace(1 - post.route.0);
                 self.drive_worker(place, crate::hosts::worker::WorkerInput::ConnectionLost);
+            }
+            Choice::Forget(place) => {
+                self.budget.forgets -= 1;
+                self.forget_worker(place);
             }
             Choice::Cut(place) => {
                 self.budget.cuts -= 1;
@@ -291,6 +299,9 @@ impl SmallWorld {
                     "the worker in place {} talks to the other scheduler now",
                     place.0
                 )
+            }
+            Choice::Forget(place) => {
+                format!("an operator declares the worker in place {} dead", place.0)
             }
             Choice::Cut(place) => format!("the link of worker place {} is cut", place.0),
             Choice::Heal(place) => format!("the link of worker place {} heals", place.0),

@@ -8,16 +8,16 @@ use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::worker::{Intake, PROTOCOL_VERSION, Supply};
 use brasserie_common::{
-    InvocationId, KillMethod, KillRequest, MachinePortLock, ReportedStatus, RunningTask,
+    Health, InvocationId, KillMethod, KillRequest, MachinePortLock, ReportedStatus, RunningTask,
     ServiceAddress, Shard, TaskKey, WorkerDescription, WorkerId,
 };
-use brasserie_scheduler_core::Options as SchedulerOptions;
 use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::{Answer, Options as SchedulerOptions, Query};
 use brasserie_worker_core::Options as WorkerOptions;
 
 use super::packets::{FIRST_PORT, News, Packet};
 use super::settings::NewCluster;
-use super::world::{BOTH, Caller, Pace, SmallWorld, TaskProcess};
+use super::world::{BOTH, Caller, FIRST, Pace, SmallWorld, TaskProcess};
 use crate::event_log::{CallTag, Run, SchedulerPlace, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
 use crate::hosts::worker::WorkerInput;
@@ -145,17 +145,48 @@ impl SmallWorld {
         self.worker_outputs(place, out);
     }
 
+    /// The operator's promise is true; or it is a mistake, and the scheduler has heard of the worker so lately that it must refuse.
+    pub(super) fn may_forget(&self, place: WorkerPlace) -> bool {
+        let (Some(core), Some(id)) = (self.scheduler(FIRST).core(), self.post(place).worker) else {
+            return false;
+        };
+        if self.worker(place).core().is_none() {
+            return self.processes.iter().all(|p| p.place != place);
+        }
+        let Answer::Status(status) = core.answer(self.now, &Query::Status) else {
+            return false;
+        };
+        let lately = Duration::from_secs(self.settings.lose_after) / 2;
+        status.workers.iter().any(|w| {
+            let is_heard = w.since_heartbeat.is_some_and(|ago| ago < lately);
+            w.id == id && w.health != Health::MustDie && is_heard
+        })
+    }
+
+    pub(super) fn forget_worker(&mut self, place: WorkerPlace) {
+        let shard = self.shard_of(place);
+        if let Some(worker) = self.post(place).worker {
+            self.drive_scheduler(FIRST, SchedulerInput::ForgetWorker { shard, worker });
+        }
+    }
+
+    fn shard_of(&self, place: WorkerPlace) -> Shard {
+        let shard = self.settings.places[usize::from(place.0)];
+        let shard = Shard::try_from(format!("shard{shard}"));
+        shard.expect("Invariant: a short name without NUL")
+    }
+
     fn describe(&mut self, place: WorkerPlace) -> WorkerDescription {
         let rand = i64::try_from(self.draw()).unwrap_or(i64::MAX);
         let second = self.wall().as_secs();
-        let shard = self.settings.places[usize::from(place.0)];
+        let shard = self.shard_of(place);
         let post = self.post_mut(place);
         post.last_start_time = second.max(post.last_start_time + 1);
         let id = WorkerId::new(post.last_start_time, rand);
+        post.worker = Some(id);
         let host: Arc<str> = format!("m{}", place.0).into();
-        let shard = Shard::try_from(format!("shard{shard}"));
         WorkerDescription {
-            shard: shard.expect("Invariant: a short name without NUL"),
+            shard,
             machine_lock: MachinePortLock {
                 hostname: host.clone(),
                 port: 1,

@@ -5,7 +5,7 @@ use brasserie_common::sabotage::Sabotage;
 use super::choices::Choice;
 use super::explore::Limits;
 use super::settings::{Budget, Class, Listing, NewCluster, Settings, TasksCome};
-use super::worlds::{ALONE, BUMP, NO, PAIR, PATIENT, SLOW};
+use super::worlds::{ALONE, BUMP, FORGETTING, NO, PAIR, PATIENT, SLOW};
 use crate::event_log::WorkerPlace;
 
 /// A rule, the bug that switches it off, and where that shows.
@@ -135,9 +135,26 @@ fn directory_rules() -> Vec<Rule> {
     ]
 }
 
-/// R8 to R12: leaving the initial wait.
+/// R9 to R12, R37 and R38: leaving the initial wait.
 fn wait_rules() -> Vec<Rule> {
     vec![
+        rule(
+            "R37",
+            Sabotage::BoundNotMoved,
+            Settings {
+                keeps_answered: true,
+                ..SLOW
+            },
+            NO.scheduler_crashes(1).cuts(1).leaps(4),
+            &[2, 7],
+        ),
+        rule(
+            "R38",
+            Sabotage::ForgetTheLiving,
+            FORGETTING,
+            NO.cuts(1).forgets(1).leaps(3),
+            &[1, 5],
+        ),
         // The later scheduler has shorter timeouts, and the loss is told to the others before it is on disk.
         rule(
             "R9",

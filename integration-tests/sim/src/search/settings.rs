@@ -56,6 +56,8 @@ pub struct Budget {
     pub leaps: u8,
     /// It passes although a packet could arrive or a record be synced.
     pub delays: u8,
+    /// An operator declares a worker dead that is dead with all its tasks, or by mistake one that has just answered.
+    pub forgets: u8,
 }
 
 impl fmt::Display for Budget {
@@ -76,6 +78,7 @@ impl fmt::Display for Budget {
             reroutes,
             delays,
             leaps,
+            forgets,
         } = *self;
         let all = [
             (drops, "drops"),
@@ -93,6 +96,7 @@ impl fmt::Display for Budget {
             (reroutes, "reroutes"),
             (delays, "delays"),
             (leaps, "leaps"),
+            (forgets, "declarations of death"),
         ];
         let some = all.iter().filter(|(often, _)| *often > 0);
         let texts: Vec<String> = some
@@ -129,6 +133,8 @@ pub struct Settings {
     /// Nothing that is written is lost in a crash.
     pub syncs_at_once: bool,
     pub bump_unhealthy: bool,
+    /// A scheduler that starts knows until when its predecessors have answered workers.
+    pub keeps_answered: bool,
     /// In seconds: how long a worker may be unhealthy.
     pub lose_after: u64,
     /// In seconds, for the first scheduler and for those after it: how long a task that a worker ends may take.
@@ -211,6 +217,7 @@ impl Budget {
         reroutes: 0,
         leaps: 0,
         delays: 0,
+        forgets: 0,
     };
 
     pub const fn drops(self, drops: u8) -> Budget {
@@ -287,6 +294,10 @@ impl Budget {
     pub const fn delays(self, delays: u8) -> Budget {
         Budget { delays, ..self }
     }
+
+    pub const fn forgets(self, forgets: u8) -> Budget {
+        Budget { forgets, ..self }
+    }
 }
 
 impl Settings {
@@ -303,6 +314,7 @@ impl Settings {
         listing: Listing::Ours,
         syncs_at_once: false,
         bump_unhealthy: false,
+        keeps_answered: false,
         lose_after: 4,
         kill_waits: [1, 1],
         settle: 4,

@@ -53,6 +53,9 @@ impl SmallWorld {
             (post.is_cut, post.route).hash(&mut hasher);
             let age = self.wall().as_secs() - post.last_start_time;
             age.clamp(-100, 1).hash(&mut hasher);
+            // One that is dead has its name nowhere else.
+            let nameable = post.worker.filter(|_| self.budget.forgets > 0);
+            Shape::new(self.now, &mut canon, &mut hasher).opt(nameable, Shape::worker);
         }
         for directory in &self.directories {
             directory.holder().hash(&mut hasher);
@@ -74,6 +77,16 @@ impl SmallWorld {
         canon: &mut Canon,
         hasher: &mut SipHasher13,
     ) {
+        let s = &mut Shape::new(self.now, canon, hasher);
+        s.opt(host.answered(), |s, answered| {
+            s.scheduler(answered.scheduler);
+            s.opt(answered.previous, Shape::scheduler);
+            s.time(answered.until);
+            s.each(&answered.former, |s, (worker, until)| {
+                s.worker(*worker);
+                s.time(*until);
+            });
+        });
         let persisted = host.persisted();
         for (after, output) in host.waiting() {
             let left = after.0.saturating_sub(persisted.0);

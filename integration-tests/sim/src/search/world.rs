@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{CallId, InvocationId, TaskKey, Time, WallTime};
+use brasserie_common::{CallId, InvocationId, TaskKey, Time, WallTime, WorkerId};
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::Durable;
 use brasserie_scheduler_engine::NodeTable;
@@ -55,6 +55,8 @@ pub(super) struct OpenCall {
 pub(super) struct Post {
     pub is_cut: bool,
     pub last_start_time: i64,
+    /// The last instance that began there.
+    pub worker: Option<WorkerId>,
     pub route: SchedulerPlace,
 }
 
@@ -116,7 +118,12 @@ impl SmallWorld {
         let mut world = SmallWorld {
             now: Time::ZERO + BEGIN,
             budget: settings.budget,
-            schedulers: vec![SchedulerHost::new(FIRST), SchedulerHost::new(SECOND)],
+            schedulers: [FIRST, SECOND]
+                .map(|place| match settings.keeps_answered {
+                    true => SchedulerHost::new(place).with_memory(),
+                    false => SchedulerHost::new(place),
+                })
+                .into(),
             workers: (0..places)
                 .map(|at| WorkerHost::new(WorkerPlace(at as u16)))
                 .collect(),
@@ -124,6 +131,7 @@ impl SmallWorld {
                 Post {
                     is_cut: false,
                     last_start_time: 0,
+                    worker: None,
                     route: FIRST,
                 };
                 places

@@ -41,6 +41,13 @@ pub(super) const PATIENT: Settings = Settings {
     ..PAIR
 };
 
+/// Two workers that an operator may declare dead.
+pub(super) const FORGETTING: Settings = Settings {
+    free: &[Class::Run],
+    syncs_at_once: true,
+    ..PAIR
+};
+
 /// Worlds that must keep the contract, small ones first.
 pub fn sound_worlds() -> Vec<Settings> {
     let mut worlds = without_time();
@@ -187,6 +194,25 @@ fn with_time() -> Vec<Settings> {
                 ..PATIENT
             },
             NO.cuts(1).scheduler_crashes(1).losses(1).leaps(2),
+            &[1, 5],
+        ),
+        world(
+            "waits across restarts",
+            Settings {
+                keeps_answered: true,
+                ..SLOW
+            },
+            NO.scheduler_crashes(2).cuts(1).leaps(3),
+            &[7],
+        ),
+        world(
+            "forgotten workers",
+            FORGETTING,
+            NO.worker_kills(1)
+                .worker_starts(1)
+                .scheduler_crashes(1)
+                .forgets(1)
+                .leaps(2),
             &[1, 5],
         ),
         world(
