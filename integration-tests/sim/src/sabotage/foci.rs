@@ -325,7 +325,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             ..CALM
         },
     )
-    .beginning_at(24),
+    .beginning_at(96),
     focus(
         Sabotage::ConsensusOfUnsettledSets,
         &["wait_ends_rightly"],
@@ -576,7 +576,8 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             lasts: secs(6000),
             ..CALM
         },
-    ),
+    )
+    .beginning_at(83),
     OF_WORK_FETCH[0],
     OF_WORK_FETCH[1],
     OF_WORK_FETCH[2],
