@@ -87,11 +87,11 @@ pub enum StoreError {
     )]
     Lost { path: PathBuf, what: &'static str },
     #[error(
-        "{} is missing, and the last scheduler of this data directory did not end in good order, so its latest records are lost, unless \
+        "{} {what}, and the last scheduler of this data directory did not end in good order, so its latest records are lost, unless \
          sqlite3 or a former release has opened the store since and removed the file. Put the file back, or start once with \
          --after-restoring-a-backup: nothing starts during the safe wait, and tasks whose completions are lost run again", path.display()
     )]
-    LogLost { path: PathBuf },
+    LogLost { path: PathBuf, what: &'static str },
     #[error(
         "the store {} does not know scheduler instance {scheduler}, which used this data directory last: an older copy has taken its place. \
          If it is a backup, start once with --after-restoring-a-backup", path.display()

@@ -101,6 +101,9 @@ impl LogFile {
     }
 }
 
+/// Bytes at the beginning of a log that hold no records (<https://sqlite.org/fileformat2.html#the_write_ahead_log>).
+pub(super) const LOG_HEADER: u64 = 32;
+
 /// The path of a database's write-ahead log.
 pub(super) fn log_of(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();

@@ -27,7 +27,7 @@ use brasserie_scheduler_core::{Durable, Record};
 pub use error::StoreError;
 pub use history::{Past, UnusedNames};
 pub use identity::Change;
-use identity::log_of;
+use identity::{LOG_HEADER, log_of};
 pub use marker::MARKER_FILE;
 use marker::{Log, Marker, MarkerFile};
 use queue::Queue;
@@ -196,13 +196,16 @@ impl Store {
     }
 }
 
-/// Errors if the log is missing that the last scheduler needed. Must come before SQLite opens the file, which makes a new log.
+/// Errors if the log that the last scheduler needed is missing or empty. Must come before SQLite opens the file, which makes a new log.
 fn check_log(marker: &Marker, database: &Path) -> Result<(), StoreError> {
     let path = log_of(database);
+    let lost = |path, what| Err(StoreError::LogLost { path, what });
     match (marker.log, path.symlink_metadata()) {
-        (Log::Copied, _) | (Log::Needed, Ok(_)) => Ok(()),
+        (Log::Copied, _) => Ok(()),
+        (Log::Needed, Ok(log)) if log.len() <= LOG_HEADER => lost(path, "is empty"),
+        (Log::Needed, Ok(_)) => Ok(()),
         (Log::Needed, Err(error)) if error.kind() == ErrorKind::NotFound => {
-            Err(StoreError::LogLost { path })
+            lost(path, "is missing")
         }
         (Log::Needed, Err(error)) => Err(StoreError::Inspect { path, error }),
     }
@@ -210,7 +213,9 @@ fn check_log(marker: &Marker, database: &Path) -> Result<(), StoreError> {
 
 /// Whether there is a log with something in it.
 fn has_log(database: &Path) -> bool {
-    log_of(database).metadata().is_ok_and(|log| log.len() > 0)
+    log_of(database)
+        .metadata()
+        .is_ok_and(|log| log.len() > LOG_HEADER)
 }
 
 /// Hands records to the writer. Dropping it writes what still waits, once, and ends the writer.

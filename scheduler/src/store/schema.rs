@@ -15,6 +15,8 @@ use super::identity::{Identity, LogFile};
 use super::private;
 use super::rows::{self, Names};
 
+/// Bytes of a log whose records are all in the database file.
+const MAX_IDLE_LOG: i64 = 64 << 20;
 /// Marks a SQLite file as ours: "BRSR".
 const APPLICATION_ID: i64 = 0x4252_5352;
 /// How long a write waits for somebody who looks at the file with another program; longer is a failure that is shown.
@@ -271,11 +273,12 @@ impl Database {
         Ok((rows::load(&self.connection)?, past))
     }
 
-    /// Copies the whole log into the database file and syncs that.
+    /// Copies the whole log into the database file and syncs that. The next write begins the log anew. The log is not truncated, so
+    /// that one without records shows that it was emptied.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
-        let busy: i64 =
-            self.connection
-                .query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0))?;
+        let busy: i64 = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(RESTART)", (), |row| row.get(0))?;
         if busy != 0 {
             return Err(StoreError::CheckpointBusy {
                 path: self.path.clone(),
@@ -330,6 +333,8 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "wal")?;
     // FULL: the log is synced before COMMIT returns. In WAL mode less than that loses acknowledged statuses.
     connection.pragma_update(None, "synchronous", "full")?;
+    // Otherwise a log that was once long would stay so.
+    connection.pragma_update(None, "journal_size_limit", MAX_IDLE_LOG)?;
     // What refers to a name has looked it up in the same transaction, and names that go are known to be nobody's. To check that
     // again would look through all ends for each of them.
     connection.pragma_update(None, "foreign_keys", "off")?;

@@ -639,7 +639,7 @@ fn a_crashed_directory_goes_on_and_a_directory_that_was_closed_needs_no_log() {
 #[test]
 fn a_used_directory_that_lacks_something_is_no_new_one() {
     type Damage = fn(&Path);
-    let damages: [(&str, Damage, bool); 7] = [
+    let damages: [(&str, Damage, bool); 9] = [
         (
             "state.sqlite3, but this file is missing",
             |folder| fs::remove_file(folder.join("state.sqlite3")).unwrap(),
@@ -678,6 +678,20 @@ fn a_used_directory_that_lacks_something_is_no_new_one() {
             |folder| {
                 fs::remove_file(folder.join("state.sqlite3-wal")).unwrap();
                 fs::write(folder.join(MARKER_FILE), "{").unwrap();
+            },
+            true,
+        ),
+        (
+            "state.sqlite3-wal is empty",
+            |folder| fs::write(folder.join("state.sqlite3-wal"), "").unwrap(),
+            true,
+        ),
+        (
+            "state.sqlite3-wal is empty",
+            |folder| {
+                let log = folder.join("state.sqlite3-wal");
+                let header = fs::read(&log).unwrap()[..32].to_vec();
+                fs::write(log, header).unwrap();
             },
             true,
         ),
@@ -773,7 +787,8 @@ fn closing_a_store_that_fails_says_what_is_wrong() {
         reports.recv_timeout(PATIENCE).unwrap(),
         StoreReport::Failed(_)
     ));
-    assert!(handle.close().unwrap_err().to_string().contains("locked"));
+    let text = handle.close().unwrap_err().to_string();
+    assert!(text.contains("something else uses the store"), "{text}");
 }
 
 #[test]
