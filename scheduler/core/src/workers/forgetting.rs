@@ -23,7 +23,7 @@ use crate::record::{EndedTask, LeftCause, Record};
 use crate::replies::{HeldReply, MAX_REPLY_WAIT};
 use crate::scheduler::Scheduler;
 
-/// Worker names in one refusal: enough to find a typing mistake, short enough for a few lines.
+/// The most worker names in one refusal: enough to find a typing mistake, in a few lines.
 const MAX_NAMED: usize = 20;
 
 /// One worker instance that an operator may declare dead.
@@ -33,7 +33,7 @@ pub struct MissingInstance {
     pub hostname: Arc<str>,
     /// Tasks that this scheduler knows to run there; those of an instance that has not returned since a restart are unknown.
     pub running: usize,
-    /// Since this scheduler last received a heartbeat or a healthcheck's result of it; `None`: it never has.
+    /// The time since this scheduler last received a heartbeat or a healthcheck's result of it. `None`: it never has.
     pub silent_for: Option<Duration>,
     /// Since it was lost, ended or was declared dead; `None`: it has not left.
     pub left_for: Option<Duration>,
@@ -41,13 +41,13 @@ pub struct MissingInstance {
     pub waits_for: Option<Duration>,
 }
 
-/// Why nobody is declared dead; nothing has changed.
+/// Why nobody is declared dead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgetRefusal {
-    /// Not a promise that nothing happened, unlike all others.
+    /// Leaves open whether the declaration lasts. Every other refusal guarantees that nothing changed.
     #[error(
-        "the store has not synced this declaration for {} s, so whether it lasts is not known; look again once `brasserie status` \
-         shows no error of the store",
+        "the store has not synced a record for {} s, so whether workers are declared dead is not known; repeat the command once \
+         `brasserie status` shows no error of the store",
         MAX_REPLY_WAIT.as_secs()
     )]
     NotDurableYet,
