@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::time::format_duration;
 use brasserie_common::{
     Health, InvocationId, RecordSeq, RequestId, SchedulerId, Shard, Time, WorkerId,
 };
 use brasserie_scheduler_engine::{Restart, Task};
 
+use super::initial_wait::seconds;
 use super::remote::{Left, Remote};
 use crate::effect::Reply;
 use crate::record::{EndedTask, LeftCause, Record};
@@ -94,12 +94,6 @@ fn known_names(known: &[Shard]) -> String {
     }
 }
 
-/// Rounded up, so that who waits for it has waited long enough.
-fn seconds(duration: Duration) -> String {
-    let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    format_duration(Duration::from_secs(whole))
-}
-
 impl Scheduler {
     /// Declares the confirmed instances dead, all or none. The answer waits for the records, also where another call has written
     /// them: a repeat changes nothing.
@@ -121,7 +115,7 @@ impl Scheduler {
         self.reply_after(now, (request, after), reply, HeldReply::Declaration);
     }
 
-    /// The instances that are meant, if each may be declared dead.
+    /// Returns the confirmed instances, or all candidates if none is confirmed. Errors unless each may be declared dead.
     fn may_forget(
         &self,
         now: Time,
@@ -133,24 +127,24 @@ impl Scheduler {
         }
         let is_over =
             |id: &WorkerId| self.workers().has_left(*id) && self.waits_for(now, *id).is_none();
-        let open: Vec<WorkerId> = confirmed
+        let not_over: Vec<WorkerId> = confirmed
             .iter()
             .copied()
             .filter(|id| !is_over(id))
             .collect();
-        if !confirmed.is_empty() && open.is_empty() {
+        if !confirmed.is_empty() && not_over.is_empty() {
             return Ok(Vec::new());
         }
-        let missing = self.missing(shard)?;
-        let stranger = |id: &&WorkerId| !missing.contains(id);
-        if let Some(&instance) = open.iter().find(stranger) {
+        let candidates = self.candidates(shard)?;
+        let not_a_candidate = |id: &&WorkerId| !candidates.contains(id);
+        if let Some(&instance) = not_over.iter().find(not_a_candidate) {
             let shard = shard.clone();
             return Err(ForgetRefusal::Changed { shard, instance });
         }
-        let meant = missing
+        let selected = candidates
             .into_iter()
-            .filter(|id| open.is_empty() || open.contains(id));
-        meant
+            .filter(|id| not_over.is_empty() || not_over.contains(id));
+        selected
             .map(|id| {
                 if !is_over(&id) {
                     self.check_silence(now, shard, id)?;
@@ -160,8 +154,8 @@ impl Scheduler {
             .collect()
     }
 
-    /// The instances of a worker that are waited for, and else the one that holds its shard.
-    fn missing(&self, shard: &Shard) -> Result<Vec<WorkerId>, ForgetRefusal> {
+    /// Returns the instances of a worker that the initial wait expects; if there are none, the one that holds its shard.
+    fn candidates(&self, shard: &Shard) -> Result<Vec<WorkerId>, ForgetRefusal> {
         let is_away = |id: WorkerId| self.workers().shard_with(id).is_none();
         let expected = self
             .initial_wait()
@@ -190,7 +184,7 @@ impl Scheduler {
         names.into_iter().take(MAX_NAMED).collect()
     }
 
-    /// An instance that has answered within the loss time may be alive, whatever an operator says.
+    /// Errors if the instance has answered within the loss time: it may be alive, whatever the operator says.
     fn check_silence(
         &self,
         now: Time,

@@ -12,6 +12,7 @@ use brasserie_common::{
     Health, RecordSeq, SchedulerId, Shard, Time, Timeouts, WorkerId, WorkerSetId,
 };
 
+pub(super) use messages::seconds;
 use messages::startup_wait_warning;
 
 use super::consensus::FormerSet;

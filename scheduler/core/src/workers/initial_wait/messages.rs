@@ -226,7 +226,8 @@ pub(super) fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Optio
     }
 }
 
-fn seconds(d: Duration) -> String {
+/// Formats whole seconds. Rounds up, so that somebody who waits for this time has waited long enough.
+pub(in crate::workers) fn seconds(d: Duration) -> String {
     let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
     if secs < 120 {
         format!("{secs} s")
