@@ -219,7 +219,7 @@ mod tests {
         let waiting = missing(Some(10_000), Some(56_000));
         let text = promise("w", std::slice::from_ref(&waiting));
         assert!(
-            text.contains("lost 10 s ago, waited for another 56 s"),
+            text.contains("lost 10.0 s ago, waited for another 56.0 s"),
             "{text}"
         );
         for others in [missing(None, None), waiting] {
