@@ -261,8 +261,16 @@ impl Cli {
     pub(crate) fn policy(self) -> Policy {
         Policy {
             contain: self.contain,
+            started_by: self.started_by(),
             data_dir: Some(self.data_dir),
             uses_own_group: self.cgroup_root.is_none(),
+        }
+    }
+
+    fn started_by(&self) -> StartedBy {
+        match self.of_run {
+            true => StartedBy::Run,
+            false => StartedBy::Operator,
         }
     }
 
@@ -276,6 +284,7 @@ impl Cli {
         if self.listen.ip().is_unspecified() && self.advertise.is_none() {
             return Err(ConfigError::NothingToAdvertise(self.listen));
         }
+        let started_by = self.started_by();
         let schedulers = schedulers(self.scheduler, self.shard.as_ref())?;
         Ok(StartOptions {
             schedulers,
@@ -309,10 +318,7 @@ impl Cli {
                 send: self.thrift_send_timeout,
                 receive: self.thrift_receive_timeout,
             },
-            started_by: match self.of_run {
-                true => StartedBy::Run,
-                false => StartedBy::Operator,
-            },
+            started_by,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
-use brasserie_common_runtime::ListenAddress;
+use brasserie_common_runtime::{ListenAddress, Verbosity};
 use brasserie_thrift::rpc::Timeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
@@ -59,6 +59,16 @@ pub enum StartedBy {
     /// `brasserie run`: the worker logs warnings only, and ends its tasks and itself at the end of its standard input, so that it does
     /// not outlive the run.
     Run,
+}
+
+impl StartedBy {
+    /// How much its worker logs.
+    pub(crate) fn verbosity(self) -> Verbosity {
+        match self {
+            StartedBy::Operator => Verbosity::Info,
+            StartedBy::Run => Verbosity::WarningsOnly,
+        }
+    }
 }
 
 /// A scheduler, and what the worker is to it.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use brasserie_common_runtime::{ServiceManager, Verbosity, telemetry};
+use brasserie_common_runtime::{ServiceManager, telemetry};
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -46,11 +46,7 @@ pub fn run() -> ExitCode {
         Err(error) => return failed(&error, exit_code::START),
     }
     let options = Cli::parse_or_exit();
-    let verbosity = match options.started_by {
-        StartedBy::Operator => Verbosity::Info,
-        StartedBy::Run => Verbosity::WarningsOnly,
-    };
-    let _log = match telemetry::init(verbosity) {
+    let _log = match telemetry::init(options.started_by.verbosity()) {
         Ok(log) => log,
         Err(error) => return failed(&error, exit_code::USAGE),
     };
@@ -125,8 +121,12 @@ async fn work(
     };
     let started = tokio::select! {
         started = start_kept(options, surroundings) => started,
-        // No task runs yet, and the start may wait for ever.
-        Some(kind) = signals.recv() => std::process::exit(SIGNAL_CODE_BASE + kind.as_raw_value()),
+        // Nothing runs yet, and what the start waits for may never come: the program ends without waiting for it.
+        Some(kind) = signals.recv() => {
+            let code = SIGNAL_CODE_BASE + kind.as_raw_value();
+            tracing::info!(code, "ended by a signal before it took calls");
+            return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+        }
     };
     let handle = match started {
         Ok(handle) => handle,

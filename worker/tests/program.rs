@@ -4,8 +4,10 @@ mod fake;
 mod hang;
 mod hostile;
 
-use std::path::Path;
-use std::process::Stdio;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,9 @@ use brasserie_thrift::rpc::CallResult;
 use brasserie_worker::logs::{LogConfig, LogStore};
 use fake::{Stage, is_alive, pid_in, until_dead, worker_program};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
+use rustix::process::{Resource, Rlimit, prlimit};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
@@ -512,4 +517,128 @@ async fn kill_9_of_the_worker_costs_the_last_second_of_the_log_at_most() {
         found >= safe,
         "{found} of the {safe} lines that were a second old"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_signal_ends_a_worker_whose_start_waits_for_a_disk() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // A FIFO without a writer lets nobody open it.
+    mkfifo(&dir.path().join("worker.json"), Mode::S_IRWXU).expect("a FIFO");
+    let mut program = worker_program("localhost:1", dir.path(), &[]);
+    let program = program.stderr(Stdio::piped()).spawn().expect("it starts");
+    // Whoever locks the directory reads the file next, and signals are noticed long before.
+    let locked = async {
+        while std::fs::read(dir.path().join("lock"))
+            .unwrap_or_default()
+            .is_empty()
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(fake::PATIENCE, locked).await.expect("locked");
+    let keeper = Pid::from_raw(i32::try_from(program.id()).expect("an id"));
+    kill(keeper, Signal::SIGTERM).expect("sent");
+    let ended = tokio::task::spawn_blocking(move || program.wait_with_output());
+    let ended = timeout(fake::PATIENCE, ended).await;
+    if ended.is_err() {
+        kill(keeper, Signal::SIGKILL).expect("killed");
+    }
+    let output = ended.expect("it ends").expect("no panic").expect("read");
+    assert_eq!(output.status.code(), Some(128 + 15));
+    let text = String::from_utf8_lossy(&output.stderr);
+    let named = ["SIGTERM came while process", "ended by a signal before"];
+    assert!(named.iter().any(|part| text.contains(part)), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_successor_logs_what_it_ends() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let in_groups: &[&str] = match fake::IN_GROUPS {
+        true => &[],
+        false => &["--contain", "process-groups"],
+    };
+    let mut stage = Stage::open(dir.path(), in_groups).await;
+    stage.worker().await;
+    let worker = stage.worker_process();
+    kill(stage.keeper(), Signal::SIGSTOP).expect("stopped, so that it cannot sweep");
+    kill(worker, Signal::SIGKILL).expect("killed");
+    kill(stage.keeper(), Signal::SIGKILL).expect("killed");
+    assert_eq!(stage.code().await, None);
+    let state = std::fs::read_to_string(dir.path().join("worker.json")).expect("stored");
+    let state: serde_json::Value = serde_json::from_str(&state).expect("JSON");
+    let mut left = Command::new("sleep")
+        .arg("1000")
+        .env(
+            "BRASSERIE_KEPT",
+            state["marker"].as_str().expect("a marker"),
+        )
+        .spawn()
+        .expect("started");
+
+    let mut successor = worker_program("localhost:1", dir.path(), &[]);
+    let mut successor = successor.stderr(Stdio::piped()).spawn().expect("started");
+    let lines = BufReader::new(successor.stderr.take().expect("piped")).lines();
+    let named = format!("processes={}", left.id());
+    let logged = tokio::task::spawn_blocking(move || {
+        let mut lines = lines.map_while(Result::ok);
+        let line = lines.find(|line| line.contains("left running") || line.contains("takes calls"));
+        // The pipe stays open.
+        (line.unwrap_or_default(), lines)
+    });
+    let logged = timeout(fake::PATIENCE, logged).await;
+    let keeper = Pid::from_raw(i32::try_from(successor.id()).expect("an id"));
+    kill(keeper, Signal::SIGTERM).expect("sent");
+    successor.wait().expect("it ends");
+    let was_alive = matches!(left.try_wait(), Ok(None));
+    let _ = left.kill();
+    let _ = left.wait();
+    let (line, _lines) = logged.expect("it logs").expect("no panic");
+    assert!(
+        line.contains("left running") && line.contains(&named),
+        "{line}"
+    );
+    assert!(!was_alive, "it was killed before the worker began");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_draining_worker_without_free_descriptors_ends_with_its_keeper() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &["--on-sigterm", "drain"]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    let script = "echo $$ > pid; exec sleep 1000";
+    stage.run(&task, script).await.expect("accepted");
+    let process = pid_in(&dir.path().join("jobs/job/pid")).await;
+    let worker = stage.worker_process();
+    let none = Rlimit {
+        current: Some(3),
+        maximum: Some(3),
+    };
+    let number = rustix::process::Pid::from_raw(worker.as_raw());
+    prlimit(number, Resource::Nofile, none).expect("limited");
+    kill(stage.keeper(), Signal::SIGKILL).expect("killed");
+    until_dead(process, fake::PATIENCE).await;
+    until_dead(worker, fake::PATIENCE).await;
+    assert_eq!(stage.code().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_inherits_no_pipe_but_that_of_its_keeper() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.worker().await;
+    let pipes = |pid: Pid| -> BTreeSet<PathBuf> {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
+        let links = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links
+            .filter(|link| link.to_string_lossy().starts_with("pipe:"))
+            .collect()
+    };
+    let (of_worker, of_keeper) = (pipes(stage.worker_process()), pipes(stage.keeper()));
+    assert!(
+        of_worker.is_subset(&of_keeper),
+        "{of_worker:?} {of_keeper:?}"
+    );
+    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
+    assert_eq!(stage.code().await, Some(0));
 }

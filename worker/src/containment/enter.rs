@@ -17,9 +17,8 @@ use nix::unistd::{Pid, pipe2};
 
 use super::stage::{Part, STAGE_NAME, give_up_here};
 use super::{STAGE_VARIABLE, Way};
+use crate::keeper::THIS_PROGRAM;
 
-/// This program, even if its file was replaced or removed since it started.
-const THIS_PROGRAM: &str = "/proc/self/exe";
 /// How long both stages may take; they need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a report at once; all of it is some hundred.

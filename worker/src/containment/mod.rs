@@ -17,10 +17,12 @@ pub(crate) mod stage;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::parent_id;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use nix::fcntl::OFlag;
 use nix::unistd::{Pid, Uid, geteuid, getpid};
@@ -28,7 +30,7 @@ use nix::unistd::{Pid, Uid, geteuid, getpid};
 pub(crate) use enter::enter;
 pub(crate) use stage::give_up_here;
 
-use crate::keeper::processes::{Life, StartTicks, parse};
+use crate::keeper::processes::{self, Life, Process};
 
 /// Tells a worker how it is contained; its keeper or its stage sets it, and no task gets it.
 pub(crate) const CONTAINMENT_VARIABLE: &str = "BRASSERIE_CONTAINMENT";
@@ -235,11 +237,12 @@ impl Namespace {
     /// That of which this process is PID 1 by its stage. A task inherits no variable of that kind, and a program that a task starts in
     /// a further namespace finds another inode.
     pub(crate) fn of_this_process() -> Option<Self> {
-        let told = std::env::var(CONTAINMENT_VARIABLE).ok()?;
-        match Told::parse(&told)? {
+        static OWN: OnceLock<Option<Namespace>> = OnceLock::new();
+        let find = || match Told::parse(&std::env::var(CONTAINMENT_VARIABLE).ok()?)? {
             Told::Namespace(namespace) => namespace.is_ours().then_some(namespace),
             Told::Groups { .. } => None,
-        }
+        };
+        OWN.get_or_init(find).clone()
     }
 
     fn is_ours(&self) -> bool {
@@ -251,12 +254,25 @@ impl Namespace {
         PathBuf::from(format!("/proc/self/fd/{}", self.proc))
     }
 
+    /// The pipe that ends with the keeper, for reads that do not wait. It stays open from the first call on: a later one could find no
+    /// free descriptor.
+    pub(crate) fn life(&self) -> io::Result<&'static File> {
+        static LIFE: OnceLock<File> = OnceLock::new();
+        match LIFE.get() {
+            Some(life) => Ok(life),
+            None => {
+                let mut options = OpenOptions::new();
+                options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+                let life = options.open(format!("/proc/self/fd/{}", self.life))?;
+                Ok(LIFE.get_or_init(|| life))
+            }
+        }
+    }
+
     /// Whether the keeper lives. Nothing ever comes through the pipe; it ends when the keeper, who alone can write, does.
     pub(crate) fn keeper_lives(&self) -> bool {
-        let mut options = OpenOptions::new();
-        options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
-        let life = options.open(format!("/proc/self/fd/{}", self.life));
-        !matches!(life.and_then(|mut life| life.read(&mut [0])), Ok(0))
+        let read = self.life().and_then(|mut life| life.read(&mut [0]));
+        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 }
 
@@ -270,10 +286,6 @@ pub(crate) fn inode_here() -> Option<u64> {
 /// Inode of the PID namespace in which people see this worker: its keeper's.
 pub(crate) fn base_inode() -> Option<u64> {
     Namespace::of_this_process().map_or_else(inode_here, |namespace| Some(namespace.base))
-}
-
-fn base_proc() -> PathBuf {
-    Namespace::of_this_process().map_or_else(|| PathBuf::from("/proc"), |n| n.host_proc())
 }
 
 /// This process's number as its keeper and people outside see it.
@@ -323,22 +335,25 @@ impl Init {
     pub(crate) fn of_this_process() -> Option<Self> {
         let namespace = Namespace::of_this_process()?;
         let pid = own_pid();
-        let found = look(&namespace.host_proc(), pid)?;
+        let found = find_outside(pid)?;
         Some(Init {
             pid: pid.as_raw(),
-            start: found.0.0,
+            start: found.start.0,
             base: namespace.base,
         })
     }
 
+    /// Whether [`Init::is_alive`] can tell, since it is asked in the namespace of its keeper. The inode of that one is given to another
+    /// namespace only when every process below is gone.
+    pub(crate) fn is_seen(&self) -> bool {
+        base_inode() == Some(self.base)
+    }
+
     /// Whether it, and so perhaps a process of its namespace, is alive. The kernel lets PID 1 become a zombie only when every other
-    /// process of the namespace has been reaped. In another namespace than that of its keeper, nothing can be seen of it.
+    /// process of the namespace has been reaped.
     pub(crate) fn is_alive(&self) -> bool {
-        if base_inode() != Some(self.base) {
-            return false;
-        }
-        let found = look(&base_proc(), Pid::from_raw(self.pid));
-        found.is_some_and(|(start, life)| start.0 == self.start && life == Life::Alive)
+        let found = find_outside(Pid::from_raw(self.pid));
+        found.is_some_and(|found| found.start.0 == self.start && found.life == Life::Alive)
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -346,21 +361,15 @@ impl Init {
     }
 }
 
-fn look(proc: &Path, pid: Pid) -> Option<(StartTicks, Life)> {
-    let folder = proc.join(pid.to_string());
-    let mut stat = Vec::new();
-    let file = File::open(folder.join("stat")).ok()?;
-    file.take(crate::keeper::processes::MAX_STAT_BYTES)
-        .read_to_end(&mut stat)
-        .ok()?;
-    let process = parse(pid, &stat)?;
-    let threads = fs::read_dir(folder.join("task")).map_or(0, Iterator::count);
-    let life = match process.life {
-        // The first thread is over, others are not: the last one is just ending the namespace.
-        Life::Zombie if threads > 1 => Life::Alive,
-        life => life,
-    };
-    Some((process.start, life))
+/// The process that has this number for the keeper and for people outside.
+fn find_outside(pid: Pid) -> Option<Process> {
+    match Namespace::of_this_process() {
+        Some(namespace) => {
+            let proc = File::open(namespace.host_proc()).ok()?;
+            processes::find_in(proc.as_fd(), pid)
+        }
+        None => processes::find(pid),
+    }
 }
 
 #[cfg(test)]
@@ -445,6 +454,6 @@ mod tests {
             base: init.base + 1,
             ..init
         };
-        assert!(!later.is_alive() && !elsewhere.is_alive());
+        assert!(init.is_seen() && !later.is_alive() && !elsewhere.is_seen());
     }
 }

@@ -1,5 +1,5 @@
-//! The two stages between a keeper and a worker in a PID namespace. Neither starts a thread, reads an argument or keeps a descriptor
-//! of its own open; both report to the keeper over a pipe and end with it.
+//! The two stages between a keeper and a worker in a PID namespace. Neither starts a thread or reads an argument; both report to the
+//! keeper over a pipe and end with it. The worker inherits two descriptors: the keeper's `/proc` and the pipe that ends with the keeper.
 //!
 //! ```text
 //!   keeper --spawn--> outer: unshare, spawn inner, tell its number, exit
@@ -21,21 +21,23 @@ use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
-use nix::unistd::{Uid, getegid, geteuid, getpid};
+use nix::unistd::{Uid, close, getegid, geteuid, getpid};
 use rustix::thread::{
     CapabilitySet, capabilities, clear_ambient_capability_set, configure_capability_in_ambient_set,
     remove_capability_from_bounding_set, set_capabilities,
 };
 
 use super::{CONTAINMENT_VARIABLE, Namespace, STAGE_VARIABLE, Told, Way, inode_here};
+use crate::keeper::{THIS_PROGRAM, sweep};
 
 /// The command line of a stage, before those of its program. It does not contain the name of a program that people end with `pkill -f`.
 pub(crate) const STAGE_NAME: &str = "brasserie-stage";
-const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Process ids below are for the first processes of a machine; the kernel does not give them again either.
 const FIRST_PID: u64 = 300;
 /// Exit code of a stage that failed. The keeper reads the reason from a pipe.
-const FAILED: i32 = 1;
+pub(crate) const FAILED: i32 = 1;
+/// What [`STAGE_VARIABLE`] says to [`sweep::play`].
+pub(crate) const SWEEP: &str = "sweep";
 
 /// The work of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +123,9 @@ pub(crate) fn play_if_asked(is_kept: bool) {
     }
     let part = std::env::var(STAGE_VARIABLE).ok();
     let program: Vec<OsString> = arguments.collect();
+    if part.as_deref() == Some(SWEEP) {
+        sweep::play(&program);
+    }
     match part.and_then(|part| Part::parse(&part)) {
         Some(Part::Outer {
             report,
@@ -224,7 +229,7 @@ fn map_the_user() -> Result<(), String> {
         let path = format!("/proc/self/{name}");
         fs::write(&path, text).map_err(|error| format!("{path}: {error}"))
     };
-    // Else an ordinary user may map no group.
+    // The kernel requires this before an unprivileged process may write `gid_map`.
     write("setgroups", "deny".to_owned())?;
     write("uid_map", format!("{user} {user} 1"))?;
     write("gid_map", format!("{group} {group} 1"))
@@ -268,13 +273,11 @@ fn inner(program: &[OsString], report: u32, life: u32, proc: u32, base: u64, why
         .env_remove(STAGE_VARIABLE)
         .env(CONTAINMENT_VARIABLE, Told::Namespace(namespace).to_string());
     name_itself_to_the_watchdog(&mut command);
-    // The same file has been executed thrice by now; if it were not the fourth time, the keeper would see the program end.
+    // Reports before the exec, since nothing can report after it. If the exec fails, the keeper sees the program exit.
     tell(report, "ready");
-    let error = command.exec();
-    fail(
-        report,
-        &format!("the worker cannot be executed there: {error}"),
-    )
+    let _ = close(report.cast_signed());
+    let _ = command.exec();
+    exit(FAILED)
 }
 
 /// Makes the namespace a place for the worker.

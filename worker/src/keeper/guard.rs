@@ -21,6 +21,7 @@ use super::aside;
 use super::lease::Ledger;
 use super::parts::{Parts, Verdict};
 use super::processes::{self, Process};
+use super::start::Start;
 use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, Policy, guarded_signals, start};
 use crate::groups::places;
 
@@ -93,6 +94,29 @@ enum Reaped {
     Yes,
 }
 
+/// A signal to the keeper.
+pub(super) struct Received {
+    pub kind: Signal,
+    /// For a terminal, which signals the whole foreground group, or because a child has ended.
+    pub is_from_kernel: bool,
+}
+
+/// The next one that has come; one without a name is passed over.
+pub(super) fn next_signal(signals: &SignalFd) -> Option<Received> {
+    while let Ok(Some(info)) = signals.read_signal() {
+        let number = i32::try_from(info.ssi_signo).ok();
+        if let Some(kind) = number.and_then(|number| Signal::try_from(number).ok()) {
+            // A positive code is the kernel's.
+            let is_from_kernel = info.ssi_code > 0;
+            return Some(Received {
+                kind,
+                is_from_kernel,
+            });
+        }
+    }
+    None
+}
+
 /// Runs the program to its end and returns the code to exit with; nothing that it started is alive then.
 pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, KeeperError> {
     let setup = |what| move |error| KeeperError::Setup { what, error };
@@ -108,7 +132,10 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
     let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
     // It goes off at once when a machine wakes up after the time.
     let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).map_err(setup("make a timer"))?;
-    let begun = start::start(arguments, policy, &marker, &ledger)?;
+    let begun = match start::start(arguments, policy, &marker, &ledger, &signals)? {
+        Start::Begun(begun) => begun,
+        Start::Interrupted(signal) => return Ok(SIGNAL_CODE_BASE + signal as i32),
+    };
     let program = begun.program;
     // Makes the other threads now: not earlier, as this process must have one thread when it starts the program.
     log_writer::stderr();
@@ -320,17 +347,17 @@ impl Guard {
     }
 
     fn forward(&self) {
-        while let Ok(Some(info)) = self.signals.read_signal() {
-            let signal = i32::try_from(info.ssi_signo)
-                .ok()
-                .and_then(|number| Signal::try_from(number).ok());
-            // A positive code is the kernel's: a terminal signals the whole foreground group, the program included.
-            let from_kernel = info.ssi_code > 0;
-            match (signal, self.stage) {
-                (Some(signal), Stage::Guarding) if FORWARDED.contains(&signal) && !from_kernel => {
-                    let _ = kill(self.program, signal);
+        while let Some(Received {
+            kind,
+            is_from_kernel,
+        }) = next_signal(&self.signals)
+        {
+            match self.stage {
+                // The program has what a terminal sent.
+                Stage::Guarding if FORWARDED.contains(&kind) && !is_from_kernel => {
+                    let _ = kill(self.program, kind);
                 }
-                (_, Stage::Guarding | Stage::Warned { .. } | Stage::Sweeping { .. }) => {}
+                Stage::Guarding | Stage::Warned { .. } | Stage::Sweeping { .. } => {}
             }
         }
     }

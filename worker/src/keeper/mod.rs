@@ -36,6 +36,7 @@ pub mod lease;
 mod parts;
 pub(crate) mod processes;
 mod start;
+pub(crate) mod sweep;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -53,7 +54,8 @@ use nix::unistd::Pid;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 
 use crate::containment::{CONTAINMENT_VARIABLE, Contain, Namespace, stage};
-use crate::directory::{DirectoryError, SWEPT_VARIABLE};
+use crate::directory::SWEPT_VARIABLE;
+use crate::options::StartedBy;
 use crate::program;
 
 /// The keeper's whole command line. It must not contain the name of a program that people end with `pkill -f`.
@@ -66,7 +68,7 @@ pub(crate) const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
 /// Tells the tasks of a program's schedulers apart, if it has several: the program's mark, `:`, and which scheduler in its list.
 pub(crate) const KEPT_FOR_VARIABLE: &str = "BRASSERIE_KEPT_FOR";
 /// This program, even if its file was replaced or removed since it started.
-const THIS_PROGRAM: &str = "/proc/self/exe";
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
 /// What people and service managers send to end a program.
 const FORWARDED: [Signal; 4] = [
     Signal::SIGTERM,
@@ -98,8 +100,13 @@ pub enum KeeperError {
         "--contain pid-namespace cannot be had here: {0}. Leave the flag out, or use --contain process-groups, which promises less"
     )]
     Containment(String),
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
+    /// A [`crate::directory::DirectoryError`] in another process.
+    #[error("{0}")]
+    Sweep(String),
+    #[error(
+        "cannot open the pipe by which this program sees {KEEPER_NAME} end: {0}. Is /proc mounted?"
+    )]
+    Life(io::Error),
 }
 
 /// A word that is in the environment of a kept program and of everything it started, and in no other.
@@ -142,6 +149,8 @@ pub(crate) struct Policy {
     /// The program's data directory. A predecessor outside of any namespace may have left processes behind, which a program in a
     /// namespace could not see.
     pub data_dir: Option<PathBuf>,
+    /// Decides how much is logged.
+    pub started_by: StartedBy,
     /// Whether the program makes control groups below the keeper's own, which the keeper then has to leave.
     pub uses_own_group: bool,
 }
@@ -210,6 +219,9 @@ pub(crate) fn become_keeper_with(
 fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
     let setup = |what| move |error| KeeperError::Setup { what, error };
     prctl::set_pdeathsig(Signal::SIGTERM).map_err(setup("watch its own parent"))?;
+    if let Some(namespace) = Namespace::of_this_process() {
+        namespace.life().map_err(KeeperError::Life)?;
+    }
     // It may have died before the signal was asked for.
     if !keeper_lives(Some(marker)) {
         return Err(KeeperError::Gone);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 use nix::dir::Dir;
@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 const PROC: &str = "/proc";
 
 /// A process's line in `/proc/PID/stat` has 52 numbers and a name of at most 64 bytes.
-pub(crate) const MAX_STAT_BYTES: u64 = 4096;
+const MAX_STAT_BYTES: u64 = 4096;
 /// `/proc/PID/status` names all supplementary groups, of which the kernel allows 65,536.
 const MAX_STATUS_BYTES: u64 = 1 << 20;
 /// Most bytes of an environment that are searched: the kernel's own limit for arguments and environment together is 6 MiB
@@ -56,10 +56,10 @@ pub(crate) fn proc() -> io::Result<&'static OwnedFd> {
     }
 }
 
-/// The numbers that are names in a folder below `/proc`.
-fn numbers(folder: &str) -> io::Result<Vec<i32>> {
+/// The numbers that are names in a folder below this `/proc`.
+fn numbers(proc: BorrowedFd<'_>, folder: &str) -> io::Result<Vec<i32>> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-    let mut folder = Dir::openat(proc()?, folder, flags, Mode::empty())?;
+    let mut folder = Dir::openat(proc, folder, flags, Mode::empty())?;
     let mut numbers = Vec::new();
     for entry in folder.iter() {
         let entry = entry?;
@@ -71,16 +71,23 @@ fn numbers(folder: &str) -> io::Result<Vec<i32>> {
 
 /// All processes that can be seen. Some may be gone when this returns, and newer ones missing.
 pub(crate) fn all() -> io::Result<Vec<Process>> {
-    let all = numbers(".")?.into_iter().map(Pid::from_raw);
+    let all = numbers(proc()?.as_fd(), ".")?
+        .into_iter()
+        .map(Pid::from_raw);
     Ok(all.filter_map(find).collect())
 }
 
 /// One process, if it exists.
 pub(crate) fn find(pid: Pid) -> Option<Process> {
-    let text = read(&format!("{pid}/stat"), MAX_STAT_BYTES)?;
+    find_in(proc().ok()?.as_fd(), pid)
+}
+
+/// As [`find`], by a `/proc` that may be another PID namespace's.
+pub(crate) fn find_in(proc: BorrowedFd<'_>, pid: Pid) -> Option<Process> {
+    let text = read_in(proc, &format!("{pid}/stat"), MAX_STAT_BYTES)?;
     let mut process = parse(pid, &text)?;
-    // The first thread of a program may end before the others; it then looks like a zombie.
-    if process.life == Life::Zombie && thread_count(pid) > 1 {
+    // The main thread has exited while others run, of which one may still end a PID namespace; the process then looks like a zombie.
+    if process.life == Life::Zombie && thread_count(proc, pid) > 1 {
         process.life = Life::Alive;
     }
     Some(process)
@@ -126,15 +133,19 @@ pub(crate) fn environment_has(pid: Pid, entry: &[u8]) -> bool {
         .is_some_and(|block| block.split(|b| *b == 0).any(|e| e == entry))
 }
 
-fn thread_count(pid: Pid) -> usize {
-    numbers(&format!("{pid}/task")).map_or(0, |threads| threads.len())
+fn thread_count(proc: BorrowedFd<'_>, pid: Pid) -> usize {
+    numbers(proc, &format!("{pid}/task")).map_or(0, |threads| threads.len())
 }
 
 /// A file below `/proc`.
 fn read(path: &str, max_bytes: u64) -> Option<Vec<u8>> {
+    read_in(proc().ok()?.as_fd(), path, max_bytes)
+}
+
+fn read_in(proc: BorrowedFd<'_>, path: &str, max_bytes: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-    let file = File::from(openat(proc().ok()?, path, flags, Mode::empty()).ok()?);
+    let file = File::from(openat(proc, path, flags, Mode::empty()).ok()?);
     file.take(max_bytes).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
@@ -146,7 +157,7 @@ pub(crate) fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
     Some(rest.split_ascii_whitespace().collect())
 }
 
-pub(crate) fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
+fn parse(pid: Pid, stat: &[u8]) -> Option<Process> {
     let fields = stat_fields(stat)?;
     let number = |at: usize| fields.get(at)?.parse::<i64>().ok();
     let id = |at: usize| Some(Pid::from_raw(i32::try_from(number(at)?).ok()?));

@@ -5,15 +5,25 @@ use std::os::fd::OwnedFd;
 use std::process::Command;
 
 use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 
 use super::lease::Ledger;
+use super::sweep::{self, Sweep};
 use super::{KeeperError, Marker, Policy, kept_program, tell_kept};
 use crate::containment::{
     CONTAINMENT_VARIABLE, Choice, Contain, Powers, Told, choose, enter, give_up_here,
 };
-use crate::directory::{SWEPT_VARIABLE, WorkerDirectory};
+use crate::directory::SWEPT_VARIABLE;
 use crate::groups::survey::{GROUP_VARIABLE, leave_own_group};
+
+/// What came of a start.
+pub(super) enum Start {
+    Begun(Begun),
+    /// A signal came while the program could not be started yet.
+    Interrupted(Signal),
+}
 
 /// A program that has begun.
 pub(super) struct Begun {
@@ -29,27 +39,30 @@ pub(super) fn start(
     policy: &Policy,
     marker: &Marker,
     ledger: &Ledger,
-) -> Result<Begun, KeeperError> {
+    signals: &SignalFd,
+) -> Result<Start, KeeperError> {
     let mut group = None;
     let powers = Powers::of_this_process();
     let choice = choose(policy.contain, powers);
     let why = match choice.map_err(|why| KeeperError::Containment(why.to_owned()))? {
         Choice::Groups { why } => why.to_owned(),
         Choice::Namespace { way, why } => {
-            let swept = policy.data_dir.as_deref().map(WorkerDirectory::sweep);
-            let swept = swept.transpose()?;
+            let swept = match sweep::run(arguments, marker, signals)? {
+                Sweep::Done(user) => user,
+                Sweep::Interrupted(signal) => return Ok(Start::Interrupted(signal)),
+            };
             group = policy.uses_own_group.then(leave_own_group).flatten();
             let prepare = |command: &mut Command| {
                 tell_kept(command, marker, ledger);
                 tell_group(command, group.as_deref());
-                command.envs(swept.map(|swept| (SWEPT_VARIABLE, swept)));
+                command.env(SWEPT_VARIABLE, swept);
             };
             match enter(arguments, prepare, way, why) {
                 Ok(entered) => {
-                    return Ok(Begun {
+                    return Ok(Start::Begun(Begun {
                         program: entered.program,
                         life: Some(entered.life),
-                    });
+                    }));
                 }
                 Err(why) if policy.contain == Contain::PidNamespace => {
                     return Err(KeeperError::Containment(why));
@@ -75,10 +88,10 @@ pub(super) fn start(
         .env(CONTAINMENT_VARIABLE, why.to_string())
         .spawn()
         .map_err(KeeperError::Spawn)?;
-    Ok(Begun {
+    Ok(Start::Begun(Begun {
         program: Pid::from_raw(i32::try_from(child.id()).expect("process ids fit 31 bits")),
         life: None,
-    })
+    }))
 }
 
 /// The group that the keeper was in, if it has left it.

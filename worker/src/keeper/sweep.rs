@@ -1,0 +1,110 @@
+//! Ends what the last worker in the data directory left running, for a program that gets a PID namespace, from where it could not see that.
+//! A process of its own does so, which a disk or a task that does not die may block: the keeper waits for it and for signals at once.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio, exit};
+
+use brasserie_common_runtime::telemetry;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+
+use super::guard::{next_signal, say};
+use super::{
+    ARGUMENTS_VARIABLE, FORWARDED, KeeperError, MARKER_VARIABLE, Marker, THIS_PROGRAM, marker,
+};
+use crate::containment::STAGE_VARIABLE;
+use crate::containment::stage::{FAILED, STAGE_NAME, SWEEP};
+use crate::directory::WorkerDirectory;
+use crate::program;
+
+/// What became of the sweep.
+pub(super) enum Sweep {
+    /// Nothing is left. The text names the last user of the directory to the program.
+    Done(String),
+    /// A signal came first.
+    Interrupted(Signal),
+}
+
+/// Starts the process and waits for it. A process that does not end after a signal is left behind.
+pub(super) fn run(
+    arguments: &[OsString],
+    marker: &Marker,
+    signals: &SignalFd,
+) -> Result<Sweep, KeeperError> {
+    let mut sweeper = Command::new(THIS_PROGRAM)
+        .arg0(STAGE_NAME)
+        .args(arguments)
+        .env_remove(ARGUMENTS_VARIABLE)
+        .env(MARKER_VARIABLE, marker.as_str())
+        .env(STAGE_VARIABLE, SWEEP)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(KeeperError::Spawn)?;
+    let mut answer = sweeper.stdout.take().expect("it is piped");
+    let mut text = Vec::new();
+    loop {
+        let mut fds =
+            [signals.as_fd(), answer.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        // Interrupted or not: both are checked below.
+        let _ = poll(&mut fds, PollTimeout::NONE);
+        let has_answer = fds[1].any() == Some(true);
+        while let Some(signal) = next_signal(signals) {
+            if FORWARDED.contains(&signal.kind) {
+                let _ = sweeper.kill();
+                say(&format!(
+                    "{} came while process {} ended what the last worker in the data directory left running",
+                    signal.kind,
+                    sweeper.id()
+                ));
+                return Ok(Sweep::Interrupted(signal.kind));
+            }
+        }
+        let mut bytes = [0; 4096];
+        if has_answer {
+            match answer.read(&mut bytes) {
+                // Its last thread has exited.
+                Ok(0) => break,
+                Ok(count) => text.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(KeeperError::Spawn(error)),
+            }
+        }
+    }
+    let status = sweeper.wait().map_err(KeeperError::Spawn)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match (status.success(), text.is_empty()) {
+        (true, _) => Ok(Sweep::Done(text)),
+        (false, false) => Err(KeeperError::Sweep(text)),
+        (false, true) => Err(KeeperError::Sweep(format!(
+            "the process that ends what the last worker in the data directory left running failed: {status}"
+        ))),
+    }
+}
+
+/// Ends what is left in the data directory of this command line, answers on standard output, and exits.
+pub(crate) fn play(program: &[OsString]) -> ! {
+    let _ = prctl::set_name(c"brasserie-sweep");
+    let watched = prctl::set_pdeathsig(Signal::SIGKILL);
+    // The keeper may have died before.
+    if watched.is_err() || marker().is_none() {
+        exit(FAILED);
+    }
+    let policy = program::policy(program);
+    // The worker explains a filter that cannot be used.
+    let log = telemetry::init(policy.started_by.verbosity()).ok();
+    let swept = policy.data_dir.as_deref().map(WorkerDirectory::sweep);
+    let (text, code) = match swept.transpose() {
+        Ok(user) => (user.unwrap_or_default(), 0),
+        Err(error) => (error.to_string(), FAILED),
+    };
+    drop(log);
+    let answered = io::stdout().write_all(text.as_bytes());
+    let answered = answered.and_then(|()| io::stdout().flush());
+    exit(answered.map_or(FAILED, |()| code))
+}
