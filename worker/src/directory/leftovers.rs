@@ -18,7 +18,7 @@
 //!    who was given the number later. Nobody can tell, so nothing of it is killed, and the directory is not taken over.
 //!
 //! Start times count in ticks of 10 ms. Rule 2 rounds them up. Rule 1 rounds them down, so it is wrong if the kernel gives out all other
-//! numbers within one tick.
+//! numbers within one tick. There may be as few as 32,768 numbers (`kernel.pid_max`).
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -91,6 +91,12 @@ pub enum LeftoverError {
         file: PathBuf,
     },
     #[error(
+        "the last worker that used this directory ran in another container (PID namespace) while this one existed, and was killed while \
+         tasks ran there (process groups {}). The kernel kills them, but this worker cannot see whether the last of them is dead: one may \
+         hang in a device or a file system. Wait until that container is gone, remove {}, then start the worker again", list(groups), file.display()
+    )]
+    Unseen { groups: Vec<Pid>, file: PathBuf },
+    #[error(
         "/proc shows another PID namespace than the one of this worker, so tasks of the last worker that used this directory cannot be \
          found: mount a /proc of this namespace (unshare --mount-proc does)"
     )]
@@ -142,7 +148,7 @@ pub(crate) struct Numbers {
 enum Trust {
     /// They count in this namespace and this boot.
     Certain,
-    /// The list does not say in which namespace and boot they count, so they prove nothing, and no process is killed because of them.
+    /// The list does not say where its numbers count, so none of these processes is killed.
     Unsure,
 }
 
@@ -192,10 +198,14 @@ enum Whereabouts {
         inode: u64,
         groups: Vec<Pid>,
     },
+    /// In a namespace that the kernel has ended or ends, which cannot be seen from here.
+    Unseen {
+        groups: Vec<Pid>,
+    },
 }
 
-fn whereabouts(left: LeftGroups, boot: SameBoot) -> Whereabouts {
-    let own = PidNamespace::of_this_process();
+/// `own`: the namespace of this process.
+fn whereabouts(left: LeftGroups, own: Option<PidNamespace>, boot: SameBoot) -> Whereabouts {
     let gone = Whereabouts::Gone { last: Vec::new() };
     if left.groups.is_empty() {
         return gone;
@@ -217,16 +227,25 @@ fn whereabouts(left: LeftGroups, boot: SameBoot) -> Whereabouts {
             trust: Trust::Certain,
         });
     }
+    let groups: Vec<Pid> = left.groups.iter().map(|listed| listed.group).collect();
     match header.lifetime {
         // Nobody has the lock of the directory any more, so that worker has ended and the kernel kills what is left. The first process
         // is the last to go.
-        NamespaceLifetime::Worker => Whereabouts::Gone {
-            last: theirs.first_process(),
-        },
+        NamespaceLifetime::Worker => {
+            let last = theirs.first_process();
+            let listed = left.groups.iter().map(|listed| listed.listed);
+            let lived = listed.fold(header.held, Time::max);
+            // A container that is restarted begins when every process of the former one is gone; one that ran beside it proves nothing.
+            let is_certain = !last.is_empty() || own.is_initial() || own.began_after(lived);
+            match is_certain {
+                true => Whereabouts::Gone { last },
+                false => Whereabouts::Unseen { groups },
+            }
+        }
         NamespaceLifetime::Shared if own.is_initial() && theirs.visible().is_empty() => gone,
         NamespaceLifetime::Shared => Whereabouts::Elsewhere {
             inode: theirs.inode,
-            groups: left.groups.iter().map(|listed| listed.group).collect(),
+            groups,
         },
     }
 }
@@ -246,7 +265,7 @@ pub(super) fn end(
         return Err(LeftoverError::ForeignProc);
     }
     let mut elsewhere = None;
-    let mut search = match whereabouts(left, boot) {
+    let mut search = match whereabouts(left, PidNamespace::of_this_process(), boot) {
         Whereabouts::Here(numbers) => Search::new(numbers),
         Whereabouts::Gone { last } => Search::new(Numbers::none()).with(&last),
         Whereabouts::Elsewhere { inode, groups } => {
@@ -256,6 +275,11 @@ pub(super) fn end(
                 groups,
                 file,
             });
+            Search::new(Numbers::none())
+        }
+        Whereabouts::Unseen { groups } => {
+            let file = file.clone();
+            elsewhere = Some(LeftoverError::Unseen { groups, file });
             Search::new(Numbers::none())
         }
     };
@@ -318,14 +342,12 @@ pub(crate) struct Search {
 
 impl Search {
     pub(crate) fn new(numbers: Numbers) -> Self {
-        let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
-        let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
         Search {
             numbers,
             certain: HashSet::new(),
             unclear: Vec::new(),
             found: HashMap::new(),
-            nanos_per_tick: MILLIS_PER_SECOND * 1_000_000 / ticks.unwrap_or(USUAL_TICKS),
+            nanos_per_tick: nanos_per_tick(),
         }
     }
 
@@ -489,6 +511,13 @@ fn names(pids: &[Pid]) -> Vec<String> {
     pids.iter().map(name).collect()
 }
 
+/// Of the clock by which starts are told.
+pub(super) fn nanos_per_tick() -> u64 {
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
+    let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
+    MILLIS_PER_SECOND * 1_000_000 / ticks.unwrap_or(USUAL_TICKS)
+}
+
 /// The file that lists the groups.
 pub(super) fn file(dir: &std::path::Path) -> PathBuf {
     dir.join(groups::FILE)
@@ -503,4 +532,56 @@ fn own_ancestry(table: &HashMap<Pid, Process>) -> Vec<Pid> {
         line.push(parent);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_common::InvocationId;
+    use brasserie_worker_core::AssociationIndex;
+
+    use super::groups::Header;
+    use super::*;
+
+    #[test]
+    fn a_container_that_ran_beside_the_last_workers_does_not_take_its_tasks_for_dead() {
+        let nanos_per_tick = nanos_per_tick();
+        let header = Header {
+            namespace: PidNamespace {
+                inode: 1,
+                init: StartTicks(50),
+            },
+            lifetime: NamespaceLifetime::Worker,
+            held: Time::from_nanos(100 * nanos_per_tick),
+        };
+        let listed = ListedGroup {
+            group: Pid::from_raw(7),
+            listed: Time::from_nanos(200 * nanos_per_tick),
+            invocation: InvocationId::new(1, 2),
+            association: AssociationIndex::FIRST,
+        };
+        let is_gone = |groups: &[ListedGroup], own: PidNamespace| {
+            let left = LeftGroups {
+                groups: groups.to_vec(),
+                header: Some(header),
+            };
+            match whereabouts(left, Some(own), SameBoot::Yes) {
+                Whereabouts::Gone { last } => last.is_empty(),
+                Whereabouts::Unseen { groups } => {
+                    assert_eq!(groups, [listed.group]);
+                    false
+                }
+                Whereabouts::Here(_) | Whereabouts::Elsewhere { .. } => panic!("not here"),
+            }
+        };
+        let began_at = |ticks| PidNamespace {
+            inode: 2,
+            init: StartTicks(ticks),
+        };
+        // The last worker lived when the group was listed.
+        assert!(is_gone(&[listed], began_at(201)));
+        assert!(!is_gone(&[listed], began_at(200)));
+        // The first process cannot be seen.
+        assert!(!is_gone(&[listed], began_at(u64::MAX)));
+        assert!(is_gone(&[], began_at(200)));
+    }
 }

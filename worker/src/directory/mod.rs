@@ -78,7 +78,7 @@ pub enum DirectoryError {
     Newer { path: PathBuf, found: u64 },
     #[error(transparent)]
     Leftover(#[from] LeftoverError),
-    #[error("{} was used by another worker while this one was starting; start this one again", path.display())]
+    #[error("{} was used or locked by another worker while this one was starting; start this one again", path.display())]
     NotSwept { path: PathBuf },
     #[error("cannot read the name of this machine: {0}")]
     Hostname(io::Error),
@@ -241,7 +241,9 @@ fn end_predecessor(
     let Some(boot) = same_boot(before, boot) else {
         return Ok(());
     };
-    if let Some(init) = &before.init {
+    if let Some(init) = &before.init
+        && init.is_seen()
+    {
         // The kernel kills everything in the namespace when its PID 1 dies. But the lock of this directory is free a moment earlier,
         // and a process that hangs in the kernel lives on: then PID 1 does, too. Numbers in the list are those of the namespace.
         return Ok(leftovers::wait_for_namespace(init)?);

@@ -4,8 +4,10 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
+use brasserie_common::Time;
 use nix::unistd::{Pid, getpid, getppid};
 
+use super::leftovers::nanos_per_tick;
 use crate::keeper::processes::{self, Process, StartTicks};
 
 /// Inode of the machine's first PID namespace: the kernel's `PROC_PID_INIT_INO`. It lives as long as the machine.
@@ -36,6 +38,11 @@ impl PidNamespace {
     /// The machine's first one, from which the processes of all others can be seen.
     pub(crate) fn is_initial(self) -> bool {
         self.inode == INITIAL_INODE
+    }
+
+    /// Whether its first process certainly started after this time.
+    pub(crate) fn began_after(self, time: Time) -> bool {
+        self.init != UNSEEN && self.init.0.saturating_mul(nanos_per_tick()) > time.as_nanos()
     }
 
     /// Its first process, if it can be seen from here and lives.

@@ -462,13 +462,15 @@ fn numbers_of_a_namespace_that_is_gone_name_nobody() {
             association: AssociationIndex::FIRST,
         });
     };
-    relist(another(NamespaceLifetime::Worker, 1));
+    let own = PidNamespace::of_this_process().expect("known");
     drop(directory);
-    // The kernel has killed everything in it.
-    drop(open(&path));
+    if own.is_initial() {
+        // Nobody of it can be seen: the kernel has killed everything in it.
+        relist(another(NamespaceLifetime::Worker, 1));
+        drop(open(&path));
+    }
     // It may live where nobody can see it from here: it is the machine's own, or that of a container.
     relist(another(NamespaceLifetime::Shared, 1));
-    let own = PidNamespace::of_this_process().expect("known");
     if !own.is_initial() {
         let refused = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
         let shown = refused.to_string();
