@@ -35,6 +35,8 @@ pub(super) struct Launch<'a> {
     pub joins: &'a [BorrowedFd<'a>],
     /// The limit of open files that this process was started with; where it cannot be set, the task has ours.
     pub descriptors: Option<Limit>,
+    /// What its descendants are known by; where it cannot be set, they may be known by their environment.
+    pub mark: Option<Limit>,
     /// Without them it does not start.
     pub limits: &'a [Limit],
     pub account: Option<&'a Account>,

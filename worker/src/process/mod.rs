@@ -38,6 +38,7 @@ mod environment;
 mod events;
 mod folders;
 mod launch;
+mod marks;
 mod pipes;
 mod rate;
 mod refusals;

@@ -191,7 +191,7 @@ impl Plan<'_> {
                 return (Step::Redirect, error);
             }
         }
-        if let Some(limit) = &launch.descriptors {
+        for limit in launch.descriptors.iter().chain(&launch.mark) {
             let _ = limit.set();
         }
         for limit in launch.limits {

@@ -17,6 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use super::marks::Marks;
 use super::runner::TaskNumber;
 use super::task::{Stage, Task};
 use crate::containment::host_pid;
@@ -47,7 +48,7 @@ enum Owner {
     Task(TaskNumber),
     /// Its task has ended: it came too late to be ended with it.
     Ended,
-    /// It has left its session and its environment. Its task started before this number was given.
+    /// It has left its session and carries neither mark. Its task started before this number was given.
     Unknown {
         before: TaskNumber,
     },
@@ -66,6 +67,7 @@ pub(super) struct Strays {
     /// `None`: they are left.
     list: Option<File>,
     known: BTreeMap<Pid, Orphan>,
+    marks: Marks,
     text: Vec<u8>,
 }
 
@@ -97,8 +99,13 @@ impl Strays {
         Ok(Strays {
             list,
             known: BTreeMap::new(),
+            marks: Marks::new(),
             text: Vec::new(),
         })
+    }
+
+    pub(super) fn marks(&self) -> Marks {
+        self.marks
     }
 
     /// Returns how many processes of a task are left. Counts dying processes of an unknown owner, too, if this task may have started them.
@@ -125,7 +132,7 @@ impl Strays {
             return Found::Nothing;
         }
         let known = std::mem::take(&mut self.known);
-        let whose = Whose::new(tasks, &known);
+        let whose = Whose::new(tasks, &known, self.marks);
         for pid in listed {
             // Else it was collected.
             if let Ok(WaitStatus::StillAlive) = waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
@@ -189,10 +196,15 @@ struct Whose<'a> {
     /// Sessions and groups of tasks that run, and of orphans whose tasks are known.
     groups: HashMap<Pid, Owner>,
     tasks: &'a HashMap<TaskNumber, Task>,
+    marks: Marks,
 }
 
 impl<'a> Whose<'a> {
-    fn new(tasks: &'a HashMap<TaskNumber, Task>, known: &BTreeMap<Pid, Orphan>) -> Self {
+    fn new(
+        tasks: &'a HashMap<TaskNumber, Task>,
+        known: &BTreeMap<Pid, Orphan>,
+        marks: Marks,
+    ) -> Self {
         let of_orphans = known.values().map(|orphan| (orphan.session, orphan.owner));
         let of_tasks = tasks
             .iter()
@@ -201,6 +213,7 @@ impl<'a> Whose<'a> {
         Whose {
             groups: of_orphans.filter(is_known).chain(of_tasks).collect(),
             tasks,
+            marks,
         }
     }
 
@@ -209,7 +222,8 @@ impl<'a> Whose<'a> {
         let by_group = [process.group, process.session]
             .iter()
             .find_map(|group| self.groups.get(group).copied());
-        let owner = by_group.or_else(|| self.by_environment(pid)).unwrap_or_else(|| {
+        let by_mark = || self.by_mark(pid).or_else(|| self.by_environment(pid));
+        let owner = by_group.or_else(by_mark).unwrap_or_else(|| {
             tracing::warn!(
                     process = %host_pid(pid),
                     "a process came here that says of no task to belong to it; it is killed when all tasks have ended that \
@@ -221,6 +235,14 @@ impl<'a> Whose<'a> {
             session: process.session,
             owner,
             is_dying: false,
+        })
+    }
+
+    fn by_mark(&self, pid: Pid) -> Option<Owner> {
+        let number = self.marks.task_of(pid)?;
+        Some(match self.tasks.contains_key(&number) {
+            true => Owner::Task(number),
+            false => Owner::Ended,
         })
     }
 

@@ -338,6 +338,7 @@ impl Supervisor {
             status_number: self.reserved.status_number(),
             joins: &joins,
             descriptors: self.config.descriptors.map(Limit::from),
+            mark: self.strays.marks().limit(number),
             limits: &limits,
             account,
         };

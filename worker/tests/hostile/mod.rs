@@ -134,7 +134,7 @@ async fn daemons_end_with_their_task_and_not_before() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_that_shed_every_sign_of_its_task_dies_with_the_last_that_may_have_started_it() {
+async fn a_daemon_that_shed_its_session_and_environment_dies_with_its_task() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut stage = Stage::open(dir.path(), &[]).await;
     stage.join().await;
@@ -156,9 +156,9 @@ async fn a_daemon_that_shed_every_sign_of_its_task_dies_with_the_last_that_may_h
     let bare = pid_in(&job_file(dir.path(), "bare")).await;
     let status = stage.end_of(&task).await;
     assert!(status.contains(DONE_BITS), "{status}");
+    assert!(!is_alive(bare), "a task has ended whose daemon is alive");
     assert_eq!(stage.kill(&other, at_once()).await, None);
     stage.end_of(&other).await;
-    until_dead(bare, PATIENCE).await;
     serves(&mut stage, "after").await;
     end(stage).await;
 }
@@ -284,7 +284,7 @@ async fn a_task_has_not_ended_while_a_killed_process_of_it_cannot_be_collected()
     let dir = tempfile::tempdir().expect("a folder");
     let mut stage = Stage::open(dir.path(), &[]).await;
     stage.join().await;
-    // The first is found by its environment. The second says of nobody to be its own, but nobody else can have started it.
+    // Both are found by the mark of their task; the second has cleared its environment.
     for (node, environment) in [("marked", ""), ("bare", "env -i")] {
         let script = format!(
             "({CLOSE_STATUS}; exec </dev/null >/dev/null 2>&1; \

@@ -54,6 +54,7 @@ impl Trial<'_> {
             status_number: std::os::fd::AsRawFd::as_raw_fd(&reserved),
             joins: &joins,
             descriptors: self.descriptors,
+            mark: None,
             limits: &self.limits,
             account: self.account.as_ref(),
         };
@@ -239,6 +240,7 @@ fn one_launcher_starts_many_that_are_signalled_as_early_as_anybody_can() {
             status_number: std::os::fd::AsRawFd::as_raw_fd(&reserved),
             joins: &[],
             descriptors: None,
+            mark: None,
             limits: &[],
             account: None,
         };
