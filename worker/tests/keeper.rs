@@ -173,7 +173,8 @@ fn run_one_task() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     say(&getpid().to_string());
     let mut task = Command::new(&arguments[0]);
-    task.args(&arguments[1..]).spawn().expect("a task");
+    let mut task = task.args(&arguments[1..]).spawn().expect("a task");
+    task.wait().expect("one's own child");
     loop {
         std::thread::park();
     }

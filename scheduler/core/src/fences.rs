@@ -64,7 +64,8 @@ impl Scheduler {
         self
     }
 
-    /// Returns the fence of a run that starts now, or `None` when all are used up, in the year 2106.
+    /// Returns the fence of a run that starts now, or `None` when all are used up: in the year 2106, or once a worker has reported a fence
+    /// of that time.
     pub(crate) fn next_fence(&mut self) -> Option<Fence> {
         let fence = self.fences_mut().next();
         let fences = self.fences_mut();

@@ -14,7 +14,7 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobsArgs, BistroSchedulerGetLevelsArgs, BistroSchedulerProcessHeartbeatArgs,
     BistroSchedulerProcessHeartbeatResult,
 };
-use brasserie_thrift::rpc::{ClientProtocol, IncomingCall, Responder, Service};
+use brasserie_thrift::rpc::{Accepts, ClientProtocol, IncomingCall, Responder, Service};
 use thrift::ApplicationErrorKind;
 
 use super::answers::Answers;
@@ -48,7 +48,9 @@ impl Service for SchedulerService {
                 let protocol = call.protocol();
                 call.serve(|args, to| self.heartbeat(from, protocol, args, to));
             }
-            "updateStatus" => call.serve(|args, to| self.update_status(from, args, to)),
+            "updateStatus" => {
+                call.serve(|args, to| self.update_status((from, Accepts::All), args, to));
+            }
             "updateStatusBatch" => {
                 call.serve(|args, to| self.update_status_batch(&from, args, to));
             }
@@ -85,10 +87,14 @@ impl Service for SchedulerService {
         }
     }
 
-    /// Heartbeats must be answered however many statuses wait for the disk, or all workers would be lost.
+    /// Heartbeats and results of healthchecks must be answered however many calls wait, or all workers would be lost.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
+        let from = Principal::Unauthenticated(call.peer());
         match call.method() {
             "processHeartbeat" | "getStatus" => self.call(call),
+            "updateStatus" => call.serve(|args, to| {
+                self.update_status((from, Accepts::HealthCalls), args, to);
+            }),
             _ => call.refuse_for_lack_of_room(),
         }
     }

@@ -13,7 +13,7 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerUpdateStatusBatchResult, BistroSchedulerUpdateStatusResult, StatusResult,
     StatusUpdate as WireUpdate,
 };
-use brasserie_thrift::rpc::Responder;
+use brasserie_thrift::rpc::{Accepts, LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
 use thrift::ApplicationErrorKind;
 
@@ -59,13 +59,18 @@ impl Drop for Results {
 impl SchedulerService {
     pub(super) fn update_status(
         &self,
-        from: Principal,
+        (from, accepts): (Principal, Accepts),
         args: BistroSchedulerUpdateStatusArgs,
         to: Responder,
     ) {
         let update = match status_update("updateStatus", args) {
             Ok(update) => Box::new(update),
             Err(error) => return bad_argument(to, &error),
+        };
+        let lane = match update.job.as_str() {
+            HEALTHCHECK_JOB => Lane::Health,
+            _ if accepts == Accepts::HealthCalls => return refuse(to, LACK_OF_ROOM),
+            _ => Lane::Ordinary,
         };
         if let Err(why) = self.takes(&update) {
             return refuse(to, why);
@@ -74,7 +79,7 @@ impl SchedulerService {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
             Err(rejection) => refuse(to, rejection),
         });
-        self.take(Lane::Ordinary, waiter, |request| Event::UpdateStatus {
+        self.take(lane, waiter, |request| Event::UpdateStatus {
             request,
             from,
             update,

@@ -636,10 +636,11 @@ fn a_crashed_directory_goes_on_and_a_directory_that_was_closed_needs_no_log() {
     );
 }
 
-#[test]
-fn a_used_directory_that_lacks_something_is_no_new_one() {
-    type Damage = fn(&Path);
-    let damages: [(&str, Damage, bool); 9] = [
+type Damage = fn(&Path);
+
+/// What the refusal of a directory says, what is done to it, and whether it may be started as a restored backup.
+fn damages() -> [(&'static str, Damage, bool); 9] {
+    [
         (
             "state.sqlite3, but this file is missing",
             |folder| fs::remove_file(folder.join("state.sqlite3")).unwrap(),
@@ -704,8 +705,12 @@ fn a_used_directory_that_lacks_something_is_no_new_one() {
             },
             true,
         ),
-    ];
-    for (message, damage, is_a_backup) in damages {
+    ]
+}
+
+#[test]
+fn a_used_directory_that_lacks_something_is_no_new_one() {
+    for (message, damage, is_a_backup) in damages() {
         let crashed = crashed_directory(1);
         damage(crashed.path());
         let log = || fs::read(crashed.path().join("state.sqlite3-wal")).ok();
