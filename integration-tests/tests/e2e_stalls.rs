@@ -1,7 +1,7 @@
 //! Resources that hang or fail, with real programs: standard error, the disk, `/proc`, the resolver. In each case a scheduler is killed
 //! and restarted, and a worker is stopped, and no task runs twice at once, as locks in the kernel show, and no program ends.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -296,6 +296,28 @@ fn hanging_disk(fault: Fault) {
         stage.start(name, command)
     };
     Case::new(&stage, fault.containment(), &start).play_lost(fault, |_| disk.hang());
+}
+
+#[test]
+fn a_worker_whose_directory_is_deleted_starts_nothing_and_says_so() {
+    let stage = Stage::new();
+    let start = |name: &str, command| stage.start(name, command);
+    let case = Case::new(&stage, GROUPS, &start);
+    case.play_lost(Fault::KilledScheduler, |one| {
+        // The worker may be writing there.
+        wait_for("its deletion", || {
+            let _ = fs::remove_dir_all(&case.one.data_dir);
+            (!case.one.data_dir.exists()).then_some(())
+        });
+        let what = format!("{} was deleted", case.one.data_dir.display());
+        let status = Client::new(case.spec.port).wait_until("a note on the worker", |status| {
+            let mut workers = status.workers.iter().flatten();
+            workers.any(|worker| worker.notes.iter().flatten().any(|n| n.contains(&what)))
+        });
+        assert_eq!(stage.alive().len(), TASKS, "{status:?}");
+        one.wait_for_output(&format!("{what} or unmounted: no task starts"));
+        assert!(!case.one.data_dir.exists(), "it is not made anew");
+    });
 }
 
 #[test]

@@ -361,6 +361,7 @@ fn runner_config(
             _ => Marks::OfSchedulers,
         },
         output: options.output,
+        pinned: directory.pinned().to_vec(),
         ..RunnerConfig::new(
             directory.path().to_owned(),
             host.as_ref().to_owned(),

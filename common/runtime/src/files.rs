@@ -245,6 +245,50 @@ impl FileId {
     }
 }
 
+/// A path and the file that was there when it was pinned. A deleted file stays open and takes every write, and an unmounted disk leaves
+/// another folder at the path, so a write that succeeds alone proves nothing.
+#[derive(Clone, Debug)]
+pub struct PinnedFile {
+    path: PathBuf,
+    id: FileId,
+}
+
+/// What became of a pinned file.
+#[derive(Debug, thiserror::Error)]
+pub enum FileChange {
+    #[error("was deleted or unmounted")]
+    Gone,
+    #[error("was replaced by another file or disk")]
+    Replaced,
+    #[error("cannot be checked ({0})")]
+    Unknown(io::Error),
+}
+
+impl PinnedFile {
+    pub fn at(path: PathBuf) -> io::Result<Self> {
+        let id = FileId::at(&path)?;
+        Ok(PinnedFile { path, id })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Returns `None` if the path still leads to the pinned file.
+    pub fn change(&self) -> Option<FileChange> {
+        match FileId::at(&self.path) {
+            Ok(id) if id == self.id => None,
+            Ok(_) => Some(FileChange::Replaced),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(FileChange::Gone),
+            Err(error) => Some(FileChange::Unknown(error)),
+        }
+    }
+}
+
 /// Replaces a file so that after a crash it is either the old or the new one, and the new one is on disk when this returns.
 pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path

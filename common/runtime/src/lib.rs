@@ -9,7 +9,7 @@ pub mod shutdown;
 pub mod telemetry;
 
 pub use clock::Clock;
-pub use files::{DataDir, DataDirError, FileError, FileId};
+pub use files::{DataDir, DataDirError, FileChange, FileError, FileId, PinnedFile};
 pub use net::{AddressError, ListenAddress, NetworkExposure, parse_peer};
 pub use service_manager::{NotifyError, ServiceManager, Watchdog};
 pub use shutdown::Shutdown;

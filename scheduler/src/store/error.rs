@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use brasserie_common::SchedulerId;
-use brasserie_common_runtime::FileError;
-
-use super::identity::Change;
+use brasserie_common_runtime::{FileChange, FileError};
 
 /// Why the store cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
@@ -57,12 +55,12 @@ pub enum StoreError {
          scheduler, restore a backup of its data directory and start once with --after-restoring-a-backup, or start on a new data \
          directory without --new-cluster", path.display()
     )]
-    NotTheSame { path: PathBuf, change: Change },
+    NotTheSame { path: PathBuf, change: FileChange },
     #[error(
         "{} {change} while this scheduler used it. The scheduler saves what was in it; nothing but the scheduler may change its data \
          directory", path.display()
     )]
-    LogNotTheSame { path: PathBuf, change: Change },
+    LogNotTheSame { path: PathBuf, change: FileChange },
     #[error(
         "the store {} holds the records of another cluster or lacks those of this scheduler: another copy was put in its place. Stop this \
          scheduler, restore a backup of its data directory and start once with --after-restoring-a-backup", path.display()

@@ -26,7 +26,6 @@ use brasserie_scheduler_core::{Durable, Record};
 
 pub use error::StoreError;
 pub use history::{Past, UnusedNames};
-pub use identity::Change;
 use identity::{LOG_HEADER, log_of};
 pub use marker::MARKER_FILE;
 use marker::{Log, Marker, MarkerFile};

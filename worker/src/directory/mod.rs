@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::worker::MachinePortLock;
 use brasserie_common::{InstanceId, Time, WallTime, WorkerId};
-use brasserie_common_runtime::{Clock, DataDir, DataDirError};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, PinnedFile};
 use parking_lot::Mutex;
 
 pub(crate) use groups::{GroupList, HeldUntil, ListedGroup, Slot};
@@ -91,6 +91,7 @@ pub struct WorkerDirectory {
     identity: Identity,
     groups: Arc<Mutex<GroupList>>,
     instances: Arc<Instances>,
+    pinned: Vec<PinnedFile>,
 }
 
 /// Who has used the directory, or will: each instance begins in a later second than any before it.
@@ -152,6 +153,11 @@ impl WorkerDirectory {
             end_predecessor(dir.path(), before, &boot, marker)?;
         }
         let groups = GroupList::create(dir.path(), header(clock))?;
+        let pin = |path: PathBuf| PinnedFile::at(path.clone()).map_err(io_error(&path));
+        let pinned = vec![
+            pin(dir.path().to_owned())?,
+            pin(dir.path().join(groups::FILE))?,
+        ];
         let lock_file = LockNumber::file_of(dir.path())?;
         let lock_number = match before.as_ref().map(|b| b.lock_number) {
             Some(number) if number.file == lock_file => number,
@@ -181,6 +187,7 @@ impl WorkerDirectory {
             identity,
             groups: Arc::new(Mutex::new(groups)),
             instances: Arc::new(instances),
+            pinned,
         })
     }
 
@@ -214,6 +221,12 @@ impl WorkerDirectory {
     /// Where task logs go; created if need be.
     pub fn logs(&self) -> Result<PathBuf, DirectoryError> {
         Ok(self.dir.folder("logs")?)
+    }
+
+    /// What must be at its path when a task starts: the directory, and the list of process groups. A successor could not find a task
+    /// that was started without them.
+    pub(crate) fn pinned(&self) -> &[PinnedFile] {
+        &self.pinned
     }
 
     pub fn identity(&self) -> &Identity {

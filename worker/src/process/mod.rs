@@ -58,6 +58,7 @@ use brasserie_common::{
     Ending, Fence, InvocationId, JobName, NodeName, ReportedStatus, Story, TaskSubprocessOptions,
     Time,
 };
+use brasserie_common_runtime::PinnedFile;
 use brasserie_worker_core::AssociationIndex;
 
 use crate::groups::{GroupsConfig, Meter};
@@ -101,6 +102,8 @@ pub struct RunnerConfig {
     pub marks: Marks,
     /// Whose rights tasks may have instead of this process's.
     pub accounts: Accounts,
+    /// Without these no task starts.
+    pub pinned: Vec<PinnedFile>,
 }
 
 /// How many files a process may have open.
@@ -124,6 +127,7 @@ impl RunnerConfig {
             orphans: Orphans::Leave,
             marks: Marks::None,
             accounts: Accounts::default(),
+            pinned: Vec::new(),
         }
     }
 }

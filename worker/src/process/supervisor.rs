@@ -74,6 +74,8 @@ pub(super) struct Supervisor {
     commands: Commands,
     /// `None`: tasks that ask for any are refused.
     groups: Option<Groups>,
+    /// Which of the pinned files was missing at the last start, and why.
+    missing: Option<String>,
     tasks: HashMap<TaskNumber, Task>,
     timers: BinaryHeap<Reverse<(Instant, TaskNumber, Timer)>>,
     /// In order of time, which is the order of starts.
@@ -144,6 +146,7 @@ impl Supervisor {
             reserved,
             commands,
             groups,
+            missing: None,
             tasks: HashMap::new(),
             timers: BinaryHeap::new(),
             young: VecDeque::new(),
@@ -249,6 +252,9 @@ impl Supervisor {
             let failure = StartFailure::of_worker(reason);
             return self.report_failure(key, &tag, request, failure);
         }
+        if let Err(failure) = self.check_pinned() {
+            return self.report_failure(key, &tag, request, failure);
+        }
         let arguments = self.commands.arguments(request);
         let destination = self.destination(&key, &tag, request.options.output);
         let (command, files) = (&arguments[..], destination.files());
@@ -295,6 +301,27 @@ impl Supervisor {
                 self.young.push_back((now + YOUNG, number));
             }
             Err(failure) => self.report_failure(key, &tag, request, failure),
+        }
+    }
+
+    /// Errors if a pinned file has lost its path. Must come before anything of a start, which would make the data directory anew.
+    fn check_pinned(&mut self) -> Result<(), StartFailure> {
+        let mut pinned = self.config.pinned.iter();
+        let missing =
+            pinned.find_map(|file| Some(format!("{} {}", file.path().display(), file.change()?)));
+        if missing != self.missing {
+            match &missing {
+                Some(missing) => tracing::error!(
+                    "{missing}: no task starts until the very same file is back. Healthchecks fail as well, so the scheduler gives this \
+                     worker's tasks to others in the end. To begin in a new directory, restart the worker"
+                ),
+                None => tracing::info!("the data directory is back: tasks start again"),
+            }
+            self.missing.clone_from(&missing);
+        }
+        match missing {
+            None => Ok(()),
+            Some(missing) => Err(StartFailure::of_worker(missing)),
         }
     }
 

@@ -49,7 +49,10 @@ impl Bench {
             LogStore::open(LogConfig::new(dir.path().join("logs")), wall_clock()).expect("logs");
         let logs = Arc::new(logs);
         let (data_dir, host) = (dir.path().to_owned(), "here".to_owned());
-        let config = RunnerConfig::new(data_dir, host, Arc::clone(&logs));
+        let config = RunnerConfig {
+            pinned: vec![PinnedFile::at(data_dir.clone()).expect("a folder")],
+            ..RunnerConfig::new(data_dir, host, Arc::clone(&logs))
+        };
         let (sender, ends) = mpsc::channel();
         let sink = move |end: TaskEnd| {
             let _ = sender.send(end);

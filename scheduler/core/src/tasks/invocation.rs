@@ -228,7 +228,7 @@ impl Scheduler {
             if update.status.is_done() {
                 remote.healthcheck_done(now, update.invocation);
             } else {
-                remote.healthcheck_failed(update.invocation);
+                remote.healthcheck_failed(update.invocation, update.status.exception());
             }
             self.evaluate(now, &update.shard);
             return Ok(None);

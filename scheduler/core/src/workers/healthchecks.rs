@@ -24,6 +24,9 @@ const MAX_OPEN_HEALTHCHECKS: usize = 64;
 /// Extra healthchecks that only make a worker ask for its state are at least this far apart.
 const POKE_SPACING: Duration = Duration::from_millis(100);
 
+/// Characters of a worker's error that are kept for people.
+const MAX_FAILURE_CHARS: usize = 500;
+
 /// Of one worker instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Healthchecks {
@@ -32,6 +35,8 @@ pub(super) struct Healthchecks {
     pub(super) retry_at: Option<Time>,
     /// Those without a result.
     pub(super) open: BTreeMap<InvocationId, Open>,
+    /// What went wrong with the last one that had a result, in the worker's words.
+    pub(super) failure: Option<String>,
     /// Distinct within the instance even when two start in one second, unlike the original's zero: the worker refuses an
     /// invocation that it has seen.
     next_rand: i64,
@@ -62,7 +67,7 @@ impl Healthchecks {
         InvocationId::new(wall_seconds, rand)
     }
 
-    /// For fingerprints. Ids only have to differ, so the next one is none.
+    /// For fingerprints. Ids only have to differ, so the next one is none; a failure is only shown.
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.time_if(self.last_sent);
         s.opt(self.retry_at, Shape::deadline);
@@ -77,6 +82,7 @@ impl Healthchecks {
     pub(super) fn begin_anew(&mut self) {
         (self.last_sent, self.retry_at) = (None, None);
         self.open.clear();
+        self.failure = None;
     }
 
     /// Results that would be too old to count are not waited for.
@@ -92,6 +98,7 @@ impl Remote {
     /// The result is acknowledged; of one that is not known any more only that is noted.
     pub(crate) fn healthcheck_done(&mut self, now: Time, invocation: InvocationId) {
         let open = self.healthchecks.open.remove(&invocation);
+        self.healthchecks.failure = None;
         if let Some(open) = open {
             self.model.good_healthcheck(open.sent);
         }
@@ -100,8 +107,12 @@ impl Remote {
             .acknowledged_healthcheck(accepted_before.unwrap_or(now));
     }
 
-    pub(crate) fn healthcheck_failed(&mut self, invocation: InvocationId) {
+    /// `why`: in the worker's words, if it has run and the worker gave any.
+    pub(crate) fn healthcheck_failed(&mut self, invocation: InvocationId, why: Option<&str>) {
         self.healthchecks.open.remove(&invocation);
+        if let Some(why) = why {
+            self.healthchecks.failure = Some(why.chars().take(MAX_FAILURE_CHARS).collect());
+        }
     }
 }
 
@@ -185,7 +196,7 @@ impl Scheduler {
             }
             // No result will come, and waiting for one would keep others from being sent.
             CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
-                remote.healthcheck_failed(invocation);
+                remote.healthcheck_failed(invocation, None);
             }
             CallOutcome::Unknown(_) => {}
         }

@@ -143,6 +143,9 @@ impl Scheduler {
 
     fn notes_on(&self, now: Time, worker: &Remote) -> Vec<String> {
         let mut notes: Vec<String> = self.silence(now, worker).into_iter().collect();
+        if let Some(why) = &worker.healthchecks.failure {
+            notes.push(format!("its last healthcheck failed: {why}"));
+        }
         if worker.additions.lacks_digest {
             notes.push(
                 "names its worker set without a digest, as the original protocol does: it counts by the weaker hash"

@@ -323,3 +323,20 @@ fn what_waited_for_too_long_does_not_start_and_loses_no_retry() {
     bench.runner.spawn(early).expect("accepted");
     assert!(bench.end(&key).status.is_done());
 }
+
+#[test]
+fn nothing_starts_in_a_data_directory_that_has_lost_its_path() {
+    let mut bench = Bench::new();
+    let (dir, away) = (bench.dir().to_owned(), bench.dir().with_extension("away"));
+    std::fs::rename(&dir, &away).expect("renamed");
+    for _ in 0..2 {
+        let end = bench.script("true", StatusFrom::ExitCode);
+        let why = format!("{} was deleted or unmounted", dir.display());
+        assert_eq!(end.story.ending, Ending::NotStarted(why));
+        assert_eq!(end.story.fault, Fault::Worker);
+        assert!(!dir.exists(), "it is not made anew");
+    }
+    std::fs::rename(&away, &dir).expect("renamed back");
+    let end = bench.script("true", StatusFrom::ExitCode);
+    assert!(end.status.is_done(), "{end:?}");
+}
