@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use thrift::protocol::{TMessageType, TSerializable};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -123,21 +125,36 @@ pub(super) struct Inner {
     limits: Arc<Limits>,
     peers: Mutex<HashMap<PeerAddr, Arc<Peer>>>,
     next_sequence: AtomicI32,
+    begin_lookup: BeginLookup,
     shutdown: CancellationToken,
     _close_on_drop: DropGuard,
 }
 
+/// The addresses of a peer, once the resolver has answered.
+type Lookup = JoinHandle<io::Result<Vec<SocketAddr>>>;
+
+type BeginLookup = Box<dyn Fn(&PeerAddr) -> Lookup + Send + Sync>;
+
 #[derive(Default)]
 pub(super) struct Peer {
     link: Mutex<Option<Arc<Link>>>,
-    /// Held while connecting, so that calls wait for one connection instead of opening one each.
-    connecting: tokio::sync::Mutex<()>,
+    /// Locked while connecting, so that calls wait for one connection instead of opening one each. Holds the lookup that an attempt has
+    /// left behind at its timeout: the lookup keeps its thread until the resolver answers, so the next attempt waits for the same one.
+    connecting: tokio::sync::Mutex<Option<Lookup>>,
     pub(super) losses: LossSignal,
 }
 
 impl ClientPool {
     /// A pool without connections.
     pub fn new(config: ClientConfig) -> Self {
+        let begin_lookup = |peer: &PeerAddr| {
+            let name = Arc::clone(&peer.0);
+            tokio::spawn(async move { Ok(tokio::net::lookup_host(&*name).await?.collect()) })
+        };
+        ClientPool::with_lookup(config, Box::new(begin_lookup))
+    }
+
+    fn with_lookup(config: ClientConfig, begin_lookup: BeginLookup) -> Self {
         let shutdown = CancellationToken::new();
         ClientPool {
             protocol: config.protocol,
@@ -147,6 +164,7 @@ impl ClientPool {
                 limits: Arc::new(config.limits),
                 peers: Mutex::new(HashMap::new()),
                 next_sequence: AtomicI32::new(1),
+                begin_lookup,
                 _close_on_drop: shutdown.clone().drop_guard(),
                 shutdown,
             }),
@@ -351,11 +369,15 @@ impl Inner {
         }
         let deadline = Instant::now() + self.timeouts.connect;
         let connected = timeout_at(deadline, async {
-            let _guard = peer.connecting.lock().await;
+            let mut lookup = peer.connecting.lock().await;
             if let Some(link) = peer.open_link() {
                 return Ok(link);
             }
-            let stream = connect(addr).await?;
+            let running = lookup.get_or_insert_with(|| (self.begin_lookup)(addr));
+            let found = running.await;
+            *lookup = None;
+            let found = found.unwrap_or_else(|error| Err(error.into()));
+            let stream = connect(addr, found).await?;
             let link = Arc::new(Link::new(Arc::clone(&self.limits)));
             let (limits, timeouts) = (Arc::clone(&self.limits), self.timeouts);
             let task = LinkTask::new(stream, Arc::clone(&link), limits, timeouts);
@@ -383,8 +405,10 @@ impl Inner {
             return Arc::clone(peer);
         }
         if peers.len() >= self.limits.max_idle_peers {
-            // Peers come and go under new addresses; those without calls and connection are only names.
-            peers.retain(|_, peer| Arc::strong_count(peer) > 1 || peer.open_link().is_some());
+            // Peers come and go under new addresses; those without calls, connection and lookup are only names.
+            peers.retain(|_, peer| {
+                Arc::strong_count(peer) > 1 || peer.open_link().is_some() || peer.is_looked_up()
+            });
         }
         let peer = Arc::new(Peer::default());
         peers.insert(addr.clone(), Arc::clone(&peer));
@@ -400,15 +424,22 @@ impl Peer {
             .filter(|link| link.is_open())
             .cloned()
     }
+
+    /// Whether an attempt to connect has left behind a lookup that is still running.
+    fn is_looked_up(&self) -> bool {
+        let lookup = self.connecting.try_lock();
+        lookup.is_ok_and(|lookup| lookup.as_ref().is_some_and(|it| !it.is_finished()))
+    }
 }
 
-async fn connect(addr: &PeerAddr) -> Result<TcpStream, NotSent> {
-    let candidates = tokio::net::lookup_host(addr.as_str())
-        .await
-        .map_err(|error| NotSent::Resolve {
-            peer: addr.to_string(),
-            reason: error.to_string(),
-        })?;
+async fn connect(
+    addr: &PeerAddr,
+    found: io::Result<Vec<SocketAddr>>,
+) -> Result<TcpStream, NotSent> {
+    let candidates = found.map_err(|error| NotSent::Resolve {
+        peer: addr.to_string(),
+        reason: error.to_string(),
+    })?;
     let failed = |reason: String| NotSent::Connect {
         peer: addr.to_string(),
         reason,
@@ -488,4 +519,55 @@ fn known(ended: Result<Ending, oneshot::error::RecvError>) -> Ending {
     ended.unwrap_or_else(|_| {
         Ending::Unknown(Unknown::ConnectionLost("the client shuts down".to_owned()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::generated::brasserie::SlotUse;
+
+    #[tokio::test]
+    async fn a_lookup_serves_all_attempts_until_the_resolver_answers() {
+        let (begun, mut lookups) = mpsc::unbounded_channel();
+        let begin_lookup = move |_: &PeerAddr| {
+            let (answer, answered) = oneshot::channel();
+            begun.send(answer).expect("the test receives");
+            tokio::spawn(async move { Ok(vec![answered.await.map_err(io::Error::other)?]) })
+        };
+        let limit = Duration::from_secs(60);
+        let config = ClientConfig {
+            timeouts: Timeouts {
+                connect: limit,
+                send: limit,
+                receive: limit,
+            },
+            limits: Limits {
+                max_idle_peers: 1,
+                ..Limits::DEFAULT
+            },
+            ..ClientConfig::default()
+        };
+        let pool = ClientPool::with_lookup(config, Box::new(begin_lookup));
+        let peer = PeerAddr::new("worker", 1);
+        let send = || pool.send(&peer, "note", &SlotUse::default());
+        for other in 2..4 {
+            // Polls the attempt once, and drops it as a timeout does.
+            assert!(timeout(Duration::ZERO, send()).await.is_err());
+            // The pool forgets idle peers when it learns of another one.
+            drop(pool.losses(&PeerAddr::new("other", other)));
+        }
+        let answer = lookups.try_recv().expect("a lookup has begun");
+        assert!(lookups.try_recv().is_err(), "a second lookup has begun");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let addr = listener.local_addr().expect("a bound listener");
+        answer.send(addr).expect("the lookup waits");
+        assert_eq!(send().await, CallResult::Done(()));
+        assert!(lookups.try_recv().is_err(), "a second lookup has begun");
+    }
 }
