@@ -34,6 +34,8 @@ pub enum Sabotage {
     AcknowledgeRepeatAtOnce,
     /// An operator's word ends the wait for a worker that has just answered.
     ForgetTheLiving,
+    /// After a restart an operator's word ends the wait for a worker that an earlier scheduler has just answered.
+    ForgetSoonAfterARestart,
     /// The operator's word that a worker is dead is not recorded.
     ForgetInMemory,
     /// Tasks start before it is durable that an operator declared a worker dead.
@@ -150,7 +152,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 70] = [
+    pub const ALL: [Sabotage; 71] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -165,6 +167,7 @@ impl Sabotage {
         Sabotage::AcknowledgeBeforeSync,
         Sabotage::AcknowledgeRepeatAtOnce,
         Sabotage::ForgetTheLiving,
+        Sabotage::ForgetSoonAfterARestart,
         Sabotage::ForgetInMemory,
         Sabotage::StartBeforeForgetIsDurable,
         Sabotage::TakeBackTheForgotten,

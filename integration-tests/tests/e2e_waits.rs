@@ -7,18 +7,22 @@ use integration_tests::e2e::{Client, Process, SchedulerSpec, Stage, wait_for};
 use nix::sys::signal::{Signal, kill};
 
 const DEAD: &str = "w0";
-/// `--lose-unhealthy-worker-after` of a cluster in which nobody is lost before the test is over.
-const FOR_EVER: &str = "--lose-unhealthy-worker-after=3000s";
+/// After this long without an answer an operator may declare a worker dead.
+const LOSS: Duration = Duration::from_secs(25);
+const LOSE: &str = "--lose-unhealthy-worker-after=25s";
+const SHORT_MARGIN: &str = "--caution-worker-suicide-backoff-safety-margin=1s";
+/// With this margin the initial wait does not end by itself before the test is over.
+const LONG_MARGIN: &str = "--caution-worker-suicide-backoff-safety-margin=3000s";
 
 /// A second between heartbeats, and room for a busy machine.
-fn flags(lose: &str) -> Vec<String> {
+fn flags(lose: &str, margin: &str) -> Vec<String> {
     let flags = [
         "--heartbeat-grace-period=5s",
         "--healthcheck-period=1s",
         "--healthcheck-grace-period=5s",
         lose,
         "--worker-check-interval=1s",
-        "--caution-worker-suicide-backoff-safety-margin=1s",
+        margin,
         "--caution-worker-suicide-task-kill-wait=1s",
     ];
     flags.map(str::to_owned).to_vec()
@@ -33,11 +37,11 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn that_lost_one(lose: &str) -> Self {
+    fn that_lost_one(margin: &str) -> Self {
         let stage = Stage::new();
         let config = stage.write_work(400, Duration::from_millis(50));
         let spec = SchedulerSpec {
-            flags: flags(lose),
+            flags: flags(LOSE, margin),
             ..stage.scheduler_spec(&config)
         };
         let mut scheduler = stage.start_scheduler(&spec.clone().with("--new-cluster"));
@@ -99,17 +103,20 @@ impl Fleet {
 
 #[test]
 fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
-    let fleet = Fleet::that_lost_one(FOR_EVER);
+    let fleet = Fleet::that_lost_one(LONG_MARGIN);
     let mut scheduler = fleet.restart();
     let wait = fleet.initial_wait().expect("one worker is missing");
     assert_eq!(wait.matches(&format!("`{DEAD}`")).count(), 1, "{wait}");
     assert!(wait.contains("brasserie worker forget"), "{wait}");
     let starts = fleet.starts();
 
-    let (code, output) = wait_for("a living worker would have reported by now", || {
+    let (code, output) = wait_for("the loss time since the last answer", || {
         let (code, output) = fleet.forget(&[]);
-        (!output.contains("has only just started")).then_some((code, output))
+        let is_refused = output.contains("an earlier scheduler may have answered");
+        (!is_refused).then_some((code, output))
     });
+    let silent_for = fleet.killed.elapsed();
+    assert!(silent_for + ROOM > LOSS, "{silent_for:?}");
     assert_eq!(code, Some(1), "{output}");
     assert!(
         output.contains("You promise") && output.contains("--yes"),
@@ -142,7 +149,7 @@ const ROOM: Duration = Duration::from_secs(8);
 
 #[test]
 fn a_wait_for_a_worker_that_never_returns_ends_in_time_across_five_restarts() {
-    let fleet = Fleet::that_lost_one("--lose-unhealthy-worker-after=25s");
+    let fleet = Fleet::that_lost_one(SHORT_MARGIN);
     let mut restarts = 0;
     let mut scheduler = fleet.restart();
     while restarts < 5 {

@@ -9,7 +9,8 @@ use brasserie_common::{
     WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Call, CallReply, Durable, Effect, Event, Options, Record, Rejection, Scheduler,
+    Call, CallReply, Durable, Effect, Event, ForgetRefusal, Options, Record, Rejection, Reply,
+    Scheduler,
 };
 
 use support::{Script, listed, one_job, options, worker};
@@ -400,6 +401,46 @@ fn a_wait_counts_from_when_the_instance_was_last_answered() {
         left(&mut restarted_with_bound(start, long_ago)),
         Duration::ZERO
     );
+}
+
+#[test]
+fn after_a_restart_nobody_declares_a_worker_dead_that_was_answered_within_the_loss_time() {
+    let loss = options().timeouts.lose_unhealthy_worker_after;
+    let start = Time::ZERO + secs(10_000);
+    let w = worker("w", 1, 10);
+    // How long after its start the restarted scheduler accepts the declaration.
+    let accepted_after = |bound: Option<Time>| {
+        let mut s = restarted_with_bound(start, bound);
+        loop {
+            let request = s.request();
+            s.event(Event::ForgetWorker {
+                request,
+                from: Principal::Own,
+                shard: w.shard.clone(),
+                confirmed: Vec::new(),
+            });
+            match s.reply_to(request).1 {
+                Reply::WorkerForgotten(Ok(_)) => return s.now.since(start),
+                Reply::WorkerForgotten(Err(ForgetRefusal::AnsweredBefore {
+                    ago,
+                    accepted_in,
+                    ..
+                })) => {
+                    assert_eq!(ago, s.now.since(bound.unwrap_or(start)));
+                    s.advance(accepted_in);
+                }
+                other => panic!("a refusal that says when to try again, not {other:?}"),
+            }
+        }
+    };
+    assert_eq!(accepted_after(None), loss);
+    assert_eq!(
+        accepted_after(Some(Time::ZERO + secs(9_950))),
+        loss - secs(50)
+    );
+    // A living worker that could not reach a scheduler for long reports within a heartbeat period.
+    let long_ago = Time::ZERO + secs(9_890);
+    assert_eq!(accepted_after(Some(long_ago)), secs(15));
 }
 
 #[test]

@@ -25,8 +25,7 @@ pub(super) struct EndedWorker {
 
 impl Cluster {
     pub(super) fn remember_ended(&mut self, place: WorkerPlace, worker: WorkerId) {
-        let name = format!("shard{}", self.swarm.places[usize::from(place.0)].shard);
-        let shard = Shard::try_from(name).expect("Invariant: a short name without NUL");
+        let shard = self.shard_of(place);
         if self.ended_workers.len() == RECENT_WORKERS {
             self.ended_workers.remove(0);
         }
@@ -35,6 +34,11 @@ impl Cluster {
             shard,
             worker,
         });
+    }
+
+    fn shard_of(&self, place: WorkerPlace) -> Shard {
+        let name = format!("shard{}", self.swarm.places[usize::from(place.0)].shard);
+        Shard::try_from(name).expect("Invariant: a short name without NUL")
     }
 
     /// Declares a worker dead: one that is dead with all its tasks, or by mistake one that has just answered.
@@ -62,22 +66,31 @@ impl Cluster {
         Some((chosen.shard.clone(), chosen.worker))
     }
 
-    /// Chooses a worker whose heartbeat reached the scheduler less than the shortest loss time ago, by every clock of the world.
+    /// Chooses a living worker that this scheduler or an earlier one has answered less than the shortest loss time ago, by every clock of
+    /// the world.
     fn one_that_answers(&mut self) -> Option<(Shard, WorkerId)> {
         let machine = self.scheduler_post(FIRST).machine;
         let (now, _) = self.clocks_of(machine);
-        let answer = self.scheduler(FIRST).core()?.answer(now, &Query::Status);
+        let core = self.scheduler(FIRST).core()?;
+        let answer = core.answer(now, &Query::Status);
         let Answer::Status(status) = answer else {
             return None;
         };
         let loss = self.swarm.shortest.lose_unhealthy_worker_after;
-        let answers: Vec<(Shard, WorkerId)> = status
+        let here = status
             .workers
             .iter()
             .filter(|w| w.health != Health::MustDie)
             .filter(|w| w.since_heartbeat.is_some_and(|ago| ago < loss / 2))
-            .map(|w| (w.shard.clone(), w.id))
-            .collect();
+            .map(|w| (w.shard.clone(), w.id));
+        let away = core
+            .unanswered()
+            .filter(|(_, since)| now < *since + loss / 2);
+        let away = away.filter_map(|(id, _)| {
+            let host = self.workers.iter().find(|host| host.worker() == Some(id))?;
+            Some((self.shard_of(host.place()), id))
+        });
+        let answers: Vec<(Shard, WorkerId)> = here.chain(away).collect();
         self.chance.pick(&answers).cloned()
     }
 

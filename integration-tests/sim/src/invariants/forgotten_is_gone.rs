@@ -8,7 +8,7 @@ use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
 
 use super::{Law, Violation};
-use crate::event_log::{Ask, Fact, Happening, Run};
+use crate::event_log::{Ask, DirectoryId, Fact, Happening, Run};
 use crate::model::directories::Directories;
 use crate::model::drift;
 use crate::view::World;
@@ -18,7 +18,8 @@ const NAME: &str = "forgotten_is_gone";
 #[derive(Default)]
 pub struct ForgottenIsGone {
     directories: Directories,
-    answered: BTreeMap<(SchedulerId, WorkerId), Time>,
+    /// By any scheduler of the directory.
+    answered: BTreeMap<(DirectoryId, WorkerId), Time>,
     declared: BTreeSet<(SchedulerId, WorkerId)>,
 }
 
@@ -45,9 +46,12 @@ impl Law for ForgottenIsGone {
                 state,
                 ..
             } if state != Health::MustDie => {
-                self.answered.insert((scheduler, worker), when);
+                if let Some(directory) = self.directories.directory_of(scheduler) {
+                    self.answered.insert((directory, worker), when);
+                }
             }
             Happening::RecordWritten {
+                directory,
                 scheduler,
                 fact:
                     Fact::WorkerLeft {
@@ -58,14 +62,14 @@ impl Law for ForgottenIsGone {
                 ..
             } => {
                 let loss = world.shortest.lose_unhealthy_worker_after;
-                let answered = self.answered.get(&(scheduler, worker));
+                let answered = self.answered.get(&(directory, worker));
                 if let Some(&answered) = answered
                     && when < answered + drift::at_least(world, loss)
                 {
                     return Err(Violation::new(
                         NAME,
                         format_args!(
-                            "scheduler {scheduler} took worker {worker} for dead, which it had answered {:?} before",
+                            "scheduler {scheduler} took worker {worker} for dead, which was answered {:?} before",
                             when.since(answered)
                         ),
                     ));
@@ -92,7 +96,6 @@ impl Law for ForgottenIsGone {
                 }
             }
             Happening::SchedulerStopped { scheduler, .. } => {
-                self.answered.retain(|(by, _), _| *by != scheduler);
                 self.declared.retain(|(by, _)| *by != scheduler);
             }
             _ => {}
@@ -166,10 +169,23 @@ mod tests {
         trial
             .at(100)
             .sees(decided(1, 1, Health::Unhealthy, set(1, 1, &[1])));
-        trial.at(599).breaks(
-            left(1, 2, 1, LeftCause::Forgotten, 0),
-            "which it had answered",
-        );
+        trial
+            .at(599)
+            .breaks(left(1, 2, 1, LeftCause::Forgotten, 0), "which was answered");
         trial.at(601).sees(left(1, 3, 1, LeftCause::Forgotten, 0));
+    }
+
+    #[test]
+    fn nor_is_one_that_an_earlier_scheduler_has_just_answered() {
+        let mut trial = Trial::of(ForgottenIsGone::default());
+        trial.sees(started(1)).sees(associated(1, 1, 1));
+        trial
+            .at(100)
+            .sees(decided(1, 1, Health::Healthy, set(1, 1, &[1])));
+        trial.sees(stopped(1)).sees(started(2));
+        trial
+            .at(599)
+            .breaks(left(2, 1, 1, LeftCause::Forgotten, 0), "which was answered");
+        trial.at(601).sees(left(2, 2, 1, LeftCause::Forgotten, 0));
     }
 }

@@ -138,6 +138,15 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         calm_but(&[(FaultKind::OperatorForgetsWorker, secs(20))]),
     ),
     focus(
+        Sabotage::ForgetSoonAfterARestart,
+        &["forgotten_is_gone"],
+        Wanted {
+            faults: FORGETTING,
+            downtime: Some(secs(60)),
+            ..CALM
+        },
+    ),
+    focus(
         Sabotage::ForgetInMemory,
         &["forgotten_is_gone"],
         Wanted {

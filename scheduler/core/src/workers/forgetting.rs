@@ -26,6 +26,10 @@ use crate::scheduler::Scheduler;
 /// The most worker names in one refusal: enough to find a typing mistake, in a few lines.
 const MAX_NAMED: usize = 20;
 
+/// How the scheduler learns at once what an operator knows about a worker.
+const REPORT_IT: &str = "If you can, start it again in its data directory, or end it by SIGTERM (not SIGKILL) if it runs: then the \
+     scheduler knows at once that its old tasks are dead";
+
 /// One worker instance that an operator may declare dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingInstance {
@@ -52,7 +56,7 @@ pub enum ForgetRefusal {
     )]
     NotDurableYet,
     #[error(
-        "worker `{shard}` (instance {instance}) last answered {} ago, so it may be alive: end it, or try again in {}, if it \
+        "worker `{shard}` (instance {instance}) last answered {} ago, so it may be alive. {REPORT_IT}. Else try again in {}, if it \
          stays silent",
         seconds(*.ago),
         seconds(*.accepted_in)
@@ -64,13 +68,15 @@ pub enum ForgetRefusal {
         accepted_in: Duration,
     },
     #[error(
-        "worker `{shard}` (instance {instance}) may still report to this scheduler, which has only just started: try again in \
-         {}, if it stays silent",
+        "worker `{shard}` (instance {instance}) has not reported to this scheduler since its start, but an earlier scheduler may have \
+         answered it {} ago, so it may be alive. {REPORT_IT}. Else try again in {}, if it stays silent",
+        seconds(*.ago),
         seconds(*.accepted_in)
     )]
-    TooSoon {
+    AnsweredBefore {
         shard: Shard,
         instance: WorkerId,
+        ago: Duration,
         accepted_in: Duration,
     },
     #[error("no worker called `{shard}` is here or waited for; {}", known_names(.known))]
@@ -208,14 +214,21 @@ impl Scheduler {
             });
         }
         let silence = self.initial_wait().silence_of(instance);
-        match silence.filter(|silence| silence.heard_at.is_none() && now < silence.heard_by) {
-            Some(silence) => Err(ForgetRefusal::TooSoon {
-                shard: shard.clone(),
-                instance,
-                accepted_in: silence.heard_by.since(now),
-            }),
-            None => Ok(()),
+        let Some(silence) = silence.filter(|silence| silence.heard_at.is_none()) else {
+            return Ok(());
+        };
+        let counts_answers = !sabotage::on(Sabotage::ForgetSoonAfterARestart);
+        let lost_at = counts_answers.then(|| silence.answered_until + loss);
+        let accepted_at = silence.heard_by.max(lost_at.unwrap_or(Time::ZERO));
+        if now >= accepted_at {
+            return Ok(());
         }
+        Err(ForgetRefusal::AnsweredBefore {
+            shard: shard.clone(),
+            instance,
+            ago: now.since(silence.answered_until),
+            accepted_in: accepted_at.since(now),
+        })
     }
 
     fn heard_at(&self, instance: WorkerId) -> Option<Time> {

@@ -100,6 +100,8 @@ struct Expected {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Silence {
     pub(crate) heard_at: Option<Time>,
+    /// No earlier scheduler has answered the instance after this time.
+    pub(crate) answered_until: Time,
     /// An instance that lives and can reach this scheduler has sent a heartbeat by then.
     pub(crate) heard_by: Time,
 }
@@ -229,11 +231,12 @@ impl InitialWait {
         }
     }
 
-    /// Returns when this scheduler last received a heartbeat of a recorded instance, and by when it must have if the instance lives.
+    /// Returns when a recorded instance was last heard or answered, as far as that is known.
     pub(crate) fn silence_of(&self, worker: WorkerId) -> Option<Silence> {
         let expected = self.expected.get(&worker)?;
         Some(Silence {
             heard_at: expected.heard_at,
+            answered_until: expected.unanswered_since.unwrap_or(self.start),
             heard_by: self.start + expected.instance.heartbeat_period,
         })
     }
