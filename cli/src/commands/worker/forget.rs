@@ -17,8 +17,8 @@ use crate::output::{complain, duration, print, printable};
 /// believes it: its tasks start again on other workers at once. If the promise is wrong, tasks run twice at the same time. A worker that
 /// returns all the same is told to end itself.
 ///
-/// It is refused while the worker may still answer: within `--lose-unhealthy-worker-after` of its last sign of life, and, after a restart of
-/// the scheduler, within the first heartbeat period. The declaration is on disk when the command ends.
+/// It is refused while the worker may still answer: within `--lose-unhealthy-worker-after` of its last sign of life, also if the scheduler
+/// has restarted meanwhile. The declaration is on disk when the command ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -78,7 +78,7 @@ fn ask(
 }
 
 fn refused(refusal: &str) -> Result<Ending> {
-    eprintln!("brasserie: nobody is declared dead: {}", printable(refusal));
+    complain!("brasserie: nobody is declared dead: {}", printable(refusal));
     Ok(Ending::Failure)
 }
 
