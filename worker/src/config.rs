@@ -105,8 +105,8 @@ pub struct Cli {
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
 
-    /// The worker's place in the pool: at most one worker of each name works at a time, and a newcomer of the same name
-    /// replaces an old one [default: the name of this machine]
+    /// The worker's place in the pool: at most one worker of each name works at a time. A newcomer of the same name takes the place once
+    /// the old worker is lost, or at once if it starts in the same data directory [default: the name of this machine]
     #[arg(long, value_name = "NAME", value_parser = parse_shard)]
     shard: Option<Shard>,
 
