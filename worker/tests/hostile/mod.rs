@@ -146,7 +146,7 @@ async fn a_daemon_that_shed_its_session_and_environment_dies_with_its_task() {
     let script = format!(
         "{CLOSE_STATUS}; (exec </dev/null >/dev/null 2>&1; \
          setsid env -i sh -c '(echo $$ > shell; sh -c \"echo \\$\\$ > bare; exec sleep 1000\" &)' ); \
-         until [ -s bare ]; do sleep 0.05; done"
+         until [ -s go ]; do sleep 0.05; done"
     );
     let task = stage.task("job", "node");
     stage
@@ -154,6 +154,7 @@ async fn a_daemon_that_shed_its_session_and_environment_dies_with_its_task() {
         .await
         .expect("accepted");
     let bare = pid_in(&job_file(dir.path(), "bare")).await;
+    fs::write(job_file(dir.path(), "go"), "go").expect("written");
     let status = stage.end_of(&task).await;
     assert!(status.contains(DONE_BITS), "{status}");
     assert!(!is_alive(bare), "a task has ended whose daemon is alive");
