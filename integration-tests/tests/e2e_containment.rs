@@ -235,8 +235,10 @@ fn a_worker_of_an_ordinary_user_ends_what_its_killed_predecessor_left() {
         "{output}"
     );
     let program = first.program();
-    first.signal(Signal::SIGKILL);
+    // Neither may notice the other's death.
+    first.signal(Signal::SIGSTOP);
     kill(program, Signal::SIGKILL).expect("the worker below the keeper");
+    first.signal(Signal::SIGKILL);
     first.wait();
     assert_eq!(stage.alive().len(), TASKS, "nobody has ended them yet");
 

@@ -82,8 +82,8 @@ impl Fleet {
     }
 
     fn initial_wait(&self) -> Option<String> {
-        let status = Client::new(self.spec.port).status();
-        status.and_then(|status| status.initial_wait)
+        let client = Client::new(self.spec.port);
+        wait_for("the status", || client.status()).initial_wait
     }
 
     fn forget(&self, more: &[&str]) -> (Option<i32>, String) {
@@ -137,7 +137,7 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
     fleet.finish();
     let (code, output) = fleet.forget(&["--yes"]);
     assert_eq!(code, Some(1), "{output}");
-    assert!(output.contains("no worker is called"), "{output}");
+    assert!(output.contains("no worker called"), "{output}");
 }
 
 /// 1 s + 5 s + 1 s for the last healthcheck, 25 s to be lost, and 4 s for the rest.
