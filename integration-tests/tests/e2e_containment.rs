@@ -117,11 +117,7 @@ fn kill_everything_by_name(again_in: impl FnOnce(&Stage, &mut WorkerSpec)) {
     let program = stage.worker_command(&worker);
     let first = start_to_be_killed(&stage, unshare, &program, "brasserie-worker");
     wait_for_daemons(&stage);
-    assert!(
-        first.output().contains("containment: pid-namespace"),
-        "{}",
-        first.output()
-    );
+    first.wait_for_output("containment: pid-namespace");
 
     kill_at_once(&stage);
 
@@ -229,11 +225,8 @@ fn a_worker_of_an_ordinary_user_ends_what_its_killed_predecessor_left() {
     };
     let mut first = start();
     wait_for_daemons(&stage);
-    let output = first.output();
-    assert!(
-        output.contains("containment: process-groups") && output.contains("CAP_SYS_ADMIN"),
-        "{output}"
-    );
+    first.wait_for_output("containment: process-groups");
+    first.wait_for_output("CAP_SYS_ADMIN");
     let program = first.program();
     // Neither may notice the other's death.
     first.signal(Signal::SIGSTOP);

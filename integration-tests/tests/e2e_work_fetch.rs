@@ -336,7 +336,7 @@ fn a_scheduler_that_moves_is_found_by_the_file_that_says_where_it_is() {
     let submitted = stage.brasserie(&["job", "submit", extra, "--scheduler", &second]);
     says(&submitted, 0, &["version 1"]);
     client.wait_all_done();
-    assert!(worker.output().contains("can be used again"));
+    worker.wait_for_output("can be used again");
     assert!(worker.ended().is_none(), "it has lived through all of it");
 
     // A file that cannot be used when the worker starts is wrong usage, with each mistake.

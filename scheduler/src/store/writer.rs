@@ -123,6 +123,8 @@ impl Writer {
                 }
                 *last = None;
                 let opened = Database::reopen(&self.path, &self.identity, self.owner)?;
+                // A log that was deleted meanwhile is replaced by an empty one, which must not pass for it.
+                log.as_ref().map_or(Ok(()), LogFile::check)?;
                 *log = Some(opened.log().clone());
                 let database = last.insert(Box::new(opened));
                 // After a failed sync the kernel takes pages of the log for clean that never reached the disk, and a commit behind
