@@ -28,47 +28,42 @@ pub(crate) enum HeldReply {
     JobChange,
     /// The answer to `forgetWorker`.
     Declaration,
-    /// No reply yet: the next slice of a change waits for this record.
-    Slice,
 }
 
-/// One reply that the shell holds back.
+/// A record that should be durable by a deadline.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    request: RequestId,
     after: RecordSeq,
     deadline: Time,
-    held: HeldReply,
+    /// The reply that the shell holds back until then. `None`: the record shows only whether the store stands still.
+    reply: Option<(RequestId, HeldReply)>,
 }
 
-/// All replies that the shell holds back, and whether the store stands still.
+/// All replies that the shell holds back, the records that the store should sync soon, and whether it stands still.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replies {
-    /// In the order in which they began to wait, which is that of their deadlines.
+    /// In the order of their deadlines.
     waiting: VecDeque<Waiting>,
     /// The request whose reply waits for the record of this run's status. Never iterated.
     latest: IdMap<InvocationId, (RequestId, RecordSeq)>,
-    /// A reply was abandoned when this was the last durable record. As long as it still is, the store stands still.
+    /// The last durable record when a later one had waited for too long. The store stands still until it syncs another one.
     stalled_at: Option<RecordSeq>,
 }
 
 impl HeldReply {
     /// Returns the refusal that leaves open whether the request has a lasting effect.
-    fn refusal(self) -> Option<Reply> {
+    fn refusal(self) -> Reply {
         match self {
-            HeldReply::Heartbeat => Some(Reply::Heartbeat(Err(Rejection::NotDurableYet))),
-            HeldReply::Status(_) => Some(Reply::UpdateStatus(Err(Rejection::NotDurableYet))),
-            HeldReply::JobChange => Some(Reply::JobChanged(Err(JobRefusal::NotDurableYet))),
-            HeldReply::Declaration => {
-                Some(Reply::WorkerForgotten(Err(ForgetRefusal::NotDurableYet)))
-            }
-            HeldReply::Slice => None,
+            HeldReply::Heartbeat => Reply::Heartbeat(Err(Rejection::NotDurableYet)),
+            HeldReply::Status(_) => Reply::UpdateStatus(Err(Rejection::NotDurableYet)),
+            HeldReply::JobChange => Reply::JobChanged(Err(JobRefusal::NotDurableYet)),
+            HeldReply::Declaration => Reply::WorkerForgotten(Err(ForgetRefusal::NotDurableYet)),
         }
     }
 }
 
 impl Replies {
-    /// A reply waits from now on. Returns the refusal of an earlier request about the same run, whose reply waited until now.
+    /// Notes a reply that waits from now on. Returns an earlier request about the same run whose reply waited until now, with its refusal.
     pub(crate) fn wait(
         &mut self,
         now: Time,
@@ -76,15 +71,7 @@ impl Replies {
         (request, after): (RequestId, RecordSeq),
         held: HeldReply,
     ) -> Option<(RequestId, Reply)> {
-        self.waiting.push_back(Waiting {
-            request,
-            after,
-            deadline: match sabotage::on(Sabotage::NeverAbandonReplies) {
-                true => Time::NEVER,
-                false => now + MAX_REPLY_WAIT,
-            },
-            held,
-        });
+        self.push(now, after, Some((request, held)));
         let HeldReply::Status(run) = held else {
             return None;
         };
@@ -92,6 +79,24 @@ impl Replies {
         let is_open = after > persisted && !sabotage::on(Sabotage::LetRepeatsPileUp);
         let repeated = Reply::UpdateStatus(Err(Rejection::Repeated));
         is_open.then_some((earlier, repeated))
+    }
+
+    /// Notices within [`MAX_REPLY_WAIT`] that the store stands still, also if no reply waits for it.
+    pub(crate) fn watch(&mut self, now: Time, persisted: RecordSeq, latest: RecordSeq) {
+        if latest > persisted && self.waiting.is_empty() {
+            self.push(now, latest, None);
+        }
+    }
+
+    fn push(&mut self, now: Time, after: RecordSeq, reply: Option<(RequestId, HeldReply)>) {
+        self.waiting.push_back(Waiting {
+            after,
+            deadline: match sabotage::on(Sabotage::NeverAbandonReplies) {
+                true => Time::NEVER,
+                false => now + MAX_REPLY_WAIT,
+            },
+            reply,
+        });
     }
 
     /// Records up to this one are durable: the shell has sent the replies that waited for them.
@@ -120,20 +125,20 @@ impl Replies {
             self.waiting.pop_front();
             if is_open {
                 self.stalled_at = Some(persisted);
-                if let Some(refusal) = first.held.refusal() {
-                    return Some((first.request, refusal));
+                if let Some((request, held)) = first.reply {
+                    return Some((request, held.refusal()));
                 }
             }
         }
         None
     }
 
-    /// Whether the shell still holds this reply, as far as repeats tell.
+    /// Returns `false` if a repeat has taken the reply's place.
     fn forget(&mut self, waiting: Waiting) -> bool {
-        let HeldReply::Status(run) = waiting.held else {
+        let Some((request, HeldReply::Status(run))) = waiting.reply else {
             return true;
         };
-        let is_latest = self.latest.get(&run).map(|(of, _)| *of) == Some(waiting.request);
+        let is_latest = self.latest.get(&run).map(|(of, _)| *of) == Some(request);
         if is_latest {
             self.latest.remove(&run);
         }
@@ -157,7 +162,7 @@ impl Replies {
             stalled_at,
         } = self;
         s.each(waiting, |s, waiting| {
-            s.request(waiting.request);
+            s.opt(waiting.reply, |s, (request, _)| s.request(request));
             s.put(until_synced(waiting.after, persisted));
             s.deadline(waiting.deadline);
         });

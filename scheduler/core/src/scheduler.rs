@@ -272,6 +272,10 @@ impl Scheduler {
         self.kill_due_orphans(now);
         self.start_tasks(now);
         self.answer_requests(now);
+        let Log {
+            persisted, last, ..
+        } = self.log;
+        self.replies.watch(now, persisted, last);
     }
 
     /// When to call [`Scheduler::handle_timeout`] if nothing happens before.
@@ -420,13 +424,6 @@ impl Scheduler {
         if self.replies.is_stalled() {
             self.abandon_wishes();
         }
-    }
-
-    /// A slice of a change waits for its record, and somebody for the whole change.
-    pub(crate) fn watch_slice(&mut self, now: Time, request: RequestId, after: RecordSeq) {
-        let persisted = self.log.persisted;
-        let watched = (request, after);
-        self.replies.wait(now, persisted, watched, HeldReply::Slice);
     }
 
     /// This instance's own record is durable. A worker that was called before would remember an instance that the directory

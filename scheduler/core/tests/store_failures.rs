@@ -159,6 +159,22 @@ fn a_newcomer_is_refused_in_bounded_time_and_taken_once_it_is_recorded() {
 }
 
 #[test]
+fn a_store_that_stands_still_shows_although_no_reply_waits_for_it() {
+    let (mut s, ..) = running();
+    // The worker is lost. That is a record, for which nobody waits.
+    let records = s.records.len();
+    while s.records.len() == records {
+        s.advance(Duration::from_secs(1));
+    }
+    assert_eq!(s.status().errors, Vec::<String>::new());
+    s.advance(MAX_REPLY_WAIT);
+    let error = "it has not synced a record for seconds";
+    assert!(s.status().errors.iter().any(|e| e.contains(error)));
+    s.sync();
+    assert_eq!(s.status().errors, Vec::<String>::new());
+}
+
+#[test]
 fn newcomers_are_refused_at_once_while_the_store_fails_and_leave_nothing_behind() {
     let (mut s, w, _) = running();
     fails(&mut s);

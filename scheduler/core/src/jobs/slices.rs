@@ -392,11 +392,6 @@ impl Scheduler {
             seq, persisted,
             "Invariant: what is done to a task records nothing itself"
         );
-        if let Some(request) = under_way.wish.request
-            && !under_way.rest.is_empty()
-        {
-            self.watch_slice(now, request, seq);
-        }
     }
 
     /// Answers all callers whose changes are not done, since the store stands still. The changes are made once it goes on.
