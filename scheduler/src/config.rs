@@ -217,7 +217,7 @@ pub enum FlagsError {
 
 #[derive(Debug, thiserror::Error)]
 enum TimeError {
-    #[error("{0}")]
+    #[error(transparent)]
     NoDuration(#[from] DurationError),
     #[error("it must be longer than zero")]
     Zero,

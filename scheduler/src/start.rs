@@ -38,9 +38,9 @@ pub use options::{Directory, NewCluster, StartOptions};
 /// Why a scheduler could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("{0}")]
+    #[error(transparent)]
     DataDir(#[from] DataDirError),
-    #[error("{0}")]
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(
         "--new-cluster is refused, because a scheduler has used the data directory {}, and workers may still run its tasks. Leave the flag \
@@ -68,16 +68,16 @@ pub enum EndError {
     Exit(ExitReason),
     #[error("the scheduler has ended by itself")]
     EndedAlone,
-    #[error("not everything could be written before the end: {0}")]
+    #[error("not everything could be written before the end")]
     Store(#[from] StoreError),
 }
 
 /// Why a task was not killed.
 #[derive(Debug, thiserror::Error)]
 pub enum KillError {
-    #[error("{0}")]
+    #[error(transparent)]
     Rejected(#[from] Rejection),
-    #[error("{0}")]
+    #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 

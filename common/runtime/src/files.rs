@@ -94,12 +94,11 @@ impl DataDir {
             path: path.clone(),
             error,
         };
-        let folder = OpenOptions::new()
-            .read(true)
-            .custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits())
-            .open(&path)
-            .map_err(folder_error)?;
-        keep_others_out(&path, &folder)?;
+        let folder = open_folder(&path).map_err(folder_error)?;
+        if others_may_write(&path, &folder)? {
+            let private = fs::Permissions::from_mode(PRIVATE);
+            folder.set_permissions(private).map_err(folder_error)?;
+        }
         let lock_path = path.join(LOCK_FILE);
         let lock_error = |error| DataDirError::Use {
             path: lock_path.clone(),
@@ -121,6 +120,17 @@ impl DataDir {
         }
         write_holder(&mut lock, holder).map_err(lock_error)?;
         Ok(DataDir { path, folder, lock })
+    }
+
+    /// Errors if [`DataDir::open`] would refuse this existing directory for its owner or its mode. Changes nothing.
+    pub fn check(path: &Path) -> Result<(), DataDirError> {
+        let use_error = |error| DataDirError::Use {
+            path: path.to_owned(),
+            error,
+        };
+        let path = fs::canonicalize(path).map_err(use_error)?;
+        let folder = open_folder(&path).map_err(use_error)?;
+        others_may_write(&path, &folder).map(|_| ())
     }
 
     /// Absolute.
@@ -147,9 +157,16 @@ impl Drop for DataDir {
     }
 }
 
-/// Errors if the directory belongs to another user, or if others can write to it. An empty one is tightened instead, unless it is shared
-/// like `/tmp`; one that is in use keeps its mode, since it may serve other purposes too.
-fn keep_others_out(path: &Path, folder: &File) -> Result<(), DataDirError> {
+fn open_folder(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits())
+        .open(path)
+}
+
+/// Errors if the directory belongs to another user, or if others can write to it. Returns whether that can be mended: an empty one is to
+/// be made private, unless it is shared like `/tmp`; one that is in use keeps its mode, since it may serve other purposes too.
+fn others_may_write(path: &Path, folder: &File) -> Result<bool, DataDirError> {
     let use_error = |error| DataDirError::Use {
         path: path.to_owned(),
         error,
@@ -165,7 +182,7 @@ fn keep_others_out(path: &Path, folder: &File) -> Result<(), DataDirError> {
     }
     let mode = metadata.mode() & 0o7777;
     if mode & OTHERS_WRITE == 0 {
-        return Ok(());
+        return Ok(false);
     }
     let is_empty = fs::read_dir(path).map_err(use_error)?.next().is_none();
     if !is_empty || mode & STICKY != 0 {
@@ -174,8 +191,7 @@ fn keep_others_out(path: &Path, folder: &File) -> Result<(), DataDirError> {
             mode,
         });
     }
-    let private = fs::Permissions::from_mode(PRIVATE);
-    folder.set_permissions(private).map_err(use_error)
+    Ok(true)
 }
 
 /// NFS translates such locks to locks of bytes, which need a file that is open for writing.

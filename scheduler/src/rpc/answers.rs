@@ -55,7 +55,7 @@ pub(super) struct Answers {
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("{0}")]
+    #[error(transparent)]
     Stopped(#[from] Stopped),
     #[error("no configuration has been loaded yet")]
     NoConfig,
@@ -65,7 +65,7 @@ enum Failure {
     Unknown(String),
     #[error("the scheduler gave the answer to another question")]
     AnotherAnswer,
-    #[error("{0}")]
+    #[error(transparent)]
     Name(#[from] NameError),
     #[error("what happened cannot be read: {0}")]
     Store(#[from] StoreError),

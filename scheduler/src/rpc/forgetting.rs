@@ -22,15 +22,15 @@ pub(super) struct Forgetting {
 /// Why nobody was declared dead.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] ForgetRefusal),
     #[error("the worker's name cannot be one: {0}")]
     Name(#[from] NameError),
-    #[error("{0}")]
+    #[error(transparent)]
     Instance(#[from] WireError),
     #[error("the store cannot keep up; try again")]
     StoreIsFull,
-    #[error("{0}")]
+    #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 

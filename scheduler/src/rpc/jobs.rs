@@ -42,7 +42,7 @@ pub(super) struct Jobs {
 /// Why a job was not changed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("{0}")]
+    #[error(transparent)]
     Refused(#[from] JobRefusal),
     #[error("the job's name cannot be one: {0}")]
     Name(#[from] NameError),
@@ -54,7 +54,7 @@ enum Failure {
     Expected(i64),
     #[error("the store cannot keep up; try again")]
     StoreIsFull,
-    #[error("{0}")]
+    #[error(transparent)]
     Stopped(#[from] Stopped),
 }
 

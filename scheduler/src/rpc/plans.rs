@@ -29,13 +29,13 @@ pub(super) struct Plans {
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("{0}")]
+    #[error(transparent)]
     NotBegun(#[from] NotBegun),
     #[error("`{0}` is no format of config files; those are json, toml and yaml")]
     Format(String),
     #[error("the folder {0} is relative, and to what is not known here")]
     Folder(String),
-    #[error("{0}")]
+    #[error(transparent)]
     Stopped(#[from] Stopped),
     #[error("the scheduler gave the answer to another question")]
     AnotherAnswer,

@@ -98,7 +98,7 @@ pub enum StoreError {
         path: PathBuf,
         scheduler: SchedulerId,
     },
-    #[error("{0}")]
+    #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
     #[error("cannot encode a record: {0}")]
     Encode(#[from] serde_json::Error),

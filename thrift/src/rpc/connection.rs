@@ -29,7 +29,7 @@ pub(super) enum Close {
     ShutDown,
     #[error("i/o: {0}")]
     Io(#[from] io::Error),
-    #[error("{0}")]
+    #[error(transparent)]
     Frame(#[from] FrameError),
     #[error("a message whose beginning cannot be decoded")]
     BadMessage,

@@ -26,7 +26,7 @@ pub(super) struct LinkTask {
 enum Close {
     #[error("the peer closed the connection")]
     PeerClosed,
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error("the peer sent {0}")]
     Frame(#[from] frame::FrameError),

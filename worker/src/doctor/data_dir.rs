@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use brasserie_common_runtime::DataDir;
 use nix::sys::statvfs::statvfs;
 
 use super::{Finding, Verdict};
@@ -30,6 +31,11 @@ pub(super) fn examine(path: &Path) -> Finding {
         let text = format!("nothing above {shown} exists");
         return Finding::new(TOPIC, Verdict::Lacking, text);
     };
+    if there == path
+        && let Err(refusal) = DataDir::check(path)
+    {
+        return Finding::new(TOPIC, Verdict::Lacking, refusal.to_string());
+    }
     match try_it(there) {
         Ok(seen) => judged(there, seen),
         Err(error) => {
@@ -75,6 +81,9 @@ fn try_it(folder: &Path) -> io::Result<Seen> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -89,6 +98,18 @@ mod tests {
     fn a_file_is_no_folder() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         assert_eq!(examine(file.path()).verdict, Verdict::Lacking);
+    }
+
+    #[test]
+    fn a_folder_that_a_worker_would_refuse_is_told_with_the_remedy() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        std::fs::set_permissions(path, Permissions::from_mode(0o777)).expect("it is ours");
+        assert_ne!(examine(path).verdict, Verdict::Lacking, "a worker mends it");
+        std::fs::write(path.join("file"), "").expect("it is ours");
+        let found = examine(path);
+        assert_eq!(found.verdict, Verdict::Lacking);
+        assert!(found.text.contains("chmod go-w"), "{found:?}");
     }
 
     #[test]
