@@ -1,6 +1,8 @@
 //! Eight real workers, one of which dies with its keeper and never returns: how long a restarted scheduler waits for it, and how an
 //! operator ends that.
 
+use std::fs::File;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use integration_tests::e2e::{Client, Process, SchedulerSpec, Stage, wait_for};
@@ -93,6 +95,22 @@ impl Fleet {
         (finished.code, finished.output)
     }
 
+    /// The same on a terminal, where a person types this; then the input ends.
+    fn forget_on_terminal(&self, typed: &str) -> (Option<i32>, String) {
+        let address = format!("{}:{}", self.spec.address, self.spec.port);
+        let arguments = ["worker", "forget", DEAD, "--scheduler", &address];
+        let program = self.stage.brasserie_command(&arguments);
+        let file = program.get_program().to_str().expect("a plain path");
+        let mut script = Command::new("script");
+        script.args(["--quiet", "--return", "--command"]);
+        script.arg(format!("{file} {}", arguments.join(" ")));
+        script.arg("/dev/null");
+        let input = File::open(self.stage.write("typed", typed)).expect("written");
+        script.stdin(input);
+        let finished = self.stage.finish("script", script);
+        (finished.code, finished.output)
+    }
+
     fn finish(&self) {
         Client::new(self.spec.port).wait_all_done();
         let records = self.stage.records();
@@ -122,6 +140,12 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
         output.contains("You promise") && output.contains("--yes"),
         "{output}"
     );
+    for typed in ["no\n", ""] {
+        let (code, output) = fleet.forget_on_terminal(typed);
+        assert_eq!(code, Some(1), "{output}");
+        assert!(output.contains("Type `yes` to promise that"), "{output}");
+        assert!(output.contains("Nothing has changed"), "{output}");
+    }
     assert!(
         fleet.initial_wait().is_some(),
         "nobody has promised anything"

@@ -359,13 +359,9 @@ impl Tasks {
         self.pending.last_key_value().map(|(seq, _)| *seq)
     }
 
-    /// How many tasks of each job have a stored end that is not durable yet.
-    pub(crate) fn pending_ends(&self) -> BTreeMap<JobId, usize> {
-        let mut counts = BTreeMap::new();
-        for task in self.pending_by_task.keys() {
-            *counts.entry(task.job).or_insert(0) += 1;
-        }
-        counts
+    /// Tasks that have a stored end that is not durable yet.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = Task> {
+        self.pending_by_task.keys().copied()
     }
 
     /// Tasks whose latest end is durable now.

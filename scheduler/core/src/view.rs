@@ -253,7 +253,7 @@ impl Scheduler {
         if !self.marks_completions() {
             return None;
         }
-        let pending = self.tasks().pending_ends().into_iter();
+        let pending = self.pending_completions().into_iter();
         let mut names = pending.map(|(job, _)| self.engine().job_name(job));
         let is_wanted =
             |name: &&JobName| jobs.is_empty() || jobs.iter().any(|j| j == name.as_str());

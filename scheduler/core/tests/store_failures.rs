@@ -380,6 +380,19 @@ fn answers_that_wait_are_marked_at_once_when_the_store_fails() {
 }
 
 #[test]
+fn a_mark_counts_no_error_that_is_tried_again() {
+    let (mut s, w, task) = running();
+    let (call, other, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    let error = ReportedStatus::error_backoff("no");
+    assert_eq!(s.update(&w, &other, error).1, Ok(()));
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    fails(&mut s);
+    let (request, _) = ask(&mut s, Query::Status);
+    assert!(is_marked(said(&s, request)[0]));
+}
+
+#[test]
 fn few_answers_wait_at_once() {
     let (mut s, w, task) = running();
     assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));

@@ -1,6 +1,8 @@
 //! What people should know: what is wrong, from all rooms together.
 
-use brasserie_common::Time;
+use std::collections::BTreeMap;
+
+use brasserie_common::{JobId, Time};
 
 use super::Scheduler;
 use crate::effect::ExitReason;
@@ -56,7 +58,7 @@ impl Scheduler {
 
     /// Completions that are counted although a crash may still lose them, by job, unless the answer waits until they are durable.
     fn ends_not_durable(&self) -> impl Iterator<Item = String> {
-        let counts = self.marks_completions().then(|| self.tasks.pending_ends());
+        let counts = self.marks_completions().then(|| self.pending_completions());
         counts.into_iter().flatten().map(|(job, count)| {
             let job = self.engine.job_name(job);
             format!(
@@ -64,5 +66,17 @@ impl Scheduler {
                  their tasks run again"
             )
         })
+    }
+
+    /// How many tasks of each job are over, done or failed, by an end that is not durable yet.
+    pub(crate) fn pending_completions(&self) -> BTreeMap<JobId, usize> {
+        let mut counts = BTreeMap::new();
+        for task in self.tasks.pending() {
+            let status = self.engine.previous_status(task);
+            if status.is_some_and(|status| status.is_done() || status.is_failed()) {
+                *counts.entry(task.job).or_insert(0) += 1;
+            }
+        }
+        counts
     }
 }
