@@ -278,16 +278,16 @@ impl SchedulerHandle {
         }
     }
 
-    /// Waits until it ends by itself, which it does only when it has failed or steps down. What waits for the disk then was not
-    /// acknowledged and is dropped.
+    /// Waits until it ends by itself, which it does only when it has failed or steps down. A thread of its own then closes the store,
+    /// as far as the disk goes on: nobody waits for what was not acknowledged.
     pub async fn failed(&mut self) -> EndError {
-        match (&mut self.driver).await {
-            Err(error) => EndError::Driver(error),
-            Ok(Held { exit, .. }) => match exit {
-                Some(reason) => EndError::Exit(reason),
-                None => EndError::EndedAlone,
-            },
-        }
+        let held = match (&mut self.driver).await {
+            Err(error) => return EndError::Driver(error),
+            Ok(held) => held,
+        };
+        let exit = held.exit;
+        tokio::task::spawn_blocking(move || drop(held));
+        exit.map_or(EndError::EndedAlone, EndError::Exit)
     }
 
     /// Ends it in good order: nothing new comes in, what came in is answered, everything is on disk. Tasks go on running on

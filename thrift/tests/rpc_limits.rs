@@ -4,6 +4,8 @@ mod rpc_support;
 
 use rpc_support::*;
 
+use std::fs;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use brasserie_thrift::rpc::{LACK_OF_ROOM, Limits};
@@ -250,6 +252,29 @@ async fn a_newcomer_takes_the_place_of_the_oldest_idle_stranger() {
     expect_echo(&mut waiting, 1, &note("later", 1)).await;
     wait_for("as many as before", || {
         server.handle.load().connections == 4
+    })
+    .await;
+}
+
+/// The kernel's timer of a connection, seen from the server: 2 is that of keepalive.
+fn timer_of(server: SocketAddr, client: SocketAddr) -> Option<u64> {
+    let end = |port: u16| format!("0100007F:{port:04X}");
+    let table = fs::read_to_string("/proc/net/tcp").expect("a list of connections");
+    let ends = [end(server.port()), end(client.port())];
+    table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let timer = words.get(5).filter(|_| words[1..3] == ends)?;
+        u64::from_str_radix(timer.split_once(':')?.0, 16).ok()
+    })
+}
+
+#[tokio::test]
+async fn a_peer_whose_machine_is_gone_keeps_no_place() {
+    let server = TestServer::start(Limits::DEFAULT).await;
+    let client = std::net::TcpStream::connect(server.addr()).expect("a connection");
+    let from = client.local_addr().expect("its end");
+    wait_for("the kernel to ask whether it is there", || {
+        timer_of(server.addr(), from) == Some(2)
     })
     .await;
 }

@@ -56,7 +56,11 @@ pub(crate) fn limits(at: &At, limits: &mut BTreeMap<Limited, ProcessLimit>, note
         match Limited::parse(entry.key()) {
             Some(limited) => {
                 if let Some(limit) = limit(&entry, notes) {
-                    limits.insert(limited, limit);
+                    let earlier = limits.insert(limited, limit);
+                    if limited == Limited::Locks && earlier != Some(limit) {
+                        let help = "Linux ignores this limit, and workers mark processes by it; remove the key";
+                        notes.warning(entry.key_problem("has no effect").help(help));
+                    }
                 }
             }
             // Not as other keys that nobody knows: a task must not run without a limit that somebody asked for.

@@ -71,6 +71,8 @@ pub(super) struct Machines {
     settings: Settings,
     config: PathBuf,
     started_once: bool,
+    /// The furthest that the scheduler's clock was ahead, in seconds.
+    ahead: i64,
     /// Ends that no disturbance explains.
     pub(super) crashes: Vec<String>,
     /// How often the operator ended processes of which a worker could not tell whether they were tasks.
@@ -95,6 +97,7 @@ impl Machines {
             settings,
             config: config.to_owned(),
             started_once: false,
+            ahead: 0,
             crashes: Vec::new(),
             uncertain_ended: 0,
         })
@@ -334,10 +337,10 @@ impl Machines {
         self.machines[0].refusals
     }
 
-    /// The operator's way out of a lost store: the clock is set right, on which fences go from here, and the directory is moved away, so
-    /// that the next start finds none.
+    /// The operator's way out of a lost store: the clock is not behind any earlier time, since fences go by it from here, and the directory
+    /// is moved away, so that the next start finds none.
     pub(super) fn start_over(&mut self) -> io::Result<()> {
-        self.jump_clock(Program::Scheduler, 0)?;
+        self.jump_clock(Program::Scheduler, self.ahead)?;
         self.signal(&[Target::Program(Program::Scheduler)], Signal::SIGKILL);
         let data_dir = self.machines[0].data_dir();
         let aside = data_dir.with_extension("lost");
@@ -386,6 +389,9 @@ impl Machines {
     }
 
     pub(super) fn jump_clock(&mut self, program: Program, seconds: i64) -> io::Result<()> {
+        if program == Program::Scheduler {
+            self.ahead = self.ahead.max(seconds);
+        }
         self.machine(program)
             .clock
             .write_all_at(&seconds.to_ne_bytes(), 0)

@@ -171,5 +171,10 @@ pub(super) const FRAMES_PER_WRITE: usize = 128;
 /// Pause after a failed `accept`: long enough not to spin while descriptors are exhausted, short against every timeout.
 pub(super) const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
+/// After so long without a byte, the kernel asks a server's peer whether it is there, so often, and then closes the connection.
+pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+pub(super) const KEEPALIVE_PROBES: u32 = 3;
+
 /// What an unanswered call costs besides its frame: the responder, the name, the service's own entry.
 pub(super) const CALL_OVERHEAD_BYTES: usize = 256;

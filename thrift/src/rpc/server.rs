@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::Budget;
 use super::connection::Connection;
-use super::limits::{ACCEPT_RETRY, Limits};
+use super::limits::{ACCEPT_RETRY, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, Limits};
 use super::outbox::Outbox;
 use super::responder::Service;
 
@@ -137,6 +138,17 @@ impl ServerHandle {
     }
 }
 
+/// Frames leave at once. The kernel asks an idle peer whether it is there: one whose machine or network is gone says nothing, and a known
+/// peer's connection would otherwise keep its place until [`Limits::idle_timeout`].
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE_IDLE)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(KEEPALIVE_PROBES);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)
+}
+
 struct Acceptor<S> {
     listener: TcpListener,
     service: Arc<S>,
@@ -185,7 +197,7 @@ impl<S: Service> Acceptor<S> {
             return;
         };
         self.shared.full.store(false, Ordering::Relaxed);
-        if let Err(error) = stream.set_nodelay(true) {
+        if let Err(error) = prepare(&stream) {
             tracing::debug!(%peer, %error, "a Thrift connection broke at once");
             return;
         }

@@ -62,8 +62,8 @@ pub enum LeftoverError {
     )]
     Survives { pids: Vec<Pid> },
     #[error(
-        "these processes may be tasks of the last worker that used this directory: {}. They hang in the kernel, which does not let anybody \
-         read their environments meanwhile. None of them was killed. Wait until they go on or end them (a device or a file system may have \
+        "these processes may be tasks of the last worker that used this directory: {}. Their environments cannot be read: they hang in the \
+         kernel, or the system refuses a thread that would read them. None of them was killed. Wait until they go on or end them (a device or a file system may have \
          to answer first), or restart the machine; then start the worker again",
         list(named)
     )]
@@ -307,15 +307,15 @@ fn end_found(
             None => Vec::new(),
         })?;
         let alive = search.kill();
-        let hanging = environments.as_ref().map(Environments::hanging);
-        let hanging = hanging.unwrap_or_default();
-        if alive.is_empty() && hanging.is_empty() {
+        let unreadable = environments.as_ref().map(Environments::unreadable);
+        let unreadable = unreadable.unwrap_or_default();
+        if alive.is_empty() && unreadable.is_empty() {
             return Ok(());
         }
         if Instant::now() >= give_up {
             return Err(match alive.is_empty() {
                 true => LeftoverError::Unreadable {
-                    named: names(&hanging),
+                    named: names(&unreadable),
                 },
                 false => LeftoverError::Survives { pids: alive },
             });
@@ -366,6 +366,11 @@ impl Search {
             .into_iter()
             .map(|process| (process.pid, process))
             .collect();
+        // A number that was given to another process says nothing about that one's children.
+        self.found.retain(|pid, start| {
+            let there = table.get(pid);
+            there.is_none_or(|process| process.start == *start)
+        });
         self.verify_numbers(&table);
         let spared = own_ancestry(&table);
         let others = table.values().filter(|one| !spared.contains(&one.pid));

@@ -24,6 +24,8 @@ pub(crate) struct Environments {
     idle: Option<Reader>,
     /// Readers that have not finished their request in time.
     late: Vec<Reader>,
+    /// Processes of the last request for which there was no reader.
+    unread: Vec<Pid>,
 }
 
 struct Reader {
@@ -46,6 +48,7 @@ impl Environments {
             has_entry: Arc::new(has_entry),
             idle: None,
             late: Vec::new(),
+            unread: Vec::new(),
         };
         environments.idle = environments.start();
         environments
@@ -63,11 +66,15 @@ impl Environments {
         }
         let hanging = self.hanging();
         candidates.retain(|process| !hanging.contains(&process.pid));
-        if candidates.is_empty() || Instant::now() >= until || self.late.len() >= MOST_LATE {
+        self.unread.clear();
+        if candidates.is_empty() || Instant::now() >= until {
             return found;
         }
         // The system may refuse another thread.
-        let Some(mut reader) = self.idle.take().or_else(|| self.start()) else {
+        let may_ask = self.late.len() < MOST_LATE;
+        let reader = may_ask.then(|| self.idle.take().or_else(|| self.start()));
+        let Some(mut reader) = reader.flatten() else {
+            self.unread = candidates.iter().map(|process| process.pid).collect();
             return found;
         };
         // Invariant: the thread of an idle reader waits for requests.
@@ -79,8 +86,15 @@ impl Environments {
         found
     }
 
+    /// Processes whose environments nobody could read.
+    pub(crate) fn unreadable(&self) -> Vec<Pid> {
+        let mut pids = self.hanging();
+        pids.extend(&self.unread);
+        pids
+    }
+
     /// Processes whose environments are being read for longer than a caller has waited.
-    pub(crate) fn hanging(&self) -> Vec<Pid> {
+    fn hanging(&self) -> Vec<Pid> {
         let at = |reader: &Reader| Pid::from_raw(reader.at.load(Ordering::Relaxed));
         self.late.iter().map(at).collect()
     }
@@ -224,5 +238,7 @@ mod tests {
             assert!(found.is_empty(), "{found:?}");
         }
         assert_eq!(environments.hanging().len(), MOST_LATE);
+        // Nobody takes the others for read.
+        assert_eq!(environments.unreadable().len(), all.len());
     }
 }

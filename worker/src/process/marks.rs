@@ -1,8 +1,9 @@
-//! A mark by which the processes of a task are known, and which they cannot shed. A daemon that clears its environment and leaves its
-//! session carries no other, and unless it is known whose it is, its task would be told to have ended while the daemon lives.
+//! A mark by which the processes of a task are known. A daemon that clears its environment and leaves its session carries no other, and
+//! unless the worker knows whose it is, it would report the end of the task while the daemon lives.
 //!
-//! The mark is the limit RLIMIT_LOCKS. The kernel hands limits on to every descendant, and only a process with CAP_SYS_RESOURCE can raise
-//! one. Nothing else uses this limit: since Linux 2.4.25 the kernel only stores it (getrlimit(2)).
+//! The mark is the limit RLIMIT_LOCKS. The kernel hands limits on to every descendant, and a program has no reason to change this one:
+//! since Linux 2.4.25 the kernel only stores it (getrlimit(2)). So a process without a mark has lowered the limit on purpose, or comes from
+//! a worker that may not set it.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -20,15 +21,15 @@ const NUMBER_BITS: u32 = 32;
 
 /// The marks that this process gives.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Marks {
+pub(super) struct LimitMarks {
     /// The upper bits. `None` if this process may set no marks.
     own: Option<u64>,
 }
 
-impl Marks {
+impl LimitMarks {
     pub(super) fn new() -> Self {
         let inherited = getrlimit(Resource::RLIMIT_LOCKS).map_or(0, |(_, hard)| hard);
-        Marks {
+        LimitMarks {
             own: own_bits(inherited),
         }
     }
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_mark_names_a_task_of_this_worker_alone() {
-        let marks = Marks { own: Some(7) };
+        let marks = LimitMarks { own: Some(7) };
         let mark = marks.limit(TaskNumber(5)).expect("a mark").hard;
         let limits = |hard| {
             format!(
@@ -80,7 +81,7 @@ mod tests {
             )
         };
         assert_eq!(marks.task_in(&limits(mark)), Some(TaskNumber(5)));
-        assert_eq!(Marks { own: Some(6) }.task_in(&limits(mark)), None);
+        assert_eq!(LimitMarks { own: Some(6) }.task_in(&limits(mark)), None);
         assert_eq!(marks.task_in(&limits(Limit::INFINITY)), None);
         assert_eq!(
             marks.task_in("Max file locks  unlimited  unlimited  locks"),

@@ -17,7 +17,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::marks::Marks;
+use super::marks::LimitMarks;
 use super::runner::TaskNumber;
 use super::task::{Stage, Task};
 use crate::containment::host_pid;
@@ -30,6 +30,8 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 pub(super) const ROUND: Duration = Duration::from_millis(10);
 /// Bytes of the list of orphans that are read: a hundred thousand numbers; the others are seen when these are gone.
 const MAX_LIST_BYTES: usize = 1 << 20;
+/// Most times that the list of orphans is read in one look, as long as some of them died meanwhile.
+const MAX_PASSES: usize = 16;
 /// Tells whose a process is.
 const INVOCATION: &str = "BRASSERIE_INVOCATION=";
 
@@ -67,7 +69,9 @@ pub(super) struct Strays {
     /// `None`: they are left.
     list: Option<File>,
     known: BTreeMap<Pid, Orphan>,
-    marks: Marks,
+    /// Nothing was collected since the list was read the last time, so no orphan is missing.
+    is_settled: bool,
+    marks: LimitMarks,
     text: Vec<u8>,
 }
 
@@ -77,7 +81,7 @@ pub(super) enum Found {
     Nothing,
     /// All of them may live.
     Tolerated,
-    /// Some were killed and must be looked for again.
+    /// Some were killed, or may not have been seen, and must be looked for again.
     Killed,
 }
 
@@ -99,23 +103,26 @@ impl Strays {
         Ok(Strays {
             list,
             known: BTreeMap::new(),
-            marks: Marks::new(),
+            is_settled: true,
+            marks: LimitMarks::new(),
             text: Vec::new(),
         })
     }
 
-    pub(super) fn marks(&self) -> Marks {
+    pub(super) fn marks(&self) -> LimitMarks {
         self.marks
     }
 
-    /// Returns how many processes of a task are left. Counts dying processes of an unknown owner, too, if this task may have started them.
+    /// Returns how many processes of a task are left. Counts dying processes of an unknown owner, too, if this task may have started them,
+    /// and one if orphans come and die so fast that a look could not see them all.
     pub(super) fn of(&self, number: TaskNumber) -> usize {
         let is_its = |orphan: &&Orphan| match orphan.owner {
             Owner::Task(owner) => owner == number,
             Owner::Unknown { before } => orphan.is_dying && number < before,
             Owner::Ended => false,
         };
-        self.known.values().filter(is_its).count()
+        let known = self.known.values().filter(is_its).count();
+        known.max(usize::from(!self.is_settled))
     }
 
     /// Collects the dead, finds out whose the living are, and kills those that must not live: of tasks that have ended or are
@@ -126,22 +133,39 @@ impl Strays {
         over: Option<TaskNumber>,
         next: TaskNumber,
     ) -> Found {
-        let listed = self.listed();
+        let mut listed = self.listed();
+        self.is_settled = true;
         if listed.is_empty() {
             self.known.clear();
             return Found::Nothing;
         }
-        let known = std::mem::take(&mut self.known);
-        let whose = Whose::new(tasks, &known, self.marks);
-        for pid in listed {
-            // Else it was collected.
-            if let Ok(WaitStatus::StillAlive) = waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
-                let orphan = known.get(&pid).copied();
-                let orphan = orphan.or_else(|| whose.find(pid, next));
-                self.known.extend(orphan.map(|orphan| (pid, orphan)));
+        let mut whose = Whose::new(tasks, &self.known, self.marks);
+        for _ in 0..MAX_PASSES {
+            let known = std::mem::take(&mut self.known);
+            self.is_settled = true;
+            for pid in listed {
+                match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
+                    Ok(WaitStatus::StillAlive) => {
+                        let orphan = known.get(&pid).copied();
+                        let orphan = orphan.or_else(|| whose.find(pid, next));
+                        self.known.extend(orphan.map(|orphan| (pid, orphan)));
+                    }
+                    // It was collected. The kernel hands over the children of a process before it can be collected, but maybe after the
+                    // list was read.
+                    Ok(_) => self.is_settled = false,
+                    Err(_) => {}
+                }
             }
+            if self.is_settled {
+                break;
+            }
+            whose.add(&self.known);
+            listed = self.listed();
         }
-        let mut found = Found::Tolerated;
+        let mut found = match self.is_settled {
+            true => Found::Tolerated,
+            false => Found::Killed,
+        };
         for (pid, orphan) in &mut self.known {
             let may_live = match orphan.owner {
                 Owner::Ended => false,
@@ -196,24 +220,32 @@ struct Whose<'a> {
     /// Sessions and groups of tasks that run, and of orphans whose tasks are known.
     groups: HashMap<Pid, Owner>,
     tasks: &'a HashMap<TaskNumber, Task>,
-    marks: Marks,
+    marks: LimitMarks,
 }
 
 impl<'a> Whose<'a> {
     fn new(
         tasks: &'a HashMap<TaskNumber, Task>,
         known: &BTreeMap<Pid, Orphan>,
-        marks: Marks,
+        marks: LimitMarks,
     ) -> Self {
-        let of_orphans = known.values().map(|orphan| (orphan.session, orphan.owner));
         let of_tasks = tasks
             .iter()
             .map(|(number, task)| (task.pid, Owner::Task(*number)));
-        let is_known = |(_, owner): &(Pid, Owner)| !matches!(owner, Owner::Unknown { .. });
-        Whose {
-            groups: of_orphans.filter(is_known).chain(of_tasks).collect(),
+        let mut whose = Whose {
+            groups: of_tasks.collect(),
             tasks,
             marks,
+        };
+        whose.add(known);
+        whose
+    }
+
+    /// Orphans whose sessions show whose other processes are.
+    fn add(&mut self, known: &BTreeMap<Pid, Orphan>) {
+        let is_known = |orphan: &&Orphan| !matches!(orphan.owner, Owner::Unknown { .. });
+        for orphan in known.values().filter(is_known) {
+            self.groups.entry(orphan.session).or_insert(orphan.owner);
         }
     }
 

@@ -12,7 +12,7 @@ use std::path::{self, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_common::{Bound, EndedBy, ReportedStatus, Story, TaskSubprocessOptions};
+use brasserie_common::{Bound, EndedBy, Limited, ReportedStatus, Story, TaskSubprocessOptions};
 use brasserie_common_runtime::Clock;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -464,8 +464,10 @@ fn process_limits(options: &TaskSubprocessOptions) -> Vec<Limit> {
         Bound::At(amount) => amount,
         Bound::Unlimited => Limit::INFINITY,
     };
+    // RLIMIT_LOCKS holds the mark by which the task's processes are known.
     let limits = options.limits.iter();
     limits
+        .filter(|(limited, _)| **limited != Limited::Locks)
         .map(|(limited, limit)| Limit {
             resource: kernels(*limited),
             soft: bound(limit.soft()),

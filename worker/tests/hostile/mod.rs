@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::common::{
-    CGroupOptions, KillMethod, KillRequest, TaskPhysicalResources, TaskSubprocessOptions,
+    CGroupOptions, KillMethod, KillRequest, ResourceLimit, TaskPhysicalResources,
+    TaskSubprocessOptions,
 };
 use brasserie_worker::groups::mounts::{parse_membership, parse_mounts};
 use nix::sys::signal::{Signal, kill};
@@ -149,8 +150,18 @@ async fn a_daemon_that_shed_its_session_and_environment_dies_with_its_task() {
          until [ -s go ]; do sleep 0.05; done"
     );
     let task = stage.task("job", "node");
+    // A limit that somebody asks for does not take the mark away.
+    let unlimited = ResourceLimit {
+        name: Some("locks".to_owned()),
+        soft: Some(-1),
+        hard: Some(-1),
+    };
+    let options = TaskSubprocessOptions {
+        limits: Some(vec![unlimited]),
+        ..TaskSubprocessOptions::default()
+    };
     stage
-        .run_command(&task, bash(&script))
+        .run_with(&task, bash(&script), options)
         .await
         .expect("accepted");
     let bare = pid_in(&job_file(dir.path(), "bare")).await;
@@ -161,6 +172,31 @@ async fn a_daemon_that_shed_its_session_and_environment_dies_with_its_task() {
     assert_eq!(stage.kill(&other, at_once()).await, None);
     stage.end_of(&other).await;
     serves(&mut stage, "after").await;
+    end(stage).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_parents_die_at_the_end_of_its_task_dies_with_it() {
+    const TASKS: usize = 40;
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let worker = stage.worker_process();
+    // Each daemon has a line of parents, which die one after the other while the worker looks what the task has left.
+    let script = "exec </dev/null >/dev/null 2>&1; for i in 1 2 3 4 5 6 7 8; do \
+                  setsid sh -c 'sh -c \"sh -c \\\"sleep 7654 & true\\\" & true\" & true' & done";
+    for number in 0..TASKS {
+        let task = stage.task("job", &format!("n{number}"));
+        let script = format!("{CLOSE_STATUS}; {script}");
+        stage
+            .run_command(&task, bash(&script))
+            .await
+            .expect("accepted");
+        stage.end_of(&task).await;
+        let left = children_of(worker);
+        let alive: Vec<_> = left.into_iter().filter(|pid| is_alive(*pid)).collect();
+        assert_eq!(alive, [], "a task has ended, and they are alive");
+    }
     end(stage).await;
 }
 

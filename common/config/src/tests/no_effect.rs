@@ -57,6 +57,14 @@ fn how_processes_are_looked_after() {
 }
 
 #[test]
+fn a_limit_that_the_kernel_ignores() {
+    let all = r#""task_subprocess": {"limits": {"locks": 5, "core": 0}}"#;
+    let expected = "2:32: bistro_settings.task_subprocess.limits.locks: has no effect; Linux ignores this limit, and workers mark \
+                    processes by it; remove the key";
+    assert_eq!(warnings(all, all), [expected]);
+}
+
+#[test]
 fn what_machines_offer() {
     let of = |physical: &str| {
         let worker = r#"{"a": {"default": 1, "limit": 1}}"#;

@@ -201,8 +201,12 @@ impl Scheduler {
             return Ok(());
         }
         let ours = self.options().timeouts;
-        let timeouts = self.initial_wait().longest_timeouts(instance, ours);
-        let loss = timeouts.lose_unhealthy_worker_after;
+        let recorded = self.initial_wait().longest_timeouts(instance, ours);
+        let holder = self.workers().shard_with(instance);
+        let holder = holder.and_then(|shard| self.workers().get(shard));
+        // It may still go by the times of an earlier scheduler.
+        let told = holder.map_or(recorded, |holder| recorded.longest(&holder.timeouts()));
+        let loss = told.lose_unhealthy_worker_after;
         if let Some(at) = self.heard_at(instance)
             && now < at + loss
         {
