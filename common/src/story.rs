@@ -172,7 +172,7 @@ impl fmt::Display for Ending {
                 Some(name) => write!(f, "was killed by signal {signal} ({name})"),
                 None => write!(f, "was killed by signal {signal}"),
             },
-            Ending::Unknown => f.write_str("ended, but its exit code was taken by somebody else"),
+            Ending::Unknown => f.write_str("ended, and nobody knows how: its worker was lost, or another process took its exit code"),
         }
     }
 }

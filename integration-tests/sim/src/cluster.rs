@@ -188,6 +188,8 @@ pub struct Cluster {
     /// What should have happened on machines that sleep.
     deferred: Vec<(MachineId, Due)>,
     queue: Queue<Due>,
+    /// No configuration that the file has now comes to a scheduler later.
+    config_comes_until: Time,
     network: Network,
     processes: Processes,
     workload: Workload,
@@ -266,6 +268,7 @@ impl Cluster {
             suspended: vec![None; machines],
             deferred: Vec::new(),
             queue: Queue::new(dice(Stream::Order)),
+            config_comes_until: Time::ZERO,
             network,
             processes,
             workload: Workload::new(dice(Stream::Workload), Extras::of(seed, &swarm)),
@@ -338,8 +341,9 @@ impl Cluster {
         &self.swarm.timeouts
     }
 
-    pub fn old_messages_until(&self) -> Time {
-        self.network.old_until()
+    /// Messages and configurations of the past may arrive until then.
+    pub fn past_until(&self) -> Time {
+        self.network.old_until().max(self.config_comes_until)
     }
 
     /// Things to come; grows if somebody repeats himself without end.

@@ -75,8 +75,8 @@ impl Settling {
             return watch.judge(now, cluster).map(|()| Progress::Settled);
         }
         match what_is_missing(cluster) {
-            // A message of the past may undo what seems to have settled.
-            None if now < cluster.old_messages_until() => Ok(Progress::GoOn),
+            // What comes from the past may undo what seems to have settled.
+            None if now < cluster.past_until() => Ok(Progress::GoOn),
             None => {
                 let period = cluster.swarm.heartbeat_period;
                 self.watch = Some(Watch {

@@ -131,7 +131,7 @@ fn achieve_and_maintain_worker_set_consensus() {
     s.echo(&a);
     s.heartbeat(&b, former(&[&b], Standing::Settled)).unwrap();
     s.advance(options().timeouts.kill_margin());
-    assert!(wait(&mut s).contains("never knew a scheduler"));
+    assert!(wait(&mut s).contains("have never had a scheduler"));
     s.heartbeat_with(&impostor, WorkerSetId::default(), true)
         .unwrap();
     let status = s.status();
@@ -154,7 +154,7 @@ fn no_consensus_with_empty_worker_set_id() {
     let a = worker("a", 1, 10);
     come(&mut s, &a, WorkerSetId::default());
     s.advance(options().timeouts.kill_margin() + secs(1));
-    assert!(wait(&mut s).contains("never knew a scheduler"));
+    assert!(wait(&mut s).contains("have never had a scheduler"));
     // Nor with an empty set that some scheduler gave.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
@@ -372,7 +372,7 @@ fn r10_ids_given_during_a_wait_do_not_count_for_consensus() {
     let mut s = on_an_empty_directory(s);
     come(&mut s, &a, unsettled);
     s.advance(options().timeouts.kill_margin() + secs(1));
-    assert!(wait(&mut s).contains("by a scheduler that waited itself"));
+    assert!(wait(&mut s).contains("was still waiting"));
     // Once that scheduler has left its wait it says so, with another version.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));

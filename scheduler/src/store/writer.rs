@@ -161,7 +161,13 @@ impl Writer {
     }
 
     fn fail(&mut self, error: &StoreError) {
-        let message = error.to_string();
+        let message = match error {
+            StoreError::Sqlite(error) => format!(
+                "{error} ({}). The scheduler goes on by itself once the disk has room and works",
+                self.path.display()
+            ),
+            error => error.to_string(),
+        };
         let (is_news, log, last) = match std::mem::take(&mut self.state) {
             State::Working(database) => (true, Some(database.log().clone()), Some(database)),
             State::Failing { why, log, last } => (why != message, log, last),

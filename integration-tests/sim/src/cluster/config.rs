@@ -56,9 +56,14 @@ impl Cluster {
             if self.scheduler(place).core().is_some() {
                 let generation = self.scheduler(place).generation();
                 let after = self.chance.between(Duration::ZERO, Duration::from_secs(5));
-                self.queue
-                    .push(self.now + after, Due::LoadConfig { place, generation });
+                self.config_comes(after, place, generation);
             }
         }
+    }
+
+    pub(super) fn config_comes(&mut self, after: Duration, place: SchedulerPlace, generation: u32) {
+        let at = self.now + after;
+        self.queue.push(at, Due::LoadConfig { place, generation });
+        self.config_comes_until = self.config_comes_until.max(at + LATEST_NODES);
     }
 }

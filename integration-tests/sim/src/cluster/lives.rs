@@ -81,8 +81,7 @@ impl Cluster {
         let after = self
             .chance
             .skewed(Duration::from_millis(1), Duration::from_secs(3));
-        self.queue
-            .push(self.now + after, Due::LoadConfig { place, generation });
+        self.config_comes(after, place, generation);
     }
 
     /// The unit file may have changed since the last start. Whoever starts a scheduler on a directory that has forgotten something

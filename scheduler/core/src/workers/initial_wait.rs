@@ -352,9 +352,9 @@ impl InitialWait {
     }
 
     /// A trusted record is the authority: it may know of somebody whom the workers' former set lacks. And the operator's own
-    /// wait stays what it is.
+    /// wait, or the one after a backup was restored, stays what it is.
     fn may_end_by_consensus(&self) -> bool {
-        self.has_no_trusted_record() && self.startup_wait.is_none()
+        matches!(self.basis, Basis::Nothing | Basis::Stale(_)) && self.startup_wait.is_none()
     }
 
     fn reason_to_leave(&self, now: Time, wall_seconds: i64, former: FormerSet) -> Option<String> {

@@ -17,6 +17,13 @@ const MAX_NAMED: usize = 10;
 const FORGET: &str = "if the machine or the process of one is dead for certain, with all its tasks, `brasserie worker forget NAME` ends the \
      wait for it";
 
+/// Whether a worker that comes back can be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StoreState {
+    Works,
+    Fails,
+}
+
 impl InitialWait {
     /// While it matters.
     pub(crate) fn warning(&self, now: Time) -> Option<String> {
@@ -25,7 +32,13 @@ impl InitialWait {
 
     /// Why nothing starts and what to do, for people; `None` once tasks may start. `untold`: workers whose tasks are not known,
     /// if they are all that is waited for.
-    fn message(&self, now: Time, former: FormerSet, untold: &[&Shard]) -> Option<String> {
+    fn message(
+        &self,
+        now: Time,
+        former: FormerSet,
+        untold: &[&Shard],
+        store: StoreState,
+    ) -> Option<String> {
         if self.over.is_none() && !untold.is_empty() {
             let shown: Vec<String> = untold
                 .iter()
@@ -40,7 +53,7 @@ impl InitialWait {
             ));
         }
         if self.over.is_none() {
-            let mut message = self.waiting_message(now);
+            let mut message = self.waiting_message(now, store);
             if self.may_end_by_consensus() {
                 message.push_str(". ");
                 message.push_str(&self.consensus_message(now, former));
@@ -58,7 +71,7 @@ impl InitialWait {
         })
     }
 
-    fn waiting_message(&self, now: Time) -> String {
+    fn waiting_message(&self, now: Time, store: StoreState) -> String {
         let left = match self.startup_wait {
             Some(wait) => seconds((self.start + wait).since(now)),
             None => seconds(self.ends_by().since(now)),
@@ -68,7 +81,7 @@ impl InitialWait {
                 "--caution-startup-wait-for-workers {} is not over",
                 format_duration(wait)
             ),
-            None => self.what_is_not_known(now),
+            None => self.what_is_not_known(now, store),
         };
         format!("initial wait: nothing starts for up to {left}: {why}")
     }
@@ -117,26 +130,33 @@ impl InitialWait {
         (workers.len(), names.join("; "))
     }
 
-    fn what_is_not_known(&self, now: Time) -> String {
+    fn what_is_not_known(&self, now: Time, store: StoreState) -> String {
         match &self.basis {
             Basis::Nothing => "this data directory is new, so workers of an earlier scheduler may still run tasks. \
-                 If no scheduler ever ran for these workers, stop this one, remove its data directory, which holds \
-                 nothing yet, and start it with --new-cluster"
+                 If no scheduler ever ran for these workers, stop this one and the workers that have connected, remove its \
+                 data directory, which holds nothing yet, start it with --new-cluster, then the workers"
                 .to_owned(),
             Basis::NewCluster => "the new cluster is about to start".to_owned(),
             Basis::Record => {
                 let (count, names) = self.missing_workers(now);
+                if store == StoreState::Fails {
+                    return format!(
+                        "{count} worker(s) of the time before the restart cannot be taken back while the store cannot write \
+                         ({names}). Mend the disk soon: they end their tasks when they have waited for too long"
+                    );
+                }
                 format!(
                     "{count} worker(s) of the time before the restart have not reported their running tasks yet ({names}). \
                      Start them again, or wait; {FORGET}"
                 )
             }
-            Basis::Restored => "this data directory was restored from a backup, which may lack workers and tasks. Leave \
-                 --after-restoring-a-backup out the next time"
+            Basis::Restored => "this data directory was restored from a backup, which may lack workers and tasks, so nothing \
+                 starts sooner, whoever comes back. Leave --after-restoring-a-backup out the next time"
                 .to_owned(),
             Basis::Stale(Witness::Scheduler(id)) => format!(
-                "a worker knew scheduler instance {id}, which this data directory does not remember: an old backup, or \
-                 the wrong directory"
+                "a worker knew scheduler instance {id}, which this data directory does not remember: an old backup, the \
+                 wrong directory, a disk that is not mounted, or --new-cluster for workers that have had a scheduler. If \
+                 the right directory exists, stop this scheduler now and start it there"
             ),
             Basis::Stale(Witness::Worker(id)) => format!(
                 "worker instance {id} worked for a scheduler of this data directory, which does not remember it: an old \
@@ -158,12 +178,12 @@ impl InitialWait {
         match former {
             FormerSet::NoWorkers => format!("{way}; none has come yet"),
             FormerSet::Strangers(count) => format!(
-                "{way}; {count} worker(s) never knew a scheduler and so belong to no such set: stop them until it is over, \
-                 or wait"
+                "{way}; {count} worker(s) have never had a scheduler, so they do not belong to such a set: stop them until \
+                 this wait is over, or wait"
             ),
             FormerSet::NotSettled(count) => format!(
-                "{way}; the set of {count} worker(s) does not count, as it was given by a scheduler that waited itself, or \
-                 by one that does not say"
+                "{way}; {count} worker(s) name a set, but it does not count: the scheduler that gave it was still waiting \
+                 for others, or is of a release that does not say"
             ),
             FormerSet::Differing(count) => {
                 format!("{way}; those that are here know {count} different sets")
@@ -198,7 +218,11 @@ impl Scheduler {
                 .reason_to_leave(now, self.wall().as_secs(), former)
                 .map_or(Vec::new(), |_| self.untold().collect()),
         };
-        wait.message(now, former, &untold)
+        let store = match self.store_error() {
+            Some(_) => StoreState::Fails,
+            None => StoreState::Works,
+        };
+        wait.message(now, former, &untold, store)
     }
 }
 
