@@ -37,6 +37,7 @@ use crate::containment::Init;
 use crate::keeper::Marker;
 use crate::keeper::environments::Environments;
 use crate::keeper::processes::{self, Life, Process, StartTicks};
+use crate::process::LimitMarks;
 
 /// How long killed processes may take to be gone. The kernel needs microseconds; what takes longer hangs in a device or a
 /// file system, and nobody knows how long.
@@ -58,9 +59,16 @@ pub enum LeftoverError {
     List(io::Error),
     #[error(
         "tasks of the last worker that used this directory are still alive {} s after they were killed (process ids {}). \
-         They hang in a device or a file system: wait until it answers, or restart the machine", PATIENCE.as_secs(), list(pids)
+         If they hang in a device or a file system, wait until it answers, or restart the machine. If they have other rights than this worker \
+         (sudo, a set-uid program), end them as their user or as root", PATIENCE.as_secs(), list(pids)
     )]
     Survives { pids: Vec<Pid> },
+    #[error(
+        "this directory is a copy of the data directory of a worker, of which these processes are alive: {}. None of them was killed. Start \
+         this worker in an empty directory. If the directory was moved and not copied, end these processes and start the worker again",
+        list(pids)
+    )]
+    Copied { pids: Vec<Pid> },
     #[error(
         "these processes may be tasks of the last worker that used this directory: {}. Their environments cannot be read: they hang in the \
          kernel, or the system refuses a thread that would read them. None of them was killed. Wait until they go on or end them (a device or a file system may have \
@@ -250,6 +258,13 @@ fn whereabouts(left: LeftGroups, own: Option<PidNamespace>, boot: SameBoot) -> W
     }
 }
 
+/// Whether the directory is the one that its files speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Original {
+    Yes,
+    Copy,
+}
+
 /// Ends every process that carries the marker, certainly belongs to a listed group, or descends from such a process. Errors if others
 /// may be tasks.
 pub(super) fn end(
@@ -257,6 +272,7 @@ pub(super) fn end(
     left: LeftGroups,
     boot: SameBoot,
     file: PathBuf,
+    original: Original,
 ) -> Result<(), LeftoverError> {
     if marker.is_none() && left.groups.is_empty() {
         return Ok(());
@@ -283,8 +299,14 @@ pub(super) fn end(
             Search::new(Numbers::none())
         }
     };
-    let environments = marker.map(|marker| Environments::with(marker.entry()));
-    end_found(&mut search, environments)?;
+    let signs = marker.map(|marker| Signs {
+        limits: LimitMarks::of_predecessor(marker),
+        environments: Environments::with(marker.entry()),
+    });
+    match original {
+        Original::Yes => end_found(&mut search, signs)?,
+        Original::Copy => expect_none(&mut search, signs)?,
+    }
     let named = names(&search.unclear);
     match elsewhere {
         Some(error) => Err(error),
@@ -293,21 +315,35 @@ pub(super) fn end(
     }
 }
 
-fn end_found(
-    search: &mut Search,
-    mut environments: Option<Environments>,
-) -> Result<(), LeftoverError> {
+/// By what a process shows that a worker started it, or one of its descendants.
+struct Signs {
+    limits: LimitMarks,
+    environments: Environments,
+}
+
+impl Signs {
+    /// Never hangs.
+    fn by_limits(&self, mut unknown: Vec<Process>) -> Vec<Process> {
+        unknown.retain(|process| self.limits.are_on(process.pid));
+        unknown
+    }
+}
+
+fn end_found(search: &mut Search, mut signs: Option<Signs>) -> Result<(), LeftoverError> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         // Those that need no environment read first: a read may hang.
-        search.freeze(&mut |_| Vec::new())?;
+        search.freeze(&mut |unknown| match &signs {
+            Some(signs) => signs.by_limits(unknown),
+            None => Vec::new(),
+        })?;
         search.kill();
-        search.freeze(&mut |unknown| match &mut environments {
-            Some(environments) => environments.find(unknown, give_up),
+        search.freeze(&mut |unknown| match &mut signs {
+            Some(signs) => signs.environments.find(unknown, give_up),
             None => Vec::new(),
         })?;
         let alive = search.kill();
-        let unreadable = environments.as_ref().map(Environments::unreadable);
+        let unreadable = signs.as_ref().map(|signs| signs.environments.unreadable());
         let unreadable = unreadable.unwrap_or_default();
         if alive.is_empty() && unreadable.is_empty() {
             return Ok(());
@@ -325,7 +361,25 @@ fn end_found(
     }
 }
 
-/// Returns those of these processes whose environments show whose they are.
+/// Kills nothing: what is alive belongs to the worker whose directory was copied.
+fn expect_none(search: &mut Search, mut signs: Option<Signs>) -> Result<(), LeftoverError> {
+    let until = Instant::now() + PATIENCE;
+    search.look(&mut |unknown| match &mut signs {
+        Some(signs) => {
+            let mut found = signs.by_limits(unknown.clone());
+            found.extend(signs.environments.find(unknown, until));
+            found
+        }
+        None => Vec::new(),
+    })?;
+    let pids = search.alive();
+    match pids.is_empty() {
+        true => Ok(()),
+        false => Err(LeftoverError::Copied { pids }),
+    }
+}
+
+/// Returns those of these processes that show whose they are.
 type Marked<'a> = &'a mut dyn FnMut(Vec<Process>) -> Vec<Process>;
 
 /// Looks for processes by numbers, descent and marks.

@@ -11,10 +11,10 @@
 //! | `logs/` | output of tasks |
 //! | `output/` | output of tasks that want it in files |
 //!
-//! A predecessor that was killed together with its keeper leaves tasks behind. They are found in two ways: by the marker in
-//! their environment, which everything inherits that a worker starts, and by the list of process groups, for those that
-//! cleared their environment; [`leftovers`] says when a number in it is certain to be a task's. What may be a task's and is not certain
-//! is not killed, and the worker does not start. No task can slip in between: a child that is just being started still has the descriptor of
+//! A predecessor that was killed together with its keeper leaves tasks behind. They are found in three ways: by the limit that marks
+//! tasks and follows from the marker ([`crate::process::LimitMarks`]), by the marker in their environment, which everything inherits that a
+//! worker starts, and by the list of process groups; [`leftovers`] says when a number in it is certain to be a task's. What may be a task's
+//! and is not certain is not killed, and the worker does not start. No task can slip in between: a child that is just being started still has the descriptor of
 //! the lock until it executes its program, so the lock becomes free only when the child carries the marker. One gap is left,
 //! microseconds wide, until control groups close it: a task that clears its environment before the worker has listed it,
 //! when worker and keeper are both killed at that instant.
@@ -32,14 +32,14 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::worker::MachinePortLock;
 use brasserie_common::{InstanceId, Time, WallTime, WorkerId};
-use brasserie_common_runtime::{Clock, DataDir, DataDirError, PinnedFile};
+use brasserie_common_runtime::{Clock, DataDir, DataDirError, FileId, PinnedFile};
 use parking_lot::Mutex;
 
 pub(crate) use groups::{GroupList, HeldUntil, ListedGroup, Slot};
 use groups::{Header, NamespaceLifetime};
 pub use leftovers::LeftoverError;
-use leftovers::SameBoot;
 pub(crate) use leftovers::{Numbers, Search};
+use leftovers::{Original, SameBoot};
 use namespace::PidNamespace;
 use state::{LockNumber, State};
 
@@ -158,6 +158,7 @@ impl WorkerDirectory {
             pin(dir.path().to_owned())?,
             pin(dir.path().join(groups::FILE))?,
         ];
+        let directory = FileId::at(dir.path()).map_err(io_error(dir.path()))?;
         let lock_file = LockNumber::file_of(dir.path())?;
         let lock_number = match before.as_ref().map(|b| b.lock_number) {
             Some(number) if number.file == lock_file => number,
@@ -168,7 +169,7 @@ impl WorkerDirectory {
         let instances = Instances {
             file,
             dealt: Mutex::new(Dealt {
-                state: State::new(lock_number, last_start, boot, marker, schedulers),
+                state: State::new(lock_number, last_start, boot, marker, schedulers, directory),
                 at: clock.now(),
             }),
             clock,
@@ -254,9 +255,18 @@ fn end_predecessor(
     let Some(boot) = same_boot(before, boot) else {
         return Ok(());
     };
+    let directory = FileId::at(dir).map_err(io_error(dir))?;
+    let original = match before.directory {
+        Some(original) if original != directory => Original::Copy,
+        Some(_) | None => Original::Yes,
+    };
     if let Some(init) = &before.init
         && init.is_seen()
     {
+        if original == Original::Copy && init.is_alive() {
+            let pids = vec![init.pid()];
+            return Err(LeftoverError::Copied { pids }.into());
+        }
         // The kernel kills everything in the namespace when its PID 1 dies. But the lock of this directory is free a moment earlier,
         // and a process that hangs in the kernel lives on: then PID 1 does, too. Numbers in the list are those of the namespace.
         return Ok(leftovers::wait_for_namespace(init)?);
@@ -274,7 +284,13 @@ fn end_predecessor(
     // Our own marker names a predecessor inside this very process, which ended in good order, and whoever else lives here.
     let old_marker = before.marker().filter(|old| marker != Some(old));
     let file = leftovers::file(dir);
-    Ok(leftovers::end(old_marker.as_ref(), left, boot, file)?)
+    Ok(leftovers::end(
+        old_marker.as_ref(),
+        left,
+        boot,
+        file,
+        original,
+    )?)
 }
 
 impl Instances {

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use brasserie_common_runtime::FileError;
 use brasserie_common_runtime::files::{atomic_write, read_to_string};
+use brasserie_common_runtime::{FileError, FileId};
 use serde::{Deserialize, Serialize};
 
 use super::{DirectoryError, io_error};
@@ -39,6 +39,9 @@ pub(super) struct State {
     pub init: Option<Init>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedulers: Vec<Option<String>>,
+    /// The directory itself; `None` if a former release has written this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<FileId>,
 }
 
 /// The number of the machine lock, and the file that it belongs to: in a copy of the directory the file is another one,
@@ -79,6 +82,7 @@ impl State {
         boot_id: String,
         marker: Option<&Marker>,
         schedulers: Vec<Option<String>>,
+        directory: FileId,
     ) -> Self {
         State {
             version: VERSION,
@@ -88,6 +92,7 @@ impl State {
             marker: marker.map(|m| m.as_str().to_owned()),
             init: Init::of_this_process(),
             schedulers,
+            directory: Some(directory),
         }
     }
 

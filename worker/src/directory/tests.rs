@@ -234,16 +234,39 @@ fn files_of_newer_or_other_programs_are_refused_by_name() {
         number: 6789,
         ..good
     };
-    State::new(low, 1, String::new(), None, Vec::new())
+    let here = FileId::at(&path).expect("the directory");
+    State::new(low, 1, String::new(), None, Vec::new(), here)
         .store(&file)
         .expect("stored");
     assert!(WorkerDirectory::open(&path, None, Clock).is_err());
     // After it there could be no second instance, which comes later than the first.
-    State::new(good, i64::MAX, String::new(), None, Vec::new())
+    State::new(good, i64::MAX, String::new(), None, Vec::new(), here)
         .store(&file)
         .expect("stored");
     let error = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
     assert!(error.to_string().contains("last_start_time"), "{error}");
+}
+
+#[test]
+fn a_copy_of_a_directory_kills_nothing_of_the_original() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let [path, copy] = ["w", "copy"].map(|name| parent.path().join(name));
+    let marker = Marker::from_text("1:marker-of-an-original");
+    let original = WorkerDirectory::open(&path, Some(&marker), Clock).expect("opened");
+    let mut task = long_sleep()
+        .env("BRASSERIE_KEPT", marker.as_str())
+        .spawn()
+        .expect("started");
+    let copied = Command::new("cp").arg("-a").args([&path, &copy]).status();
+    assert!(copied.expect("cp").success());
+    let error = WorkerDirectory::open(&copy, None, Clock).expect_err("refused");
+    let named = format!("alive: {}. None", task.id());
+    assert!(error.to_string().contains(&named), "{error}");
+    assert_eq!(task.try_wait().expect("ours"), None, "it was killed");
+    task.kill().expect("ours");
+    task.wait().expect("ours");
+    WorkerDirectory::open(&copy, None, Clock).expect("nothing of it is alive");
+    drop(original);
 }
 
 #[test]

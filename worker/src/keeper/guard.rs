@@ -332,7 +332,7 @@ impl Guard {
             *complain_at = now + COMPLAINT_INTERVAL;
             let ids: Vec<String> = children.iter().map(|c| c.pid.to_string()).collect();
             say(&format!(
-                "still waiting for processes that do not die: {} (do they hang in a file system or a device?)",
+                "still waiting for processes that do not die: {} (do they hang in a file system or a device, or have they other rights, as by sudo?)",
                 ids.join(", ")
             ));
         }

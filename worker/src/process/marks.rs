@@ -3,16 +3,20 @@
 //!
 //! The mark is the limit RLIMIT_LOCKS. The kernel hands limits on to every descendant, and a program has no reason to change this one:
 //! since Linux 2.4.25 the kernel only stores it (getrlimit(2)). So a process without a mark has lowered the limit on purpose, or comes from
-//! a worker that may not set it.
+//! a worker that may not set it. Everybody can read it, also of a process whose environment is hidden or gone.
+//!
+//! The upper bits follow from the marker that a worker's keeper gave it, so its successor in the data directory knows them.
 
 use std::fs;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::Pid;
+use siphasher::sip::SipHasher13;
 
 use super::launch::Limit;
 use super::runner::TaskNumber;
+use crate::keeper::Marker;
 
 /// Its line in `/proc/PID/limits`: the name, the soft and the hard limit, the unit.
 const LINE: &str = "Max file locks";
@@ -21,16 +25,30 @@ const NUMBER_BITS: u32 = 32;
 
 /// The marks that this process gives.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LimitMarks {
+pub(crate) struct LimitMarks {
     /// The upper bits. `None` if this process may set no marks.
     own: Option<u64>,
 }
 
 impl LimitMarks {
-    pub(super) fn new() -> Self {
-        let inherited = getrlimit(Resource::RLIMIT_LOCKS).map_or(0, |(_, hard)| hard);
+    /// Of this process, to which its keeper gave the marker.
+    pub(super) fn new(marker: Option<&Marker>) -> Self {
+        let own = match inherited() {
+            Limit::INFINITY => Some(bits_of(marker)),
+            // A worker that is a task itself stays below its own mark, since it may not raise the limit.
+            limited => (limited >> NUMBER_BITS).checked_sub(1),
+        };
         LimitMarks {
-            own: own_bits(inherited),
+            own: own.filter(|bits| *bits > 0),
+        }
+    }
+
+    /// Those that a predecessor gave, to which its keeper had given the marker. Shows nothing below a worker that is a task itself: other
+    /// workers there give the same marks.
+    pub(crate) fn of_predecessor(marker: &Marker) -> Self {
+        let may_know = inherited() == Limit::INFINITY;
+        LimitMarks {
+            own: may_know.then(|| bits_of(Some(marker))),
         }
     }
 
@@ -42,6 +60,11 @@ impl LimitMarks {
             soft: mark,
             hard: mark,
         })
+    }
+
+    /// Whether a task of this worker, or a descendant of one, is this process.
+    pub(crate) fn are_on(self, pid: Pid) -> bool {
+        self.task_of(pid).is_some()
     }
 
     /// Whose a process is. `None` if it carries no mark of this worker, or is gone.
@@ -57,14 +80,21 @@ impl LimitMarks {
     }
 }
 
-/// Differs from those of other workers, whose tasks may come here after they are dead. A worker that is a task itself stays below its
-/// own mark, since it may not raise the limit.
-fn own_bits(inherited: u64) -> Option<u64> {
-    let bits = match inherited {
-        Limit::INFINITY => 1 << 29 | RandomState::new().hash_one(()) >> 35,
-        limited => (limited >> NUMBER_BITS).saturating_sub(1),
+fn inherited() -> u64 {
+    getrlimit(Resource::RLIMIT_LOCKS).map_or(0, |(_, hard)| hard)
+}
+
+/// Differs from those of other workers.
+fn bits_of(marker: Option<&Marker>) -> u64 {
+    let hash = match marker {
+        Some(marker) => {
+            let mut hasher = SipHasher13::new();
+            hasher.write(marker.as_str().as_bytes());
+            hasher.finish()
+        }
+        None => RandomState::new().hash_one(()),
     };
-    (bits > 0).then_some(bits)
+    1 << 29 | hash >> 35
 }
 
 #[cfg(test)]
@@ -91,10 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_is_a_task_gives_marks_below_its_own() {
-        let outer = own_bits(Limit::INFINITY).expect("marks");
-        assert_eq!(own_bits(outer << NUMBER_BITS | 3), Some(outer - 1));
-        assert_eq!(own_bits(1 << NUMBER_BITS), None);
-        assert_eq!(own_bits(0), None);
+    fn a_successor_knows_the_marks_of_its_predecessor() {
+        let marker = Marker::from_text("12:0123456789abcdef");
+        let other = Marker::from_text("13:0123456789abcdef");
+        assert_eq!(bits_of(Some(&marker)), bits_of(Some(&marker)));
+        assert_ne!(bits_of(Some(&marker)), bits_of(Some(&other)));
+        assert_eq!(bits_of(Some(&marker)) >> 29, 1);
     }
 }

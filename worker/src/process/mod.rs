@@ -69,6 +69,7 @@ pub(crate) use accounts::Rights;
 pub use accounts::{Accounts, AccountsError, AllowedUser};
 pub use command::ARGUMENT_IN_ENVIRONMENT_LIMIT;
 pub use environment::PassedEnvironment;
+pub(crate) use marks::LimitMarks;
 pub use runner::{KillError, ProcessRunner, SpawnError, StartError};
 pub use strays::Orphans;
 

@@ -21,7 +21,7 @@ use super::marks::LimitMarks;
 use super::runner::TaskNumber;
 use super::task::{Stage, Task};
 use crate::containment::host_pid;
-use crate::keeper::processes;
+use crate::keeper::{self, processes};
 
 /// Between two looks while tasks run: orphans of a running task are left in peace, this only collects the dead ones before they
 /// use up the machine's process numbers. One look is one system call if there are none.
@@ -104,7 +104,7 @@ impl Strays {
             list,
             known: BTreeMap::new(),
             is_settled: true,
-            marks: LimitMarks::new(),
+            marks: LimitMarks::new(keeper::marker().as_ref()),
             text: Vec::new(),
         })
     }
@@ -166,16 +166,18 @@ impl Strays {
             true => Found::Tolerated,
             false => Found::Killed,
         };
+        let lives = |number: TaskNumber, task: &Task| {
+            over != Some(number) && !matches!(task.stage, Stage::Swept | Stage::Emptying)
+        };
         for (pid, orphan) in &mut self.known {
             let may_live = match orphan.owner {
                 Owner::Ended => false,
-                Owner::Task(number) => {
-                    over != Some(number)
-                        && tasks
-                            .get(&number)
-                            .is_some_and(|t| !matches!(t.stage, Stage::Swept | Stage::Emptying))
+                Owner::Task(number) => tasks.get(&number).is_some_and(|t| lives(number, t)),
+                // Whichever of these tasks ends may have started it, and its next run must not meet it.
+                Owner::Unknown { before } => {
+                    let mut owners = tasks.iter().filter(|(n, _)| **n < before).peekable();
+                    owners.peek().is_some() && owners.all(|(n, task)| lives(*n, task))
                 }
-                Owner::Unknown { before } => tasks.keys().any(|n| *n < before && over != Some(*n)),
             };
             if !may_live {
                 found = Found::Killed;
@@ -258,8 +260,8 @@ impl<'a> Whose<'a> {
         let owner = by_group.or_else(by_mark).unwrap_or_else(|| {
             tracing::warn!(
                     process = %host_pid(pid),
-                    "a process came here that says of no task to belong to it; it is killed when all tasks have ended that \
-                     may have started it"
+                    "a process came here that says of no task to belong to it; it is killed when the first task ends that may \
+                     have started it"
                 );
             Owner::Unknown { before: next }
         });

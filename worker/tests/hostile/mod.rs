@@ -229,6 +229,25 @@ async fn a_task_without_marks_whose_shell_is_dead_is_ended_before_the_next_worke
     tokio::time::timeout(PATIENCE, listed)
         .await
         .expect("the worker says that it holds the number");
+    next_worker_ends(dir.path(), stage, [shell, bare]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_without_session_and_environment_is_ended_before_the_next_worker_joins() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let script = "setsid env -i sh -c 'echo $$ > bare; exec sleep 7777' </dev/null >/dev/null 2>&1 & \
+                  echo $$ > shell; wait";
+    let task = stage.task("job", "node");
+    stage.run(&task, script).await.expect("accepted");
+    let bare = pid_in(&job_file(dir.path(), "bare")).await;
+    let shell = pid_in(&job_file(dir.path(), "shell")).await;
+    next_worker_ends(dir.path(), stage, [shell, bare]).await;
+}
+
+/// Kills a worker and its keeper at once. The kernel kills the task's shell, and the next worker in the directory the other process.
+async fn next_worker_ends(dir: &Path, stage: Stage, [shell, bare]: [Pid; 2]) {
     let (keeper, worker) = (stage.keeper(), stage.worker_process());
     let is_contained = stage.is_contained();
     kill(keeper, Signal::SIGSTOP).expect("stopped");
@@ -242,7 +261,7 @@ async fn a_task_without_marks_whose_shell_is_dead_is_ended_before_the_next_worke
         true => until_dead(bare, PATIENCE).await,
         false => assert!(is_alive(bare), "nobody is left who could have ended it"),
     }
-    let mut next = Stage::open(dir.path(), &[]).await;
+    let mut next = Stage::open(dir, &[]).await;
     next.join().await;
     assert!(
         !is_alive(bare),
