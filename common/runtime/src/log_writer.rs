@@ -62,8 +62,7 @@ enum WriterState {
 
 /// Returns the writer of this process's standard error. The first call starts its thread, which inherits no signals.
 ///
-/// The keeper calls this only after it has started its program: a process whose children enter another PID namespace cannot create
-/// threads, and all lines would be dropped.
+/// A process that gives up capabilities calls this afterwards, as each thread has its own.
 pub fn stderr() -> &'static LogWriter {
     static STDERR: OnceLock<LogWriter> = OnceLock::new();
     STDERR.get_or_init(|| LogWriter::start(io::stderr(), &program_name()))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Instant;
 
 use nix::unistd::Pid;
@@ -34,7 +34,6 @@ struct Reader {
     answers: Receiver<Option<Process>>,
     /// The process whose environment the thread reads.
     at: Arc<AtomicI32>,
-    thread: JoinHandle<()>,
 }
 
 impl Environments {
@@ -119,27 +118,12 @@ impl Environments {
             }
         };
         let thread = thread::Builder::new().name("environments".to_owned());
-        let thread = thread.spawn(run).ok()?;
+        thread.spawn(run).ok()?;
         Some(Reader {
             requests,
             answers,
             at,
-            thread,
         })
-    }
-}
-
-impl Drop for Environments {
-    /// Waits for the thread that hangs nowhere: a keeper that has swept a directory starts its program as a process of one thread.
-    fn drop(&mut self) {
-        if let Some(Reader {
-            requests, thread, ..
-        }) = self.idle.take()
-        {
-            drop(requests);
-            // A panic has ended the whole program.
-            let _ = thread.join();
-        }
     }
 }
 

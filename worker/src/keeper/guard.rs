@@ -137,7 +137,7 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
         Start::Interrupted(signal) => return Ok(SIGNAL_CODE_BASE + signal as i32),
     };
     let program = begun.program;
-    // Makes the other threads now: not earlier, as this process must have one thread when it starts the program.
+    // Makes the other threads only now: earlier ones would keep the capability that this thread has given up.
     log_writer::stderr();
     aside::thread();
     let guard = Guard {

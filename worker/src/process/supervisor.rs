@@ -280,7 +280,7 @@ impl Supervisor {
                     sent: Signalled::No,
                     signalled: Signalled::No,
                     kill_at: None,
-                    held_until: None,
+                    complain_at: None,
                     ended_by: None,
                     starting: now.saturating_duration_since(request.asked),
                     status_from: request.options.status_from,

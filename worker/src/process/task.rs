@@ -61,8 +61,8 @@ pub(super) struct Task {
     pub signalled: Signalled,
     /// When SIGKILL is due.
     pub kill_at: Option<Instant>,
-    /// Its end waits so long at most for the death of processes that it left behind.
-    pub held_until: Option<Instant>,
+    /// When its log next says that its end waits for processes that do not die; `None` as long as it has not waited.
+    pub complain_at: Option<Instant>,
     /// Whose signal came first while the child still ran.
     pub ended_by: Option<EndedBy>,
     /// From the request to its process.

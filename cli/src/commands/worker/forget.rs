@@ -14,8 +14,8 @@ use crate::output::{complain, duration, print, printable};
 /// Declare a worker dead that will never return, so that nothing waits for it any more.
 ///
 /// You promise that the machine or the process of that worker is dead, and that no process of its tasks is alive. The scheduler
-/// believes it: its tasks start again on other workers at once. If the promise is wrong, tasks run twice at the same time. A worker that
-/// returns all the same is told to end itself.
+/// believes it: its tasks count as failed once and start again after their `backoff`, without the safety wait. If the promise is wrong,
+/// tasks run twice at the same time. A worker that returns all the same is told to end itself.
 ///
 /// It is refused while the worker may still answer: within `--lose-unhealthy-worker-after` of its last sign of life, also if the scheduler
 /// has restarted meanwhile. The declaration is on disk when the command ends.
@@ -28,7 +28,7 @@ Try it:
 
 Exit codes:
   0  the worker is declared dead, on disk; or it has left already, and nothing waits for it
-  1  refused, not confirmed, or no answer: nothing has changed, as far as is known
+  1  refused, also if no worker of this name is here or waited for; not confirmed; or no answer: nothing has changed, as far as is known
   2  wrong usage")]
 pub(crate) struct Args {
     /// The worker's name, as `brasserie status` shows it.
@@ -110,7 +110,7 @@ fn promise(shard: &str, meant: &[MissingInstance]) -> String {
     }
     text.push_str(
         "You promise that the machine or the process of each is dead, and that no process of its tasks is alive.\n\
-         Their tasks start again at once. If one is alive, it runs twice at the same time.\n",
+         Their tasks start again after their `backoff`. If one is alive, it runs twice at the same time.\n",
     );
     text
 }

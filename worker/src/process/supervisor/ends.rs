@@ -329,7 +329,7 @@ impl Supervisor {
                 self.kill_groups_again(number, now);
                 self.look_around(now);
             }
-            Stage::Swept if task.held_until.is_some() => {}
+            Stage::Swept if task.complain_at.is_some() => {}
             Stage::Swept => {
                 for kind in PipeKind::ALL {
                     if task.pipes[kind.index()].is_open() {

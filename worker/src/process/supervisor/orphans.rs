@@ -39,8 +39,8 @@ impl Supervisor {
         }
     }
 
-    /// Whether the end of a task that is over has to wait: something that it left behind was killed and cannot be collected. It may
-    /// still write in a system call, so it counts as alive for however long that takes.
+    /// Kills what a task that is over left behind. Returns whether its end has to wait: something was killed and cannot be collected. It
+    /// may still write in a system call, so it counts as alive for however long that takes.
     pub(super) fn held_by_strays(&mut self, number: TaskNumber) -> bool {
         if self.config.orphans == Orphans::Leave {
             return false;
@@ -58,11 +58,11 @@ impl Supervisor {
         };
         // The rest of its group first: it must not start others meanwhile.
         task.signal_group(Signal::SIGKILL);
-        let is_first = task.held_until.is_none();
-        let complain_at = *task.held_until.get_or_insert(now + LINGER);
+        let is_first = task.complain_at.is_none();
+        let complain_at = *task.complain_at.get_or_insert(now + LINGER);
         let is_late = complain_at <= now;
         if is_late {
-            task.held_until = Some(now + COMPLAINT_INTERVAL);
+            task.complain_at = Some(now + COMPLAINT_INTERVAL);
         }
         let stage = std::mem::replace(&mut task.stage, Stage::Swept);
         let exit = task.exit_of_zombie().unwrap_or(ProcessExit::Unknown);
