@@ -182,21 +182,6 @@ fn kill_9_of_a_worker_with_two_schedulers_and_of_its_keeper_leaves_no_process_of
     }
 }
 
-/// Takes the lock of its node and starts a process in a session of its own, which holds the lock, too, and has the worker's mark.
-const LEAVING_SCRIPT: &str = r#"#!/bin/sh
-set -u
-node=$1 status=$2 place=$PWD
-cd "$(dirname "$0")/.."
-exec 9> "locks/$node"
-record() { echo "$1 $node $BRASSERIE_INVOCATION $(date +%s%N) $place" >> runs; }
-flock -n 9 || record overlap
-record start
-(setsid sh -c 'exec 3>&- 4>&- 5>&-; echo left >> hidden; while :; do sleep 0.1; done' </dev/null >/dev/null 2>&1 &)
-while [ -e hold ]; do sleep 0.1; done
-record end
-echo done > "$status"
-"#;
-
 #[test]
 fn a_worker_of_an_ordinary_user_ends_what_its_killed_predecessor_left() {
     if !geteuid().is_root() {
@@ -206,7 +191,6 @@ fn a_worker_of_an_ordinary_user_ends_what_its_killed_predecessor_left() {
     const NOBODY: u32 = 65_534;
     let stage = Stage::new();
     let config = write_hiding_work(&stage);
-    stage.write_script("work/bin/work.sh", LEAVING_SCRIPT);
     let spec = stage.scheduler_spec(&config).with("--new-cluster");
     let _scheduler = stage.start_scheduler(&spec);
     let worker = stage.worker_spec("one", &spec);

@@ -269,7 +269,7 @@ pub struct PinnedFile {
     id: FileId,
 }
 
-/// What became of a pinned file.
+/// How the file at a pinned path has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileChange {
     #[error("was deleted or unmounted")]

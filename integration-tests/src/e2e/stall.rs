@@ -102,7 +102,7 @@ impl HangingDisk {
         command.envs(variables);
     }
 
-    /// From now on, until [`HangingDisk::recover`].
+    /// Lets every access hang until [`HangingDisk::recover`].
     ///
     /// # Panics
     /// When the temporary folder is gone.
@@ -126,7 +126,7 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Of so many KiB, mounted on this folder, which is created.
+    /// Mounts a disk of so many KiB on this folder, which it creates.
     ///
     /// # Errors
     /// Where this process may not mount anything.
@@ -224,7 +224,7 @@ pub struct FailingDisk {
     library: PathBuf,
     /// Each file whose path begins so is on the disk.
     files: PathBuf,
-    /// What has reached the disk.
+    /// Copies of the files as the disk has them.
     images: PathBuf,
     switch: PathBuf,
 }

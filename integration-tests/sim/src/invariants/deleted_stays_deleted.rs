@@ -139,7 +139,7 @@ impl DeletedStaysDeleted {
         let synced = self.synced.get(&scheduler).copied().unwrap_or_default();
         let untold = self.untold.entry((scheduler, of.job)).or_default();
         for _ in 0..counts.deleted {
-            // Those of wishes that the scheduler gave up when its store failed: nobody is told of them.
+            // The scheduler gave up some wishes when its store failed, and tells nobody of their tasks.
             while untold.front().is_some_and(|(_, task)| !of.has(*task)) {
                 untold.pop_front();
             }

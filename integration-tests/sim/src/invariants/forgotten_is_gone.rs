@@ -18,7 +18,7 @@ const NAME: &str = "forgotten_is_gone";
 #[derive(Default)]
 pub struct ForgottenIsGone {
     directories: Directories,
-    /// By any scheduler of the directory.
+    /// When a scheduler of the directory last answered the worker.
     answered: BTreeMap<(DirectoryId, WorkerId), Time>,
     declared: BTreeSet<(SchedulerId, WorkerId)>,
 }

@@ -249,7 +249,7 @@ impl Scheduler {
         heard.into_iter().flatten().max()
     }
 
-    /// What is kept of an instance that has left and whose shard nobody has taken.
+    /// The rest of an instance that has left and whose shard nobody has taken.
     fn left(&self, instance: WorkerId) -> Option<&Left> {
         let shard = self.workers().shard_with(instance)?;
         self.workers().get(shard)?.left.as_ref()

@@ -78,7 +78,7 @@ pub(crate) struct Remote {
     pub(super) credits: Credits,
 }
 
-/// What is kept of an instance that has left, in case an operator declares it dead.
+/// The rest of an instance that has left, kept in case an operator declares it dead.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
     pub(super) at: Time,
