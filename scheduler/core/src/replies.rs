@@ -121,13 +121,14 @@ impl Replies {
         while let Some(first) = self.waiting.front().copied()
             && first.deadline <= now
         {
-            let is_open = self.forget(first) && first.after > persisted;
+            let is_latest = self.forget(first);
             self.waiting.pop_front();
-            if is_open {
-                self.stalled_at = Some(persisted);
-                if let Some((request, held)) = first.reply {
-                    return Some((request, held.refusal()));
-                }
+            if first.after <= persisted {
+                continue;
+            }
+            self.stalled_at = Some(persisted);
+            if let Some((request, held)) = first.reply.filter(|_| is_latest) {
+                return Some((request, held.refusal()));
             }
         }
         None

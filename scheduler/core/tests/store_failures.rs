@@ -175,6 +175,20 @@ fn a_store_that_stands_still_shows_although_no_reply_waits_for_it() {
 }
 
 #[test]
+fn a_store_that_stands_still_shows_although_a_worker_repeats_its_report() {
+    let (mut s, w, task) = running();
+    assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
+    // Each repeat takes the place of the one before, so no reply has waited for long.
+    let pause = MAX_REPLY_WAIT / 2;
+    for _ in 0..2 {
+        s.advance(pause);
+        let _ = s.update(&w, &task, ReportedStatus::done());
+    }
+    let error = "it has not synced a record for seconds";
+    assert!(s.status().errors.iter().any(|e| e.contains(error)));
+}
+
+#[test]
 fn newcomers_are_refused_at_once_while_the_store_fails_and_leave_nothing_behind() {
     let (mut s, w, _) = running();
     fails(&mut s);

@@ -22,6 +22,8 @@ use crate::keeper::Marker;
 const LINE: &str = "Max file locks";
 /// Bits of a mark that hold the task's number; those above are this worker's.
 const NUMBER_BITS: u32 = 32;
+/// Most workers between a worker and a process whose mark it knows: each is a task of the one above.
+const MOST_NESTED: u64 = 8;
 
 /// The marks that this process gives.
 #[derive(Clone, Copy, Debug)]
@@ -38,9 +40,14 @@ impl LimitMarks {
             // A worker that is a task itself stays below its own mark, since it may not raise the limit.
             limited => (limited >> NUMBER_BITS).checked_sub(1),
         };
-        LimitMarks {
-            own: own.filter(|bits| *bits > 0),
+        let own = own.filter(|bits| *bits > 0);
+        if own.is_none() {
+            tracing::warn!(
+                "the hard limit on file locks (ulimit -x, LimitLOCKS=) of this worker is too low for marks, so daemons of tasks that shed \
+                 their session and environment cannot be told apart; Linux ignores this limit: start the worker without it"
+            );
         }
+        LimitMarks { own }
     }
 
     /// Those that a predecessor gave, to which its keeper had given the marker. Shows nothing below a worker that is a task itself: other
@@ -62,22 +69,30 @@ impl LimitMarks {
         })
     }
 
-    /// Whether a task of this worker, or a descendant of one, is this process.
+    /// Whether a process descends from a task of this worker, also by way of workers that were tasks themselves.
     pub(crate) fn are_on(self, pid: Pid) -> bool {
-        self.task_of(pid).is_some()
+        let Some(own) = self.own else { return false };
+        let theirs = mark_of(pid).map(|mark| mark >> NUMBER_BITS);
+        theirs.is_some_and(|theirs| (own.saturating_sub(MOST_NESTED)..=own).contains(&theirs))
     }
 
     /// Whose a process is. `None` if it carries no mark of this worker, or is gone.
     pub(super) fn task_of(self, pid: Pid) -> Option<TaskNumber> {
-        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
-        self.task_in(&limits)
+        self.task_by(mark_of(pid)?)
     }
 
-    fn task_in(self, limits: &str) -> Option<TaskNumber> {
-        let line = limits.lines().find_map(|line| line.strip_prefix(LINE))?;
-        let hard: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        (Some(hard >> NUMBER_BITS) == self.own).then_some(TaskNumber(hard & u64::from(u32::MAX)))
+    fn task_by(self, mark: u64) -> Option<TaskNumber> {
+        (Some(mark >> NUMBER_BITS) == self.own).then_some(TaskNumber(mark & u64::from(u32::MAX)))
     }
+}
+
+fn mark_of(pid: Pid) -> Option<u64> {
+    mark_in(&fs::read_to_string(format!("/proc/{pid}/limits")).ok()?)
+}
+
+fn mark_in(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix(LINE))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 fn inherited() -> u64 {
@@ -110,13 +125,10 @@ mod tests {
                 "Max cpu time  1  2  seconds\nMax file locks            {hard} {hard} locks\nMax x  9 9\n"
             )
         };
-        assert_eq!(marks.task_in(&limits(mark)), Some(TaskNumber(5)));
-        assert_eq!(LimitMarks { own: Some(6) }.task_in(&limits(mark)), None);
-        assert_eq!(marks.task_in(&limits(Limit::INFINITY)), None);
-        assert_eq!(
-            marks.task_in("Max file locks  unlimited  unlimited  locks"),
-            None
-        );
+        assert_eq!(mark_in(&limits(mark)), Some(mark));
+        assert_eq!(marks.task_by(mark), Some(TaskNumber(5)));
+        assert_eq!(LimitMarks { own: Some(6) }.task_by(mark), None);
+        assert_eq!(mark_in("Max file locks  unlimited  unlimited  locks"), None);
         assert_eq!(marks.limit(TaskNumber(1 << 32)), None);
     }
 

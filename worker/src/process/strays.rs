@@ -3,10 +3,11 @@
 //! each such process, which is how it finds them, ends them with their task, and collects what has died.
 //!
 //! They come to the first thread of this process, which starts no processes itself; tasks are children of the supervising
-//! thread. Their own children come here when they die, so rounds of killing reach all generations. What is listed here has its
-//! number until it is collected here, so no signal can hit a stranger.
+//! thread, and so are processes that a task's first process makes as its own siblings (CLONE_PARENT). Their own children come here when
+//! they die, so rounds of killing reach all generations. What is listed here has its number until it is collected here, so no signal can
+//! hit a stranger.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -14,14 +15,15 @@ use std::time::Duration;
 
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 use super::marks::LimitMarks;
 use super::runner::TaskNumber;
 use super::task::{Stage, Task};
 use crate::containment::host_pid;
-use crate::keeper::{self, processes};
+use crate::keeper;
+use crate::keeper::processes::{self, Process};
 
 /// Between two looks while tasks run: orphans of a running task are left in peace, this only collects the dead ones before they
 /// use up the machine's process numbers. One look is one system call if there are none.
@@ -66,11 +68,14 @@ struct Orphan {
 
 /// The orphans that have come.
 pub(super) struct Strays {
-    /// `None`: they are left.
+    /// The children of the first thread. `None`: orphans are left.
     list: Option<File>,
+    /// The children of the supervising thread, which looks.
+    siblings: Option<File>,
     known: BTreeMap<Pid, Orphan>,
-    /// Nothing was collected since the list was read the last time, so no orphan is missing.
-    is_settled: bool,
+    /// Whose processes were collected after the list was read the last time, so that others of theirs may be missing in it. `None`: it is
+    /// not known whose.
+    unsettled: Vec<Option<TaskNumber>>,
     marks: LimitMarks,
     text: Vec<u8>,
 }
@@ -102,8 +107,9 @@ impl Strays {
         };
         Ok(Strays {
             list,
+            siblings: None,
             known: BTreeMap::new(),
-            is_settled: true,
+            unsettled: Vec::new(),
             marks: LimitMarks::new(keeper::marker().as_ref()),
             text: Vec::new(),
         })
@@ -114,7 +120,7 @@ impl Strays {
     }
 
     /// Returns how many processes of a task are left. Counts dying processes of an unknown owner, too, if this task may have started them,
-    /// and one if orphans come and die so fast that a look could not see them all.
+    /// and one if orphans of this task may come and die so fast that a look could not see them all.
     pub(super) fn of(&self, number: TaskNumber) -> usize {
         let is_its = |orphan: &&Orphan| match orphan.owner {
             Owner::Task(owner) => owner == number,
@@ -122,7 +128,8 @@ impl Strays {
             Owner::Ended => false,
         };
         let known = self.known.values().filter(is_its).count();
-        known.max(usize::from(!self.is_settled))
+        let may_miss = |of: &Option<TaskNumber>| of.is_none_or(|of| of == number);
+        known.max(usize::from(self.unsettled.iter().any(may_miss)))
     }
 
     /// Collects the dead, finds out whose the living are, and kills those that must not live: of tasks that have ended or are
@@ -133,8 +140,8 @@ impl Strays {
         over: Option<TaskNumber>,
         next: TaskNumber,
     ) -> Found {
-        let mut listed = self.listed();
-        self.is_settled = true;
+        let mut listed = self.listed(tasks);
+        self.unsettled.clear();
         if listed.is_empty() {
             self.known.clear();
             return Found::Nothing;
@@ -142,27 +149,33 @@ impl Strays {
         let mut whose = Whose::new(tasks, &self.known, self.marks);
         for _ in 0..MAX_PASSES {
             let known = std::mem::take(&mut self.known);
-            self.is_settled = true;
+            self.unsettled.clear();
             for pid in listed {
-                match waitpid(pid, Some(WaitPidFlag::WNOHANG)) {
-                    Ok(WaitStatus::StillAlive) => {
-                        let orphan = known.get(&pid).copied();
-                        let orphan = orphan.or_else(|| whose.find(pid, next));
-                        self.known.extend(orphan.map(|orphan| (pid, orphan)));
-                    }
-                    // It was collected. The kernel hands over the children of a process before it can be collected, but maybe after the
-                    // list was read.
-                    Ok(_) => self.is_settled = false,
-                    Err(_) => {}
+                let orphan = known.get(&pid).copied();
+                if is_alive(pid) {
+                    let orphan = orphan.or_else(|| whose.find(pid, next));
+                    self.known.extend(orphan.map(|orphan| (pid, orphan)));
+                    continue;
                 }
+                // The kernel hands over the children of a process before it can be collected, but maybe after the list was read.
+                let owner = match orphan {
+                    Some(orphan) => Some(orphan.owner),
+                    None => processes::find(pid).and_then(|process| whose.owner(&process)),
+                };
+                self.unsettled.push(match owner {
+                    Some(Owner::Task(number)) => Some(number),
+                    Some(Owner::Ended | Owner::Unknown { .. }) | None => None,
+                });
+                // It is dead, and nobody else collects it.
+                let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
             }
-            if self.is_settled {
+            if self.unsettled.is_empty() {
                 break;
             }
             whose.add(&self.known);
-            listed = self.listed();
+            listed = self.listed(tasks);
         }
-        let mut found = match self.is_settled {
+        let mut found = match self.unsettled.is_empty() {
             true => Found::Tolerated,
             false => Found::Killed,
         };
@@ -188,33 +201,52 @@ impl Strays {
         found
     }
 
-    fn listed(&mut self) -> Vec<Pid> {
+    fn listed(&mut self, tasks: &HashMap<TaskNumber, Task>) -> Vec<Pid> {
         let Some(list) = &self.list else {
             return Vec::new();
         };
-        self.text
-            .resize(MAX_LIST_BYTES.min(self.text.len().max(4096)), 0);
-        let mut length = 0;
-        loop {
-            match list.read_at(&mut self.text[length..], length as u64) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => length += count,
-            }
-            if length == self.text.len() {
-                if length == MAX_LIST_BYTES {
-                    break;
-                }
-                self.text.resize(2 * length, 0);
-            }
+        let mut pids = children(list, &mut self.text);
+        if self.siblings.is_none() {
+            self.siblings = File::open("/proc/thread-self/children").ok();
         }
-        let text = String::from_utf8_lossy(&self.text[..length]);
-        // The last number may be cut off; every whole one ends in a space.
-        let whole = text.rsplit_once(' ').map_or("", |(whole, _)| whole);
-        let numbers = whole.split_ascii_whitespace();
-        numbers
-            .filter_map(|number| number.parse().ok().map(Pid::from_raw))
-            .collect()
+        if let Some(list) = &self.siblings {
+            let own = children(list, &mut self.text);
+            let leaders: HashSet<Pid> = tasks.values().map(|task| task.pid).collect();
+            pids.extend(own.into_iter().filter(|pid| !leaders.contains(pid)));
+        }
+        pids
     }
+}
+
+/// Reads a list of children.
+fn children(list: &File, text: &mut Vec<u8>) -> Vec<Pid> {
+    text.resize(MAX_LIST_BYTES.min(text.len().max(4096)), 0);
+    let mut length = 0;
+    loop {
+        match list.read_at(&mut text[length..], length as u64) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => length += count,
+        }
+        if length == text.len() {
+            if length == MAX_LIST_BYTES {
+                break;
+            }
+            text.resize(2 * length, 0);
+        }
+    }
+    let text = String::from_utf8_lossy(&text[..length]);
+    // The last number may be cut off; every whole one ends in a space.
+    let whole = text.rsplit_once(' ').map_or("", |(whole, _)| whole);
+    let numbers = whole.split_ascii_whitespace();
+    numbers
+        .filter_map(|number| number.parse().ok().map(Pid::from_raw))
+        .collect()
+}
+
+/// Whether a child has not ended. Does not collect it.
+fn is_alive(pid: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive))
 }
 
 /// By which signs an orphan's task is found.
@@ -253,11 +285,7 @@ impl<'a> Whose<'a> {
 
     fn find(&self, pid: Pid, next: TaskNumber) -> Option<Orphan> {
         let process = processes::find(pid)?;
-        let by_group = [process.group, process.session]
-            .iter()
-            .find_map(|group| self.groups.get(group).copied());
-        let by_mark = || self.by_mark(pid).or_else(|| self.by_environment(pid));
-        let owner = by_group.or_else(by_mark).unwrap_or_else(|| {
+        let owner = self.owner(&process).unwrap_or_else(|| {
             tracing::warn!(
                     process = %host_pid(pid),
                     "a process came here that says of no task to belong to it; it is killed when the first task ends that may \
@@ -270,6 +298,14 @@ impl<'a> Whose<'a> {
             owner,
             is_dying: false,
         })
+    }
+
+    fn owner(&self, process: &Process) -> Option<Owner> {
+        let by_group = [process.group, process.session]
+            .iter()
+            .find_map(|group| self.groups.get(group).copied());
+        let pid = process.pid;
+        by_group.or_else(|| self.by_mark(pid).or_else(|| self.by_environment(pid)))
     }
 
     fn by_mark(&self, pid: Pid) -> Option<Owner> {

@@ -175,6 +175,42 @@ async fn a_daemon_that_shed_its_session_and_environment_dies_with_its_task() {
     end(stage).await;
 }
 
+/// Makes a sibling of itself, which leaves the session, and ends.
+const SIBLING: &str = "\
+import ctypes, os, time
+CLONE_PARENT, SIGCHLD = 0x8000, 17
+call = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]
+if ctypes.CDLL(None).syscall(call, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
+    os.setsid()
+    for fd in range(256):
+        try: os.close(fd)
+        except OSError: pass
+    open('sibling', 'w').write('%d\\n' % os.getpid())
+    time.sleep(1000)
+while not os.path.exists('go'): time.sleep(0.02)
+os._exit(0)
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sibling_of_a_task_dies_with_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &[]).await;
+    stage.join().await;
+    let worker = stage.worker_process();
+    let task = stage.task("job", "node");
+    let python = ["python3", "-I", "-c", SIBLING].map(str::to_owned);
+    stage
+        .run_command(&task, python.to_vec())
+        .await
+        .expect("accepted");
+    let sibling = pid_in(&job_file(dir.path(), "sibling")).await;
+    fs::write(job_file(dir.path(), "go"), "go").expect("written");
+    stage.end_of(&task).await;
+    assert!(!is_alive(sibling), "the task has ended, and it is alive");
+    assert_eq!(children_of(worker), [], "nobody has collected it");
+    end(stage).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_whose_parents_die_at_the_end_of_its_task_dies_with_it() {
     const TASKS: usize = 40;
