@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
@@ -32,8 +32,8 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 pub(super) const ROUND: Duration = Duration::from_millis(10);
 /// Bytes of the list of orphans that are read: a hundred thousand numbers; the others are seen when these are gone.
 const MAX_LIST_BYTES: usize = 1 << 20;
-/// Most times that the list of orphans is read in one look, as long as some of them died meanwhile.
-const MAX_PASSES: usize = 16;
+/// How long one look reads the list of orphans again, as long as some of them died meanwhile: tasks start and end on the same thread.
+const LONGEST_LOOK: Duration = Duration::from_millis(20);
 /// Tells whose a process is.
 const INVOCATION: &str = "BRASSERIE_INVOCATION=";
 
@@ -128,8 +128,12 @@ impl Strays {
             Owner::Ended => false,
         };
         let known = self.known.values().filter(is_its).count();
-        let may_miss = |of: &Option<TaskNumber>| of.is_none_or(|of| of == number);
-        known.max(usize::from(self.unsettled.iter().any(may_miss)))
+        known.max(usize::from(self.may_miss(number)))
+    }
+
+    fn may_miss(&self, number: TaskNumber) -> bool {
+        let is_its = |of: &Option<TaskNumber>| of.is_none_or(|of| of == number);
+        self.unsettled.iter().any(is_its)
     }
 
     /// Collects the dead, finds out whose the living are, and kills those that must not live: of tasks that have ended or are
@@ -147,7 +151,8 @@ impl Strays {
             return Found::Nothing;
         }
         let mut whose = Whose::new(tasks, &self.known, self.marks);
-        for _ in 0..MAX_PASSES {
+        let until = Instant::now() + LONGEST_LOOK;
+        loop {
             let known = std::mem::take(&mut self.known);
             self.unsettled.clear();
             for pid in listed {
@@ -160,7 +165,10 @@ impl Strays {
                 // The kernel hands over the children of a process before it can be collected, but maybe after the list was read.
                 let owner = match orphan {
                     Some(orphan) => Some(orphan.owner),
-                    None => processes::find(pid).and_then(|process| whose.owner(&process)),
+                    // Storms of processes come here: the mark is one file to read, other signs are more.
+                    None => whose
+                        .by_mark(pid)
+                        .or_else(|| whose.owner(&processes::find(pid)?)),
                 };
                 self.unsettled.push(match owner {
                     Some(Owner::Task(number)) => Some(number),
@@ -169,15 +177,15 @@ impl Strays {
                 // It is dead, and nobody else collects it.
                 let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
             }
-            if self.unsettled.is_empty() {
+            if self.unsettled.is_empty() || Instant::now() >= until {
                 break;
             }
             whose.add(&self.known);
             listed = self.listed(tasks);
         }
-        let mut found = match self.unsettled.is_empty() {
-            true => Found::Tolerated,
-            false => Found::Killed,
+        let mut found = match over.is_some_and(|over| self.may_miss(over)) {
+            true => Found::Killed,
+            false => Found::Tolerated,
         };
         let lives = |number: TaskNumber, task: &Task| {
             over != Some(number) && !matches!(task.stage, Stage::Swept | Stage::Emptying)
