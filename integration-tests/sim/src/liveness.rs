@@ -75,7 +75,7 @@ impl Settling {
             return watch.judge(now, cluster).map(|()| Progress::Settled);
         }
         match what_is_missing(cluster) {
-            // What comes from the past may undo what seems to have settled.
+            // An old message or configuration that still arrives may undo what seems to have settled.
             None if now < cluster.past_until() => Ok(Progress::GoOn),
             None => {
                 let period = cluster.swarm.heartbeat_period;

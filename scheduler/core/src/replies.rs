@@ -42,7 +42,7 @@ struct Waiting {
 /// All replies that the shell holds back, the records that the store should sync soon, and whether it stands still.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replies {
-    /// In the order of their deadlines.
+    /// Sorted by deadline.
     waiting: VecDeque<Waiting>,
     /// The request whose reply waits for the record of this run's status. Never iterated.
     latest: IdMap<InvocationId, (RequestId, RecordSeq)>,

@@ -33,7 +33,7 @@ pub(crate) struct LimitMarks {
 }
 
 impl LimitMarks {
-    /// Of this process, to which its keeper gave the marker.
+    /// Returns the marks that this process gives. `marker`: the one that its keeper gave it.
     pub(super) fn new(marker: Option<&Marker>) -> Self {
         let own = match inherited() {
             Limit::INFINITY => Some(bits_of(marker)),
@@ -50,8 +50,8 @@ impl LimitMarks {
         LimitMarks { own }
     }
 
-    /// Those that a predecessor gave, to which its keeper had given the marker. Shows nothing below a worker that is a task itself: other
-    /// workers there give the same marks.
+    /// Returns the marks that a predecessor gave. `marker`: the one that its keeper had given it. Recognises no process in a worker that is a
+    /// task itself, because other workers there give the same marks.
     pub(crate) fn of_predecessor(marker: &Marker) -> Self {
         let may_know = inherited() == Limit::INFINITY;
         LimitMarks {

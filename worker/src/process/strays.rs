@@ -73,8 +73,8 @@ pub(super) struct Strays {
     /// The children of the supervising thread, which looks.
     siblings: Option<File>,
     known: BTreeMap<Pid, Orphan>,
-    /// Whose processes were collected after the list was read the last time, so that others of theirs may be missing in it. `None`: it is
-    /// not known whose.
+    /// The tasks of processes that were collected after the list was last read: it may lack other processes of these tasks. `None`: a task
+    /// that is not known.
     unsettled: Vec<Option<TaskNumber>>,
     marks: LimitMarks,
     text: Vec<u8>,

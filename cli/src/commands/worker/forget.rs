@@ -15,7 +15,7 @@ use crate::output::{complain, duration, print, printable};
 ///
 /// You promise that the machine or the process of that worker is dead, and that no process of its tasks is alive. The scheduler
 /// believes it: its tasks count as failed once and start again after their `backoff`, without the safety wait. If the promise is wrong,
-/// tasks run twice at the same time. A worker that returns all the same is told to end itself.
+/// tasks run twice at the same time. If the worker returns, the scheduler asks it to end itself.
 ///
 /// It is refused while the worker may still answer: within `--lose-unhealthy-worker-after` of its last sign of life, also if the scheduler
 /// has restarted meanwhile. The declaration is on disk when the command ends.

@@ -151,7 +151,7 @@ impl InitialWait {
                 )
             }
             Basis::Restored => "this data directory was restored from a backup, which may lack workers and tasks, so nothing \
-                 starts sooner, whoever comes back. Leave --after-restoring-a-backup out the next time"
+                 starts sooner, even if all workers come back. Leave --after-restoring-a-backup out the next time"
                 .to_owned(),
             Basis::Stale(Witness::Scheduler(id)) => format!(
                 "a worker knew scheduler instance {id}, which this data directory does not remember: an old backup, the \
