@@ -11,6 +11,7 @@
 
 mod index;
 mod query;
+mod reader;
 mod segment;
 mod store;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use brasserie_common::WallTime;
 
 pub use brasserie_common::logs::LinePart;
 pub use query::QueryError;
+pub use reader::{LogReader, LogTail, ReadError};
 pub use segment::TaskTag;
 pub use store::{Batch, LogHealth, LogStore, OpenError, Room, Share};
 

@@ -270,7 +270,7 @@ impl<'a> PageBuilder<'a> {
 }
 
 /// What is no UTF-8 travels twice: for readers of text, and as it is.
-fn line(record: &Record<'_>) -> LogLine {
+pub(super) fn line(record: &Record<'_>) -> LogLine {
     let (line, bytes) = match std::str::from_utf8(record.line) {
         Ok(text) => (text.to_owned(), None),
         Err(_) => (

@@ -176,6 +176,11 @@ fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (checksum(payload) == sum).then_some((payload, rest))
 }
 
+/// The length of the good frame that the bytes begin with; `None` if it is not whole yet, or damaged.
+pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
+    split_frame(bytes).map(|(_, rest)| bytes.len() - rest.len())
+}
+
 fn split_record(payload: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let mut cursor = payload;
     let length = u32::from_le_bytes(take(&mut cursor)?) as usize;
@@ -220,6 +225,13 @@ pub(super) fn stream_code(stream: LogStream) -> u8 {
         LogStream::Stderr => 1,
         LogStream::Statuses => 2,
     }
+}
+
+/// `None`: a stream of a later release.
+pub(super) fn stream_of(code: u8) -> Option<LogStream> {
+    LogStream::ALL
+        .into_iter()
+        .find(|stream| stream_code(*stream) == code)
 }
 
 /// Guards against torn writes and rotten disks, not against an enemy, so the key may be fixed.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use brasserie_common::logs::{LineId, LogLine, LogQuery, LogStream};
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
 
+use super::index::SegmentIndex;
 use super::*;
 
 /// A clock that only a test moves.
@@ -750,4 +751,118 @@ fn a_writer_that_is_behind_says_so_and_still_takes_lines() {
     }
     let lines = all(&store, query(LogStream::Stdout)).0;
     assert_eq!(lines.len(), count + more + 2);
+}
+
+/// All pages of a query of another process.
+fn read_all(reader: &LogReader, mut query: LogQuery) -> Vec<LogLine> {
+    let mut lines = Vec::new();
+    loop {
+        let page = reader.query(&query).expect("readable files");
+        lines.extend(page.lines);
+        match page.next {
+            Some(next) => query.from = Some(next),
+            None => return lines,
+        }
+    }
+}
+
+/// Names, lengths and times of change of the files in a folder.
+fn stamps(dir: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+    let mut found: Vec<_> = fs::read_dir(dir)
+        .expect("a folder")
+        .map(|entry| {
+            let entry = entry.expect("an entry");
+            let meta = entry.metadata().expect("its metadata");
+            (entry.path(), meta.len(), meta.modified().expect("a time"))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn another_process_reads_what_is_written_and_changes_nothing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().join("logs");
+    let reader = LogReader::new(folder.clone());
+    assert!(read_all(&reader, query(LogStream::Stdout)).is_empty());
+    assert!(!folder.exists(), "looking made the folder");
+
+    let config = LogConfig {
+        segment_bytes: 1000,
+        ..LogConfig::new(folder.clone())
+    };
+    let store = open_with(config, &Clock::at(START));
+    for i in 0..100 {
+        put(
+            &store,
+            &tag("job", &format!("n{i}")),
+            &format!("line {i}\n"),
+        );
+        store.flush();
+    }
+    assert!(segments(&folder).len() > 2, "one segment would test little");
+    let index = SegmentIndex::path_of(&segments(&folder)[0]);
+    fs::remove_file(&index).expect("sealed segments have an index");
+    let newest = segments(&folder).pop().expect("there are some");
+    let torn = [fs::read(&newest).expect("readable"), b"torn".to_vec()].concat();
+    fs::write(&newest, torn).expect("writable");
+
+    let before = stamps(&folder);
+    let of_all = read_all(&reader, query(LogStream::Stdout));
+    let (own, _) = all(&store, query(LogStream::Stdout));
+    assert_eq!(of_all, own);
+    let of_one = LogQuery {
+        nodes: vec![node("n57")],
+        ascending: false,
+        ..query(LogStream::Stdout)
+    };
+    assert_eq!(texts(&read_all(&reader, of_one)), ["line 57\n"]);
+    assert_eq!(stamps(&folder), before, "looking changed something");
+}
+
+#[test]
+fn a_tail_reads_each_line_once_across_segments_and_unfinished_writes() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let config = LogConfig {
+        segment_bytes: 300,
+        ..LogConfig::new(dir.path().to_owned())
+    };
+    let store = open_with(config, &Clock::at(START));
+    put(&store, &tag("job", "node"), "before\n");
+    store.flush();
+    let mut tail = LogTail::from_end(dir.path().to_owned()).expect("readable");
+    assert!(tail.next_lines().expect("readable").is_empty());
+
+    let mut seen = Vec::new();
+    for i in 0..20 {
+        put(&store, &tag("job", "node"), &format!("{i}\n"));
+        store.append(&tag("j", "n"), LogStream::Stderr, LinePart::Last, b"e\n");
+        store.flush();
+        if i % 7 == 0 {
+            let newest = segments(dir.path()).pop().expect("there are some");
+            let whole = fs::read(&newest).expect("readable");
+            fs::write(&newest, &whole[..whole.len() - 1]).expect("writable");
+            while let Ok(lines) = tail.next_lines()
+                && !lines.is_empty()
+            {
+                seen.extend(lines);
+            }
+            fs::write(&newest, whole).expect("writable");
+        }
+    }
+    loop {
+        let lines = tail.next_lines().expect("readable");
+        if lines.is_empty() {
+            break;
+        }
+        seen.extend(lines);
+    }
+    let of = |wanted: LogStream| {
+        let of = seen.iter().filter(move |(stream, _)| *stream == wanted);
+        of.map(|(_, line)| line.line.clone()).collect::<Vec<_>>()
+    };
+    let want: Vec<String> = (0..20).map(|i| format!("{i}\n")).collect();
+    assert_eq!(of(LogStream::Stdout), want);
+    assert_eq!(of(LogStream::Stderr).len(), 20);
 }

@@ -306,7 +306,7 @@ fn create_active(dir: &Path, first: LineId) -> io::Result<Active> {
     })
 }
 
-fn segment_first_id(path: &Path) -> Option<LineId> {
+pub(super) fn segment_first_id(path: &Path) -> Option<LineId> {
     if path.extension()? != "log" {
         return None;
     }
