@@ -45,6 +45,10 @@ pub enum StoreError {
         "the store is damaged: table `{table}` holds {what}. Restore a backup of the data directory"
     )]
     Damaged { table: &'static str, what: String },
+    #[error(
+        "the store in {} cannot be read, because a scheduler has begun to write to it: try again", path.display()
+    )]
+    Changing { path: PathBuf },
     #[error("cannot inspect the store's file {}: {error}", path.display())]
     Inspect {
         path: PathBuf,

@@ -1,5 +1,6 @@
 //! The durable store: one SQLite file, one thread that writes it, and a report when something is on disk.
 
+mod copy;
 mod error;
 mod history;
 mod identity;
@@ -24,6 +25,7 @@ use brasserie_common::RecordSeq;
 use brasserie_common_runtime::{DataDir, FileId};
 use brasserie_scheduler_core::{Durable, Record};
 
+pub use copy::copy_store;
 pub use error::StoreError;
 pub use history::{Past, UnusedNames};
 use identity::{LOG_HEADER, log_of};
