@@ -2,6 +2,7 @@
 
 mod commands;
 mod connection;
+mod data_dir;
 mod output;
 
 use std::process::ExitCode;

@@ -64,6 +64,15 @@ pub(crate) fn duration(d: Duration) -> String {
     }
 }
 
+/// A word of a shell's command line.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
+}
+
 /// Prints a line on standard error, as `eprintln!` does, which panics if nobody reads it or its disk is full. A command that has nothing
 /// to do meanwhile may wait here; `brasserie run` queues its lines with `telemetry::print_error`.
 macro_rules! complain {
@@ -166,6 +175,14 @@ mod tests {
         assert_eq!(text, "{\"a\":\"\\u001b\\u009b\\u007f\\u202eß\"}\n");
         let read: Value = serde_json::from_str(&text).expect("it is still JSON");
         assert_eq!(read, value);
+    }
+
+    #[test]
+    fn words_of_a_shell_are_quoted_where_they_must() {
+        assert_eq!(shell_word("/tmp/a-1.json"), "/tmp/a-1.json");
+        assert_eq!(shell_word("a b"), "'a b'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use integration_tests::e2e::{Stage, copy_sources, wait_for};
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Tasks that shall not end by themselves.
 const FOR_EVER: Duration = Duration::from_secs(1000);
@@ -33,7 +33,7 @@ fn quickstart_runs(tree: &Path) -> BTreeMap<String, usize> {
 }
 
 /// One crate with two files and the examples.
-fn small_tree(stage: &Stage) -> std::path::PathBuf {
+fn small_tree(stage: &Stage) -> PathBuf {
     let tree = stage.path("tree");
     copy_sources(&stage.path("all"));
     fs::create_dir(&tree).expect("a folder in a temporary folder");
@@ -322,4 +322,123 @@ fn a_killed_run_leaves_no_task_and_can_be_resumed() {
     let records = stage.records();
     assert_eq!(records.finished(), 3, "{records:?}");
     assert!(records.overlaps.is_empty(), "{records:?}");
+}
+
+/// A config whose job prints on both streams and fails on `bad`.
+fn talkative(stage: &Stage, nodes: &[&str]) -> PathBuf {
+    let nodes: BTreeMap<&str, [&str; 0]> = nodes.iter().map(|node| (*node, [])).collect();
+    let script = "echo \"out of $BRASSERIE_NODE\"; echo \"err of $BRASSERIE_NODE\" >&2; test $BRASSERIE_NODE != bad || exit 3";
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": nodes }] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } },
+            "backoff": ["fail"]
+        },
+        "bistro_job->talk": { "command": ["/bin/sh", "-c", script], "arguments": "none" }
+    });
+    stage.write("talk.json", &format!("{config:#}"))
+}
+
+/// Names, lengths and times of change of all files and folders below one.
+fn stamps(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a readable folder") {
+        let path = entry.expect("an entry").path();
+        let meta = path.symlink_metadata().expect("its metadata");
+        found.push((path.clone(), meta.len(), meta.modified().expect("a time")));
+        if meta.is_dir() {
+            found.extend(stamps(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn what_an_ended_run_left_can_be_looked_at_and_looking_changes_nothing() {
+    let stage = Stage::new();
+    let config = talkative(&stage, &["good", "bad"]);
+    let data_dir = stage.path("a data dir");
+    let run = stage.brasserie(&["run", text(&config), "--data-dir", text(&data_dir)]);
+    assert_eq!(run.code, Some(1), "{}", run.output);
+
+    let before = stamps(&data_dir);
+    let look = |arguments: &[&str]| {
+        let arguments = [arguments, &["--data-dir", text(&data_dir)]].concat();
+        let finished = stage.brasserie(&arguments);
+        assert_eq!(finished.code, Some(0), "{arguments:?}: {}", finished.output);
+        finished.output
+    };
+    let status = look(&["status"]);
+    assert!(status.contains("has ended"), "{status}");
+    let go_on = format!("brasserie run {} --data-dir '", text(&config));
+    assert!(status.contains(&go_on), "{status}");
+    let status: Value = serde_json::from_str(&look(&["status", "--json"])).expect("JSON");
+    let job = &status["jobs"][0];
+    let counts = (&job["total"], &job["done"], &job["failed"]);
+    assert_eq!(counts, (&json!(2), &json!(1), &json!(1)), "{status}");
+    let problems = (&status["errors"], &status["initial_wait"]);
+    assert_eq!(problems, (&json!([]), &Value::Null), "{status}");
+
+    assert_eq!(look(&["logs", "talk", "good"]), "out of good\n");
+    assert_eq!(look(&["logs", "talk", "bad", "--stderr"]), "err of bad\n");
+    assert_eq!(look(&["logs", "talk", "bad", "--follow"]), "out of bad\n");
+    let explained = look(&["explain", "talk", "bad"]);
+    assert!(explained.contains("exited with code 3"), "{explained}");
+    assert!(explained.contains("err of bad"), "{explained}");
+    assert_eq!(stamps(&data_dir), before, "looking changed something");
+
+    let nothing = stage.path("nothing");
+    for command in [&["status"][..], &["logs"], &["explain", "talk", "bad"]] {
+        let arguments = [command, &["--data-dir", text(&nothing)]].concat();
+        let finished = stage.brasserie(&arguments);
+        assert_eq!(finished.code, Some(1), "{}", finished.output);
+        let told = finished.output.contains("no run has used");
+        assert!(told, "{}", finished.output);
+    }
+    assert!(!nothing.exists(), "looking made the directory");
+}
+
+#[test]
+fn a_run_can_be_looked_at_while_it_goes_on_and_after_it_was_killed() {
+    let stage = Stage::new();
+    let config = stage.write_work(4, FOR_EVER);
+    let data_dir = stage.path("data");
+    let mut run = stage.start_brasserie(&["run", text(&config), "--data-dir", text(&data_dir)]);
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
+    let job = || {
+        let arguments = ["status", "--json", "--data-dir", text(&data_dir)];
+        let finished = stage.brasserie(&arguments);
+        assert_eq!(finished.code, Some(0), "{}", finished.output);
+        let status: Value = serde_json::from_str(&finished.output).expect("JSON");
+        let workers = status["workers"].as_array().map_or(0, Vec::len);
+        (workers, status["jobs"][0]["running"].clone())
+    };
+    assert_eq!(job(), (1, json!(2)), "its own scheduler answers");
+    let running = stage.records().runs[0].node.clone();
+    let events = [
+        "logs",
+        "work",
+        &running,
+        "--events",
+        "--data-dir",
+        text(&data_dir),
+    ];
+    // The worker gathers lines for a tenth of a second.
+    wait_for("the event of its start", || {
+        let told = stage.brasserie(&events).output;
+        told.contains("\"running\"").then_some(())
+    });
+    let explain = ["explain", "work", &running, "--data-dir", text(&data_dir)];
+    let explained = stage.brasserie(&explain).output;
+    assert!(explained.contains("local"), "where it runs: {explained}");
+
+    run.kill_program();
+    assert_eq!(
+        job(),
+        (0, json!(0)),
+        "the record names a scheduler that is gone"
+    );
 }

@@ -6,7 +6,8 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::Ending;
-use crate::connection::{Connection, SchedulerArgs, block_on};
+use crate::connection::block_on;
+use crate::data_dir::{Source, SourceArgs};
 use crate::output::{print, print_json, printable_block};
 
 /// Shows all reasons at once, not only the first that was met, and what happened when it ran last.
@@ -17,19 +18,21 @@ pub(crate) struct Args {
     /// The node of the task.
     node: String,
     #[command(flatten)]
-    scheduler: SchedulerArgs,
+    source: SourceArgs,
     /// One JSON document instead of lines.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let connection = Connection::new(&args.scheduler.scheduler)?;
-    let (reasons, last) = block_on(async {
-        let reasons = connection.explain(&args.job, &args.node).await?;
+    let (note, reasons, last) = block_on(async {
+        let source = Source::open(&args.source).await?;
+        let reasons = source.connection.explain(&args.job, &args.node).await?;
         // Read from the scheduler's disk, which may hang or be gone; the reasons are not.
-        let last = connection.last_run(&args.job, &args.node).await;
-        anyhow::Ok((reasons, last))
+        let last = source.connection.last_run(&args.job, &args.node).await;
+        let note = source.note();
+        source.close().await;
+        anyhow::Ok((note, reasons, last))
     })??;
     if args.json {
         let error = last.as_ref().err().map(|error| format!("{error:#}"));
@@ -43,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         print_json(&document)?;
         return Ok(Ending::Success);
     }
-    let mut text = String::new();
+    let mut text = note.unwrap_or_default();
     if reasons.is_empty() {
         text.push_str("Nothing keeps this task from running.\n");
     }

@@ -15,7 +15,8 @@ use brasserie_thrift::generated::common::LogLine;
 use serde_json::json;
 
 use crate::Ending;
-use crate::connection::{Connection, LogRequest, SchedulerArgs, block_on};
+use crate::connection::{LogRequest, block_on};
+use crate::data_dir::{LogSource, SourceArgs};
 use crate::output::{Layout, Reader, complain, json_text, print_json, print_raw, printable_block};
 use follow::{Cursor, Round};
 use lines::{Names, TaskText};
@@ -59,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RUN")]
     invocation: Option<InstanceId>,
     #[command(flatten)]
-    scheduler: SchedulerArgs,
+    source: SourceArgs,
     /// One JSON document instead of lines; with `--follow`, one a line.
     #[arg(long)]
     json: bool,
@@ -91,7 +92,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let connection = Connection::new(&args.scheduler.scheduler)?;
+    let source = LogSource::open(&args.source)?;
     let request = LogRequest {
         stream: args.stream(),
         job: args.job.clone().unwrap_or_default(),
@@ -104,14 +105,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     if args.follow {
         return block_on(async {
             tokio::select! {
-                ended = follow(&connection, request, args) => ended,
+                ended = follow(&source, request, args) => ended,
                 _ = tokio::signal::ctrl_c() => Ok(Ending::Success),
             }
         })?;
     }
     let (lines, notices) = block_on(async {
-        let files = files::notices(&connection, &request).await?;
-        let (lines, mut notices) = collect(&connection, request, args.limit).await?;
+        let files = files::notices(&source, &request).await?;
+        let (lines, mut notices) = collect(&source, request, args.limit).await?;
         notices.extend(files);
         anyhow::Ok((lines, notices))
     })??;
@@ -129,14 +130,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 
 /// Pages on until there are enough lines or no more; gives lines oldest first, and notices about workers that did not answer.
 pub(crate) async fn collect(
-    connection: &Connection,
+    source: &LogSource,
     mut request: LogRequest,
     limit: usize,
 ) -> Result<(Vec<LogLine>, Vec<String>)> {
     let (mut lines, mut notices): (Vec<LogLine>, Vec<String>) = (Vec::new(), Vec::new());
     let mut empty_pages = 0;
     while lines.len() < limit {
-        let page = connection.logs(&request).await?;
+        let page = source.logs(&request).await?;
         let before = lines.len();
         for line in page.lines.unwrap_or_default() {
             let text = line.line.clone().unwrap_or_default();
@@ -166,20 +167,22 @@ pub(crate) async fn collect(
     Ok((lines, notices))
 }
 
-/// Shows lines until nobody reads them any more. A scheduler that cannot be reached for a while is asked again.
-async fn follow(connection: &Connection, mut request: LogRequest, args: &Args) -> Result<Ending> {
+/// Shows lines until nobody reads them any more, or the run whose files these are has ended. A scheduler that cannot be reached for a while is asked again.
+async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Result<Ending> {
     let mut cursor = Cursor::default();
     let mut told = BTreeSet::new();
     if !args.from_start {
-        let lines = newest(connection, &mut request, args.limit, &mut cursor).await?;
+        let lines = newest(source, &mut request, args.limit, &mut cursor).await?;
         if show(&lines, args)? == Reader::Gone {
             return Ok(Ending::Success);
         }
     }
     request.ascending = true;
     loop {
+        // Asked before the round, which then shows the last lines.
+        let is_complete = source.is_complete().await;
         request.from = cursor.start();
-        match round(connection, &mut request, args, &mut cursor).await {
+        match round(source, &mut request, args, &mut cursor).await {
             Err(Trouble::Output(error)) => return Err(error),
             Err(Trouble::Call(error)) => {
                 cursor.troubled();
@@ -198,6 +201,9 @@ async fn follow(connection: &Connection, mut request: LogRequest, args: &Args) -
                 }
             }
         }
+        if is_complete {
+            return Ok(Ending::Success);
+        }
         tokio::time::sleep(FOLLOW_INTERVAL).await;
     }
 }
@@ -210,14 +216,14 @@ enum Trouble {
 
 /// Shows what is new on all pages from the request's start.
 async fn round(
-    connection: &Connection,
+    source: &LogSource,
     request: &mut LogRequest,
     args: &Args,
     cursor: &mut Cursor,
 ) -> Result<(Reader, Vec<String>), Trouble> {
     let mut notices = Vec::new();
     loop {
-        let page = connection.logs(request).await.map_err(Trouble::Call)?;
+        let page = source.logs(request).await.map_err(Trouble::Call)?;
         let news = cursor.take(request.from, page);
         notices.extend(news.notices);
         let reader = show(&news.lines, args).map_err(Trouble::Output)?;
@@ -230,14 +236,14 @@ async fn round(
 
 /// The newest lines, oldest first; the cursor then stands behind them.
 async fn newest(
-    connection: &Connection,
+    source: &LogSource,
     request: &mut LogRequest,
     limit: usize,
     cursor: &mut Cursor,
 ) -> Result<Vec<LogLine>> {
     let mut lines = Vec::new();
     loop {
-        let news = cursor.take_newest(connection.logs(request).await?);
+        let news = cursor.take_newest(source.logs(request).await?);
         lines.extend(news.lines);
         lines.truncate(limit);
         match news.next {

@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
 
 async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {
     let started = Instant::now();
-    let directory = Directory::open(args.data_dir.as_deref())?;
+    let mut directory = Directory::open(args.data_dir.as_deref())?;
     let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
     let worker = WorkerFlags {
         worker_command: args.worker_command,
@@ -89,8 +89,10 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         allowed_users: args.allow_user,
         contain: args.contain,
     };
-    let mut cluster = Cluster::start(&config, &directory.path(), worker).await?;
-    let connection = Connection::new(&cluster.address())?;
+    let scheduler = cluster::start_scheduler(&config, &directory.path()).await?;
+    directory.record(&config, &scheduler)?;
+    let connection = Connection::new(&scheduler.thrift_address().to_string())?;
+    let mut cluster = Cluster::start(scheduler, &directory.path(), worker)?;
     let progress = Progress::start();
 
     let outcome = tokio::select! {

@@ -11,26 +11,33 @@ use brasserie_thrift::generated::common::BistroInstanceID;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::connection::{Connection, SchedulerArgs, block_on};
+use crate::connection::block_on;
+use crate::data_dir::{Source, SourceArgs};
 use crate::output::{duration, print, print_json, printable, printable_block, table};
 
 /// Shows what the scheduler knows right now. Counts are of tasks; `never` can never run as things are: see `explain`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    scheduler: SchedulerArgs,
+    source: SourceArgs,
     /// One JSON document instead of tables.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let connection = Connection::new(&args.scheduler.scheduler)?;
-    let status = block_on(connection.cluster_status())??;
-    if args.json {
-        print_json(&to_json(&status))?
-    } else {
-        print(&to_text(&status))?
+    let (status, note) = block_on(async {
+        let source = Source::open(&args.source).await?;
+        let status = source.cluster_status().await?;
+        let note = source.note();
+        source.close().await;
+        anyhow::Ok((status, note))
+    })??;
+    match note {
+        _ if args.json => print_json(&to_json(&status))?,
+        None => print(&to_text(&status))?,
+        // Of the scheduler and its workers nothing is left to show.
+        Some(note) => print(&(note + &jobs_text(&status)))?,
     }
     Ok(Ending::Success)
 }
@@ -50,6 +57,38 @@ fn to_text(status: &ClusterStatus) -> String {
     if let Some(config) = &status.config {
         text.push_str(&config_line(config, status.wall_time_ms.unwrap_or(0)));
     }
+    text.push_str(&jobs_text(status));
+    text.push('\n');
+    let rows: Vec<Vec<String>> = status.workers.iter().flatten().map(worker_row).collect();
+    if rows.is_empty() {
+        text.push_str("No worker has connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n");
+    } else {
+        text.push_str(&table(
+            &[
+                "worker",
+                "state",
+                "running",
+                "unsure",
+                "address",
+                "heartbeat",
+            ],
+            &rows,
+        ));
+        status
+            .workers
+            .iter()
+            .flatten()
+            .for_each(|worker| worker_notes(worker, &mut text));
+    }
+    if let Some(counts) = &status.work_requests {
+        text.push_str(&work_requests(counts));
+    }
+    text
+}
+
+/// What is wrong with the cluster, and its jobs.
+fn jobs_text(status: &ClusterStatus) -> String {
+    let mut text = String::new();
     for error in status.errors.iter().flatten() {
         text.push_str(&format!("! {}\n", printable_block(error)));
     }
@@ -79,31 +118,6 @@ fn to_text(status: &ClusterStatus) -> String {
                 printable_block(error)
             ));
         }
-    }
-    text.push('\n');
-    let rows: Vec<Vec<String>> = status.workers.iter().flatten().map(worker_row).collect();
-    if rows.is_empty() {
-        text.push_str("No worker has connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n");
-    } else {
-        text.push_str(&table(
-            &[
-                "worker",
-                "state",
-                "running",
-                "unsure",
-                "address",
-                "heartbeat",
-            ],
-            &rows,
-        ));
-        status
-            .workers
-            .iter()
-            .flatten()
-            .for_each(|worker| worker_notes(worker, &mut text));
-    }
-    if let Some(counts) = &status.work_requests {
-        text.push_str(&work_requests(counts));
     }
     text
 }

@@ -6,13 +6,14 @@ use anyhow::Result;
 use brasserie_common::logs::LogStream;
 use serde_json::Value;
 
-use crate::connection::{Connection, LogRequest};
+use crate::connection::LogRequest;
+use crate::data_dir::LogSource;
 
 /// The newest runs of which it is told: a page of events may tell of thousands.
 const RUNS: usize = 10;
 
 /// Asks once, for what the question's job and node said last; a search for lines means lines.
-pub(super) async fn notices(connection: &Connection, asked: &LogRequest) -> Result<Vec<String>> {
+pub(super) async fn notices(source: &LogSource, asked: &LogRequest) -> Result<Vec<String>> {
     let stream = match asked.stream {
         LogStream::Stdout => "stdout",
         LogStream::Stderr => "stderr",
@@ -28,7 +29,7 @@ pub(super) async fn notices(connection: &Connection, asked: &LogRequest) -> Resu
         regex: format!("\"{stream}_file\":"),
         ..asked.clone()
     };
-    let page = connection.logs(&request).await?;
+    let page = source.logs(&request).await?;
     let lines = page.lines.unwrap_or_default();
     let events = lines.iter().filter_map(|line| line.line.as_deref());
     let events = events.filter_map(|text| serde_json::from_str(text).ok());

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 
 use super::settings::RunConfig;
+use crate::data_dir;
 
 /// The worker's place in the pool; always the same, so that a resumed run takes over its own shard.
 const SHARD: &str = "local";
@@ -69,29 +70,35 @@ pub(super) struct Cluster {
     _lifeline: Option<ChildStdin>,
 }
 
+/// Starts the scheduler of a run, which has no worker yet.
+pub(super) async fn start_scheduler(run: &RunConfig, directory: &Path) -> Result<SchedulerHandle> {
+    let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
+    let source = ConfigSource::Given {
+        config: run.config.clone(),
+        folder,
+    };
+    let data_dir = data_dir::scheduler_folder(directory);
+    let options = brasserie_scheduler::StartOptions {
+        new_cluster: NewCluster::IfUnused,
+        ..brasserie_scheduler::StartOptions::new(data_dir, source)
+    };
+    brasserie_scheduler::start(options)
+        .await
+        .context("cannot start the scheduler")
+}
+
 impl Cluster {
-    pub(super) async fn start(
-        run: &RunConfig,
+    /// Starts the worker beside the scheduler.
+    pub(super) fn start(
+        scheduler: SchedulerHandle,
         directory: &Path,
         flags: WorkerFlags,
     ) -> Result<Self> {
-        let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
-        let source = ConfigSource::Given {
-            config: run.config.clone(),
-            folder,
-        };
-        let options = brasserie_scheduler::StartOptions {
-            new_cluster: NewCluster::IfUnused,
-            ..brasserie_scheduler::StartOptions::new(directory.join("scheduler"), source)
-        };
-        let scheduler = brasserie_scheduler::start(options)
-            .await
-            .context("cannot start the scheduler")?;
         let address = scheduler.thrift_address().to_string();
         let mut command = Command::new(THIS_PROGRAM);
         command
             .arg0(brasserie_worker::PROGRAM_NAME)
-            .args(flags.arguments(&address, directory.join("worker")))
+            .args(flags.arguments(&address, data_dir::worker_folder(directory)))
             .stdin(Stdio::piped())
             .stdout(Stdio::null());
         for variable in OF_SERVICE_MANAGER {
@@ -104,11 +111,6 @@ impl Cluster {
             worker,
             _lifeline: lifeline,
         })
-    }
-
-    /// Where the scheduler answers.
-    pub(super) fn address(&self) -> String {
-        self.scheduler.thrift_address().to_string()
     }
 
     /// Waits until the worker ends, which it does by itself only if it must. Returns why; the worker has printed the details.

@@ -36,6 +36,8 @@ pub(super) struct RunConfig {
     pub(super) config: Arc<Config>,
     /// The absolute path of its file.
     pub(super) file: PathBuf,
+    /// What the file says.
+    pub(super) text: String,
 }
 
 /// What became of reading it.
@@ -81,6 +83,7 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
     Ok(Loaded::Config(RunConfig {
         config: Arc::new(config),
         file,
+        text: String::from_utf8_lossy(&bytes).into_owned(),
     }))
 }
 

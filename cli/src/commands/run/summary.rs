@@ -9,6 +9,7 @@ use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, Unfinishe
 use crate::Ending;
 use crate::commands::logs;
 use crate::connection::{Connection, LogRequest};
+use crate::data_dir::LogSource;
 use crate::output::{duration, printable, printable_block, table};
 
 /// Tasks of one job that are shown with their last words: a screenful.
@@ -101,7 +102,13 @@ async fn last_words(connection: &Connection, task: &UnfinishedTask) -> Result<St
         invocation: None,
     };
     // The summary stands without its logs.
-    if let Ok((lines, _)) = logs::collect(connection, request, LAST_LINES).await {
+    if let Ok((lines, _)) = logs::collect(
+        &LogSource::Scheduler(connection.clone()),
+        request,
+        LAST_LINES,
+    )
+    .await
+    {
         for line in lines {
             let line = line.line.unwrap_or_default();
             text.push_str(&format!("      | {}\n", line.trim_end_matches('\n')));

@@ -1,0 +1,343 @@
+//! The data directory of a `brasserie run`: the record of the run, and how other commands look at it without changing anything.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use brasserie_common::SchedulerId;
+use brasserie_common::logs::{LineId, LogQuery};
+use brasserie_common_config::{
+    Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
+};
+use brasserie_common_runtime::files::{self, FileError};
+use brasserie_scheduler::store::copy_store;
+use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartOptions};
+use brasserie_thrift::generated::brasserie::ClusterStatus;
+use brasserie_thrift::generated::common::LogLines;
+use brasserie_worker::logs::LogReader;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+use crate::connection::{Connection, LogRequest, SchedulerArgs};
+use crate::output::shell_word;
+
+/// The record of the run, in the directory.
+const RECORD: &str = "run.json";
+/// JSON may write a byte of the config as six.
+const MAX_RECORD_BYTES: u64 = 6 * MAX_CONFIG_BYTES as u64 + 65_536;
+const ABOUT: &str = "The last `brasserie run` on this data directory; `brasserie status`, `logs` and `explain` read this file with --data-dir.";
+/// Lines on a page of logs, as a scheduler gives them.
+const PAGE_LINES: usize = 5000;
+/// Between two questions whether the nodes are there, which takes milliseconds unless a script makes them.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// A machine's own scheduler accepts a connection within a millisecond.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The folder of a run's scheduler in its data directory.
+pub(crate) fn scheduler_folder(directory: &Path) -> PathBuf {
+    directory.join("scheduler")
+}
+
+/// The folder of a run's worker in its data directory.
+pub(crate) fn worker_folder(directory: &Path) -> PathBuf {
+    directory.join("worker")
+}
+
+/// The folder of the logs of a run's worker.
+pub(crate) fn log_folder(directory: &Path) -> PathBuf {
+    worker_folder(directory).join("logs")
+}
+
+/// What a run leaves in its data directory for other commands.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RunRecord {
+    about: String,
+    /// Where the run's scheduler answers; `None`: the run has ended in good order.
+    scheduler: Option<SocketAddr>,
+    /// Start time and random part of the scheduler's instance: another one may have got its port.
+    instance: [i64; 2],
+    /// The absolute path of the config file.
+    file: String,
+    /// Its text as the run has read it.
+    config: String,
+}
+
+impl RunRecord {
+    pub(crate) fn new(
+        scheduler: SocketAddr,
+        instance: SchedulerId,
+        file: &Path,
+        config: String,
+    ) -> Self {
+        RunRecord {
+            about: ABOUT.to_owned(),
+            scheduler: Some(scheduler),
+            instance: [instance.0.start_time, instance.0.rand],
+            file: file.to_string_lossy().into_owned(),
+            config,
+        }
+    }
+
+    /// The same once the run has ended.
+    pub(crate) fn ended(self) -> Self {
+        RunRecord {
+            scheduler: None,
+            ..self
+        }
+    }
+
+    pub(crate) fn write(&self, directory: &Path) -> Result<()> {
+        let path = directory.join(RECORD);
+        let text = serde_json::to_vec_pretty(self)?;
+        files::atomic_write(&path, &text)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// Errors if no run has used the directory.
+    pub(crate) fn read(directory: &Path) -> Result<Self> {
+        let path = directory.join(RECORD);
+        let bytes = match files::read(&path, MAX_RECORD_BYTES) {
+            Ok(bytes) => bytes,
+            Err(FileError::Read { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
+                bail!(
+                    "no run has used {}: it has no file {RECORD}. Name the directory that `brasserie run --data-dir` has used",
+                    directory.display()
+                )
+            }
+            Err(error) => return Err(error.into()),
+        };
+        serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is not the record of a run", path.display()))
+    }
+
+    /// The scheduler of the run, while it runs.
+    async fn running(&self) -> Result<Option<Connection>> {
+        if !self.is_reachable().await {
+            return Ok(None);
+        }
+        let Some(address) = self.scheduler else {
+            return Ok(None);
+        };
+        let connection = Connection::new(&address.to_string())?;
+        let instance = connection.cluster_status().await?.scheduler;
+        let [start_time, rand] = self.instance;
+        let is_same = instance.is_some_and(|instance| {
+            (instance.start_time, instance.rand) == (Some(start_time), Some(rand))
+        });
+        Ok(is_same.then_some(connection))
+    }
+
+    /// Whether somebody answers where the run's scheduler did.
+    async fn is_reachable(&self) -> bool {
+        let Some(address) = self.scheduler else {
+            return false;
+        };
+        let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+        // One that does not accept in time is there.
+        connected.is_err() || connected.is_ok_and(|connected| connected.is_ok())
+    }
+
+    /// Without the flags of the run, which do not change how its tasks have ended.
+    fn parse(&self) -> Result<Config> {
+        let file = Path::new(&self.file);
+        let options = ParseOptions {
+            format: Format::of_path(file),
+            unknown_keys: UnknownKeys::Warn,
+        };
+        let parsed = parse_bytes(self.config.as_bytes(), options);
+        let (mut config, _) = parsed
+            .and_then(|parsed| parsed.into_correct())
+            .map_err(|errors| anyhow!("{}", errors.display_with(&self.file)))?;
+        config.resolve_commands(self.folder());
+        // No worker will ever come to the scheduler that reads this, so it waits for none.
+        config.exit_initial_wait_before_timestamp = i64::MAX;
+        Ok(config)
+    }
+
+    fn folder(&self) -> &Path {
+        Path::new(&self.file).parent().unwrap_or(Path::new("/"))
+    }
+}
+
+/// The command that goes on with a run; more flags may follow.
+pub(crate) fn command_to_go_on(directory: &Path, file: &str) -> String {
+    let directory = shell_word(&directory.to_string_lossy());
+    format!("brasserie run {} --data-dir {directory}", shell_word(file))
+}
+
+/// Where a command finds the jobs that it is asked about.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SourceArgs {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// Instead of a scheduler, the data directory of a `brasserie run`, while it runs or after it has ended. Nothing in it changes.
+    #[arg(long, value_name = "DIR", conflicts_with = "scheduler")]
+    data_dir: Option<PathBuf>,
+}
+
+/// A scheduler to ask: a running one, or one that this program runs on a copy of what an ended run has left.
+pub(crate) struct Source {
+    pub(crate) connection: Connection,
+    ended: Option<EndedRun>,
+}
+
+/// What an ended run has left, with a scheduler that has no workers.
+struct EndedRun {
+    scheduler: SchedulerHandle,
+    _copy: TempDir,
+    directory: PathBuf,
+    file: String,
+}
+
+impl Source {
+    pub(crate) async fn open(args: &SourceArgs) -> Result<Self> {
+        let Some(directory) = &args.data_dir else {
+            let connection = Connection::new(&args.scheduler.scheduler)?;
+            return Ok(Source {
+                connection,
+                ended: None,
+            });
+        };
+        let record = RunRecord::read(directory)?;
+        let running = record.running().await;
+        let running = running.with_context(|| {
+            let directory = directory.display();
+            format!("the run in {directory} goes on, and its scheduler does not answer")
+        });
+        if let Some(connection) = running? {
+            return Ok(Source {
+                connection,
+                ended: None,
+            });
+        }
+        let ended = EndedRun::open(directory, record).await?;
+        let connection = Connection::new(&ended.scheduler.thrift_address().to_string())?;
+        wait_for_nodes(&connection).await?;
+        Ok(Source {
+            connection,
+            ended: Some(ended),
+        })
+    }
+
+    /// What the scheduler shows, without what it says of its own start.
+    pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
+        let mut status = self.connection.cluster_status().await?;
+        if self.ended.is_some() {
+            status.wait_ended = None;
+        }
+        Ok(status)
+    }
+
+    /// For people, if it is about a run that has ended: that it has, and how to go on.
+    pub(crate) fn note(&self) -> Option<String> {
+        let EndedRun {
+            directory, file, ..
+        } = self.ended.as_ref()?;
+        let (shown, go_on) = (directory.display(), command_to_go_on(directory, file));
+        Some(format!(
+            "The run in {shown} has ended and left this. To go on: {go_on}\n\n"
+        ))
+    }
+
+    /// Ends the scheduler of an ended run, if that is what was asked.
+    pub(crate) async fn close(self) {
+        if let Some(ended) = self.ended {
+            // What it cannot write belongs to a copy that goes anyway.
+            let _ = ended.scheduler.shutdown().await;
+        }
+    }
+}
+
+impl EndedRun {
+    async fn open(directory: &Path, record: RunRecord) -> Result<Self> {
+        let copy = tempfile::Builder::new()
+            .prefix("brasserie-copy-")
+            .tempdir()
+            .context("cannot make a temporary folder for a copy of the run's store")?;
+        let (from, to) = (scheduler_folder(directory), copy.path().to_owned());
+        tokio::task::spawn_blocking(move || copy_store(&from, &to)).await??;
+        let source = ConfigSource::Given {
+            config: Arc::new(record.parse()?),
+            folder: record.folder().to_owned(),
+        };
+        let options = StartOptions::new(copy.path().to_owned(), source);
+        let scheduler = brasserie_scheduler::start(options)
+            .await
+            .with_context(|| format!("cannot read what the run in {} left", directory.display()))?;
+        Ok(EndedRun {
+            scheduler,
+            _copy: copy,
+            directory: directory.to_owned(),
+            file: record.file,
+        })
+    }
+}
+
+/// Counts of tasks mean nothing before.
+async fn wait_for_nodes(connection: &Connection) -> Result<()> {
+    loop {
+        let status = connection.cluster_status().await?;
+        let errors = status.errors.unwrap_or_default();
+        if status.nodes_loaded.unwrap_or(false) || !errors.is_empty() {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Where lines of tasks are read: from the workers of a scheduler, or from the files of a run, whether it goes on or not.
+pub(crate) enum LogSource {
+    Scheduler(Connection),
+    Files(LogReader, RunRecord),
+}
+
+impl LogSource {
+    pub(crate) fn open(args: &SourceArgs) -> Result<Self> {
+        Ok(match &args.data_dir {
+            None => LogSource::Scheduler(Connection::new(&args.scheduler.scheduler)?),
+            Some(directory) => LogSource::Files(
+                LogReader::new(log_folder(directory)),
+                RunRecord::read(directory)?,
+            ),
+        })
+    }
+
+    /// One page.
+    pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {
+        match self {
+            LogSource::Scheduler(connection) => connection.logs(request).await,
+            LogSource::Files(reader, _) => Ok(reader.query(&query(request)?)?.into()),
+        }
+    }
+
+    /// Whether no more lines can come.
+    pub(crate) async fn is_complete(&self) -> bool {
+        match self {
+            LogSource::Scheduler(_) => false,
+            LogSource::Files(_, record) => !record.is_reachable().await,
+        }
+    }
+}
+
+fn query(request: &LogRequest) -> Result<LogQuery> {
+    let named = |name: &String| (!name.is_empty()).then(|| name.clone());
+    Ok(LogQuery {
+        stream: request.stream,
+        jobs: named(&request.job)
+            .map(TryInto::try_into)
+            .into_iter()
+            .collect::<Result<_, _>>()?,
+        nodes: named(&request.node)
+            .map(TryInto::try_into)
+            .into_iter()
+            .collect::<Result<_, _>>()?,
+        from: (request.from != -1).then_some(LineId(request.from)),
+        ascending: request.ascending,
+        limit: PAGE_LINES,
+        regex: request.regex.clone(),
+        invocation: request.invocation,
+    })
+}
