@@ -10,6 +10,9 @@ use crate::logs::Room;
 /// range.
 const SHORTEST_POLL: Duration = Duration::from_millis(1);
 const LONGEST_POLL: Duration = Duration::from_secs(3600);
+/// The bytes that one read may take although fewer lines or bytes are left in the limit. Reads of long lines would be many without it; at
+/// worst each byte is a line, so a task is at most this many lines ahead of its limit, and waits for them afterwards.
+const LEAST_READ: usize = 1024;
 /// A task that drops all the time is told of once so often: its events must not be the flood that the limit is against.
 pub(super) const DECLARE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -55,6 +58,17 @@ impl RateLimit {
         }
     }
 
+    /// Returns how many bytes the next read of the task's output may take, `most` at most. What one read takes is logged in one go.
+    pub(super) fn read_size(&self, most: usize) -> usize {
+        match self.overflow {
+            LogOverflow::Wait => {
+                let left = self.lines.left().min(self.bytes.left());
+                left.max(LEAST_READ).min(most)
+            }
+            LogOverflow::Drop => most,
+        }
+    }
+
     /// Decides on one piece. A task that waits was stopped before it was read: what was read in one go is logged in one go.
     pub(super) fn admit(&mut self, length: usize, room: Room) -> Admitted {
         let over = room == Room::Full || self.lines.is_empty() || self.bytes.is_empty();
@@ -76,8 +90,8 @@ impl RateLimit {
         }
     }
 
-    /// A dead task's pipes are emptied without delay: gives what they can hold, each byte being a line at worst. What would
-    /// be dropped is dropped all the same.
+    /// A finished task's pipes are emptied without delay, since a limit of lines must not hold its slot: gives what they can hold, each
+    /// byte being a line at worst. What would be dropped is dropped all the same.
     pub(super) fn grant(&mut self, held: usize) {
         match self.overflow {
             LogOverflow::Wait => {
@@ -151,6 +165,13 @@ impl Bucket {
         match self {
             Bucket::Unlimited => false,
             Bucket::Limited { tokens, .. } => *tokens <= 0,
+        }
+    }
+
+    fn left(&self) -> usize {
+        match self {
+            Bucket::Unlimited => usize::MAX,
+            Bucket::Limited { tokens, .. } => usize::try_from(*tokens).unwrap_or_default(),
         }
     }
 
@@ -246,6 +267,36 @@ mod tests {
         let mut unlimited = limit(0, 0, LogOverflow::Wait, start);
         assert_eq!(logged(&mut unlimited, 1_000_000, 1), 1_000_000);
         assert_eq!(unlimited.blocked_until(start, Room::Free), None);
+    }
+
+    #[test]
+    fn reads_are_small_while_little_of_the_limit_is_left() {
+        const MOST: usize = 64 * 1024;
+        let start = Instant::now();
+        let options = TaskSubprocessOptions {
+            max_log_lines_per_poll_interval: 1,
+            poll: Duration::from_millis(1),
+            ..Default::default()
+        };
+        let mut rate = RateLimit::new(&options, start);
+        // A task that prints empty lines only, as fast as they are read.
+        let mut lines = 0;
+        for ms in 0..1000 {
+            let now = start + Duration::from_millis(ms);
+            while rate.blocked_until(now, Room::Free).is_none() {
+                let size = rate.read_size(MOST);
+                lines += logged(&mut rate, size, 1);
+            }
+        }
+        // The burst, what comes back within the second, and one read beyond.
+        assert!((1000..=2000 + LEAST_READ).contains(&lines), "{lines}");
+
+        let of_bytes = limit(0, 20, LogOverflow::Wait, start);
+        assert_eq!(of_bytes.read_size(MOST), 2000);
+        let unlimited = limit(0, 0, LogOverflow::Wait, start);
+        assert_eq!(unlimited.read_size(MOST), MOST);
+        let drops = limit(1, 1, LogOverflow::Drop, start);
+        assert_eq!(drops.read_size(MOST), MOST);
     }
 
     #[test]

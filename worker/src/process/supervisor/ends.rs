@@ -12,7 +12,6 @@ use nix::sys::signal::Signal;
 
 use super::output::READ_BYTES;
 use super::{Supervisor, Timer};
-use crate::logs::Room;
 use crate::process::ending::final_status;
 use crate::process::events::Event;
 use crate::process::pipes::PipeKind;
@@ -22,7 +21,7 @@ use crate::process::{ProcessExit, Signalled, TaskEnd, Usage, spawn};
 
 /// How long descendants may hold a task's pipes after its process exited before the group is killed, and then how long
 /// a killed group may take to let go: ample for the end of a shell pipeline, short enough that a forgotten background
-/// process does not hold a slot.
+/// process does not hold a slot, however much it prints.
 pub(in crate::process) const LINGER: Duration = Duration::from_secs(1);
 /// A wait for control groups to empty that is told: killed processes need milliseconds.
 const HANGS: Duration = Duration::from_secs(2);
@@ -83,7 +82,7 @@ impl Supervisor {
                 let waits = kind != PipeKind::Status && self.waits_for_log(number);
                 let reads = if waits { 0 } else { READS_AT_EXIT };
                 (0..reads)
-                    .take_while(|_| self.read_once(number, kind))
+                    .take_while(|_| self.read_once(number, kind, READ_BYTES))
                     .for_each(drop);
             } else if state.contains(PollFlags::POLLHUP)
                 && let Some(task) = self.tasks.get_mut(&number)
@@ -312,12 +311,6 @@ impl Supervisor {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
-        // Output that waits for us is no reason to give the pipe up.
-        if task.any_paused() || task.room(&self.config.logs) == Room::Full {
-            self.timers
-                .push(Reverse((now + LINGER, number, Timer::Linger)));
-            return;
-        }
         match task.stage {
             Stage::Running | Stage::Emptying => {}
             Stage::Lingering => {
@@ -330,17 +323,33 @@ impl Supervisor {
                 self.look_around(now);
             }
             Stage::Swept if task.complain_at.is_some() => {}
-            Stage::Swept => {
-                for kind in PipeKind::ALL {
-                    if task.pipes[kind.index()].is_open() {
-                        task.close(kind, &self.config.logs, &self.epoll);
-                    }
-                }
-                let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
-                let message = "a descendant that left the process group holds a pipe; it was closed on this side";
-                self.log(&key, &tag, Event::PipeError { message });
-                self.finish(number);
-            }
+            Stage::Swept => self.give_pipes_up(number, now),
         }
+    }
+
+    /// Reads what the dead have left in the pipes, whatever the rate, and closes those that somebody still holds.
+    fn give_pipes_up(&mut self, number: TaskNumber, now: Instant) {
+        // What was printed is not lost because the log is behind.
+        if self.waits_for_log(number) {
+            self.timers
+                .push(Reverse((now + LINGER, number, Timer::Linger)));
+            return;
+        }
+        self.drain(number);
+        let Some(task) = self.tasks.get_mut(&number) else {
+            return;
+        };
+        if !task.pipes_closed() {
+            for kind in PipeKind::ALL {
+                if task.pipes[kind.index()].is_open() {
+                    task.close(kind, &self.config.logs, &self.epoll);
+                }
+            }
+            let (key, tag) = (Arc::clone(&task.key), task.tag.clone());
+            let message =
+                "a descendant that left the process group holds a pipe; it was closed on this side";
+            self.log(&key, &tag, Event::PipeError { message });
+        }
+        self.finish(number);
     }
 }

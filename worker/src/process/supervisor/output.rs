@@ -49,6 +49,7 @@ impl Supervisor {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
+        let mut most = READ_BYTES;
         if kind != PipeKind::Status {
             let now = Instant::now();
             let room = task.room(&self.config.logs);
@@ -64,19 +65,20 @@ impl Supervisor {
                 pause(&self.epoll, &mut task.pipes[kind.index()]);
                 return;
             }
+            most = task.rate.read_size(READ_BYTES);
         }
-        self.read_once(number, kind);
+        self.read_once(number, kind, most);
     }
 
-    /// Whether there may be more to read.
-    pub(super) fn read_once(&mut self, number: TaskNumber, kind: PipeKind) -> bool {
+    /// Reads `most` bytes at most. Returns whether there may be more to read.
+    pub(super) fn read_once(&mut self, number: TaskNumber, kind: PipeKind, most: usize) -> bool {
         let Some(task) = self.tasks.get_mut(&number) else {
             return false;
         };
         let Some(fd) = task.pipes[kind.index()].fd() else {
             return false;
         };
-        let result = nix::unistd::read(fd, &mut self.read_buffer);
+        let result = nix::unistd::read(fd, &mut self.read_buffer[..most]);
         match result {
             Ok(0) => task.close(kind, &self.config.logs, &self.epoll),
             Ok(count) => task.consume(kind, &self.read_buffer[..count], &self.config.logs),

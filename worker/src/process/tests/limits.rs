@@ -74,6 +74,39 @@ fn the_rate_limit_slows_output_but_not_the_status() {
 }
 
 #[test]
+fn a_running_task_is_read_in_small_steps_and_a_finished_one_at_once() {
+    let mut bench = Bench::new();
+    // One line, and the next after an hour.
+    let mut request = script("exec yes ''", StatusFrom::Auto);
+    request.options.max_log_lines_per_poll_interval = 1;
+    request.options.poll = Duration::from_secs(3600);
+    let key = request.key.clone();
+    bench.runner.spawn(request).expect("accepted");
+    bench.await_line(&key, "");
+    let lines = bench.lines(LogStream::Stdout, &key).len();
+    assert!(lines <= 1024, "{lines} lines instead of one small read");
+    let kill = brasserie_common::KillRequest::default();
+    let by = brasserie_common::EndedBy::Operator;
+    bench.runner.kill(&key, kill, by).expect("it runs");
+    bench.end(&key);
+    let lines = bench.lines(LogStream::Stdout, &key).len();
+    assert!(lines > 4096, "{lines} lines of what the pipe held");
+}
+
+#[test]
+fn a_background_process_that_prints_without_end_does_not_hold_its_task() {
+    let mut bench = Bench::new();
+    for lines in [1, 0] {
+        let mut request = script("yes & echo done > $2", StatusFrom::Pipe);
+        request.options.max_log_lines_per_poll_interval = lines;
+        let key = request.key.clone();
+        bench.runner.spawn(request).expect("accepted");
+        let end = bench.end(&key);
+        assert!(end.status.is_done(), "{end:?}");
+    }
+}
+
+#[test]
 fn a_job_that_wants_it_loses_what_is_too_much_and_is_told() {
     let mut bench = Bench::new();
     for (lines, bytes) in [(1, 0), (0, 1000)] {
