@@ -45,8 +45,11 @@ fn nvidia_smi_of(stage: &Stage, cards: usize) -> String {
     let rows: Vec<String> = UUIDS[..cards].iter().enumerate().map(row).collect();
     let question =
         "--format=csv,noheader,nounits --query-gpu=index,uuid,gpu_bus_id,memory.total,name";
+    // No process has a card here; it notes that it was asked for those that do.
+    let of_processes =
+        "--format=csv,noheader,nounits --query-compute-apps=pid,gpu_bus_id,used_gpu_memory";
     let script = format!(
-        "#!/bin/sh\n[ \"$*\" = '{question}' ] || exit 2\ncat <<'END'\n{}\nEND\n",
+        "#!/bin/sh\n[ \"$*\" = '{of_processes}' ] && exec touch \"$0.asked\"\n[ \"$*\" = '{question}' ] || exit 2\ncat <<'END'\n{}\nEND\n",
         rows.join("\n")
     );
     let path = stage.write_script("nvidia-smi", &script);
@@ -159,6 +162,9 @@ fn no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile() {
     };
     let full = wait_within(PATIENCE, "the cards to be taken", || taken(2500));
     check(&full);
+    wait_within(PATIENCE, "the worker to ask which tasks use cards", || {
+        stage.path("nvidia-smi.asked").exists().then_some(())
+    });
     scheduler.kill_program();
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);

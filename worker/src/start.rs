@@ -230,7 +230,7 @@ async fn start_all(
     let worker = Worker::new(of_core, clock.now());
     announce(&worker, &options.work_fetch);
     let (own, own_events) = mpsc::unbounded_channel();
-    let running = Arc::new(Running::default());
+    let running = Arc::new(Running::new(options.nvidia_smi.clone()));
     let config = RunnerConfig {
         accounts,
         ..runner_config(&options, &surroundings, &directory, &logs)?

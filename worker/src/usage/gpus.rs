@@ -13,16 +13,14 @@ use nix::unistd::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
-const ARGUMENTS: [&str; 2] = [
-    "--format=csv,noheader,nounits",
-    "--query-gpu=index,uuid,gpu_bus_id,memory.total,name",
-];
+const FORMAT: &str = "--format=csv,noheader,nounits";
+const CARDS: &str = "--query-gpu=index,uuid,gpu_bus_id,memory.total,name";
 /// A driver that nobody has in use takes a second or two to wake up; one that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// A row has less than 128 bytes, and no machine has 512 cards.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
-/// Why the cards are not known.
+/// Why there is no answer of the program.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GpuError {
     #[error("it cannot be started: {0}")]
@@ -44,18 +42,20 @@ pub(super) enum GpuError {
 pub(super) enum RowProblem {
     #[error("not UTF-8 text")]
     NotText,
-    #[error("{0} fields, and not index, UUID, bus, memory and name")]
-    Fields(usize),
+    #[error("{0} fields, and not {1}")]
+    Fields(usize, &'static str),
     #[error("the bus or the name is empty")]
     Empty,
-    #[error("the memory is no number of 0 or more")]
-    Memory,
+    #[error("the memory or the utilization is no number of 0 or more")]
+    Amount,
     #[error("the index is no number of 0 or more")]
     Index,
     #[error("the UUID is none, and does not say in brackets why there is none")]
     Uuid,
     #[error("the bus, or the UUID or index, occurs twice")]
     Twice,
+    #[error("the process is no number above 0")]
+    Process,
 }
 
 /// A process group that ends with this value, unless it has ended by itself.
@@ -71,19 +71,24 @@ impl Drop for Group {
     }
 }
 
-/// Asks the program. It has ended, or is killed, when this is over.
+/// Lists the cards of this machine.
 pub(super) async fn cards(program: &Path) -> Result<Vec<GpuInfo>, GpuError> {
-    cards_within(TIMEOUT, program).await
+    parse(&ask(program, CARDS).await?)
 }
 
-async fn cards_within(limit: Duration, program: &Path) -> Result<Vec<GpuInfo>, GpuError> {
-    let output = tokio::time::timeout(limit, output_of(program)).await;
-    parse(&output.map_err(|_| GpuError::Timeout { limit })??)
+/// Asks the program. It has ended, or is killed, when this is over.
+pub(super) async fn ask(program: &Path, query: &str) -> Result<Vec<u8>, GpuError> {
+    ask_within(TIMEOUT, program, query).await
 }
 
-async fn output_of(program: &Path) -> Result<Vec<u8>, GpuError> {
+async fn ask_within(limit: Duration, program: &Path, query: &str) -> Result<Vec<u8>, GpuError> {
+    let output = tokio::time::timeout(limit, output_of(program, query)).await;
+    output.map_err(|_| GpuError::Timeout { limit })?
+}
+
+async fn output_of(program: &Path, query: &str) -> Result<Vec<u8>, GpuError> {
     let child = Command::new(program)
-        .args(ARGUMENTS)
+        .args([FORMAT, query])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -110,22 +115,32 @@ async fn output_of(program: &Path) -> Result<Vec<u8>, GpuError> {
 
 /// A line a card: `0, GPU-8c5a7ff3-..., 00000000:28:00.0, 11519, Tesla K40m`.
 fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
+    let mut seen = BTreeSet::new();
+    rows(output, |fields| {
+        let card = row(fields)?;
+        let names = [&card.pci_bus_id, &card.cuda_device];
+        match names.iter().all(|name| seen.insert((*name).clone())) {
+            true => Ok(card),
+            false => Err(RowProblem::Twice),
+        }
+    })
+}
+
+/// Reads each line by its fields.
+pub(super) fn rows<T>(
+    output: &[u8],
+    mut read: impl FnMut(&[&str]) -> Result<T, RowProblem>,
+) -> Result<Vec<T>, GpuError> {
     let output = output.strip_suffix(b"\n").unwrap_or(output);
     if output.is_empty() {
         return Ok(Vec::new());
     }
-    let mut seen = BTreeSet::new();
     let lines = output.split(|byte| *byte == b'\n').enumerate();
     lines
         .map(|(i, line)| {
-            let card = row(line).and_then(|card| {
-                let names = [&card.pci_bus_id, &card.cuda_device];
-                match names.iter().all(|name| seen.insert((*name).clone())) {
-                    true => Ok(card),
-                    false => Err(RowProblem::Twice),
-                }
-            });
-            card.map_err(|problem| GpuError::Row {
+            let text = str::from_utf8(line).map_err(|_| RowProblem::NotText);
+            let value = text.and_then(|text| read(&text.split(", ").collect::<Vec<_>>()));
+            value.map_err(|problem| GpuError::Row {
                 line: i + 1,
                 problem,
             })
@@ -133,31 +148,35 @@ fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
         .collect()
 }
 
-fn row(line: &[u8]) -> Result<GpuInfo, RowProblem> {
-    let text = str::from_utf8(line).map_err(|_| RowProblem::NotText)?;
-    let fields: Vec<&str> = text.split(", ").collect();
-    let [index, uuid, bus, memory, name] = fields[..] else {
-        return Err(RowProblem::Fields(fields.len()));
+fn row(fields: &[&str]) -> Result<GpuInfo, RowProblem> {
+    let &[index, uuid, bus, memory, name] = fields else {
+        let wanted = "index, UUID, bus, memory and name";
+        return Err(RowProblem::Fields(fields.len(), wanted));
     };
     if bus.is_empty() || name.is_empty() {
         return Err(RowProblem::Empty);
-    }
-    let memory_mb: f64 = memory.parse().map_err(|_| RowProblem::Memory)?;
-    if !memory_mb.is_finite() || memory_mb < 0.0 {
-        return Err(RowProblem::Memory);
     }
     Ok(GpuInfo {
         name: name.to_owned(),
         pci_bus_id: bus.to_owned(),
         cuda_device: cuda_device(index, uuid)?,
-        memory_mb,
+        memory_mb: amount(memory)?,
         compute: 1.0,
     })
 }
 
+/// Of MiB, or of per cent.
+pub(super) fn amount(text: &str) -> Result<f64, RowProblem> {
+    let amount: f64 = text.parse().map_err(|_| RowProblem::Amount)?;
+    match amount.is_finite() && amount >= 0.0 {
+        true => Ok(amount),
+        false => Err(RowProblem::Amount),
+    }
+}
+
 /// The name of a card for programs. An index may mean another card after a driver was loaded anew, a UUID never does; but some cards
 /// have none, of which the program says `[N/A]` or the like. Either becomes part of a list with commas, so it has none.
-fn cuda_device(index: &str, uuid: &str) -> Result<String, RowProblem> {
+pub(super) fn cuda_device(index: &str, uuid: &str) -> Result<String, RowProblem> {
     let index: u32 = index.parse().map_err(|_| RowProblem::Index)?;
     if uuid.starts_with('[') && uuid.ends_with(']') {
         return Ok(index.to_string());
@@ -170,14 +189,14 @@ fn cuda_device(index: &str, uuid: &str) -> Result<String, RowProblem> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::fs;
     use std::path::PathBuf;
 
     /// A script in the program's place. Another process writes it: what this one starts meanwhile would inherit a file that is
     /// open for writing, which nobody can execute.
-    fn fake(folder: &tempfile::TempDir, body: &str) -> PathBuf {
+    pub(in crate::usage) fn fake(folder: &tempfile::TempDir, body: &str) -> PathBuf {
         let path = folder.path().join("nvidia-smi");
         let write = "printf '%s\\n' '#!/bin/sh' \"$1\" > \"$0\" && chmod 700 \"$0\"";
         let mut shell = std::process::Command::new("/bin/sh");
@@ -242,7 +261,7 @@ echo '0, GPU-8c5a7ff3-0001, 0000:28:00.0, 11519, Tesla K40m'; echo '1, [N/A], 00
         // It is given as long as it needs to start.
         let mut limit = Duration::from_millis(100);
         while !own.exists() {
-            let found = cards_within(limit, &program).await;
+            let found = ask_within(limit, &program, CARDS).await;
             assert!(matches!(found, Err(GpuError::Timeout { .. })), "{found:?}");
             limit *= 2;
         }
@@ -263,17 +282,15 @@ echo '0, GPU-8c5a7ff3-0001, 0000:28:00.0, 11519, Tesla K40m'; echo '1, [N/A], 00
             Err(GpuError::Row { line, problem }) => (line, problem),
             other => panic!("{other:?}"),
         };
+        let fields = |count| RowProblem::Fields(count, "index, UUID, bus, memory and name");
         assert!(parse(b"").expect("none").is_empty());
         assert_eq!(parse(b"0, GPU-1, a, 0, b").expect("one").len(), 1);
-        assert_eq!(problem("0, GPU-1, a, 1"), (1, RowProblem::Fields(4)));
-        assert_eq!(
-            problem("0, GPU-1, a, 1, b, c\n"),
-            (1, RowProblem::Fields(6))
-        );
-        assert_eq!(problem("0, GPU-1, a, 1, b\n\n"), (2, RowProblem::Fields(1)));
+        assert_eq!(problem("0, GPU-1, a, 1"), (1, fields(4)));
+        assert_eq!(problem("0, GPU-1, a, 1, b, c\n"), (1, fields(6)));
+        assert_eq!(problem("0, GPU-1, a, 1, b\n\n"), (2, fields(1)));
         let memory = |memory: &str| problem(&format!("0, GPU-1, a, {memory}, b\n"));
         for bad in ["[N/A]", "-1", "inf", ""] {
-            assert_eq!(memory(bad), (1, RowProblem::Memory));
+            assert_eq!(memory(bad), (1, RowProblem::Amount));
         }
         assert_eq!(problem("0, GPU-1, , 1, b\n"), (1, RowProblem::Empty));
         assert_eq!(problem("-1, GPU-1, a, 1, b\n"), (1, RowProblem::Index));

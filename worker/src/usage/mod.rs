@@ -1,6 +1,7 @@
 //! What this machine offers to tasks: cores and memory, as far as affinity and control groups let this process use them, and
 //! graphics cards, if a program is named that lists them. And what each task uses of it.
 
+mod card_use;
 mod gpus;
 mod memory;
 mod sampler;

@@ -1,7 +1,7 @@
 //! Looks again and again at what running tasks use, and tells the core.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::card_use::CardWatch;
 use super::tasks::{Looked, Units, sample};
 use crate::groups::Meter;
 use crate::perform::OwnEvents;
@@ -22,7 +23,7 @@ use crate::process::{Began, RunKey};
 /// No task is looked at more often: what a look shows is read by people.
 const LEAST_PERIOD: Duration = Duration::from_secs(1);
 /// A look takes no more than one part in so many of a processor, however many processes the machine has.
-const LEAST_PART: u32 = 50;
+pub(super) const LEAST_PART: u32 = 50;
 
 /// Tasks that have a process now.
 #[derive(Debug, Default)]
@@ -30,6 +31,8 @@ pub(crate) struct Running {
     tasks: Mutex<HashMap<Arc<RunKey>, Watched>>,
     /// There is one again, after there was none.
     first: Notify,
+    /// The program that is asked which of them use graphics cards.
+    nvidia_smi: Option<PathBuf>,
 }
 
 /// One of them.
@@ -43,6 +46,13 @@ struct Watched {
 }
 
 impl Running {
+    pub(crate) fn new(nvidia_smi: Option<PathBuf>) -> Self {
+        Running {
+            nvidia_smi,
+            ..Running::default()
+        }
+    }
+
     pub(crate) fn began(&self, key: &Arc<RunKey>, began: Began) {
         let watched = Watched {
             leader: began.leader.as_raw(),
@@ -96,6 +106,7 @@ pub(crate) async fn sample_tasks(
     stop: CancellationToken,
 ) {
     let units = units();
+    let mut cards = CardWatch::new(running.nvidia_smi.clone(), Instant::now());
     let mut pause = LEAST_PERIOD;
     loop {
         tokio::select! {
@@ -111,10 +122,14 @@ pub(crate) async fn sample_tasks(
             pause = LEAST_PERIOD;
             continue;
         };
+        let card_use = tokio::select! {
+            () = stop.cancelled() => return,
+            card_use = cards.look() => card_use,
+        };
         let tasks = running.all();
         let look = move || {
             let began = Instant::now();
-            let told = sample(Path::new("/"), units, clock.wall(), tasks);
+            let told = sample(Path::new("/"), units, clock.wall(), tasks, &card_use);
             (told, began.elapsed())
         };
         // It can only have panicked, which was printed.

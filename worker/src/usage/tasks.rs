@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use brasserie_common::WallTime;
 use brasserie_common::resources::TaskPhysicalResources;
+use nix::unistd::Pid;
 
+use super::card_use::CardUse;
 use super::{BYTES_PER_MIB, read};
+use crate::containment::host_pid;
 use crate::groups::{GroupUsage, Meter};
 use crate::keeper::processes::stat_fields;
 
@@ -48,6 +51,7 @@ pub(crate) fn sample<T>(
     units: Units,
     now: WallTime,
     tasks: Vec<Looked<T>>,
+    card_use: &CardUse,
 ) -> Vec<(T, TaskPhysicalResources)> {
     let processes = processes(root);
     let leaders: HashMap<i32, usize> = tasks
@@ -56,17 +60,24 @@ pub(crate) fn sample<T>(
         .map(|(index, looked)| (looked.leader, index))
         .collect();
     let mut uses = vec![Use::default(); tasks.len()];
+    let mut members = Vec::new();
     for (&pid, process) in &processes {
         if let Some(index) = task_of(pid, &processes, &leaders) {
             uses[index].add(process, io(root, pid));
+            members.push((pid, index));
         }
     }
-    let told = tasks.into_iter().zip(uses);
+    let outside = |pid| host_pid(Pid::from_raw(pid)).as_raw();
+    let mut cards = card_use.of_tasks(root, &members, outside);
+    let told = tasks.into_iter().zip(uses).enumerate();
     // One without a process is just over.
-    let told = told.filter(|(_, used)| used.processes > 0);
-    told.map(|(looked, used)| {
+    let told = told.filter(|(_, (_, used))| used.processes > 0);
+    told.map(|(index, (looked, used))| {
         let counted = looked.meter.map(|meter| meter.usage());
-        let told = used.told(units, now);
+        let told = TaskPhysicalResources {
+            gpus: cards.remove(&index).unwrap_or_default(),
+            ..used.told(units, now)
+        };
         (looked.task, with_counted(told, counted.unwrap_or_default()))
     })
     .collect()
@@ -231,7 +242,14 @@ mod tests {
         let looked = tasks
             .iter()
             .map(|(task, leader)| without_groups(*task, *leader));
-        sample(root.path(), UNITS, WallTime::from_secs(7), looked.collect())
+        let now = WallTime::from_secs(7);
+        sample(
+            root.path(),
+            UNITS,
+            now,
+            looked.collect(),
+            &CardUse::default(),
+        )
     }
 
     #[test]
@@ -311,6 +329,7 @@ mod tests {
             UNITS,
             WallTime::from_secs(1),
             vec![without_groups((), own)],
+            &CardUse::default(),
         );
         let [(_, used)] = &told[..] else {
             panic!("{told:?}");
