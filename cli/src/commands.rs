@@ -8,4 +8,5 @@ pub(crate) mod logs;
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod status;
+pub(crate) mod task;
 pub(crate) mod worker;

@@ -6,16 +6,19 @@ use anyhow::{Context, Result, anyhow, bail};
 use brasserie_common::InvocationId;
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
-    BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs,
-    BrasserieExplainTaskResult, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
-    BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs,
-    BrasserieGetClusterStatusResult, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
-    BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetUnfinishedTasksArgs,
-    BrasserieGetUnfinishedTasksResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
-    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasserieRemoveJobArgs,
-    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
-    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, DeletedHistory,
-    JobRefusedException, LastRun, MissingInstance, Plan, SubmittedJob, UnfinishedTask,
+    BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
+    BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
+    BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs,
+    BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
+    BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
+    BrasserieGetJobStatusResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieGetUnfinishedTasksArgs,
+    BrasserieGetUnfinishedTasksResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
+    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
+    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
+    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
+    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, JobRefusedException, JobStatus,
+    LastRun, MissingInstance, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage, UnfinishedTask,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -171,6 +174,43 @@ impl Connection {
         }
     }
 
+    pub(crate) async fn job_status(&self, job: &str) -> Result<JobStatus> {
+        let job = job.to_owned();
+        let arguments = BrasserieGetJobStatusArgs { job };
+        let result: BrasserieGetJobStatusResult = self.ask("getJobStatus", &arguments).await?;
+        known(result.ex)?;
+        result.result_value.context("the scheduler sent no status")
+    }
+
+    /// Tasks of one job, or of all; `after`: those behind an earlier page.
+    pub(crate) async fn task_page(
+        &self,
+        job: Option<&str>,
+        states: &[String],
+        after: Option<TaskCursor>,
+        limit: usize,
+    ) -> Result<TaskPage> {
+        let arguments = BrasserieGetTaskPageArgs {
+            job: job.unwrap_or_default().to_owned(),
+            states: states.to_vec(),
+            after,
+            limit: i32::try_from(limit).unwrap_or(i32::MAX),
+        };
+        let result: BrasserieGetTaskPageResult = self.ask("getTaskPage", &arguments).await?;
+        known(result.ex)?;
+        result.result_value.context("the scheduler sent no tasks")
+    }
+
+    pub(crate) async fn kill_task(&self, job: &str, node: &str) -> Result<Outcome<TaskKill>> {
+        let arguments = BrasserieKillTaskArgs {
+            job: job.to_owned(),
+            node: node.to_owned(),
+        };
+        let result: BrasserieKillTaskResult = self.ask("killTask", &arguments).await?;
+        let killed = result.result_value.unwrap_or_default();
+        Ok(Outcome::of(killed, result.ex))
+    }
+
     pub(crate) async fn unfinished(&self, job: &str, limit: i32) -> Result<Vec<UnfinishedTask>> {
         let arguments = BrasserieGetUnfinishedTasksArgs {
             job: job.to_owned(),
@@ -255,6 +295,15 @@ impl Connection {
         Ok(Outcome::of((), result.ex))
     }
 
+    /// How many of its tasks run.
+    pub(crate) async fn cancel_job(&self, job: &str) -> Result<Outcome<i64>> {
+        let job = job.to_owned();
+        let arguments = BrasserieCancelJobArgs { job };
+        let result: BrasserieCancelJobResult = self.ask("cancelJob", &arguments).await?;
+        let running = result.result_value.unwrap_or_default();
+        Ok(Outcome::of(running, result.ex))
+    }
+
     pub(crate) async fn resume_job(&self, job: &str) -> Result<Outcome<()>> {
         let job = job.to_owned();
         let arguments = BrasserieResumeJobArgs { job };
@@ -328,9 +377,14 @@ pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
     (!host.is_empty()).then(|| PeerAddr::new(host, port))
 }
 
-fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<()> {
+/// The scheduler has answered that there is no such job or node.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unknown(String);
+
+fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<(), Unknown> {
     match exception {
-        Some(exception) => bail!("{}", exception.message.unwrap_or_default()),
+        Some(exception) => Err(Unknown(exception.message.unwrap_or_default())),
         None => Ok(()),
     }
 }

@@ -23,7 +23,11 @@ Try it:
   brasserie plan FILE                             what a changed config would start, kill and change
   brasserie status                                what a running scheduler is doing
   brasserie explain JOB NODE                      why a task is not running
+  brasserie task list --state failed              the failed tasks, since when, and why
+  brasserie task kill JOB NODE                    end a running task
   brasserie job submit FILE                       one more job, beside those of the config file
+  brasserie job wait JOB                          until all of a job is done, or cannot get done
+  brasserie job cancel JOB                        end a job's running tasks, and start none any more
   brasserie logs JOB NODE --stderr                what a task printed
   brasserie doctor                                what this machine has for a worker
   brasserie worker work-fetch                     what workers ask their schedulers for, and why not
@@ -34,6 +38,7 @@ Exit codes:
   1  failure; for `run`: a task failed or can never run; for `doctor`: something lacks that a worker needs
   2  wrong usage or a config file with errors
   3  only `plan --detailed-exitcode`: something would change
+  4  only `job wait --timeout`: the time was over first
   130  interrupted
 
 BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace)."
@@ -55,8 +60,10 @@ enum Command {
     Status(commands::status::Args),
     /// Show every reason why a task is not running.
     Explain(commands::explain::Args),
-    /// Submit, delete, pause, resume and forgive jobs.
+    /// Submit, delete, pause, cancel, resume and forgive jobs, and wait for them.
     Job(commands::job::Args),
+    /// List tasks by their states, and end running ones.
+    Task(commands::task::Args),
     /// Show what tasks printed, and the events of their lives.
     Logs(commands::logs::Args),
     /// Say what a worker on this machine can and cannot have and enforce.
@@ -73,6 +80,8 @@ pub(crate) enum Ending {
     Usage,
     /// Nothing is wrong, and something would change.
     Changes,
+    /// What was waited for has not happened in time.
+    TimedOut,
     Interrupted,
 }
 
@@ -83,6 +92,7 @@ impl From<Ending> for ExitCode {
             Ending::Failure => ExitCode::FAILURE,
             Ending::Usage => ExitCode::from(2),
             Ending::Changes => ExitCode::from(3),
+            Ending::TimedOut => ExitCode::from(4),
             Ending::Interrupted => ExitCode::from(130),
         }
     }
@@ -118,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => commands::status::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Job(args) => commands::job::run(&args),
+        Command::Task(args) => commands::task::run(&args),
         Command::Logs(args) => commands::logs::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Worker(args) => commands::worker::run(&args),

@@ -45,8 +45,8 @@ pub use process_limits::{Bound, Limited, ProcessLimit};
 pub use status::{ReportedStatus, StatusBits, StatusSource};
 pub use story::{EndedBy, Ending, Fault, Story};
 pub use task::{
-    Arguments, Kill, KillMethod, KillRequest, LogOverflow, Output, RunningTask, StatusFrom,
-    TaskKey, TaskSubprocessOptions,
+    Arguments, Hold, Kill, KillMethod, KillRequest, ListedState, LogOverflow, Output, RunningTask,
+    StatusFrom, TaskKey, TaskSubprocessOptions,
 };
 pub use time::{Time, WallTime};
 pub use work::{

@@ -1,6 +1,7 @@
 //! A task on its way to, on, and back from a worker.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +108,75 @@ impl Default for KillRequest {
 pub struct Kill {
     pub request: KillRequest,
     pub by: EndedBy,
+}
+
+/// The state of a task as lists show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ListedState {
+    Running,
+    /// It is not known whether it runs.
+    Unsure,
+    Waiting,
+    Backoff,
+    Failed,
+    Never,
+    Done,
+    /// Its node is disabled, or the job avoids it.
+    Disabled,
+}
+
+impl ListedState {
+    pub const ALL: [ListedState; 8] = [
+        ListedState::Running,
+        ListedState::Unsure,
+        ListedState::Waiting,
+        ListedState::Backoff,
+        ListedState::Failed,
+        ListedState::Never,
+        ListedState::Done,
+        ListedState::Disabled,
+    ];
+
+    /// As on the wire, and in the headers of `brasserie status`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ListedState::Running => "running",
+            ListedState::Unsure => "unsure",
+            ListedState::Waiting => "waiting",
+            ListedState::Backoff => "backoff",
+            ListedState::Failed => "failed",
+            ListedState::Never => "never",
+            ListedState::Done => "done",
+            ListedState::Disabled => "disabled",
+        }
+    }
+
+    /// Errors with a text that lists all states.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let state = ListedState::ALL.into_iter().find(|s| s.as_str() == text);
+        state.ok_or_else(|| {
+            let all = ListedState::ALL.map(ListedState::as_str);
+            format!(
+                "`{text}` is no state of a task; states are {}",
+                all.join(", ")
+            )
+        })
+    }
+}
+
+impl fmt::Display for ListedState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// By what an operator keeps a job's tasks from starting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Hold {
+    /// What runs goes on.
+    Paused,
+    /// What runs is ended.
+    Cancelled,
 }
 
 /// What decides the final status of a task.

@@ -22,5 +22,5 @@ pub use inbox::Stopped;
 pub use program::run;
 pub use sources::{ConfigSource, Periods};
 pub use start::{
-    Directory, EndError, KillError, NewCluster, SchedulerHandle, StartError, StartOptions, start,
+    Directory, EndError, NewCluster, SchedulerHandle, StartError, StartOptions, start,
 };

@@ -6,11 +6,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use brasserie_common::{JobName, NodeName, Principal, SchedulerId};
+use brasserie_common::{Principal, SchedulerId};
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
-    Answer, ConfigOrigin, Durable, Event, ExitReason, Query, Rejection, Reply, Scheduler,
+    Answer, ConfigOrigin, Durable, Event, ExitReason, Query, Scheduler,
 };
 use brasserie_thrift::rpc::{
     ClientConfig, ClientPool, Limits, Server, ServerHandle, Timeouts as CallTimeouts,
@@ -22,7 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::answered::AnsweredFile;
 use crate::driver::Driver;
 use crate::http;
-use crate::inbox::{Inbox, Lane, Stopped, lanes};
+use crate::inbox::{Inbox, Stopped, lanes};
 use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
@@ -70,15 +70,6 @@ pub enum EndError {
     EndedAlone,
     #[error("not everything could be written before the end")]
     Store(#[from] StoreError),
-}
-
-/// Why a task was not killed.
-#[derive(Debug, thiserror::Error)]
-pub enum KillError {
-    #[error(transparent)]
-    Rejected(#[from] Rejection),
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
 }
 
 /// A scheduler at work. Dropping it stops it without waiting; [`SchedulerHandle::shutdown`] waits.
@@ -250,32 +241,6 @@ impl SchedulerHandle {
     /// Asks a question.
     pub async fn query(&self, query: Query) -> Result<Answer, Stopped> {
         self.inbox.query(Principal::Own, query).await
-    }
-
-    /// Asks the task's worker to end it, in the way that its job says. An `Ok` means that the worker has accepted, not that the
-    /// task is dead.
-    pub async fn kill_task(&self, job: JobName, node: NodeName) -> Result<(), KillError> {
-        let from = Principal::Own;
-        let reply = self
-            .inbox
-            .request(Lane::Ordinary, |request| Event::KillTask {
-                request,
-                from,
-                job,
-                node,
-            })
-            .await?;
-        match reply {
-            Reply::KillTask(result) => Ok(result?),
-            Reply::Heartbeat(_)
-            | Reply::UpdateStatus(_)
-            | Reply::Work(_)
-            | Reply::JobChanged(_)
-            | Reply::WorkerForgotten(_)
-            | Reply::Answer(_) => {
-                unreachable!("Invariant: the wish to kill is replied to as one")
-            }
-        }
     }
 
     /// Waits until it ends by itself, which it does only when it has failed or steps down. A thread of its own then closes the store,

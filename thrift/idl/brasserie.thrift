@@ -32,6 +32,8 @@ struct JobStatus {
   16: bool paused,
   // Of a job that was given by API; unset: it is in the config file.
   17: optional i64 version,
+  // An operator has cancelled it: it is paused, and its running tasks are ended.
+  18: optional bool cancelled,
 }
 
 struct SlotUse {
@@ -154,6 +156,50 @@ struct UnfinishedTask {
   3: optional string status,
   // Why it does not run, if it has not ended.
   4: list<string> reasons,
+}
+
+// Where a list of tasks goes on. It means something to the scheduler instance that gave it, and to no other.
+struct TaskCursor {
+  1: common.BistroInstanceID scheduler,
+  2: i64 job,
+  // Set: the running tasks of the job from this node on; unset: its other tasks, after `node`, which stood at `position`.
+  3: optional i64 runningFrom,
+  4: optional i64 node,
+  5: i64 position,
+}
+
+struct ListedTask {
+  1: string job,
+  2: string node,
+  // "running", "unsure" (it is not known whether it runs), "waiting", "backoff", "failed", "never" (it can never run as things are), "done" or
+  // "disabled" (its node is disabled, or the job avoids it).
+  3: string state,
+  // Of one that runs.
+  4: optional string workerShard,
+  5: optional common.BistroInstanceID invocationID,
+  // Since when it runs, or else when its last run ended: milliseconds since the epoch, by the scheduler's clock. Unset: it has never run.
+  6: optional i64 sinceMs,
+  // How its last run ended, in words, if not well; else why it does not run. Unset: there is nothing to say.
+  7: optional string reason,
+}
+
+// Some tasks. A page may have fewer tasks than asked for, or none, and yet not be the last one.
+struct TaskPage {
+  1: list<ListedTask> tasks,
+  // Unset: there are no more.
+  2: optional TaskCursor nextPage,
+  // Milliseconds since the epoch, by the scheduler's clock.
+  3: i64 wallTimeMs,
+}
+
+// A worker has accepted that it ends a run, which may go on until it has. The end comes as that of any other run.
+struct TaskKill {
+  1: string workerShard,
+  2: common.BistroInstanceID invocationID,
+  // As the job's `kill_subprocess` says.
+  3: common.KillRequest killRequest,
+  // The job is paused or cancelled, so that the task does not run again before it is resumed.
+  4: bool held,
 }
 
 // A job that is on disk and in force.
@@ -346,6 +392,19 @@ service Brasserie extends scheduler.BistroScheduler {
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),
 
+  // One job as getClusterStatus has it.
+  JobStatus getJobStatus(1: string job) throws (
+    1: scheduler.BistroSchedulerUnknownJobException ex,
+  ),
+
+  // Tasks, page by page: job by job, of each first the running ones, then the others in the order in which they are tried. job: empty: all,
+  // also such as are configured no more and still run. states: as in ListedTask; none: all but "disabled". after: `nextPage` of the page before;
+  // unset: from the first task on. limit: no more than so many, and no more than the scheduler gives at once; 0 or less: as many as that.
+  // A task whose state changes meanwhile may come twice or not at all.
+  TaskPage getTaskPage(1: string job, 2: list<string> states, 3: TaskCursor after, 4: i32 limit) throws (
+    1: scheduler.BistroSchedulerUnknownJobException ex,
+  ),
+
   // Each reason why the task does not start; of one that runs, only where it does.
   list<string> explainTask(1: string job, 2: string node) throws (
     1: scheduler.BistroSchedulerUnknownJobException ex,
@@ -354,6 +413,12 @@ service Brasserie extends scheduler.BistroScheduler {
   // What happened in the task's runs, as far as it is kept, which is the last one at most; also of a job that exists no more. None: no end
   // is stored, or its worker told nothing beside the status.
   list<LastRun> getTaskHistory(1: string job, 2: string node),
+
+  // Has the task's worker end its run, by the job's `kill_subprocess`; answered once the worker has accepted, or refused. A run that reports
+  // no status of its own counts as incomplete: the task waits for the present step of its backoff and runs again.
+  TaskKill killTask(1: string job, 2: string node) throws (
+    1: JobRefusedException ex,
+  ),
 
   // What follows is answered once it is on disk.
 
@@ -373,7 +438,13 @@ service Brasserie extends scheduler.BistroScheduler {
     1: JobRefusedException ex,
   ),
 
+  // Ends a pause, and a cancellation as far as it is left to do.
   void resumeJob(1: string job) throws (
+    1: JobRefusedException ex,
+  ),
+
+  // As pauseJob; besides, its running tasks are ended as by killTask, also those that workers list after a restart. How many run now.
+  i64 cancelJob(1: string job) throws (
     1: JobRefusedException ex,
   ),
 

@@ -262,6 +262,9 @@ structs! {
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
         LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
         WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
+        TaskCursor, ListedTask, TaskPage, TaskKill, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
+        BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
+        BrasserieCancelJobArgs, BrasserieCancelJobResult,
         WorkFetchOverview, WorkFetchStatus, BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult,
         WorkWish, BrasserieWorkerFetchWorkArgs, BrasserieWorkerFetchWorkResult;
 }

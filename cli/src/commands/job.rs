@@ -1,5 +1,7 @@
 //! `brasserie job`: jobs by API, and what operators do with jobs.
 
+mod wait;
+
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +19,7 @@ const ANY_VERSION: i64 = -2;
 /// The text's own `version_id`; without one, that there is no such job.
 const AS_TEXT_SAYS: i64 = -1;
 
-/// List, submit, delete, pause, resume and forgive jobs of a running scheduler, and delete their history.
+/// List, submit, delete, pause, cancel, resume and forgive jobs of a running scheduler, wait for them, and delete their history.
 ///
 /// A job comes from the config file or by `job submit`, never from both: the names of the one are refused to the other. What is
 /// said here is on disk when the command ends, and holds after a restart.
@@ -27,15 +29,20 @@ Try it:
   brasserie job list                                   every job, of the file or submitted
   brasserie job submit dump.json                       a new job `dump`
   brasserie job submit dump.json --expect-version 3    in place of version 3, and of no other
+  brasserie job wait dump --timeout 2h                 until all of it is done, or cannot get done
   brasserie job pause dump                             nothing of it starts any more; what runs goes on
+  brasserie job cancel dump                            nothing of it starts any more; what runs is ended
+  brasserie job resume dump                            a paused or cancelled job goes on
   brasserie job forgive dump                           what has failed for good runs again
   brasserie job delete dump
   brasserie job delete-history dump                    how its tasks have ended is forgotten
 
 Exit codes:
-  0  it is done, and on disk
-  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie status` tells
-  2  wrong usage, or a job that cannot be used")]
+  0  it is done, and on disk; `wait`: every task of the jobs is done
+  1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie status` tells; `wait`: some tasks are not done, and
+     nothing runs or can start any more
+  2  wrong usage, or a job that cannot be used
+  4  only `wait`: the time was over first")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -64,8 +71,19 @@ enum Command {
     DeleteHistory(DeleteHistory),
     /// Start no task of a job any more, of the file or submitted. What runs goes on.
     Pause(Named),
-    /// Let a paused job go on.
+    /// End a job's running tasks, and start none of it any more, of the file or submitted.
+    ///
+    /// Workers end the tasks as the job's `kill_subprocess` says, also those that return after a restart; the command does not wait for that,
+    /// `job wait` does. A task that reports no status of its own counts as incomplete. `job resume` lets all tasks run that are not done;
+    /// `job pause` lets those run on that have not ended yet.
+    Cancel(Named),
+    /// Let a paused or cancelled job go on.
     Resume(Named),
+    /// Wait until nothing of some jobs runs or can start any more, and tell with the exit code whether all of them is done.
+    ///
+    /// Progress goes to standard error. A scheduler that restarts is waited for. A paused or cancelled job is over when the last of its
+    /// running tasks has ended.
+    Wait(wait::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -155,6 +173,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             let outcome = block_on(connection.pause_job(&args.job))??;
             end(&args.common, &args.job, "paused", outcome.map(|()| None))
         }
+        Command::Cancel(args) => cancel(args),
+        Command::Wait(args) => wait::run(args),
         Command::Resume(args) => {
             let connection = args.common.connect()?;
             let outcome = block_on(connection.resume_job(&args.job))??;
@@ -229,6 +249,25 @@ fn end(common: &Common, job: &str, what: &str, outcome: Outcome<Option<i64>>) ->
         sentence.push_str(&format!(", {tasks} tasks"));
     }
     common.say(&sentence, &document)?;
+    Ok(Ending::Success)
+}
+
+fn cancel(args: &Named) -> Result<Ending> {
+    let connection = args.common.connect()?;
+    let job = &args.job;
+    let running = match block_on(connection.cancel_job(job))?? {
+        Outcome::Done(running) => running,
+        Outcome::Refused { message, .. } => bail!("{message}"),
+    };
+    let tasks = match running {
+        0 => "no task of it runs".to_owned(),
+        1 => "1 running task is being ended".to_owned(),
+        running => format!("{running} running tasks are being ended"),
+    };
+    let sentence =
+        format!("{job}: cancelled; {tasks}; `brasserie job resume {job}` lets it run again");
+    let document = json!({ "job": job, "outcome": "cancelled", "running": running });
+    args.common.say(&sentence, &document)?;
     Ok(Ending::Success)
 }
 

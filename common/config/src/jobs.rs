@@ -193,7 +193,7 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         modify_time: 0,
         version_id: -1,
         errors: Vec::new(),
-        paused: false,
+        hold: None,
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brasserie_common::{
-    Arguments, BackoffPolicy, JobName, KillRequest, ReportPolicy, StatusFrom, TaskSubprocessOptions,
+    Arguments, BackoffPolicy, Hold, JobName, KillRequest, ReportPolicy, StatusFrom,
+    TaskSubprocessOptions,
 };
 
 use crate::cron::Cron;
@@ -328,12 +329,16 @@ pub struct JobConfig {
     /// Why the job cannot run; each with its place.
     pub errors: Vec<String>,
     /// An operator holds it. Neither a file nor an export says so: the scheduler remembers it beside the job.
-    pub paused: bool,
+    pub hold: Option<Hold>,
 }
 
 impl JobConfig {
     pub fn can_run(&self) -> bool {
-        self.enabled && !self.paused && self.errors.is_empty()
+        self.enabled && self.hold.is_none() && self.errors.is_empty()
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.hold == Some(Hold::Cancelled)
     }
 
     /// Whether other jobs may wait until all its tasks are done: a pause ends, the rest is for good.

@@ -12,7 +12,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use crate::effect::{Call, CallReply, NewWorker, Rejection, Reply};
+use crate::effect::{Call, CallReply, KilledTask, NewWorker, Rejection, Reply};
 use crate::scheduler::Scheduler;
 use crate::workers::obedience::obeyed_instead;
 
@@ -100,6 +100,7 @@ pub(crate) enum Purpose {
     /// Somebody asked for it and waits for the answer.
     Kill {
         request: RequestId,
+        killed: Box<KilledTask>,
     },
     /// Nobody wants the run any more.
     EndOrphan {
@@ -209,7 +210,7 @@ impl Scheduler {
             Purpose::Suicide { worker } => {
                 self.calls_mut().suicides.remove(&worker);
             }
-            Purpose::Kill { request } => self.kill_completed(request, outcome),
+            Purpose::Kill { request, killed } => self.kill_completed(request, killed, outcome),
             Purpose::EndOrphan {
                 shard,
                 task,
@@ -223,9 +224,14 @@ impl Scheduler {
         }
     }
 
-    fn kill_completed(&mut self, request: RequestId, outcome: CallOutcome<CallReply>) {
+    fn kill_completed(
+        &mut self,
+        request: RequestId,
+        killed: Box<KilledTask>,
+        outcome: CallOutcome<CallReply>,
+    ) {
         let result = match outcome {
-            CallOutcome::Done(_) => Ok(()),
+            CallOutcome::Done(_) => Ok(killed),
             CallOutcome::Refused(_, text)
             | CallOutcome::NotSent(text)
             | CallOutcome::Unknown(text) => Err(Rejection::KillFailed(text)),

@@ -2,8 +2,8 @@
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, InvocationId, Kill, RecordSeq, RequestId, RunningTask, SchedulerId, SequenceNumber,
-    ServiceAddress, WorkReply, WorkerId,
+    CallId, InvocationId, Kill, KillRequest, RecordSeq, RequestId, RunningTask, SchedulerId,
+    SequenceNumber, ServiceAddress, Shard, WorkReply, WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
@@ -49,12 +49,22 @@ pub enum ExitReason {
 pub enum Reply {
     Heartbeat(Result<Box<HeartbeatResponse>, Rejection>),
     UpdateStatus(Result<(), Rejection>),
-    KillTask(Result<(), Rejection>),
+    KillTask(Result<Box<KilledTask>, Rejection>),
     Work(Result<Box<WorkReply>, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
     /// The instances that are declared dead, or that may be.
     WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
     Answer(Box<Answer>),
+}
+
+/// A run that its worker has accepted to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KilledTask {
+    pub shard: Shard,
+    pub invocation: InvocationId,
+    pub request: KillRequest,
+    /// Its job is paused or cancelled: the task does not run again before it is resumed.
+    pub held: bool,
 }
 
 /// Why a request was refused: bad input is counted and said, never a crash.
@@ -112,7 +122,7 @@ pub enum Rejection {
     UnknownRun { run: String },
     #[error("this scheduler has stepped down for the newer instance {newer}")]
     SteppedDown { newer: SchedulerId },
-    #[error("no such running task: {0}")]
+    #[error("{0}")]
     NotRunning(String),
     #[error("the worker did not accept the kill request: {0}")]
     KillFailed(String),

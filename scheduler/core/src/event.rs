@@ -127,6 +127,8 @@ pub enum JobChange {
     },
     /// No task of it starts until it is resumed.
     Pause,
+    /// Nor does one start, and those that run are ended.
+    Cancel,
     Resume,
     /// Its tasks' failures count no more: none has failed for good, and backoffs begin anew.
     Forgive,

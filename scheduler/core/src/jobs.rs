@@ -11,7 +11,7 @@ mod together;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use brasserie_common::{JobName, RecordSeq};
+use brasserie_common::{Hold, JobName, RecordSeq};
 use brasserie_common_config::{
     Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
 };
@@ -34,8 +34,8 @@ pub const MAX_JOB_BYTES: usize = 1024 * 1024;
 pub const MAX_SAVED_JOBS: usize = 65_536;
 /// Their texts together. They are kept beside what was read from them, which is no longer.
 const MAX_SAVED_BYTES: usize = 256 * 1024 * 1024;
-/// Pauses outlive the jobs of a file, so they need a limit of their own: as many as there may be jobs by API.
-pub const MAX_PAUSED_JOBS: usize = MAX_SAVED_JOBS;
+/// Pauses and cancellations outlive the jobs of a file, so they need a limit of their own: as many as there may be jobs by API.
+pub const MAX_HELD_JOBS: usize = MAX_SAVED_JOBS;
 
 /// What became of a wish about a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +48,10 @@ pub enum JobChanged {
     },
     Deleted,
     Paused,
+    /// So many of its tasks run at this moment.
+    Cancelled {
+        running: u64,
+    },
     Resumed,
     /// So many tasks have other statuses now.
     Forgiven {
@@ -120,7 +124,7 @@ pub(crate) struct Jobs {
     /// Of the texts of `given`.
     given_bytes: usize,
     together: Together,
-    paused: BTreeSet<JobName>,
+    held: BTreeMap<JobName, Hold>,
     awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
     last_version: JobVersion,
     standing: Standing,
@@ -130,7 +134,7 @@ pub(crate) struct Jobs {
 impl Jobs {
     pub(crate) fn new(durable: &Durable) -> Self {
         let mut jobs = Jobs {
-            paused: durable.paused.clone(),
+            held: durable.held.clone(),
             last_version: durable.last_job_version,
             source: Source::new(durable.config.clone()),
             ..Jobs::default()
@@ -282,7 +286,7 @@ impl Jobs {
                 Awaited::Save(given) => self.put(name, *given),
                 Awaited::Resume => {
                     self.together.note(&name);
-                    self.paused.remove(&name);
+                    self.held.remove(&name);
                 }
                 Awaited::Deletion => self.reconsider_file(),
             }
@@ -294,7 +298,7 @@ impl Jobs {
     pub(crate) fn take_changed(&mut self) -> Option<Arc<Config>> {
         let changed = std::mem::take(&mut self.standing) == Standing::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
-        Some(self.together.make(file, &self.given, &self.paused))
+        Some(self.together.make(file, &self.given, &self.held))
     }
 
     /// The job of the file, or of the file that waits.

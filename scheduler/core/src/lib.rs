@@ -13,6 +13,7 @@ mod event;
 mod fences;
 mod history;
 mod jobs;
+mod listing;
 mod plan;
 mod questions;
 mod reconcile;
@@ -25,13 +26,14 @@ mod view;
 mod workers;
 
 pub use calls::{Message, RunTaskMessage};
-pub use effect::{Call, CallReply, Effect, ExitReason, NewWorker, Rejection, Reply};
+pub use effect::{Call, CallReply, Effect, ExitReason, KilledTask, NewWorker, Rejection, Reply};
 pub use event::{ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, StatusUpdate};
 pub use history::{History, HistoryNames, PastEnd};
 pub use jobs::{
-    ConfigInForce, JobChanged, JobRefusal, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_PAUSED_JOBS,
+    ConfigInForce, JobChanged, JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES,
     MAX_SAVED_JOBS, ReadBy, SourceInForce,
 };
+pub use listing::{CursorPlace, ListedTask, TaskCursor, TaskList, TaskPage};
 pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
     Proposal, ProposedNodes, TasksPlan, Total, WhatIf,

@@ -68,12 +68,13 @@ impl Questions {
 /// Whether an answer counts completions without a mark at each. One that explains a task marks its status.
 fn counts_completions(query: &Query) -> bool {
     match query {
-        Query::Status | Query::Histograms { .. } => true,
+        Query::Status | Query::JobStatus { .. } | Query::Histograms { .. } => true,
         Query::NothingStarts
         | Query::Config
         | Query::Explain { .. }
         | Query::RunningTasks { .. }
         | Query::Unfinished { .. }
+        | Query::Tasks(_)
         | Query::LogPeers
         | Query::WhatIf => false,
     }

@@ -1,5 +1,5 @@
-//! Wanted against running: a task whose job or node is gone runs on as an orphan, and is asked to end once it has been one for as
-//! long as its job, or else the settings, allow.
+//! Wanted against running: a task whose job or node is gone, or whose job is cancelled, runs on as an orphan, and is asked to end
+//! once it has been one for as long as its job, or else the settings, allow; at once if the job is cancelled.
 
 mod coming;
 mod look;
@@ -112,6 +112,7 @@ pub(crate) enum Unwanted {
     JobGone,
     JobDisabled,
     JobHasErrors,
+    JobCancelled,
     NodeGone,
 }
 
@@ -121,6 +122,7 @@ impl fmt::Display for Unwanted {
             Unwanted::JobGone => "its job is not configured any more",
             Unwanted::JobDisabled => "its job is disabled",
             Unwanted::JobHasErrors => "its job has errors",
+            Unwanted::JobCancelled => "its job is cancelled",
             Unwanted::NodeGone => "no enabled node has its name",
         })
     }
@@ -358,7 +360,7 @@ impl Scheduler {
             let (task, invocation) = run;
             let kill = Kill {
                 request: self.kill_request(task.job),
-                by: EndedBy::Orphan,
+                by: self.why_ended(task.job),
             };
             let call = Call::KillTask {
                 worker,
@@ -373,6 +375,15 @@ impl Scheduler {
             };
             let id = self.call(now, peer.clone(), call, purpose);
             self.orphans_mut().asked(now, run, id);
+        }
+    }
+
+    /// What the run's story will say.
+    fn why_ended(&self, job: JobId) -> EndedBy {
+        let job = self.engine().job_config(job);
+        match job.is_some_and(JobConfig::is_cancelled) {
+            true => EndedBy::Operator,
+            false => EndedBy::Orphan,
         }
     }
 
@@ -470,6 +481,7 @@ pub(crate) fn why_unwanted(
     match job {
         None => Some(Unwanted::JobGone),
         Some(job) if !job.errors.is_empty() => Some(Unwanted::JobHasErrors),
+        Some(job) if job.is_cancelled() => Some(Unwanted::JobCancelled),
         Some(job) if !job.enabled => Some(Unwanted::JobDisabled),
         Some(_) if !has_enabled_node() => Some(Unwanted::NodeGone),
         Some(_) => None,
@@ -478,9 +490,11 @@ pub(crate) fn why_unwanted(
 
 /// How long a run may go on that nobody wants; `None`: for ever.
 pub(crate) fn allowed(config: &Config, job: Option<&JobConfig>) -> Option<Duration> {
-    let delay = job.map_or(config.kill_orphan_tasks_after, |job| {
-        job.kill_orphan_tasks_after
-    });
+    let delay = match job {
+        None => config.kill_orphan_tasks_after,
+        Some(job) if job.is_cancelled() => Some(Duration::ZERO),
+        Some(job) => job.kill_orphan_tasks_after,
+    };
     delay.map(|delay| match sabotage::on(Sabotage::KillOrphansAtOnce) {
         true => Duration::ZERO,
         false => delay,

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    FenceGeneration, InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard, Story,
-    TaskKey, Time, Timeouts, WallTime, WorkerId,
+    FenceGeneration, Hold, InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard,
+    Story, TaskKey, Time, Timeouts, WallTime, WorkerId,
 };
 
 use crate::times::{GivenTimes, ItemName};
@@ -78,9 +78,10 @@ pub enum Record {
         job: JobName,
         version: JobVersion,
     },
-    /// No task of this job starts, whoever has given the job.
-    JobPaused {
+    /// No task of this job starts, whoever has given the job; and those of one that is cancelled are ended.
+    JobHeld {
         job: JobName,
+        hold: Hold,
     },
     JobResumed {
         job: JobName,
@@ -242,7 +243,7 @@ pub struct Durable {
     /// The latest number of a job, or of a deletion.
     pub last_job_version: JobVersion,
     /// Of whatever origin, and whether or not there are such jobs at present.
-    pub paused: BTreeSet<JobName>,
+    pub held: BTreeMap<JobName, Hold>,
     /// The last config file that was in force.
     pub config: Option<KeptConfig>,
     /// How far each item of a schedule has given its times.
@@ -300,14 +301,14 @@ impl Durable {
             }
             Record::JobDeleted { job, version } => {
                 self.jobs.remove(job);
-                self.paused.remove(job);
+                self.held.remove(job);
                 self.last_job_version = self.last_job_version.max(*version);
             }
-            Record::JobPaused { job } => {
-                self.paused.insert(job.clone());
+            Record::JobHeld { job, hold } => {
+                self.held.insert(job.clone(), *hold);
             }
             Record::JobResumed { job } => {
-                self.paused.remove(job);
+                self.held.remove(job);
             }
             Record::TasksForgiven { tasks } => {
                 for task in tasks {

@@ -191,6 +191,24 @@ impl Tasks {
         runs.map(|(task, run)| (*task, std::iter::once(run).chain(self.beside.of(*task))))
     }
 
+    /// Every run of a job's tasks, by node.
+    pub(crate) fn runs_of(&self, job: JobId) -> impl Iterator<Item = (Task, &Run)> {
+        self.runs_from(Task {
+            job,
+            node: NodeId(0),
+        })
+    }
+
+    /// The same from a task of the job on.
+    pub(crate) fn runs_from(&self, first: Task) -> impl Iterator<Item = (Task, &Run)> {
+        let last = Task {
+            node: NodeId(u32::MAX),
+            ..first
+        };
+        let running = self.running_in(first..=last);
+        running.flat_map(|(task, runs)| runs.map(move |run| (task, run)))
+    }
+
     /// The runs on a shard, those of one task the earlier first.
     pub(crate) fn on_shard(&self, shard: &Shard) -> Vec<(Task, InvocationId)> {
         self.on_shard

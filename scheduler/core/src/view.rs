@@ -7,14 +7,15 @@ use std::time::Duration;
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    Estimate, Health, InvocationId, JobId, JobName, NodeName, SchedulerId, ServiceAddress, Shard,
-    TaskKey, Time, WallTime, WorkerId,
+    Estimate, Health, Hold, InvocationId, JobId, JobName, NodeName, SchedulerId, ServiceAddress,
+    Shard, TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Counts, LateBy, Reason, Task};
 
 use crate::credits::Asked;
 use crate::jobs::ConfigInForce;
+use crate::listing::{TaskList, TaskPage};
 use crate::plan::WhatIf;
 use crate::record::{ClusterId, JobVersion};
 use crate::scheduler::Scheduler;
@@ -49,6 +50,12 @@ pub enum Query {
         job: String,
         limit: usize,
     },
+    /// One job as the status has it.
+    JobStatus {
+        job: String,
+    },
+    /// Tasks, page by page.
+    Tasks(TaskList),
     /// Whom to ask for logs.
     LogPeers,
     /// A copy, to try a configuration out on.
@@ -65,6 +72,8 @@ pub enum Answer {
     Explain(Vec<String>),
     RunningTasks(Vec<RunningTaskView>),
     Unfinished(Vec<EndedTaskView>),
+    JobStatus(Box<JobStatus>, WallTime),
+    Tasks(TaskPage),
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
     Unknown(String),
@@ -104,7 +113,7 @@ pub struct JobStatus {
     pub name: JobName,
     pub enabled: bool,
     /// An operator holds it.
-    pub paused: bool,
+    pub hold: Option<Hold>,
     /// `None`: it comes from the file.
     pub version: Option<JobVersion>,
     pub counts: Counts,
@@ -193,6 +202,8 @@ impl Scheduler {
                 Answer::RunningTasks(self.running_tasks(now, job.as_deref()))
             }
             Query::Unfinished { job, limit } => self.unfinished(now, job, *limit),
+            Query::JobStatus { job } => self.status_of(now, job),
+            Query::Tasks(list) => self.list_tasks(now, list),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
             Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self, now))),
         }
@@ -228,6 +239,14 @@ impl Scheduler {
         }
     }
 
+    fn status_of(&self, now: Time, job: &str) -> Answer {
+        let id = self.engine().find_job(job);
+        match id.and_then(|id| self.engine().job_config(id)) {
+            Some(job) => Answer::JobStatus(Box::new(self.job_status(now, job)), self.wall()),
+            None => Answer::Unknown(self.and_config(format!("no job is called `{job}`"))),
+        }
+    }
+
     fn job_status(&self, now: Time, job: &brasserie_common_config::JobConfig) -> JobStatus {
         let id = self.engine().find_job(job.name.as_str());
         let counts = id.map(|id| self.engine().counts(id)).unwrap_or_default();
@@ -235,7 +254,7 @@ impl Scheduler {
         JobStatus {
             name: job.name.clone(),
             enabled: job.can_run(),
-            paused: job.paused,
+            hold: job.hold,
             version: self.jobs().version(&job.name),
             settled: !ends_pending && id.is_some_and(|id| self.engine().is_settled(id)),
             next_backoff_end: id
@@ -292,7 +311,7 @@ impl Scheduler {
             .collect()
     }
 
-    fn find_task(&self, job: &str, node: &str) -> Result<Task, String> {
+    pub(crate) fn find_task(&self, job: &str, node: &str) -> Result<Task, String> {
         let job_id = self
             .engine()
             .find_job(job)
@@ -315,14 +334,14 @@ impl Scheduler {
     }
 
     /// Whoever asks about what he has just written should learn that it was not read.
-    fn and_config(&self, unknown: String) -> String {
+    pub(crate) fn and_config(&self, unknown: String) -> String {
         match self.config_is_older() {
             Some(why) => format!("{unknown}; {why}"),
             None => unknown,
         }
     }
 
-    fn reasons(&self, now: Time, task: Task) -> Vec<String> {
+    pub(crate) fn reasons(&self, now: Time, task: Task) -> Vec<String> {
         // A running or ended task is not held by the initial wait or by the store.
         let held = match self.engine().is_running(task) {
             true => Vec::new(),

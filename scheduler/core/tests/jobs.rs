@@ -4,6 +4,8 @@
 mod file;
 #[path = "jobs/history.rs"]
 mod history;
+#[path = "jobs/listing.rs"]
+mod listing;
 mod orphans;
 mod refresh;
 mod support;
@@ -14,8 +16,8 @@ use std::time::Duration;
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
-    CallOutcome, InvocationId, JobName, NodeName, Principal, RecordSeq, ReportedStatus, TaskKey,
-    WallTime, WorkerSetId,
+    CallOutcome, Hold, InvocationId, JobName, NodeName, Principal, RecordSeq, ReportedStatus,
+    TaskKey, WallTime, WorkerSetId,
 };
 use brasserie_common_config::JobConfig;
 use brasserie_scheduler_core::{
@@ -211,7 +213,7 @@ fn pauses_and_deletions_stop_at_once_and_resuming_waits_for_the_disk() {
         "{}",
         reasons(&s, "j", "n0")
     );
-    assert!(s.status().jobs[0].paused);
+    assert_eq!(s.status().jobs[0].hold, Some(Hold::Paused));
     s.sync_at_once = false;
     let (after, result) = change(&mut s, "j", JobChange::Resume);
     assert_eq!((after.is_some(), result), (true, Ok(JobChanged::Resumed)));
@@ -252,7 +254,13 @@ fn jobs_and_pauses_survive_a_restart_and_a_deletion_ends_a_pause() {
     let jobs: Vec<_> = s.status().jobs;
     let seen: Vec<_> = jobs
         .iter()
-        .map(|job| (job.name.as_str(), job.paused, job.version.map(|v| v.0)))
+        .map(|job| {
+            (
+                job.name.as_str(),
+                job.hold.is_some(),
+                job.version.map(|v| v.0),
+            )
+        })
         .collect();
     assert_eq!(
         seen,
@@ -264,7 +272,7 @@ fn jobs_and_pauses_survive_a_restart_and_a_deletion_ends_a_pause() {
     );
     delete(&mut s, "other", ExpectedVersion::Any).unwrap();
     create(&mut s, "other", JOB);
-    assert!(!job(&s, "other").unwrap().paused);
+    assert_eq!(job(&s, "other").unwrap().hold, None);
 }
 
 #[test]
@@ -491,7 +499,7 @@ fn nothing_changes_while_the_store_cannot_write() {
         refused.to_string().contains("the disk is full"),
         "{refused}"
     );
-    assert!(!s.status().jobs[0].paused);
+    assert_eq!(s.status().jobs[0].hold, None);
     s.event(Event::StoreRecovered);
     assert_eq!(change(&mut s, "j", wish).1, Ok(JobChanged::Paused));
 }

@@ -233,7 +233,10 @@ fn a_change_whose_record_does_not_come_is_told_to_be_in_doubt() {
     assert_eq!(said(&s, request).last(), Some(&&refusal));
     // It lasts all the same.
     s.sync();
-    assert!(s.status().jobs[0].paused);
+    assert_eq!(
+        s.status().jobs[0].hold,
+        Some(brasserie_common::Hold::Paused)
+    );
 }
 
 #[test]

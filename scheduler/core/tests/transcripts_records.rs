@@ -44,7 +44,7 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::TaskEnded(_)
         | Record::JobSaved { .. }
         | Record::JobDeleted { .. }
-        | Record::JobPaused { .. }
+        | Record::JobHeld { .. }
         | Record::JobResumed { .. }
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }

@@ -45,8 +45,8 @@ impl Engine {
                 } else if !job_config.enabled {
                     reasons.push(Reason::JobDisabled);
                 }
-                if job_config.paused {
-                    reasons.push(Reason::JobPaused);
+                if let Some(hold) = job_config.hold {
+                    reasons.push(Reason::JobHeld(hold));
                 }
                 self.explain_dependencies(forest, job, task, &mut reasons);
                 self.explain_gates(forest, job, &mut reasons);
@@ -171,7 +171,7 @@ impl Engine {
                 {
                     "it has failed for good"
                 }
-                (Gate::Hopeless, Some(job)) if job.paused => "that job is paused",
+                (Gate::Hopeless, Some(job)) if job.hold.is_some() => "that job is paused",
                 (Gate::Hopeless, Some(_)) => "some of its tasks can never run",
             };
             reasons.push(Reason::NeverAllDone {

@@ -200,17 +200,37 @@ impl Engine {
 
     /// The job's tasks on the nodes of its level, in the order in which they are tried; also avoided and disabled ones.
     pub fn tasks(&self, job: JobId) -> impl Iterator<Item = Task> + '_ {
-        let level = self
-            .jobs
-            .get(job.index())
-            .filter(|j| j.config.is_some())
-            .and_then(|j| j.level);
+        self.tasks_from(job, 0).map(|(_, task)| task)
+    }
+
+    /// The job's tasks from a place in that order on, each with its place.
+    pub fn tasks_from(&self, job: JobId, place: usize) -> impl Iterator<Item = (usize, Task)> + '_ {
+        let level = self.jobs.get(job.index()).and_then(|job| {
+            job.config.as_ref()?;
+            job.level
+        });
         let forest = self.forest.as_ref();
-        let order = level.and_then(|level| forest.map(|f| f.order(level)));
-        order.unwrap_or(&[]).iter().filter_map(move |row| {
+        let order = forest
+            .zip(level)
+            .map_or(&[][..], |(forest, level)| forest.order(level));
+        let rest = order.iter().enumerate().skip(place);
+        rest.filter_map(move |(place, row)| {
             let node = forest?.node(*row);
-            Some(Task { job, node })
+            Some((place, Task { job, node }))
         })
+    }
+
+    /// Where a task is in that order; `None` if its job has no such task.
+    pub fn place_of(&self, task: Task) -> Option<usize> {
+        self.job_config(task.job)?;
+        let position = self.position_of(self.forest.as_ref()?, task)?;
+        Some(position as usize)
+    }
+
+    /// How many ids of jobs there are: whatever job is known has a lower one.
+    pub fn job_ids(&self) -> u32 {
+        // Invariant: ids are 32 bits.
+        self.jobs.len() as u32
     }
 
     /// `Disabled` for a node that is not at the job's level and on which the job has no status.

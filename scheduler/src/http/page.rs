@@ -3,9 +3,9 @@
 use std::fmt::{self, Display, Write};
 use std::time::Duration;
 
-use brasserie_common::WallTime;
 use brasserie_common::text::printable_lines;
 use brasserie_common::time::format_duration;
+use brasserie_common::{Hold, WallTime};
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
 };
@@ -94,10 +94,11 @@ fn write_config(out: &mut String, config: &ConfigInForce, wall: WallTime) -> fmt
 
 fn write_job(out: &mut String, job: &JobStatus) -> fmt::Result {
     let c = &job.counts;
-    let note = match (job.paused, job.enabled) {
-        (true, _) => " (paused)",
-        (false, true) => "",
-        (false, false) => " (disabled)",
+    let note = match (job.hold, job.enabled) {
+        (Some(Hold::Cancelled), _) => " (cancelled)",
+        (Some(Hold::Paused), _) => " (paused)",
+        (None, true) => "",
+        (None, false) => " (disabled)",
     };
     write!(out, "<tr><td>{}{note}", Escaped(job.name.as_str()))?;
     for error in &job.errors {

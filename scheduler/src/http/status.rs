@@ -1,5 +1,6 @@
 //! The cluster at a glance as JSON. Times and durations are in milliseconds, as their names say.
 
+use brasserie_common::Hold;
 use brasserie_scheduler_core::credits::Asked;
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
@@ -48,7 +49,8 @@ fn job(job: &JobStatus) -> Value {
     json!({
         "name": job.name.as_str(),
         "enabled": job.enabled,
-        "paused": job.paused,
+        "paused": job.hold.is_some(),
+        "cancelled": job.hold == Some(Hold::Cancelled),
         "version": job.version.map(|version| version.0),
         "settled": job.settled,
         "total": counts.total,

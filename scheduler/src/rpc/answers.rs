@@ -6,15 +6,18 @@ use std::time::Duration;
 
 use brasserie_common::ids::NameError;
 use brasserie_common::logs::LineId;
-use brasserie_common::{Principal, TaskKey};
+use brasserie_common::{JobId, ListedState, NodeId, Principal, TaskKey};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Answer, EndedTaskView, Query};
+use brasserie_scheduler_core::{Answer, CursorPlace, EndedTaskView, Query, TaskCursor, TaskList};
 use brasserie_thrift::convert;
+use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusResult,
-    BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetRunningTaskListArgs,
+    BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
+    BrasserieGetJobStatusResult, BrasserieGetRunningTaskListArgs,
     BrasserieGetRunningTaskListResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-    BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
+    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieGetUnfinishedTasksArgs,
+    BrasserieGetUnfinishedTasksResult,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -63,6 +66,8 @@ enum Failure {
     UnknownJob(String),
     #[error("{0}")]
     Unknown(String),
+    #[error("{0}")]
+    BadList(String),
     #[error("the scheduler gave the answer to another question")]
     AnotherAnswer,
     #[error(transparent)]
@@ -303,6 +308,46 @@ impl Answers {
         });
     }
 
+    pub(super) fn job_status(
+        &self,
+        from: Principal,
+        args: BrasserieGetJobStatusArgs,
+        to: Responder,
+    ) {
+        self.later(to, |inbox| async move {
+            let query = Query::JobStatus { job: args.job };
+            match inbox.query(from, query).await? {
+                Answer::JobStatus(status, wall) => Ok(BrasserieGetJobStatusResult {
+                    result_value: Some(render::job_status(*status, wall)),
+                    ex: None,
+                }),
+                Answer::Unknown(text) => Ok(BrasserieGetJobStatusResult {
+                    result_value: None,
+                    ex: Some(unknown_job(&text)),
+                }),
+                _ => Err(Failure::AnotherAnswer),
+            }
+        });
+    }
+
+    pub(super) fn task_page(&self, from: Principal, args: BrasserieGetTaskPageArgs, to: Responder) {
+        self.later(to, |inbox| async move {
+            let list = task_list(args)?;
+            let answer = inbox.query(from, Query::Tasks(list)).await?;
+            match expect_answer!(answer, Answer::Tasks) {
+                Ok(page) => Ok(BrasserieGetTaskPageResult {
+                    result_value: Some(render::task_page(page)),
+                    ex: None,
+                }),
+                Err(Failure::Unknown(text)) => Ok(BrasserieGetTaskPageResult {
+                    result_value: None,
+                    ex: Some(unknown_job(&text)),
+                }),
+                Err(failure) => Err(failure),
+            }
+        });
+    }
+
     pub(super) fn explain(&self, from: Principal, args: BrasserieExplainTaskArgs, to: Responder) {
         self.later(to, |inbox| async move {
             let query = Query::Explain {
@@ -348,6 +393,41 @@ impl Answers {
             })
         });
     }
+}
+
+/// What a page is asked for, if it makes sense.
+fn task_list(args: BrasserieGetTaskPageArgs) -> Result<TaskList, Failure> {
+    let state = |text: &String| ListedState::parse(text).map_err(Failure::BadList);
+    let after = args.after.map(|after| {
+        let cursor = cursor(after);
+        cursor.ok_or_else(|| Failure::BadList("`after` is of no earlier page".to_owned()))
+    });
+    Ok(TaskList {
+        job: Some(args.job).filter(|job| !job.is_empty()),
+        states: args.states.iter().map(state).collect::<Result<_, _>>()?,
+        after: after.transpose()?,
+        limit: usize::try_from(args.limit)
+            .ok()
+            .filter(|limit| *limit > 0)
+            .unwrap_or(usize::MAX),
+    })
+}
+
+fn cursor(cursor: wire::TaskCursor) -> Option<TaskCursor> {
+    let node = |id: i64| u32::try_from(id).ok().map(NodeId);
+    let place = match (cursor.running_from, cursor.node) {
+        (Some(from), _) => CursorPlace::Running(node(from)?),
+        (None, None) => CursorPlace::Rest(None),
+        (None, Some(after)) => {
+            let position = usize::try_from(cursor.position?).ok()?;
+            CursorPlace::Rest(Some((node(after)?, position)))
+        }
+    };
+    Some(TaskCursor {
+        scheduler: convert::parse("getTaskPage.after.scheduler", cursor.scheduler?).ok()?,
+        job: JobId(u32::try_from(cursor.job?).ok()?),
+        place,
+    })
 }
 
 async fn config(inbox: &Inbox, from: Principal) -> Result<Arc<Config>, Failure> {

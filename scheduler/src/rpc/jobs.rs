@@ -6,14 +6,16 @@ use brasserie_common::ids::NameError;
 use brasserie_common::{JobName, NodeName, Principal};
 use brasserie_common_config::Problem;
 use brasserie_scheduler_core::{
-    Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, Reply,
+    Event, ExpectedVersion, JobChange, JobChanged, JobRefusal, JobVersion, KilledTask, Rejection,
+    Reply,
 };
 use brasserie_thrift::generated::brasserie::{
-    BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult, BrasserieForgiveTasksArgs,
-    BrasserieForgiveTasksResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
+    BrasserieDeleteHistoryResult, BrasserieForgiveTasksArgs, BrasserieForgiveTasksResult,
+    BrasserieKillTaskArgs, BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
     BrasserieRemoveJobArgs, BrasserieRemoveJobResult, BrasserieResumeJobArgs,
     BrasserieResumeJobResult, BrasserieSubmitJobArgs, BrasserieSubmitJobResult, DeletedHistory,
-    JobRefusedException, SubmittedJob,
+    JobRefusedException, SubmittedJob, TaskKill,
 };
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerDeleteJobArgs, BistroSchedulerDeleteJobResult, BistroSchedulerForgiveJobArgs,
@@ -44,6 +46,8 @@ pub(super) struct Jobs {
 enum Failure {
     #[error(transparent)]
     Refused(#[from] JobRefusal),
+    #[error(transparent)]
+    NotKilled(#[from] Rejection),
     #[error("the job's name cannot be one: {0}")]
     Name(#[from] NameError),
     #[error("a node's name cannot be one: {0}")]
@@ -160,6 +164,42 @@ impl Jobs {
         });
     }
 
+    pub(super) fn cancel(&self, from: Principal, args: BrasserieCancelJobArgs, to: Responder) {
+        self.change(from, args.job, Ok(JobChange::Cancel), |outcome| {
+            declared(to, outcome, |changed, ex| BrasserieCancelJobResult {
+                result_value: changed.and_then(cancelled),
+                ex,
+            });
+        });
+    }
+
+    /// Nothing of it is recorded: the end of the run is.
+    pub(super) fn kill_task(&self, from: Principal, args: BrasserieKillTaskArgs, to: Responder) {
+        let inbox = self.inbox.clone();
+        tokio::spawn(async move {
+            let result = match kill(&inbox, from, args).await {
+                Ok(killed) => BrasserieKillTaskResult {
+                    result_value: Some(TaskKill {
+                        worker_shard: Some(killed.shard.into()),
+                        invocation_id: Some(killed.invocation.0.into()),
+                        kill_request: Some(killed.request.into()),
+                        held: Some(killed.held),
+                    }),
+                    ex: None,
+                },
+                Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+                Err(failure) => BrasserieKillTaskResult {
+                    result_value: None,
+                    ex: Some(JobRefusedException {
+                        message: Some(failure.to_string()),
+                        problems: Some(Vec::new()),
+                    }),
+                },
+            };
+            to.reply(&result);
+        });
+    }
+
     pub(super) fn forgive_tasks(
         &self,
         from: Principal,
@@ -191,6 +231,32 @@ impl Jobs {
                 ex,
             });
         });
+    }
+}
+
+async fn kill(
+    inbox: &Inbox,
+    from: Principal,
+    args: BrasserieKillTaskArgs,
+) -> Result<KilledTask, Failure> {
+    let job = JobName::try_from(args.job)?;
+    let node = NodeName::try_from(args.node).map_err(Failure::Node)?;
+    let event = |request| Event::KillTask {
+        request,
+        from,
+        job,
+        node,
+    };
+    match inbox.request(Lane::Ordinary, event).await? {
+        Reply::KillTask(result) => Ok(*result?),
+        Reply::Heartbeat(_)
+        | Reply::UpdateStatus(_)
+        | Reply::JobChanged(_)
+        | Reply::Work(_)
+        | Reply::WorkerForgotten(_)
+        | Reply::Answer(_) => {
+            unreachable!("Invariant: the wish to kill is replied to as one")
+        }
     }
 }
 
@@ -243,6 +309,19 @@ fn submitted(changed: JobChanged) -> Option<SubmittedJob> {
         }),
         JobChanged::Deleted
         | JobChanged::Paused
+        | JobChanged::Cancelled { .. }
+        | JobChanged::Resumed
+        | JobChanged::Forgiven { .. }
+        | JobChanged::HistoryDeleted { .. } => None,
+    }
+}
+
+fn cancelled(changed: JobChanged) -> Option<i64> {
+    match changed {
+        JobChanged::Cancelled { running } => Some(i64::try_from(running).unwrap_or(i64::MAX)),
+        JobChanged::Saved { .. }
+        | JobChanged::Deleted
+        | JobChanged::Paused
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. }
         | JobChanged::HistoryDeleted { .. } => None,
@@ -255,6 +334,7 @@ fn forgiven(changed: JobChanged) -> Option<i64> {
         JobChanged::Saved { .. }
         | JobChanged::Deleted
         | JobChanged::Paused
+        | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
         | JobChanged::HistoryDeleted { .. } => None,
     }
@@ -275,6 +355,7 @@ fn history_deleted(changed: JobChanged) -> Option<DeletedHistory> {
         JobChanged::Saved { .. }
         | JobChanged::Deleted
         | JobChanged::Paused
+        | JobChanged::Cancelled { .. }
         | JobChanged::Resumed
         | JobChanged::Forgiven { .. } => None,
     }

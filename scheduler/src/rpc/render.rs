@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use brasserie_common::{InvocationId, WallTime};
+use brasserie_common::{Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, EndedTaskView, JobHistogram, JobStatus, JobVersion, KeptStory,
-    ReadBy, RunningTaskView, WorkCounts, WorkerStatus,
+    ClusterStatus, ConfigInForce, CursorPlace, EndedTaskView, JobHistogram, JobStatus, JobVersion,
+    KeptStory, ListedTask, ReadBy, RunningTaskView, TaskCursor, TaskPage, WorkCounts, WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -64,7 +64,7 @@ fn config_status(config: ConfigInForce) -> wire::ConfigStatus {
     }
 }
 
-fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
+pub(super) fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
     let counts = job.counts;
     wire::JobStatus {
         name: Some(job.name.as_str().to_owned()),
@@ -82,7 +82,8 @@ fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
         next_backoff_end_ms: job.next_backoff_end.map(|left| (wall + left).as_millis()),
         settled: Some(job.settled),
         elapsed_ms: job.elapsed.map(millis),
-        paused: Some(job.paused),
+        paused: Some(job.hold.is_some()),
+        cancelled: Some(job.hold == Some(Hold::Cancelled)),
         version: job.version.map(|JobVersion(version)| version),
     }
 }
@@ -145,6 +146,42 @@ pub(super) fn history(last: Option<(InvocationId, KeptStory)>) -> Vec<wire::Last
         story: Some((&kept.story).into()),
     });
     last.into_iter().collect()
+}
+
+pub(super) fn task_page(page: TaskPage) -> wire::TaskPage {
+    wire::TaskPage {
+        tasks: Some(page.tasks.into_iter().map(listed_task).collect()),
+        next_page: page.next.map(cursor),
+        wall_time_ms: Some(page.wall.as_millis()),
+    }
+}
+
+fn listed_task(listed: ListedTask) -> wire::ListedTask {
+    let (shard, invocation) = listed.run.unzip();
+    wire::ListedTask {
+        job: Some(listed.task.job.into()),
+        node: Some(listed.task.node.into()),
+        state: Some(listed.state.as_str().to_owned()),
+        worker_shard: shard.map(Into::into),
+        invocation_id: invocation.map(|InvocationId(id)| id.into()),
+        since_ms: listed.since.map(WallTime::as_millis),
+        reason: listed.reason,
+    }
+}
+
+/// A cursor as the wire has it, which nobody but its scheduler reads.
+fn cursor(cursor: TaskCursor) -> wire::TaskCursor {
+    let (running_from, after) = match cursor.place {
+        CursorPlace::Running(node) => (Some(node), None),
+        CursorPlace::Rest(after) => (None, after),
+    };
+    wire::TaskCursor {
+        scheduler: Some(cursor.scheduler.into()),
+        job: Some(i64::from(cursor.job.0)),
+        running_from: running_from.map(|node| i64::from(node.0)),
+        node: after.map(|(node, _)| i64::from(node.0)),
+        position: after.map(|(_, place)| i64_of(place)),
+    }
 }
 
 pub(super) fn unfinished(view: EndedTaskView) -> wire::UnfinishedTask {

@@ -1,6 +1,6 @@
-//! Jobs by API as rows, and which jobs are paused.
+//! Jobs by API as rows, and which jobs are paused or cancelled.
 
-use brasserie_common::{JobName, WallTime};
+use brasserie_common::{Hold, JobName, WallTime};
 use brasserie_scheduler_core::{Durable, JobVersion, Record, SavedJob};
 use rusqlite::{Connection, Transaction, params};
 
@@ -38,12 +38,12 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
             resume(transaction, job)?;
             used(transaction, *version)?;
         }
-        Record::JobPaused { job } => {
+        Record::JobHeld { job, hold } => {
             transaction
                 .prepare_cached(
-                    "INSERT INTO paused_jobs (name) VALUES (?1) ON CONFLICT DO NOTHING",
+                    "INSERT OR REPLACE INTO paused_jobs (name, is_cancelled) VALUES (?1, ?2)",
                 )?
-                .execute([job.as_str()])?;
+                .execute(params![job.as_str(), *hold == Hold::Cancelled])?;
         }
         Record::JobResumed { job } => resume(transaction, job)?,
         Record::SchedulerStarted { .. }
@@ -95,12 +95,16 @@ pub(super) fn load(connection: &Connection, durable: &mut Durable) -> Result<(),
         let name = JobName::try_from(name).map_err(damaged("saved_jobs"))?;
         durable.jobs.insert(name, saved);
     }
-    let mut statement = connection.prepare("SELECT name FROM paused_jobs")?;
+    let mut statement = connection.prepare("SELECT name, is_cancelled FROM paused_jobs")?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let name = row.get::<_, String>(0)?;
         let name = JobName::try_from(name).map_err(damaged("paused_jobs"))?;
-        durable.paused.insert(name);
+        let hold = match row.get(1)? {
+            false => Hold::Paused,
+            true => Hold::Cancelled,
+        };
+        durable.held.insert(name, hold);
     }
     Ok(())
 }

@@ -244,7 +244,7 @@ fn weight(record: &Record) -> usize {
         | Record::HoldBack { .. }
         | Record::HoldBackOver
         | Record::JobDeleted { .. }
-        | Record::JobPaused { .. }
+        | Record::JobHeld { .. }
         | Record::JobResumed { .. } => FIXED,
         Record::JobSaved { job: _, saved } => FIXED + saved.text.len(),
         Record::WorkerLeft { tasks, .. } | Record::TasksForgiven { tasks } => {

@@ -206,7 +206,7 @@ pub(super) fn apply(
         Record::TaskEnded(task) => end(transaction, names, task)?,
         Record::JobSaved { .. }
         | Record::JobDeleted { .. }
-        | Record::JobPaused { .. }
+        | Record::JobHeld { .. }
         | Record::JobResumed { .. } => job_rows::apply(transaction, record)?,
         Record::TasksForgiven { tasks } => {
             for task in tasks {

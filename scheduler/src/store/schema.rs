@@ -134,6 +134,10 @@ pub(super) const STEPS: &[Step] = &[
         // Schedulers of that time gave out no fences.
         sql: "ALTER TABLE meta ADD COLUMN fence_generation INTEGER NOT NULL DEFAULT 0;",
     },
+    Step {
+        to: 8,
+        sql: "ALTER TABLE paused_jobs ADD COLUMN is_cancelled INTEGER NOT NULL DEFAULT 0;",
+    },
 ];
 
 /// Whose records a store holds.

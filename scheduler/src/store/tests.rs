@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
-    EndedBy, Ending, Fault, FenceGeneration, InvocationId, JobName, MachinePortLock, NodeName,
-    RecordSeq, SchedulerId, Shard, Story, TaskKey, Timeouts, WallTime, WorkerId,
+    EndedBy, Ending, Fault, FenceGeneration, Hold, InvocationId, JobName, MachinePortLock,
+    NodeName, RecordSeq, SchedulerId, Shard, Story, TaskKey, Timeouts, WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
@@ -159,7 +159,11 @@ fn of_jobs() -> impl Strategy<Value = Record> {
             job,
             version: JobVersion(version.into())
         }),
-        job_name().prop_map(|job| Record::JobPaused { job }),
+        (
+            job_name(),
+            prop_oneof![Just(Hold::Paused), Just(Hold::Cancelled)]
+        )
+            .prop_map(|(job, hold)| Record::JobHeld { job, hold }),
         job_name().prop_map(|job| Record::JobResumed { job }),
         proptest::collection::vec(task_ended(), 0..4)
             .prop_map(|tasks| Record::TasksForgiven { tasks }),
@@ -857,6 +861,10 @@ fn damaged_rows_are_named() {
     );
 }
 
+fn current_format() -> i64 {
+    STEPS.last().map_or(0, |step| step.to)
+}
+
 #[test]
 fn an_older_format_is_migrated_after_a_backup() {
     let folder = tempfile::tempdir().unwrap();
@@ -866,8 +874,9 @@ fn an_older_format_is_migrated_after_a_backup() {
         .write([Record::TaskEnded(ended("j", "n", 1))].iter())
         .unwrap();
     drop(database);
+    let current = current_format();
     let next = Step {
-        to: 8,
+        to: current + 1,
         sql: "ALTER TABLE meta ADD COLUMN colour TEXT",
     };
     let mut database = Database::open_with(&path, &[next]).unwrap();
@@ -876,18 +885,15 @@ fn an_older_format_is_migrated_after_a_backup() {
         .connection()
         .query_row("SELECT version FROM meta", (), |r| r.get(0))
         .unwrap();
-    assert_eq!(version, 8);
+    assert_eq!(version, current + 1);
     drop(database);
     assert!(matches!(
         Database::open(&path),
-        Err(StoreError::Newer {
-            found: 8,
-            known: 7,
-            ..
-        })
+        Err(StoreError::Newer { found, known, .. }) if (found, known) == (current + 1, current)
     ));
     // The copy is a complete store of the old format.
-    let mut copy = Database::open(&folder.path().join("db.format-7")).unwrap();
+    let copy = folder.path().join(format!("db.format-{current}"));
+    let mut copy = Database::open(&copy).unwrap();
     assert_eq!(copy.load().unwrap().statuses.len(), 1);
 }
 
@@ -995,18 +1001,21 @@ fn the_second_format_learns_of_jobs_and_keeps_what_it_has() {
 fn the_third_format_learns_of_sources_and_keeps_its_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
-    let mut old = Database::open_with(&path, &STEPS[..3]).unwrap();
+    let old = Database::open_with(&path, &STEPS[..3]).unwrap();
+    let pause = "INSERT INTO paused_jobs VALUES ('held')";
+    old.connection().execute_batch(pause).unwrap();
+    drop(old);
     let job = JobName::try_from("held").unwrap();
     let mut expected = Durable::default();
+    let hold = Hold::Paused;
+    expected.apply(&Record::JobHeld { job, hold });
+    assert_eq!(Database::open(&path).unwrap().load().unwrap(), expected);
     let mut write = |database: &mut Database, record: Record| {
         expected.apply(&record);
         database.write([&record].into_iter()).unwrap();
         expected.clone()
     };
-    let kept = write(&mut old, Record::JobPaused { job });
-    drop(old);
     let mut database = Database::open(&path).unwrap();
-    assert_eq!(database.load().unwrap(), kept);
     let config = KeptConfig {
         path: "/c.yaml".into(),
         text: "a: 1".into(),
@@ -1233,13 +1242,15 @@ fn a_migration_that_fails_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     drop(Database::open(&path).unwrap());
+    let current = current_format();
     let broken = [Step {
-        to: 8,
+        to: current + 1,
         sql: "DROP TABLE statuses; DROP TABLE nothing",
     }];
     let text = Database::open_with(&path, &broken).unwrap_err().to_string();
+    let formats = format!("format {current} to {}", current + 1);
     assert!(
-        text.contains("format 7 to 8") && text.contains("Nothing was changed"),
+        text.contains(&formats) && text.contains("Nothing was changed"),
         "{text}"
     );
     assert!(Database::open(&path).unwrap().load().is_ok());

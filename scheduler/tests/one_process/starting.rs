@@ -1,8 +1,7 @@
 //! What keeps a scheduler from starting, said so that somebody can do something about it; and what does not.
 
-use brasserie_common::{JobName, NodeName};
 use brasserie_common_runtime::{ListenAddress, NetworkExposure};
-use brasserie_scheduler::{KillError, StartError, StartOptions, start};
+use brasserie_scheduler::{StartError, StartOptions, start};
 use brasserie_scheduler_core::ReadBy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -86,19 +85,6 @@ async fn a_first_start_wants_a_good_config_and_a_later_one_goes_on_with_the_last
         (mended.read_by, mended.since),
         (ReadBy::ThisScheduler, kept.since)
     );
-    scheduler.shutdown().await.unwrap();
-}
-
-#[tokio::test]
-async fn killing_what_does_not_run_is_refused() {
-    let place = Place::new();
-    let scheduler = place.start().await;
-    let (job, node) = (
-        JobName::try_from("copy").unwrap(),
-        NodeName::try_from("a").unwrap(),
-    );
-    let error = scheduler.kill_task(job, node).await.unwrap_err();
-    assert!(matches!(error, KillError::Rejected(_)), "{error}");
     scheduler.shutdown().await.unwrap();
 }
 

@@ -32,6 +32,7 @@ pub struct JobStatus {
     pub elapsed_ms: Option<i64>,
     pub paused: Option<bool>,
     pub version: Option<i64>,
+    pub cancelled: Option<bool>,
 }
 
 impl TSerializable for JobStatus {
@@ -54,6 +55,7 @@ impl TSerializable for JobStatus {
         let mut f_15: Option<i64> = None;
         let mut f_16: Option<bool> = Some(false);
         let mut f_17: Option<i64> = None;
+        let mut f_18: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -135,6 +137,10 @@ impl TSerializable for JobStatus {
                     let val = i_prot.read_i64()?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_18 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -160,6 +166,7 @@ impl TSerializable for JobStatus {
             elapsed_ms: f_15,
             paused: f_16,
             version: f_17,
+            cancelled: f_18,
         };
         Ok(ret)
     }
@@ -255,6 +262,11 @@ impl TSerializable for JobStatus {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.cancelled {
+            o_prot.write_field_begin(&TFieldIdentifier::new("cancelled", TType::Bool, 18))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -280,6 +292,7 @@ impl Default for JobStatus {
             elapsed_ms: None,
             paused: Some(false),
             version: None,
+            cancelled: None,
         }
     }
 }
@@ -1495,6 +1508,423 @@ impl Default for UnfinishedTask {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskCursor {
+    pub scheduler: Option<common::BistroInstanceID>,
+    pub job: Option<i64>,
+    pub running_from: Option<i64>,
+    pub node: Option<i64>,
+    pub position: Option<i64>,
+}
+
+impl TSerializable for TaskCursor {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskCursor> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<common::BistroInstanceID> = None;
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = None;
+        let mut f_4: Option<i64> = None;
+        let mut f_5: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskCursor {
+            scheduler: f_1,
+            job: f_2,
+            running_from: f_3,
+            node: f_4,
+            position: f_5,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskCursor");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.scheduler {
+            o_prot.write_field_begin(&TFieldIdentifier::new("scheduler", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.running_from {
+            o_prot.write_field_begin(&TFieldIdentifier::new("runningFrom", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.position {
+            o_prot.write_field_begin(&TFieldIdentifier::new("position", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskCursor {
+    fn default() -> Self {
+        TaskCursor {
+            scheduler: None,
+            job: Some(0),
+            running_from: None,
+            node: None,
+            position: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ListedTask {
+    pub job: Option<String>,
+    pub node: Option<String>,
+    pub state: Option<String>,
+    pub worker_shard: Option<String>,
+    pub invocation_id: Option<common::BistroInstanceID>,
+    pub since_ms: Option<i64>,
+    pub reason: Option<String>,
+}
+
+impl TSerializable for ListedTask {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ListedTask> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<String> = Some("".to_owned());
+        let mut f_4: Option<String> = None;
+        let mut f_5: Option<common::BistroInstanceID> = None;
+        let mut f_6: Option<i64> = None;
+        let mut f_7: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ListedTask {
+            job: f_1,
+            node: f_2,
+            state: f_3,
+            worker_shard: f_4,
+            invocation_id: f_5,
+            since_ms: f_6,
+            reason: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ListedTask");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.job {
+            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.node {
+            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 3))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.worker_shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 5))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.since_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("sinceMs", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 7))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ListedTask {
+    fn default() -> Self {
+        ListedTask {
+            job: Some("".to_owned()),
+            node: Some("".to_owned()),
+            state: Some("".to_owned()),
+            worker_shard: None,
+            invocation_id: None,
+            since_ms: None,
+            reason: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskPage {
+    pub tasks: Option<Vec<ListedTask>>,
+    pub next_page: Option<TaskCursor>,
+    pub wall_time_ms: Option<i64>,
+}
+
+impl TSerializable for TaskPage {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskPage> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<ListedTask>> = Some(Vec::new());
+        let mut f_2: Option<TaskCursor> = None;
+        let mut f_3: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ListedTask> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_8 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_8);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = TaskCursor::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskPage {
+            tasks: f_1,
+            next_page: f_2,
+            wall_time_ms: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskPage");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tasks", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.next_page {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextPage", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.wall_time_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("wallTimeMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskPage {
+    fn default() -> Self {
+        TaskPage {
+            tasks: Some(Vec::new()),
+            next_page: None,
+            wall_time_ms: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskKill {
+    pub worker_shard: Option<String>,
+    pub invocation_id: Option<common::BistroInstanceID>,
+    pub kill_request: Option<common::KillRequest>,
+    pub held: Option<bool>,
+}
+
+impl TSerializable for TaskKill {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskKill> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = Some("".to_owned());
+        let mut f_2: Option<common::BistroInstanceID> = None;
+        let mut f_3: Option<common::KillRequest> = None;
+        let mut f_4: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Struct => {
+                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = common::KillRequest::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskKill {
+            worker_shard: f_1,
+            invocation_id: f_2,
+            kill_request: f_3,
+            held: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskKill");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.worker_shard {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 1))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.invocation_id {
+            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 2))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.kill_request {
+            o_prot.write_field_begin(&TFieldIdentifier::new("killRequest", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.held {
+            o_prot.write_field_begin(&TFieldIdentifier::new("held", TType::Bool, 4))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskKill {
+    fn default() -> Self {
+        TaskKill {
+            worker_shard: Some("".to_owned()),
+            invocation_id: None,
+            kill_request: None,
+            held: Some(false),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct SubmittedJob {
     pub version: Option<i64>,
     pub warnings: Option<Vec<String>>,
@@ -1520,8 +1950,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = i_prot.read_string()?;
-                        val.push(list_elem_8);
+                        let list_elem_9 = i_prot.read_string()?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -1673,9 +2103,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 =
+                        let list_elem_10 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_9);
+                        val.push(list_elem_10);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -1767,8 +2197,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 = i_prot.read_string()?;
-                        val.push(list_elem_10);
+                        let list_elem_11 = i_prot.read_string()?;
+                        val.push(list_elem_11);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2123,8 +2553,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_11);
+                        let list_elem_12 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2210,8 +2640,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = i_prot.read_string()?;
-                        val.push(list_elem_12);
+                        let list_elem_13 = i_prot.read_string()?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2614,8 +3044,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_13);
+                        let list_elem_14 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2740,8 +3170,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = i_prot.read_string()?;
-                        val.push(list_elem_14);
+                        let list_elem_15 = i_prot.read_string()?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2750,8 +3180,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = i_prot.read_string()?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = i_prot.read_string()?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2776,8 +3206,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -2798,8 +3228,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -2816,8 +3246,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -2834,8 +3264,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = i_prot.read_string()?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -2852,8 +3282,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -2874,8 +3304,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = i_prot.read_string()?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = i_prot.read_string()?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -2884,8 +3314,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = i_prot.read_string()?;
-                        val.push(list_elem_22);
+                        let list_elem_23 = i_prot.read_string()?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -3691,8 +4121,8 @@ impl TSerializable for WorkRequestOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::WorkDemand> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = common::WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_24 = common::WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -3926,8 +4356,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_24);
+                        let list_elem_25 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3960,8 +4390,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = i_prot.read_string()?;
-                        val.push(list_elem_25);
+                        let list_elem_26 = i_prot.read_string()?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -3974,8 +4404,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PairOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = PairOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_27 = PairOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
@@ -4128,8 +4558,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ProcessorsOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_27);
+                        let list_elem_28 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -4138,8 +4568,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<AssociationOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = AssociationOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_28);
+                        let list_elem_29 = AssociationOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -4307,8 +4737,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_30 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4317,8 +4747,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = i_prot.read_string()?;
-                        val.push(list_elem_30);
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -4652,8 +5082,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_32 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4782,8 +5212,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_33 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -4817,6 +5247,271 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                 e.write_to_out_protocol(o_prot)?;
             }
             o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetJobStatusArgs {
+    pub job: String,
+}
+
+impl TSerializable for BrasserieGetJobStatusArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetJobStatusArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetJobStatusArgs.job", &f_1)?;
+        let ret = BrasserieGetJobStatusArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJobStatus_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetJobStatusResult {
+    pub result_value: Option<JobStatus>,
+    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
+}
+
+impl TSerializable for BrasserieGetJobStatusResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetJobStatusResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<JobStatus> = None;
+        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = JobStatus::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
+                        i_prot,
+                    )?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetJobStatusResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetJobStatusResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetTaskPageArgs {
+    pub job: String,
+    pub states: Vec<String>,
+    pub after: Option<TaskCursor>,
+    pub limit: i32,
+}
+
+impl TSerializable for BrasserieGetTaskPageArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetTaskPageArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<Vec<String>> = None;
+        let mut f_3: Option<TaskCursor> = None;
+        let mut f_4: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_34 = i_prot.read_string()?;
+                        val.push(list_elem_34);
+                    }
+                    i_prot.read_list_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = TaskCursor::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetTaskPageArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieGetTaskPageArgs.states", &f_2)?;
+        verify_required_field_exists("BrasserieGetTaskPageArgs.limit", &f_4)?;
+        let ret = BrasserieGetTaskPageArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            states: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+            after: f_3,
+            limit: f_4
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getTaskPage_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("states", TType::List, 2))?;
+        o_prot.write_list_begin(&TListIdentifier::new(
+            TType::String,
+            self.states.len() as i32,
+        ))?;
+        for e in &self.states {
+            o_prot.write_string(e)?;
+        }
+        o_prot.write_list_end()?;
+        o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.after {
+            o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?;
+        }
+        o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I32, 4))?;
+        o_prot.write_i32(self.limit)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetTaskPageResult {
+    pub result_value: Option<TaskPage>,
+    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
+}
+
+impl TSerializable for BrasserieGetTaskPageResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetTaskPageResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<TaskPage> = None;
+        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = TaskPage::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
+                        i_prot,
+                    )?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetTaskPageResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetTaskPageResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
         if let Some(ref fld_var) = self.ex {
@@ -4912,8 +5607,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = i_prot.read_string()?;
-                        val.push(list_elem_33);
+                        let list_elem_35 = i_prot.read_string()?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5040,8 +5735,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_36 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5066,6 +5761,124 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                 e.write_to_out_protocol(o_prot)?;
             }
             o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieKillTaskArgs {
+    pub job: String,
+    pub node: String,
+}
+
+impl TSerializable for BrasserieKillTaskArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieKillTaskArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieKillTaskArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieKillTaskArgs.node", &f_2)?;
+        let ret = BrasserieKillTaskArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            node: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("killTask_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
+        o_prot.write_string(&self.node)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieKillTaskResult {
+    pub result_value: Option<TaskKill>,
+    pub ex: Option<JobRefusedException>,
+}
+
+impl TSerializable for BrasserieKillTaskResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieKillTaskResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<TaskKill> = None;
+        let mut f_1: Option<JobRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = TaskKill::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = JobRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieKillTaskResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieKillTaskResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
         o_prot.write_field_stop()?;
@@ -5492,6 +6305,112 @@ impl TSerializable for BrasserieResumeJobResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieCancelJobArgs {
+    pub job: String,
+}
+
+impl TSerializable for BrasserieCancelJobArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieCancelJobArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieCancelJobArgs.job", &f_1)?;
+        let ret = BrasserieCancelJobArgs {
+            job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("cancelJob_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
+        o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieCancelJobResult {
+    pub result_value: Option<i64>,
+    pub ex: Option<JobRefusedException>,
+}
+
+impl TSerializable for BrasserieCancelJobResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieCancelJobResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<i64> = None;
+        let mut f_1: Option<JobRefusedException> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_0 = Some(val);
+                }
+                1 if field_ident.field_type == TType::Struct => {
+                    let val = JobRefusedException::read_from_in_protocol(i_prot)?;
+                    f_1 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieCancelJobResult {
+            result_value: f_0,
+            ex: f_1,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieCancelJobResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::I64, 0))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.ex {
+            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieForgiveTasksArgs {
     pub job: String,
 }
@@ -5625,8 +6544,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_35);
+                        let list_elem_37 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5693,8 +6612,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_36);
+                        let list_elem_38 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5896,8 +6815,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = i_prot.read_string()?;
-                        val.push(list_elem_37);
+                        let list_elem_39 = i_prot.read_string()?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6141,8 +7060,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_38);
+                        let list_elem_40 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -213,7 +213,7 @@ prop_compose! {
             modify_time,
             version_id,
             errors,
-            paused: false,
+            hold: None,
         }
     }
 }

@@ -319,7 +319,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         hold_back,
         jobs,
         last_job_version,
-        paused,
+        held,
         config,
         times,
         statuses,
@@ -341,7 +341,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
     s.each(jobs, |s, (name, saved)| {
         s.put((name, saved.version, &saved.text));
     });
-    s.put((last_job_version, paused, times));
+    s.put((last_job_version, held, times));
     s.opt(config.as_ref(), |s, kept| s.put((&kept.path, &kept.text)));
     s.each(statuses, |s, (key, (invocation, status))| {
         s.put((&key.job, &key.node));
@@ -397,7 +397,8 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::TaskEnded(task) => shape_end(s, task),
         Record::JobSaved { job, saved } => s.put((job, saved.version, &saved.text)),
         Record::JobDeleted { job, version } => s.put((job, version)),
-        Record::JobPaused { job } | Record::JobResumed { job } => s.put(job),
+        Record::JobHeld { job, hold } => s.put((job, hold)),
+        Record::JobResumed { job } => s.put(job),
         Record::TasksForgiven { tasks } => s.each(tasks, shape_end),
         Record::HistoryDeleted { number, tasks } => {
             s.put(number);

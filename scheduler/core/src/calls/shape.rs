@@ -63,7 +63,11 @@ impl Purpose {
                 });
             }
             Purpose::Suicide { worker } => s.worker(*worker),
-            Purpose::Kill { request } => s.request(*request),
+            Purpose::Kill { request, killed } => {
+                s.request(*request);
+                s.put((&killed.shard, killed.request, killed.held));
+                s.invocation(killed.invocation);
+            }
             Purpose::EndOrphan {
                 shard,
                 task,

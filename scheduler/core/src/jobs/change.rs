@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{JobName, RequestId, Time, WallTime};
+use brasserie_common::{Hold, JobName, RequestId, Time, WallTime};
 use brasserie_common_config::{Config, JobConfig, ParsedJob, Place, Problem};
 use brasserie_scheduler_engine::Reason;
 
 use super::{
-    Awaited, Given, JobChanged, JobRefusal, Jobs, MAX_JOB_BYTES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES,
+    Awaited, Given, JobChanged, JobRefusal, Jobs, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_SAVED_BYTES,
     MAX_SAVED_JOBS, Standing, parse, stamp,
 };
 use crate::effect::Reply;
@@ -43,7 +43,8 @@ impl Scheduler {
         let decided = match change {
             JobChange::Save { text, expected } => self.save_job(&job, text, expected),
             JobChange::Delete { expected } => self.delete_job(&job, expected),
-            JobChange::Pause => self.pause_job(&job),
+            JobChange::Pause => self.hold_job(&job, Hold::Paused),
+            JobChange::Cancel => self.hold_job(&job, Hold::Cancelled),
             JobChange::Resume => self.resume_job(&job),
             JobChange::Forgive => match self.forgive_job(now, request, &job) {
                 // It answers when the last of the tasks is forgiven.
@@ -120,7 +121,7 @@ impl Scheduler {
         }
         jobs.take_out(job);
         jobs.awaited.retain(|_, (name, _)| name != job);
-        jobs.paused.remove(job);
+        jobs.held.remove(job);
         jobs.last_version = jobs.last_version.next();
         jobs.standing = Standing::Changed;
         jobs.awaited.insert(seq, (job.clone(), Awaited::Deletion));
@@ -129,28 +130,40 @@ impl Scheduler {
         Ok((Record::JobDeleted { job, version }, JobChanged::Deleted))
     }
 
-    fn pause_job(&mut self, job: &JobName) -> Result<(Record, JobChanged), JobRefusal> {
+    /// The last word counts: a pause of a cancelled job lets those of its tasks run on that have not ended.
+    fn hold_job(&mut self, job: &JobName, hold: Hold) -> Result<(Record, JobChanged), JobRefusal> {
         let jobs = self.jobs_mut();
-        if !jobs.paused.contains(job) {
+        if jobs.held.get(job) != Some(&hold) {
             if jobs.latest(job).is_none() && !jobs.in_file(job) {
                 return Err(JobRefusal::Unknown(job.clone()));
             }
-            if jobs.paused.len() >= MAX_PAUSED_JOBS {
-                return Err(JobRefusal::TooManyPaused);
+            if jobs.held.len() >= MAX_HELD_JOBS && !jobs.held.contains_key(job) {
+                return Err(JobRefusal::TooManyHeld);
             }
-            jobs.paused.insert(job.clone());
+            jobs.held.insert(job.clone(), hold);
             jobs.together.note(job);
             jobs.standing = Standing::Changed;
         }
         jobs.awaited
             .retain(|_, (name, awaited)| name != job || !matches!(awaited, Awaited::Resume));
+        let changed = match hold {
+            Hold::Paused => JobChanged::Paused,
+            Hold::Cancelled => JobChanged::Cancelled {
+                running: self.running_of(job),
+            },
+        };
         let job = job.clone();
-        Ok((Record::JobPaused { job }, JobChanged::Paused))
+        Ok((Record::JobHeld { job, hold }, changed))
+    }
+
+    fn running_of(&self, job: &JobName) -> u64 {
+        let id = self.engine().find_job(job.as_str());
+        id.map_or(0, |id| self.tasks().runs_of(id).count() as u64)
     }
 
     fn resume_job(&mut self, job: &JobName) -> Result<(Record, JobChanged), JobRefusal> {
         let (seq, jobs) = (self.next_record(), self.jobs_mut());
-        if jobs.paused.contains(job) {
+        if jobs.held.contains_key(job) {
             jobs.awaited.insert(seq, (job.clone(), Awaited::Resume));
         } else if jobs.latest(job).is_none() && !jobs.in_file(job) {
             return Err(JobRefusal::Unknown(job.clone()));

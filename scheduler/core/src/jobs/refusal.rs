@@ -3,7 +3,7 @@
 use brasserie_common::{JobName, SchedulerId};
 use brasserie_common_config::Problem;
 
-use super::{MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_PAUSED_JOBS, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
+use super::{MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
 use crate::record::JobVersion;
 use crate::replies::MAX_REPLY_WAIT;
 
@@ -56,8 +56,8 @@ pub enum JobRefusal {
         "the texts of all jobs by API have {MAX_SAVED_BYTES} bytes, as many as they may have: delete some"
     )]
     TooMuch,
-    #[error("{MAX_PAUSED_JOBS} jobs are paused, as many as may be: resume some")]
-    TooManyPaused,
+    #[error("{MAX_HELD_JOBS} jobs are paused or cancelled, as many as may be: resume some")]
+    TooManyHeld,
     #[error(
         "{0} nodes are named, more than {MAX_NAMED_NODES}: name fewer at once, or none for all of the job"
     )]

@@ -20,7 +20,7 @@ impl Jobs {
             // These follow from others.
             given_bytes: _,
             together: _,
-            paused,
+            held,
             awaited,
             last_version,
             standing,
@@ -40,7 +40,7 @@ impl Jobs {
             s.put(name);
             given.shape(s);
         });
-        s.each(paused, |s, name| s.put(name));
+        s.each(held, |s, held| s.put(held));
         s.each(awaited, |s, (seq, (name, awaited))| {
             s.put((until_synced(*seq, persisted), name));
             match awaited {

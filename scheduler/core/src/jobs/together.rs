@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use brasserie_common::JobName;
+use brasserie_common::{Hold, JobName};
 use brasserie_common_config::{Config, JobConfig, Shared};
 
 use super::Given;
@@ -16,7 +16,7 @@ pub(super) struct Together {
     /// The one before, and which jobs are different in `made`: nobody needs it any more, so the next one is made of it. To copy the list
     /// would touch each job.
     spare: Option<(Arc<Config>, BTreeSet<JobName>)>,
-    /// Jobs that were given, deleted, paused or resumed since.
+    /// Jobs that were given, deleted, paused, cancelled or resumed since.
     changed: BTreeSet<JobName>,
 }
 
@@ -75,7 +75,7 @@ impl Together {
         &mut self,
         file: &File,
         given: &BTreeMap<JobName, Given>,
-        paused: &BTreeSet<JobName>,
+        held: &BTreeMap<JobName, Hold>,
     ) -> Arc<Config> {
         let changed = std::mem::take(&mut self.changed);
         let made = self.made.take();
@@ -93,18 +93,18 @@ impl Together {
                 let (mut config, older) =
                     spare.unwrap_or_else(|| (Config::clone(&made.config), BTreeSet::new()));
                 for name in changed.union(&older) {
-                    put(&mut config.jobs, file, name, given.get(name), paused);
+                    put(&mut config.jobs, file, name, given.get(name), held);
                 }
                 self.spare = Some((made.config, changed));
                 Arc::new(config)
             }
-            None if given.is_empty() && paused.is_empty() => Arc::clone(&file.config),
+            None if given.is_empty() && held.is_empty() => Arc::clone(&file.config),
             None => {
                 let mut config = Config::clone(&file.config);
                 let given = given.values().filter_map(|given| given.read.clone());
                 config.jobs.extend(given);
                 for job in &mut config.jobs {
-                    set_paused(job, paused);
+                    set_hold(job, held);
                 }
                 Arc::new(config)
             }
@@ -123,17 +123,17 @@ fn put(
     file: &File,
     name: &JobName,
     given: Option<&Given>,
-    paused: &BTreeSet<JobName>,
+    held: &BTreeMap<JobName, Hold>,
 ) {
     if let Some(&at) = file.positions.get(name) {
-        set_paused(&mut jobs[at], paused);
+        set_hold(&mut jobs[at], held);
         return;
     }
     let of_file = file.config.jobs.len();
     let at = jobs[of_file..].binary_search_by(|job| job.name.cmp(name));
     let read = given.and_then(|given| given.read.clone());
     let job = read.map(|mut job| {
-        set_paused(&mut job, paused);
+        set_hold(&mut job, held);
         job
     });
     match (at, job) {
@@ -145,9 +145,9 @@ fn put(
 }
 
 /// Copies the job only if it is to be another.
-fn set_paused(job: &mut Shared<JobConfig>, paused: &BTreeSet<JobName>) {
-    let is_paused = paused.contains(&job.name);
-    if job.paused != is_paused {
-        job.paused = is_paused;
+fn set_hold(job: &mut Shared<JobConfig>, held: &BTreeMap<JobName, Hold>) {
+    let hold = held.get(&job.name).copied();
+    if job.hold != hold {
+        job.hold = hold;
     }
 }

@@ -223,8 +223,9 @@ fn changed_jobs<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a JobName> {
 }
 
 /// What [`super::why_unwanted`] and [`super::allowed`] ask a job.
-fn says(job: &JobConfig) -> (bool, bool, Option<Duration>) {
+fn says(job: &JobConfig) -> (bool, bool, bool, Option<Duration>) {
     (
+        job.is_cancelled(),
         job.enabled,
         job.errors.is_empty(),
         job.kill_orphan_tasks_after,

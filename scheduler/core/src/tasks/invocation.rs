@@ -15,7 +15,7 @@ use brasserie_scheduler_engine::{Placement, Restart, Task};
 use super::stories::kept;
 use super::{Run, RunState, kill_request};
 use crate::calls::Purpose;
-use crate::effect::{Call, CallReply, Rejection, Reply};
+use crate::effect::{Call, CallReply, KilledTask, Rejection, Reply};
 use crate::event::StatusUpdate;
 use crate::record::{EndedTask, KeptStory, Record};
 use crate::replies::HeldReply;
@@ -461,13 +461,22 @@ impl Scheduler {
 
     /// An operator wants a running task ended, by its job's own method.
     pub(crate) fn kill_task(&mut self, now: Time, request: RequestId, key: TaskKey) {
-        let found = self.find_run(&key);
-        let Some((task, invocation, shard)) = found else {
-            let rejection = Rejection::NotRunning(format!("{} on {}", key.job, key.node));
-            return self.reply(request, Reply::KillTask(Err(rejection)));
+        let (task, invocation, shard) = match self.find_run(&key) {
+            Ok(found) => found,
+            Err(why) => {
+                let rejection = Rejection::NotRunning(why);
+                return self.reply(request, Reply::KillTask(Err(rejection)));
+            }
+        };
+        let job = self.engine().job_config(task.job);
+        let killed = KilledTask {
+            shard: shard.clone(),
+            invocation,
+            request: self.kill_request(task.job),
+            held: job.is_some_and(|job| job.hold.is_some()),
         };
         let kill = Kill {
-            request: self.kill_request(task.job),
+            request: killed.request,
             by: EndedBy::Operator,
         };
         let Some(remote) = self.workers().get(&shard) else {
@@ -486,7 +495,10 @@ impl Scheduler {
                 invocation,
                 kill,
             },
-            Purpose::Kill { request },
+            Purpose::Kill {
+                request,
+                killed: Box::new(killed),
+            },
         );
     }
 
@@ -497,12 +509,15 @@ impl Scheduler {
         kill_request(config, engine.job_config(job))
     }
 
-    fn find_run(&self, key: &TaskKey) -> Option<(Task, InvocationId, Shard)> {
-        let job = self.engine().find_job(key.job.as_str())?;
-        let node = self.engine().find_node(key.node.as_str())?;
-        let task = Task { job, node };
-        let run = self.tasks().run(task)?;
-        Some((task, run.invocation, run.shard.clone()))
+    fn find_run(&self, key: &TaskKey) -> Result<(Task, InvocationId, Shard), String> {
+        let TaskKey { job, node } = key;
+        let task = self.find_task(job.as_str(), node.as_str())?;
+        match self.tasks().run(task) {
+            Some(run) => Ok((task, run.invocation, run.shard.clone())),
+            None => Err(format!(
+                "{job} on {node} does not run; `brasserie explain {job} {node}` says why"
+            )),
+        }
     }
 }
 

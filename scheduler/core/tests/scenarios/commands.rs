@@ -1,15 +1,16 @@
 //! The vocabulary of the scenarios: one arm a command, an example above each.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::worker::Intake;
 use brasserie_common::{
-    BackoffDuration, CallOutcome, InvocationId, JobName, NodeName, Principal, RefusalCode,
-    ReportedStatus, RunningTask, SchedulerId, Shard, Standing, WorkerId, WorkerSetId,
+    BackoffDuration, CallOutcome, InvocationId, JobName, ListedState, NodeName, Principal,
+    RefusalCode, ReportedStatus, RunningTask, SchedulerId, Shard, Standing, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::{ParseOptions, parse};
-use brasserie_scheduler_core::{Answer, CallReply, Event, JobChange, Options, Query};
+use brasserie_scheduler_core::{Answer, CallReply, Event, JobChange, Options, Query, TaskList};
 
 use crate::behave::Unanswered;
 use crate::config_text::ConfigText;
@@ -145,6 +146,11 @@ impl World {
             // delete-history [n0 n1]
             // An operator wants forgotten how j has ended: on these nodes, or on all.
             "delete-history" => self.hear_deletion(w)?,
+            // pause | cancel | resume
+            // An operator wants j so.
+            "pause" => self.hear_change("pause", JobChange::Pause)?,
+            "cancel" => self.hear_change("cancel", JobChange::Cancel)?,
+            "resume" => self.hear_change("resume", JobChange::Resume)?,
             other => self.question(other, w)?,
         }
         words.finish()
@@ -174,6 +180,9 @@ impl World {
             // explain n0
             // Why j on n0 does not run.
             "explain" => self.explain(w)?,
+            // list [failed backoff]
+            // The tasks in these states, in pages of one.
+            "list" => self.list(w)?,
             // timer
             // When the scheduler wants to be woken.
             "timer" => {
@@ -492,15 +501,45 @@ impl World {
         while let Some(node) = w.next() {
             nodes.push(NodeName::try_from(node).map_err(|e| e.to_string())?);
         }
-        let request = self.ask(Asked::Other {
-            text: "delete-history".to_owned(),
-        });
+        self.hear_change("delete-history", JobChange::DeleteHistory { nodes })
+    }
+
+    fn hear_change(&mut self, what: &str, change: JobChange) -> Result<(), String> {
+        let text = what.to_owned();
+        let request = self.ask(Asked::Other { text });
         self.event(Event::ChangeJob {
             request,
             from: Principal::Own,
             job: JobName::try_from("j").map_err(|e| e.to_string())?,
-            change: JobChange::DeleteHistory { nodes },
+            change,
         })
+    }
+
+    fn list(&mut self, w: &mut Words<'_>) -> Result<(), String> {
+        let mut list = TaskList {
+            job: None,
+            states: BTreeSet::new(),
+            after: None,
+            limit: 1,
+        };
+        while let Some(word) = w.next() {
+            let state = ListedState::parse(word);
+            list.states.insert(state?);
+        }
+        loop {
+            let now = self.now;
+            let page = match self.core()?.answer(now, &Query::Tasks(list.clone())) {
+                Answer::Tasks(page) => page,
+                other => return Err(format!("no list: {other:?}")),
+            };
+            for listed in &page.tasks {
+                self.show_listed(listed);
+            }
+            match page.next {
+                Some(next) => list.after = Some(next),
+                None => return Ok(()),
+            }
+        }
     }
 
     fn explain(&mut self, w: &mut Words<'_>) -> Result<(), String> {

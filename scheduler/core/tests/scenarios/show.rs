@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::worker::HeartbeatResponse;
-use brasserie_common::{BackoffDuration, Kill, RecordSeq, RequestId, StatusBits};
+use brasserie_common::{BackoffDuration, Hold, Kill, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
     Call, ClusterStatus, Effect, EndedTask, ExitReason, ForgottenTask, GivenTimes, ItemName,
-    Message, MissingInstance, NewWorker, Record, Rejection, Reply,
+    ListedTask, Message, MissingInstance, NewWorker, Record, Rejection, Reply,
 };
 
 use crate::transcript::show_duration;
@@ -96,7 +96,10 @@ impl World {
             Record::JobDeleted { job, version } => {
                 format!("job {job} is deleted, version {version}")
             }
-            Record::JobPaused { job } => format!("job {job} is paused"),
+            Record::JobHeld { job, hold } => match hold {
+                Hold::Paused => format!("job {job} is paused"),
+                Hold::Cancelled => format!("job {job} is cancelled"),
+            },
             Record::JobResumed { job } => format!("job {job} is resumed"),
             Record::TasksForgiven { tasks } => {
                 let tasks: Vec<String> = tasks.iter().map(|task| self.ended(task)).collect();
@@ -151,7 +154,7 @@ impl World {
                 self.heartbeat_result(response)?
             }
             Reply::Heartbeat(Err(rejection)) => self.refused(rejection),
-            Reply::UpdateStatus(Ok(())) | Reply::KillTask(Ok(())) => "ok".to_owned(),
+            Reply::UpdateStatus(Ok(())) | Reply::KillTask(Ok(_)) => "ok".to_owned(),
             Reply::UpdateStatus(Err(rejection)) | Reply::KillTask(Err(rejection)) => {
                 self.refused(rejection)
             }
@@ -339,6 +342,24 @@ impl World {
             }
         };
         self.say(text);
+    }
+
+    /// A line of a list of tasks.
+    pub fn show_listed(&mut self, listed: &ListedTask) {
+        let mut line = format!(
+            "{} on {}: {}",
+            listed.task.job, listed.task.node, listed.state
+        );
+        if let Some((shard, invocation)) = &listed.run {
+            line += &format!(", {} on worker {shard}", self.names.run(*invocation));
+        }
+        if let Some(since) = listed.since {
+            line += &format!(", since {}s ago", since.until(self.wall()).as_secs());
+        }
+        if let Some(reason) = &listed.reason {
+            line += &format!(": {}", self.names.in_text(reason));
+        }
+        self.say(line);
     }
 
     /// What an operator sees.

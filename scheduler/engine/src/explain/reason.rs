@@ -7,7 +7,7 @@ use std::time::Duration;
 use brasserie_common::cards::Milli;
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::TaskRoom;
-use brasserie_common::{Card, JobName, NodeName, Shard};
+use brasserie_common::{Card, Hold, JobName, NodeName, Shard};
 
 use crate::types::TaskState;
 
@@ -64,7 +64,7 @@ pub enum Reason {
     UnknownJob,
     JobDisabled,
     /// By an operator.
-    JobPaused,
+    JobHeld(Hold),
     JobErrors(Vec<String>),
     NotAtLevel {
         node: NodeName,
@@ -231,7 +231,7 @@ impl fmt::Display for Reason {
             }
             Reason::UnknownJob => f.write_str("no such job is configured"),
             Reason::JobDisabled => f.write_str("the job is disabled"),
-            Reason::JobPaused => f.write_str("the job is paused; `brasserie job resume` lets it go on"),
+            Reason::JobHeld(hold) => f.write_str(held(*hold)),
             Reason::JobErrors(errors) => {
                 write!(f, "the job's configuration has errors: {}", errors.join("; "))
             }
@@ -353,6 +353,13 @@ impl Reason {
             Some((shard, room)) => write!(f, " (worker `{shard}` runs {room})"),
             None => Ok(()),
         }
+    }
+}
+
+fn held(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Paused => "the job is paused; `brasserie job resume` lets it go on",
+        Hold::Cancelled => "the job is cancelled; `brasserie job resume` lets its tasks run again",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{StatusBits, Time};
+use brasserie_common::{Hold, StatusBits, Time};
 use brasserie_common_config::{Config, JobConfig};
 
 use super::world::*;
@@ -199,7 +199,7 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
     let mut bad = job("bad");
     bad.errors = vec!["x".to_owned()];
     let mut held = job("held");
-    held.paused = true;
+    held.hold = Some(Hold::Paused);
     let names = ["nobody", "off", "bad", "held"];
     let waiting = names.map(|on| after(&format!("after-{on}"), &[on]));
     let mut config = config(Vec::new(), vec![off, bad, held]);

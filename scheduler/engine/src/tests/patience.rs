@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use brasserie_common::Hold;
 use brasserie_common_config::{Config, Filter};
 
 use super::refresh::{NOW, finish, gated, in_spite_of, is_in_force, two_jobs, undisturbed, wide};
@@ -174,7 +175,7 @@ fn a_gate_that_turns_before_each_slice_does_not_keep_a_table_out() {
         let turns = in_spite_of((&mut engine, &table), 20_000, |engine, turn| {
             // Nothing of it is to be done, and it does not run either way: its own columns stay. But who is paused may be waited for.
             config.jobs[0].enabled = turn / every % 2 > 0;
-            config.jobs[0].paused = true;
+            config.jobs[0].hold = Some(Hold::Paused);
             save(engine, &config);
         });
         assert!(turns < 2 * quiet, "{turns} instead of {quiet} turns");
@@ -189,7 +190,7 @@ fn who_waits_for_all_of_a_restless_job_is_not_built_before_it() {
         let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
         let table = wide(&config, 50, "n");
         // That nothing follows any more is seen from its columns only.
-        config.jobs[0].paused = true;
+        config.jobs[0].hold = Some(Hold::Paused);
         if is_late {
             grown(&mut engine, &table);
             save(&mut engine, &config);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{
-    CardChoice, CardUse, GpuShare, JobId, Processor, StatusBits, Time, WorkRequestSeq,
+    CardChoice, CardUse, GpuShare, Hold, JobId, Processor, StatusBits, Time, WorkRequestSeq,
 };
 use brasserie_common_config::{
     Config, JobConfig, NodeOrder, ResourceId, ResourceLimit, SchedulerPolicy, WorkerSelector,
@@ -101,7 +101,7 @@ fn random_job(name: &str, resources: usize, dice: &mut Dice) -> JobConfig {
     let mut job = job(name);
     job.resources = (0..resources).map(|_| dice.below(3) as i32).collect();
     job.enabled = !dice.chance(8);
-    job.paused = dice.chance(8);
+    job.hold = dice.chance(8).then_some(Hold::Paused);
     job.bufferable = dice.chance(2);
     if dice.chance(2) {
         job.task_subprocess.deadline = Some(Duration::from_secs(100));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{StatusBits, Time};
+use brasserie_common::{Hold, StatusBits, Time};
 use brasserie_common_config::{Config, NodeOrder, SchedulerPolicy};
 use proptest::prelude::*;
 
@@ -358,7 +358,7 @@ fn other_jobs_and_settings_meanwhile_are_those_of_both_sides() {
         let mut config = Config::clone(engine.config().unwrap());
         config.working_wait += std::time::Duration::from_millis(1);
         config.jobs.reverse();
-        config.jobs[0].paused = true;
+        config.jobs[0].hold = Some(Hold::Paused);
         config.resources.push(resource("disk", HOST, 0, 1));
         config
             .jobs

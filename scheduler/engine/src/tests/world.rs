@@ -92,7 +92,7 @@ pub(super) fn job(name: &str) -> JobConfig {
         modify_time: 0,
         version_id: -1,
         errors: Vec::new(),
-        paused: false,
+        hold: None,
     }
 }
 

@@ -367,7 +367,7 @@ impl Turn<'_> {
             | Record::HoldBackOver
             | Record::JobSaved { .. }
             | Record::JobDeleted { .. }
-            | Record::JobPaused { .. }
+            | Record::JobHeld { .. }
             | Record::JobResumed { .. }
             // No run has ended.
             | Record::TasksForgiven { .. }
@@ -515,7 +515,7 @@ fn fact(record: &Record) -> Fact {
         Record::TaskEnded(_) => Fact::TaskEnded,
         Record::JobSaved { .. }
         | Record::JobDeleted { .. }
-        | Record::JobPaused { .. }
+        | Record::JobHeld { .. }
         | Record::JobResumed { .. }
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }

@@ -1,0 +1,178 @@
+//! `brasserie job wait`: waits until jobs are over, and says how they ended.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use brasserie_common::time::parse_duration;
+use brasserie_thrift::generated::brasserie::JobStatus;
+use serde_json::{Value, json};
+
+use super::Common;
+use crate::Ending;
+use crate::connection::{Connection, block_on};
+use crate::output::{complain, print, print_json, printable};
+
+/// Between two looks: a person notices no shorter one, and a scheduler answers thousands of such questions a second.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The jobs.
+    #[arg(required = true)]
+    jobs: Vec<String>,
+    /// Wait no longer, such as 30s, 10m or 2h; then the exit code is 4 [default: for ever].
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(args: &Args) -> Result<Ending> {
+    let connection = Connection::new(&args.common.scheduler.scheduler)?;
+    let (jobs, ending) = block_on(async {
+        tokio::select! {
+            waited = wait(&connection, args) => waited,
+            _ = tokio::signal::ctrl_c() => Ok((Vec::new(), Ending::Interrupted)),
+        }
+    })??;
+    if args.common.json {
+        let documents: Vec<Value> = jobs.iter().map(document_of).collect();
+        print_json(&json!({ "jobs": documents, "outcome": outcome_of(ending) }))?;
+    } else {
+        let lines = jobs.iter().map(|job| format!("{}\n", sentence_of(job)));
+        print(&lines.collect::<String>())?;
+    }
+    Ok(ending)
+}
+
+fn outcome_of(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Success => "done",
+        Ending::TimedOut => "timed out",
+        Ending::Interrupted => "interrupted",
+        Ending::Failure | Ending::Usage | Ending::Changes => "not done",
+    }
+}
+
+async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, Ending)> {
+    let started = Instant::now();
+    let is_over = || args.timeout.is_some_and(|t| started.elapsed() >= t);
+    let mut told = String::new();
+    let mut tell = |text: String| {
+        if text != told {
+            complain!("brasserie: {text}");
+            told = text;
+        }
+    };
+    let mut jobs = look(connection, &args.jobs).await?;
+    loop {
+        if jobs.iter().all(|job| job.settled == Some(true)) {
+            let ending = match jobs.iter().all(is_done) {
+                true => Ending::Success,
+                false => Ending::Failure,
+            };
+            return Ok((jobs, ending));
+        }
+        let open = jobs.iter().filter(|job| job.settled != Some(true));
+        tell(open.map(sentence_of).collect::<Vec<_>>().join("; "));
+        if is_over() {
+            return Ok((jobs, Ending::TimedOut));
+        }
+        let left = args.timeout.map(|t| t.saturating_sub(started.elapsed()));
+        tokio::time::sleep(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))).await;
+        match look(connection, &args.jobs).await {
+            Ok(looked) => jobs = looked,
+            // A job that is gone never ends; a scheduler that restarts comes back.
+            Err(error) if is_gone(&error) => return Err(error),
+            Err(error) => tell(format!("{error:#}; asking again")),
+        }
+    }
+}
+
+/// The scheduler has answered, and knows no such job.
+fn is_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<crate::connection::Unknown>().is_some()
+}
+
+async fn look(connection: &Connection, jobs: &[String]) -> Result<Vec<JobStatus>> {
+    let mut found = Vec::new();
+    for job in jobs {
+        found.push(connection.job_status(job).await?);
+    }
+    Ok(found)
+}
+
+fn is_done(job: &JobStatus) -> bool {
+    let has_errors = job.errors.as_ref().is_some_and(|errors| !errors.is_empty());
+    let has_tasks = job.total.is_some_and(|total| total > 0);
+    (job.enabled == Some(true) || has_tasks) && !has_errors && job.done == job.total
+}
+
+fn sentence_of(job: &JobStatus) -> String {
+    let name = printable(job.name.as_deref().unwrap_or_default());
+    let count = |count: Option<i64>| count.unwrap_or_default();
+    let waiting = count(job.unstarted) + count(job.incomplete) + count(job.error);
+    let mut text = format!(
+        "{name}: {} of {} tasks done",
+        count(job.done),
+        count(job.total)
+    );
+    for (count, what) in [
+        (count(job.running), "running"),
+        (waiting, "waiting"),
+        (count(job.in_backoff), "in backoff"),
+        (count(job.failed), "failed"),
+        (count(job.infeasible), "can never run"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    if job.cancelled == Some(true) {
+        text.push_str("; the job is cancelled");
+    } else if job.paused == Some(true) {
+        text.push_str("; the job is paused");
+    } else if job.enabled == Some(false) {
+        text.push_str("; the job is disabled, or has errors");
+    }
+    text
+}
+
+fn document_of(job: &JobStatus) -> Value {
+    json!({
+        "name": job.name, "done": is_done(job), "over": job.settled, "paused": job.paused, "cancelled": job.cancelled,
+        "tasks": {
+            "total": job.total, "done": job.done, "running": job.running, "backoff": job.in_backoff, "failed": job.failed,
+            "never": job.infeasible,
+        },
+        "errors": job.errors,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_done_only_if_all_of_it_is() {
+        let mut job = JobStatus {
+            name: Some("dump".to_owned()),
+            enabled: Some(true),
+            total: Some(3),
+            done: Some(3),
+            ..JobStatus::default()
+        };
+        assert!(is_done(&job));
+        assert_eq!(sentence_of(&job), "dump: 3 of 3 tasks done");
+        job.done = Some(1);
+        job.failed = Some(2);
+        job.cancelled = Some(true);
+        assert!(!is_done(&job));
+        let text = "dump: 1 of 3 tasks done, 2 failed; the job is cancelled";
+        assert_eq!(sentence_of(&job), text);
+        (job.total, job.done, job.failed) = (Some(0), Some(0), Some(0));
+        assert!(is_done(&job), "there is nothing to do");
+        job.enabled = Some(false);
+        assert!(!is_done(&job), "nothing of a disabled job was counted");
+    }
+}

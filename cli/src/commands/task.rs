@@ -1,0 +1,320 @@
+//! `brasserie task`: lists tasks by their states, and ends running ones.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use brasserie_common::{InvocationId, KillMethod, KillRequest, ListedState};
+use brasserie_thrift::convert;
+use brasserie_thrift::generated::brasserie::{ListedTask, TaskKill, TaskPage};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::Ending;
+use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
+use crate::output::{complain, duration, print, print_json, printable, printable_block, table};
+
+/// List tasks by their states, and end running ones.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie task list                              the first 1000 tasks, of all jobs
+  brasserie task list --job dump --state failed    what has failed for good, since when, and why
+  brasserie task list --state running,unsure       what runs, where, and since when
+  brasserie task kill dump db1 db2                 end two running tasks
+
+Exit codes:
+  0  success
+  1  the scheduler gave no answer, or knows no such job; `kill`: a task was not ended
+  2  wrong usage")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List tasks: which state each is in, since when, where it runs, and why it does not.
+    ///
+    /// `since` is the start of the run of a running task, and the end of the last run of any other. Jobs come one after the other, of each
+    /// first the running tasks, then the others in the order in which the scheduler tries them. A task whose state changes meanwhile may
+    /// come twice or not at all.
+    List(List),
+    /// Have running tasks ended by their workers, as the job's `kill_subprocess` says.
+    ///
+    /// The command returns when the workers have accepted; a task that handles the signal may run on for a while. A task that reports a
+    /// status of its own before it ends has that status. Any other counts as incomplete, which is nobody's fault and no failed try: it waits
+    /// for the present step of its backoff and runs again. To keep it from running again, pause or cancel the job first.
+    Kill(Kill),
+}
+
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Only tasks of this job.
+    #[arg(long)]
+    job: Option<String>,
+    /// Only tasks in these states: running, unsure (it is not known whether it runs), waiting, backoff, failed, never (it can never run as
+    /// things are), done, disabled [default: all but disabled].
+    #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ListedState::parse, hide_possible_values = true)]
+    states: Vec<ListedState>,
+    /// At most so many tasks.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
+    limit: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Kill {
+    /// The job of the tasks.
+    job: String,
+    /// Their nodes.
+    #[arg(required = true)]
+    nodes: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    #[command(flatten)]
+    scheduler: SchedulerArgs,
+    /// One JSON document instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+fn limit(text: &str) -> Result<usize, String> {
+    let limit = text.parse().ok().filter(|limit| *limit > 0);
+    limit.ok_or_else(|| "write a number above 0".to_owned())
+}
+
+pub(crate) fn run(args: &Args) -> Result<Ending> {
+    match &args.command {
+        Command::List(args) => list(args),
+        Command::Kill(args) => kill(args),
+    }
+}
+
+/// Some tasks, and whether there are more.
+#[derive(Default)]
+struct Found {
+    tasks: Vec<ListedTask>,
+    has_more: bool,
+    wall_ms: i64,
+}
+
+fn list(args: &List) -> Result<Ending> {
+    let connection = Connection::new(&args.common.scheduler.scheduler)?;
+    let found = block_on(find(&connection, args))??;
+    match args.common.json {
+        true => {
+            let tasks: Vec<Value> = found.tasks.iter().map(document_of).collect();
+            let (more, wall) = (found.has_more, found.wall_ms);
+            print_json(&json!({ "tasks": tasks, "more": more, "wall_time_ms": wall }))?;
+        }
+        false => print(&text_of(&found))?,
+    }
+    Ok(Ending::Success)
+}
+
+async fn find(connection: &Connection, args: &List) -> Result<Found> {
+    let states: Vec<String> = args.states.iter().map(ToString::to_string).collect();
+    let mut found = Found::default();
+    let mut after = None;
+    loop {
+        let left = args.limit - found.tasks.len();
+        let page = connection.task_page(args.job.as_deref(), &states, after, left);
+        let TaskPage {
+            tasks,
+            next_page,
+            wall_time_ms,
+        } = page.await?;
+        found.tasks.extend(tasks.unwrap_or_default());
+        found.wall_ms = wall_time_ms.unwrap_or_default();
+        found.has_more = next_page.is_some() || found.tasks.len() > args.limit;
+        found.tasks.truncate(args.limit);
+        if next_page.is_none() || found.tasks.len() == args.limit {
+            return Ok(found);
+        }
+        after = next_page;
+    }
+}
+
+fn text_of(found: &Found) -> String {
+    if found.tasks.is_empty() {
+        return "There is no such task.\n".to_owned();
+    }
+    let rows: Vec<Vec<String>> = found
+        .tasks
+        .iter()
+        .map(|task| row_of(task, found.wall_ms))
+        .collect();
+    let headers = ["job", "node", "state", "since", "worker", "why"];
+    let mut text = table(&headers, &rows);
+    if found.has_more {
+        let shown = found.tasks.len();
+        text.push_str(&format!(
+            "\nThese are the first {shown} tasks; `--limit N` shows more.\n"
+        ));
+    }
+    text
+}
+
+fn row_of(task: &ListedTask, wall_ms: i64) -> Vec<String> {
+    let since = task.since_ms.map(|since| {
+        let passed = u64::try_from(wall_ms.saturating_sub(since)).unwrap_or(0);
+        format!("{} ago", duration(Duration::from_millis(passed)))
+    });
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    vec![
+        text(&task.job),
+        text(&task.node),
+        text(&task.state),
+        since.unwrap_or_else(|| "-".to_owned()),
+        text(&task.worker_shard),
+        text(&task.reason),
+    ]
+}
+
+fn run_of(task: &ListedTask) -> Option<String> {
+    let run = convert::parse("invocationID", task.invocation_id.clone()?);
+    run.ok().map(|run: InvocationId| run.to_string())
+}
+
+fn document_of(task: &ListedTask) -> Value {
+    json!({
+        "job": task.job,
+        "node": task.node,
+        "state": task.state,
+        "since_ms": task.since_ms,
+        "worker": task.worker_shard,
+        "invocation": run_of(task),
+        "reason": task.reason,
+    })
+}
+
+fn kill(args: &Kill) -> Result<Ending> {
+    let connection = Connection::patient(&args.common.scheduler.scheduler)?;
+    let outcomes = block_on(async {
+        let mut outcomes = Vec::new();
+        for node in &args.nodes {
+            let outcome = match connection.kill_task(&args.job, node).await? {
+                Outcome::Done(killed) => Ok(killed),
+                Outcome::Refused { message, .. } => Err(message),
+            };
+            outcomes.push((node, outcome));
+        }
+        anyhow::Ok(outcomes)
+    })??;
+    let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
+    if args.common.json {
+        let tasks: Vec<Value> = outcomes
+            .iter()
+            .map(|(node, outcome)| outcome_document(node, outcome))
+            .collect();
+        print_json(&json!({ "job": args.job, "tasks": tasks }))?;
+    } else {
+        for (node, outcome) in &outcomes {
+            let (job, node) = (printable(&args.job), printable(node));
+            match outcome {
+                Ok(killed) => print(&format!("{job} on {node}: {}\n", sentence_of(killed)))?,
+                Err(why) => complain!("brasserie: {}", printable_block(why)),
+            }
+        }
+    }
+    Ok(match failed {
+        true => Ending::Failure,
+        false => Ending::Success,
+    })
+}
+
+fn method_of(killed: &TaskKill) -> KillRequest {
+    let request = killed.kill_request.clone();
+    let request = request.and_then(|request| KillRequest::try_from(request).ok());
+    request.unwrap_or_default()
+}
+
+fn sentence_of(killed: &TaskKill) -> String {
+    let shard = printable(killed.worker_shard.as_deref().unwrap_or_default());
+    let KillRequest { method, wait } = method_of(killed);
+    let how = match method {
+        KillMethod::Term => "by SIGTERM".to_owned(),
+        KillMethod::TermWaitKill => format!("by SIGTERM, and by SIGKILL {} later", duration(wait)),
+        KillMethod::Kill => "by SIGKILL".to_owned(),
+    };
+    let then = match killed.held {
+        Some(true) => "once the job is resumed",
+        Some(false) | None => "after its backoff",
+    };
+    format!(
+        "worker `{shard}` ends it {how}; unless it reports a status of its own, it counts as incomplete and runs again {then}"
+    )
+}
+
+fn outcome_document(node: &str, outcome: &Result<TaskKill, String>) -> Value {
+    match outcome {
+        Err(why) => json!({ "node": node, "error": why }),
+        Ok(killed) => {
+            let KillRequest { method, wait } = method_of(killed);
+            let method = match method {
+                KillMethod::Term => "term",
+                KillMethod::TermWaitKill => "term_wait_kill",
+                KillMethod::Kill => "kill",
+            };
+            json!({
+                "node": node,
+                "worker": killed.worker_shard,
+                "method": method,
+                "kill_wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+                "runs_again": killed.held != Some(true),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(node: &str) -> ListedTask {
+        ListedTask {
+            job: Some("dump".to_owned()),
+            node: Some(node.to_owned()),
+            state: Some("failed".to_owned()),
+            since_ms: Some(1_000),
+            reason: Some("exit code 3".to_owned()),
+            ..ListedTask::default()
+        }
+    }
+
+    #[test]
+    fn a_list_that_was_cut_says_so_and_moves_no_cursor() {
+        let mut found = Found {
+            tasks: vec![failed("n\u{1b}[2J")],
+            has_more: true,
+            wall_ms: 3_500,
+        };
+        let text = text_of(&found);
+        let row = text.lines().nth(1).expect("a row");
+        assert!(row.contains("failed  2.5 s ago"), "{text}");
+        assert!(row.ends_with("exit code 3"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert!(text.contains("--limit"), "{text}");
+        found.has_more = false;
+        assert!(!text_of(&found).contains("--limit"));
+        found.tasks.clear();
+        assert_eq!(text_of(&found), "There is no such task.\n");
+    }
+
+    #[test]
+    fn a_kill_says_how_and_what_follows() {
+        let killed = TaskKill {
+            worker_shard: Some("w".to_owned()),
+            held: Some(true),
+            ..TaskKill::default()
+        };
+        let text = sentence_of(&killed);
+        assert!(text.contains("worker `w` ends it by SIGTERM;"), "{text}");
+        assert!(text.ends_with("once the job is resumed"), "{text}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Tasks from the command line with real programs: listed by state, ended one by one, cancelled with their job, waited for.
+
+use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
+use serde_json::Value;
+
+/// One task is done, one fails, and two run until they are ended.
+const CONFIG: &str = r#"{
+  "bistro_settings": {
+    "nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"good": [], "bad": [], "slow1": [], "slow2": []}}]},
+    "resources": {}
+  },
+  "bistro_job->mixed": {
+    "owner": "test",
+    "backoff": [1000],
+    "command": ["/bin/sh", "-c", "case $1 in good) echo done > $2;; bad) echo '{\"result\": \"failed\", \"data\": {\"exception\": \"out of luck\"}}' > $2;; *) exec sleep 600;; esac", "mixed"]
+  }
+}"#;
+
+struct Played {
+    stage: Stage,
+    spec: SchedulerSpec,
+    scheduler: Process,
+    _worker: Process,
+}
+
+impl Played {
+    fn start() -> Self {
+        let stage = Stage::new();
+        let config = stage.write("config.json", CONFIG);
+        let spec = stage.calm_spec(&config);
+        let scheduler = stage.start_scheduler(&spec);
+        let worker = stage.start_worker(&stage.worker_spec("one", &spec));
+        Played {
+            stage,
+            spec,
+            scheduler,
+            _worker: worker,
+        }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Finished {
+        let address = format!("127.0.0.1:{}", self.spec.port);
+        let mut all = arguments.to_vec();
+        all.extend(["--scheduler", &address]);
+        self.stage.brasserie(&all)
+    }
+
+    fn list(&self, states: &str) -> Vec<Value> {
+        let listed = self.ask(&[
+            "task", "list", "--job", "mixed", "--state", states, "--json",
+        ]);
+        let Ok(document) = serde_json::from_str::<Value>(&listed.output) else {
+            return Vec::new();
+        };
+        document["tasks"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until exactly these nodes are in these states.
+    fn wait_listed(&self, states: &str, nodes: &[&str]) -> Vec<Value> {
+        wait_for(&format!("{nodes:?} to be {states}"), || {
+            let listed = self.list(states);
+            let mut found: Vec<&str> = listed.iter().filter_map(|t| t["node"].as_str()).collect();
+            found.sort_unstable();
+            (found == nodes).then(|| listed.clone())
+        })
+    }
+}
+
+fn ends(finished: &Finished, code: i32, part: &str) {
+    assert_eq!(finished.code, Some(code), "{finished:?}");
+    assert!(finished.output.contains(part), "{finished:?}");
+}
+
+#[test]
+fn tasks_are_listed_killed_and_cancelled() {
+    let mut played = Played::start();
+    let failed = played.wait_listed("failed", &["bad"]);
+    assert_eq!(failed[0]["reason"], "out of luck", "{failed:?}");
+    assert!(failed[0]["since_ms"].is_i64(), "{failed:?}");
+    let running = played.wait_listed("running", &["slow1", "slow2"]);
+    assert_eq!(running[0]["worker"], "one", "{running:?}");
+    assert!(running[0]["invocation"].is_string(), "{running:?}");
+    played.wait_listed("done", &["good"]);
+    let cut = played.ask(&["task", "list", "--limit", "2"]);
+    ends(&cut, 0, "These are the first 2 tasks");
+
+    let waited = played.ask(&["job", "wait", "mixed", "--timeout", "0s"]);
+    ends(&waited, 4, "mixed: 1 of 4 tasks done, 2 running, 1 failed");
+    let killed = played.ask(&["task", "kill", "mixed", "slow1"]);
+    ends(
+        &killed,
+        0,
+        "worker `one` ends it by SIGTERM; unless it reports",
+    );
+    let ended = played.wait_listed("backoff", &["slow1"]);
+    let reason = ended[0]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("it may start again in"), "{reason}");
+    let again = played.ask(&["task", "kill", "mixed", "slow1", "nobody"]);
+    ends(&again, 1, "mixed on slow1 does not run");
+    ends(&again, 1, "no node is called `nobody`");
+
+    let cancelled = played.ask(&["job", "cancel", "mixed"]);
+    ends(
+        &cancelled,
+        0,
+        "mixed: cancelled; 1 running task is being ended",
+    );
+    let over = played.ask(&["job", "wait", "mixed"]);
+    let told = "mixed: 1 of 4 tasks done, 2 in backoff, 1 failed; the job is cancelled";
+    ends(&over, 1, told);
+
+    // It stays cancelled.
+    played.scheduler.kill_program();
+    played.scheduler = played.stage.start_scheduler(&played.spec);
+    let over = wait_for("an answer", || {
+        let over = played.ask(&["job", "wait", "mixed", "--json"]);
+        serde_json::from_str::<Value>(&over.output).ok()
+    });
+    assert_eq!(over["jobs"][0]["cancelled"], true, "{over}");
+    assert_eq!(over["outcome"], "not done", "{over}");
+    ends(&played.ask(&["job", "resume", "mixed"]), 0, "resumed");
+    ends(&played.ask(&["job", "forgive", "mixed"]), 0, "forgiven");
+    played.wait_listed("running", &["slow1", "slow2"]);
+    played.wait_listed("failed", &["bad"]);
+}
