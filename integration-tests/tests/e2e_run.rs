@@ -85,6 +85,48 @@ fn the_quick_start_runs_once_and_never_again() {
     );
 }
 
+/// Equally named files in several folders are tasks of their own; without `names` the run says so and starts nothing.
+#[test]
+fn files_of_equal_names_are_processed_each() {
+    let stage = Stage::new();
+    let tree = small_tree(&stage);
+    fs::remove_dir_all(tree.join("one")).expect("a folder in a temporary folder");
+    for folder in 1..=4 {
+        for file in 1..=5 {
+            let path = format!("tree/folder{folder}/file{file}");
+            stage.write(&path, &format!("{folder} {file}\n"));
+        }
+    }
+    let config = tree.join("examples/files.json");
+    let finished = stage.brasserie(&["run", text(&config)]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    for folder in 1..=4 {
+        let compressed = tree.join(format!("target/files/folder{folder}"));
+        let mut names: Vec<String> = fs::read_dir(&compressed)
+            .expect("what the tasks have written")
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("plain")
+            })
+            .collect();
+        names.sort();
+        let expected: Vec<String> = (1..=5).map(|file| format!("file{file}.gz")).collect();
+        assert_eq!(names, expected, "{}", finished.output);
+    }
+
+    let plain = fs::read_to_string(&config).expect("the example");
+    let plain = plain.replace("\"names\": \"path\", ", "");
+    fs::write(&config, plain).expect("a file in a temporary folder");
+    let refused = stage.brasserie(&["run", text(&config)]);
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    let error =
+        "the name \"file1\" occurs twice at level `file`: under \"folder1\" and under \"folder2\"";
+    assert!(refused.output.contains(error), "{}", refused.output);
+}
+
 #[test]
 fn a_dangling_link_fails_by_name_after_its_backoff() {
     let stage = Stage::new();

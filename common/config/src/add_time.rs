@@ -3,7 +3,7 @@
 use crate::coerce::set;
 use crate::cron::{CRON, MAX_TIMES, cron};
 use crate::keys::{Key, Shape, TEXTS};
-use crate::model::{AddTime, Config, ScheduleItem};
+use crate::model::{AddTime, Config, NodeNaming, ScheduleItem};
 use crate::nodes::{PARENT_LEVEL, check_format, parent_level};
 use crate::read::{At, Notes};
 
@@ -36,7 +36,12 @@ const ITEM_KEYS: &[Key] = &[
 ];
 const PLACEHOLDERS: &[&str] = &["parent", "time"];
 
-pub(crate) fn parse(prefs: &At, config: &Config, notes: &mut Notes) -> Option<AddTime> {
+pub(crate) fn parse(
+    prefs: &At,
+    naming: NodeNaming,
+    config: &Config,
+    notes: &mut Notes,
+) -> Option<AddTime> {
     prefs.check_keys(KEYS, notes);
     let parent_level = parent_level(prefs, config, notes);
     let mut format = "{parent}:{time}".to_owned();
@@ -49,6 +54,7 @@ pub(crate) fn parse(prefs: &At, config: &Config, notes: &mut Notes) -> Option<Ad
         parent_level: parent_level?,
         format,
         schedule: schedule?,
+        naming,
     })
 }
 

@@ -178,7 +178,7 @@ fn describe_all(sources: &[NodeSource]) -> Value {
 fn describe_source(source: &NodeSource) -> Value {
     match source {
         NodeSource::Empty => json!("empty"),
-        NodeSource::Manual(nodes) => json!(format!("manual, {} nodes", nodes.len())),
+        NodeSource::Manual(nodes) => json!(format!("manual, {} nodes", nodes.nodes.len())),
         NodeSource::RangeLabel(range) => json!(format!(
             "range_label {} from {} to {} below level {}",
             range.format, range.start, range.end, range.parent_level.0

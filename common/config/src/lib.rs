@@ -49,6 +49,8 @@
 //! * Without a resource at level `worker`, one is implied: `slots` (`worker_slots` where that name is taken), a slot a core of
 //!   the worker.
 //! * Items of an `add_time` schedule may name a `time_zone`; times are those of the zone data that is compiled in.
+//! * Two nodes of one level with one name are an error, unless their source says `"names": "shared"`, which makes them replicas; with
+//!   `"names": "path"` names begin with those of the parents.
 //! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
 //! * Jobs may say `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
 //! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
@@ -72,6 +74,7 @@ mod format;
 mod jobs;
 mod json;
 mod keys;
+mod known_nodes;
 mod limits;
 mod lines;
 mod manual;

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::coerce::name_error;
 use crate::keys::{Key, Shape};
-use crate::model::{Config, LevelId, ManualNode};
+use crate::known_nodes::Given;
+use crate::model::{Config, LevelId, ManualNode, ManualNodes, NodeNaming};
 use crate::read::{At, Notes};
-use crate::tree::{Value, quote};
+use crate::tree::{Place, Value, quote};
 
 /// Nodes of one manual source: as many as a file of the largest size can list. Children of replicas are replicas too, so that
 /// without a bound a few lines could ask for more nodes than there is memory.
@@ -37,11 +39,16 @@ pub(crate) const PREFS: Shape = Shape::Map(
 /// One key of the preferences.
 struct Spec<'a> {
     at: At<'a>,
-    children: Vec<String>,
+    children: Vec<(String, Place)>,
     enabled: bool,
 }
 
-pub(crate) fn parse(prefs: &At, config: &Config, notes: &mut Notes) -> Option<Vec<ManualNode>> {
+pub(crate) fn parse(
+    prefs: &At,
+    naming: NodeNaming,
+    config: &Config,
+    notes: &mut Notes,
+) -> Option<(ManualNodes, Given)> {
     let errors_before = notes.errors.len();
     let mut specs: Vec<Spec> = Vec::new();
     for at in prefs.entries() {
@@ -61,8 +68,9 @@ pub(crate) fn parse(prefs: &At, config: &Config, notes: &mut Notes) -> Option<Ve
         );
         return None;
     }
-    let nodes = Layout::new(&specs, config).run(prefs, notes);
-    (notes.errors.len() == errors_before).then_some(nodes)
+    let (nodes, places) = Layout::new(&specs, naming, config).run(prefs, notes);
+    let nodes = ManualNodes { nodes, naming };
+    (notes.errors.len() == errors_before).then_some((nodes, Given::At(places)))
 }
 
 fn spec<'a>(at: At<'a>, notes: &mut Notes) -> Spec<'a> {
@@ -93,10 +101,11 @@ fn spec<'a>(at: At<'a>, notes: &mut Notes) -> Spec<'a> {
     }
 }
 
-fn read_children(at: &At, children: &mut Vec<String>, notes: &mut Notes) {
+fn read_children(at: &At, children: &mut Vec<(String, Place)>, notes: &mut Notes) {
+    let read = |at: At, notes: &mut Notes| at.name(notes).map(|name| (name, at.place()));
     match &at.node.value {
-        Value::Array(_) => children.extend(at.items().filter_map(|item| item.name(notes))),
-        Value::String(_) | Value::Number(_) | Value::Bool(_) => children.extend(at.name(notes)),
+        Value::Array(_) => children.extend(at.items().filter_map(|item| read(item, notes))),
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => children.extend(read(*at, notes)),
         Value::Null | Value::Object(_) | Value::Unread => notes.error(
             at.expected("the children of a node")
                 .help("a name, an array of names, or {\"children\": [...], \"disabled\": true}"),
@@ -110,10 +119,11 @@ struct Layout<'a> {
     mentioned: BTreeSet<&'a str>,
     worker: LevelId,
     level_names: &'a [String],
+    naming: NodeNaming,
 }
 
 impl<'a> Layout<'a> {
-    fn new(specs: &'a [Spec<'a>], config: &'a Config) -> Layout<'a> {
+    fn new(specs: &'a [Spec<'a>], naming: NodeNaming, config: &'a Config) -> Layout<'a> {
         Layout {
             specs,
             by_name: specs
@@ -123,21 +133,26 @@ impl<'a> Layout<'a> {
                 .collect(),
             mentioned: specs
                 .iter()
-                .flat_map(|s| s.children.iter().map(String::as_str))
+                .flat_map(|s| s.children.iter().map(|(name, _)| name.as_str()))
                 .collect(),
             worker: config.worker_level(),
             level_names: &config.levels,
+            naming,
         }
     }
 
-    /// Level by level, so that parents come before children and each level keeps the order of the file.
-    fn run(self, prefs: &At, notes: &mut Notes) -> Vec<ManualNode> {
+    /// Level by level, so that parents come before children and each level keeps the order of the file; with the place of each node.
+    fn run(self, prefs: &At, notes: &mut Notes) -> (Vec<ManualNode>, Vec<Place>) {
         let specs = self.specs;
-        let mut nodes: Vec<ManualNode> = Vec::new();
+        let (mut nodes, mut places): (Vec<ManualNode>, Vec<Place>) = Default::default();
+        // What the file calls each of the nodes.
+        let mut plain: Vec<&str> = Vec::new();
         let mut too_deep = vec![false; specs.len()];
         for spec in specs {
             if !self.mentioned.contains(spec.at.key()) {
                 nodes.push(self.node(spec.at.key(), LevelId(1), None));
+                places.push(spec.at.key_place());
+                plain.push(spec.at.key());
             }
         }
         if nodes.is_empty() {
@@ -147,14 +162,14 @@ impl<'a> Layout<'a> {
             };
             let help = "a name that is nobody's child becomes a node of the first level";
             notes.error(prefs.key_problem(text).help(help));
-            return nodes;
+            return (nodes, places);
         }
         self.report_unreached(notes);
         let mut next = 0;
         while next < nodes.len() {
             let (parent, level) = (next, LevelId(nodes[next].level.0 + 1));
             next += 1;
-            let Some(&index) = self.by_name.get(nodes[parent].name.as_str()) else {
+            let Some(&index) = self.by_name.get(plain[parent]) else {
                 continue;
             };
             let spec = &specs[index];
@@ -167,13 +182,23 @@ impl<'a> Layout<'a> {
             if nodes.len() + spec.children.len() > MAX_MANUAL_NODES {
                 let text = format!("more than {MAX_MANUAL_NODES} nodes, counting replicas");
                 notes.error(prefs.key_problem(text).help("use a `script` source"));
-                return nodes;
+                return (nodes, places);
             }
-            for child in &spec.children {
-                nodes.push(self.node(child, level, Some(parent)));
+            for (child, place) in &spec.children {
+                let mut node = self.node(child, level, Some(parent));
+                let named = self.naming.name(Some(&nodes[parent].name), child);
+                if let Some(error) = name_error(&named) {
+                    let path = spec.at.path_text();
+                    notes.error(crate::Problem::new(*place, path, error).value(quote(&named)));
+                    continue;
+                }
+                node.name = named.into_owned();
+                nodes.push(node);
+                places.push(*place);
+                plain.push(child);
             }
         }
-        nodes
+        (nodes, places)
     }
 
     fn node(&self, name: &str, level: LevelId, parent: Option<usize>) -> ManualNode {
@@ -206,7 +231,7 @@ impl<'a> Layout<'a> {
         while let Some(index) = open.pop() {
             if !std::mem::replace(&mut reached[index], true) {
                 let children = self.specs[index].children.iter();
-                open.extend(children.filter_map(|c| self.by_name.get(c.as_str())));
+                open.extend(children.filter_map(|(c, _)| self.by_name.get(c.as_str())));
             }
         }
         for (spec, _) in self.specs.iter().zip(reached).filter(|(_, r)| !r) {

@@ -1,5 +1,6 @@
 //! A configuration as the rest of the house sees it: typed, checked, with ids resolved.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -234,10 +235,40 @@ pub enum ResourceLimit {
 pub enum NodeSource {
     /// Adds nothing.
     Empty,
-    Manual(Vec<ManualNode>),
+    Manual(ManualNodes),
     RangeLabel(RangeLabel),
     Script(ScriptSource),
     AddTime(AddTime),
+}
+
+/// How a source names its nodes. A level has each name once, unless a source says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeNaming {
+    /// As the source says; a name that the level has already is an error.
+    #[default]
+    Unique,
+    /// Behind the name of the parent and a slash, except directly below the instance node; else as [`NodeNaming::Unique`].
+    Path,
+    /// As the source says; nodes of one level with one name are replicas, and share their tasks and slots.
+    Shared,
+}
+
+impl NodeNaming {
+    /// The name of a node that its source calls `name`; `parent` is `None` for the instance node.
+    pub fn name<'a>(self, parent: Option<&str>, name: &'a str) -> Cow<'a, str> {
+        match (self, parent) {
+            (NodeNaming::Path, Some(parent)) => Cow::Owned(format!("{parent}/{name}")),
+            (NodeNaming::Path | NodeNaming::Unique | NodeNaming::Shared, _) => Cow::Borrowed(name),
+        }
+    }
+}
+
+/// The nodes of a `manual` source, parents before children.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ManualNodes {
+    pub nodes: Vec<ManualNode>,
+    /// The names of the nodes follow it already.
+    pub naming: NodeNaming,
 }
 
 /// One node of a `manual` source, parents before children; `parent` is an index into the same list.
@@ -260,6 +291,20 @@ pub struct RangeLabel {
     /// With `{parent}`, `{i}`, `{start}`, `{end}`.
     pub format: String,
     pub enabled: bool,
+    pub naming: NodeNaming,
+}
+
+impl RangeLabel {
+    /// Makes names of children from their parents' names and their numbers, before [`NodeNaming`] adds to them.
+    pub fn names(&self) -> impl Fn(&str, i64) -> String + use<> {
+        let format = self.format.replace("{start}", &self.start.to_string());
+        let format = format.replace("{end}", &self.end.to_string());
+        // `{parent}` last, so that braces in a parent's name are not taken for fields.
+        move |parent, i| {
+            let numbered = format.replace("{i}", &i.to_string());
+            numbered.replace("{parent}", parent)
+        }
+    }
 }
 
 /// A program that prints the children of a node, one a line.
@@ -269,6 +314,7 @@ pub struct ScriptSource {
     /// Relative paths are resolved against the config file's folder by the shell.
     pub script: PathBuf,
     pub timeout: Duration,
+    pub naming: NodeNaming,
 }
 
 /// A child of every node of a level for each time of a schedule.
@@ -278,6 +324,7 @@ pub struct AddTime {
     /// With `{parent}` and `{time}`, Unix seconds.
     pub format: String,
     pub schedule: Vec<ScheduleItem>,
+    pub naming: NodeNaming,
 }
 
 /// Times that come again, and how long each of them is a node.

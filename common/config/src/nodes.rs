@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::coerce::set;
-use crate::keys::{INT64, Key, Need, Shape, Tagged, Variant};
-use crate::model::{Config, LevelId, NodeSource, RangeLabel, ScriptSource};
+use crate::keys::{INT64, Key, Need, Shape, Tagged, Variant, names};
+use crate::known_nodes::{Given, KnownNodes};
+use crate::model::{Config, LevelId, NodeNaming, NodeSource, RangeLabel, ScriptSource};
 use crate::read::{At, Notes, suggest};
 use crate::settings::level;
 use crate::{add_time, manual};
@@ -19,6 +20,17 @@ const SCRIPT_TIMEOUT: Duration = Duration::from_secs(60);
 const SOURCE_KEYS: &[Key] = &[
     Key::required("source", Shape::Words(source_names), "Which source."),
     Key::new("prefs", Shape::AnyObject, "What the source wants to know."),
+    Key::new(
+        NAMES,
+        Shape::Words(|| names(NAMINGS)),
+        "`path` puts the parent's name and a slash before each name; `shared` allows nodes of one name, which are one node.",
+    ),
+];
+const NAMES: &str = "names";
+const NAMINGS: &[(&str, NodeNaming)] = &[
+    ("unique", NodeNaming::Unique),
+    ("path", NodeNaming::Path),
+    ("shared", NodeNaming::Shared),
 ];
 pub(crate) const PARENT_LEVEL: Key = Key::required(
     "parent_level",
@@ -108,7 +120,8 @@ pub(crate) fn sources(nodes: &At, config: &mut Config, notes: &mut Notes) {
                 .help("name some in `nodes.node_sources`"),
         );
     }
-    single_source(nodes, config, notes);
+    let mut known = KnownNodes::default();
+    single_source(nodes, config, &mut known, notes);
     let Some(at) = at else {
         return;
     };
@@ -118,14 +131,18 @@ pub(crate) fn sources(nodes: &At, config: &mut Config, notes: &mut Notes) {
     for item in at.items() {
         if item.expect_object(notes) {
             item.check_keys(SOURCE_KEYS, notes);
-            let source = source(&item, ("source", "prefs"), config, notes);
-            config.node_sources.extend(source);
+            let mut naming = NodeNaming::default();
+            if let Some(at) = item.get(NAMES) {
+                set(&mut naming, at.choice(NAMINGS, notes));
+            }
+            let read = source(&item, ("source", "prefs"), naming, config, notes);
+            add_source(&item, read, config, &mut known, notes);
         }
     }
 }
 
 /// The older spelling of one source, which comes before all others.
-fn single_source(nodes: &At, config: &mut Config, notes: &mut Notes) {
+fn single_source(nodes: &At, config: &mut Config, known: &mut KnownNodes, notes: &mut Notes) {
     let keys = ("node_source", "node_source_prefs");
     match (nodes.get(keys.0), nodes.get(keys.1)) {
         (None, None) => {}
@@ -135,19 +152,37 @@ fn single_source(nodes: &At, config: &mut Config, notes: &mut Notes) {
                 .help("name the source, in `node_source` or in `node_sources`"),
         ),
         (Some(_), _) => {
-            let source = source(nodes, keys, config, notes);
-            config.node_sources.extend(source);
+            let read = source(nodes, keys, NodeNaming::default(), config, notes);
+            add_source(nodes, read, config, known, notes);
         }
     }
+}
+
+/// Adds a source that has no mistakes of its own, and reports the names that its nodes share with others.
+fn add_source(
+    at: &At,
+    read: Option<(NodeSource, Given)>,
+    config: &mut Config,
+    known: &mut KnownNodes,
+    notes: &mut Notes,
+) {
+    let Some((source, given)) = read else {
+        return;
+    };
+    if let Some(problem) = known.add(at, &source, given, config) {
+        notes.error(problem);
+    }
+    config.node_sources.push(source);
 }
 
 /// The source that two keys of `at` describe.
 fn source(
     at: &At,
     (name_key, prefs_key): (&str, &str),
+    naming: NodeNaming,
     config: &Config,
     notes: &mut Notes,
-) -> Option<NodeSource> {
+) -> Option<(NodeSource, Given)> {
     let prefs = at.get(prefs_key);
     let prefs_are_wrong = prefs.as_ref().is_some_and(|p| !p.expect_object(notes));
     let help = "one of empty, manual, range_label, script, add_time";
@@ -159,14 +194,21 @@ fn source(
     // Without preferences the keys that are missing are reported where the source stands.
     let prefs = prefs.unwrap_or(*at);
     let given = at.get(prefs_key).is_some();
-    match kind {
+    let mut places = Given::default();
+    let source = match kind {
         SourceKind::Empty => {
             if given {
                 prefs.check_keys::<Key>(&[], notes);
             }
             Some(NodeSource::Empty)
         }
-        SourceKind::Manual if given => manual::parse(&prefs, config, notes).map(NodeSource::Manual),
+        SourceKind::Manual if given => {
+            let nodes = manual::parse(&prefs, naming, config, notes);
+            nodes.map(|(nodes, given)| {
+                places = given;
+                NodeSource::Manual(nodes)
+            })
+        }
         SourceKind::Manual => {
             at.required(prefs_key, "an object of nodes and their children", notes);
             None
@@ -175,10 +217,15 @@ fn source(
             at.required(prefs_key, "an object with the source's preferences", notes);
             None
         }
-        SourceKind::RangeLabel => range_label(&prefs, config, notes).map(NodeSource::RangeLabel),
-        SourceKind::Script => script(&prefs, config, notes).map(NodeSource::Script),
-        SourceKind::AddTime => add_time::parse(&prefs, config, notes).map(NodeSource::AddTime),
-    }
+        SourceKind::RangeLabel => {
+            range_label(&prefs, naming, config, notes).map(NodeSource::RangeLabel)
+        }
+        SourceKind::Script => script(&prefs, naming, config, notes).map(NodeSource::Script),
+        SourceKind::AddTime => {
+            add_time::parse(&prefs, naming, config, notes).map(NodeSource::AddTime)
+        }
+    };
+    source.map(|source| (source, places))
 }
 
 /// The level of the parents; their children's must be one that is configured.
@@ -199,7 +246,12 @@ pub(crate) fn parent_level(prefs: &At, config: &Config, notes: &mut Notes) -> Op
     None
 }
 
-fn range_label(prefs: &At, config: &Config, notes: &mut Notes) -> Option<RangeLabel> {
+fn range_label(
+    prefs: &At,
+    naming: NodeNaming,
+    config: &Config,
+    notes: &mut Notes,
+) -> Option<RangeLabel> {
     prefs.check_keys(RANGE_KEYS, notes);
     let parent_level = parent_level(prefs, config, notes);
     let mut format = "{parent}__{i}".to_owned();
@@ -234,6 +286,7 @@ fn range_label(prefs: &At, config: &Config, notes: &mut Notes) -> Option<RangeLa
         end,
         format,
         enabled,
+        naming,
     })
 }
 
@@ -264,12 +317,17 @@ pub(crate) fn check_format(
     let distinct = format!("{{{distinct}}}");
     if !format.contains(&distinct) {
         notes.warning(at.problem(format!(
-            "without `{distinct}` all children have the same name, so they are one node"
+            "without `{distinct}` all children of a node have the same name"
         )));
     }
 }
 
-fn script(prefs: &At, config: &Config, notes: &mut Notes) -> Option<ScriptSource> {
+fn script(
+    prefs: &At,
+    naming: NodeNaming,
+    config: &Config,
+    notes: &mut Notes,
+) -> Option<ScriptSource> {
     prefs.check_keys(SCRIPT_KEYS, notes);
     let parent_level = parent_level(prefs, config, notes);
     let mut timeout = SCRIPT_TIMEOUT;
@@ -290,5 +348,6 @@ fn script(prefs: &At, config: &Config, notes: &mut Notes) -> Option<ScriptSource
         parent_level: parent_level?,
         script: PathBuf::from(script),
         timeout,
+        naming,
     })
 }

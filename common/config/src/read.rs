@@ -199,6 +199,11 @@ impl<'a> At<'a> {
         self.node.place
     }
 
+    /// Where the key stands, or the value where there is no key.
+    pub fn key_place(&self) -> Place {
+        self.key_place
+    }
+
     /// The path as messages show it.
     pub fn path_text(&self) -> String {
         self.path.to_string()

@@ -222,6 +222,7 @@ const OF_SETTINGS: &[(&str, Proof)] = &[
     ("nodes.node_sources", Tests(&["nodes"])),
     ("nodes.node_sources[].source", Tests(&["ranges_of_nodes"])),
     ("nodes.node_sources[].prefs", Tests(&["nodes"])),
+    ("nodes.node_sources[].names", Tests(&["names_of_nodes"])),
     (
         "nodes.node_sources[].prefs(manual).NODE.children",
         Tests(&["nodes"]),

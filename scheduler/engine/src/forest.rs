@@ -8,5 +8,5 @@ pub(crate) mod index;
 mod sorting;
 mod table;
 
-pub use builder::{MAX_NODES, NodeError, NodeTableBuilder};
+pub use builder::{MAX_NODES, NameTaken, NodeError, NodeTableBuilder};
 pub use table::{NodeTable, Row, TimesGiven};

@@ -21,7 +21,7 @@ mod work;
 
 pub use engine::Engine;
 pub use explain::{Lack, LateBy, Need, Reason, Refusers};
-pub use forest::{MAX_NODES, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
+pub use forest::{MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 pub use types::{
     AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack, Judged,
     MachineLimits, NodesOf, Placement, Restart, Task, TaskState, Timeliness, Tries, WorkFound,

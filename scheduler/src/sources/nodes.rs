@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use brasserie_common::WallTime;
 use brasserie_common_config::{
-    Config, NodeSource, ScheduleMemory, ScriptSource, Since, TooManyTimes, Zone,
+    Config, NodeNaming, NodeSource, ScheduleMemory, ScriptSource, Since, TooManyTimes, Zone,
 };
 use brasserie_scheduler_engine::{NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 use tokio_util::task::AbortOnDropHandle;
@@ -77,6 +77,7 @@ pub async fn build_nodes(
     for (index, source) in config.node_sources.iter().enumerate() {
         // People count from one.
         let position = index + 1;
+        builder.begin_source();
         builder = match source {
             NodeSource::Empty => builder,
             NodeSource::Manual(_) | NodeSource::RangeLabel(_) => {
@@ -204,18 +205,20 @@ async fn run_scripts(
             Ok(Err(error)) => return Err(NodesError::Script { position, error }),
             Err(error) => return Err(NodesError::Died { position, error }),
         };
-        let built = tokio::task::spawn_blocking(move || add_lines(builder, parent, &text));
+        let naming = source.naming;
+        let built =
+            tokio::task::spawn_blocking(move || add_lines(builder, (naming, parent), &text));
         builder = finish(position, built.await)?;
     }
 }
 
 fn add_lines(
     mut builder: NodeTableBuilder,
-    parent: Row,
+    (naming, parent): (NodeNaming, Row),
     text: &str,
 ) -> Result<NodeTableBuilder, NodeError> {
     for line in text.lines().filter(|line| !line.is_empty()) {
-        builder.add_child(parent, line, true)?;
+        builder.add_named(naming, parent, line, true)?;
     }
     Ok(builder)
 }

@@ -89,6 +89,50 @@ async fn sources_build_on_each_other_in_order() {
     assert_eq!(Path::new(ran_in.trim()), expected);
 }
 
+#[tokio::test]
+async fn equal_names_under_two_parents_are_an_error_or_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    // 50 files of the same names in each of 40 folders.
+    write_script(&folder.path().join("list"), "#!/bin/sh\nseq -f 'f%g' 50\n");
+    let folders = r#"{"source": "range_label", "prefs": {"parent_level": "instance", "start": 1, "end": 40, "format": "d{i}"}}"#;
+    let plain = build(&format!("{folders}, {SCRIPT}"), folder.path()).await;
+    assert_eq!(
+        plain.unwrap_err(),
+        "node source 2: the name \"f1\" occurs twice at level `db`: under \"d1\" and under \"d2\"; set \"names\": \"path\" on the sources, which puts the parent's name and a slash before each name, or \"shared\" if it is one node with several parents"
+    );
+    let named = |naming: &str| {
+        let script = SCRIPT.replace("\"prefs\"", &format!("\"names\": \"{naming}\", \"prefs\""));
+        format!("{folders}, {script}")
+    };
+    let paths = build(&named("path"), folder.path()).await.unwrap();
+    let paths = names(&paths, 2);
+    let distinct: std::collections::BTreeSet<&str> = paths.iter().copied().collect();
+    assert_eq!((paths.len(), distinct.len()), (2000, 2000));
+    assert_eq!([paths[0], paths[1999]], ["d1/f1", "d40/f50"]);
+    let shared = build(&named("shared"), folder.path()).await.unwrap();
+    assert_eq!(names(&shared, 2).len(), 2000, "replicas of 50 nodes");
+    // The same of times.
+    let times = TIMES.replace(
+        "\"parent_level\": \"host\"",
+        "\"parent_level\": \"host\", \"format\": \"{time}\"",
+    );
+    let error = build(&format!("{HOSTS}, {times}"), folder.path())
+        .await
+        .unwrap_err();
+    assert!(
+        error.starts_with("node source 2: the name \"999997200\" occurs twice at level `db`: under \"h1\" and under \"h2\""),
+        "{error}"
+    );
+    let times = times.replace("\"prefs\"", "\"names\": \"path\", \"prefs\"");
+    let table = build(&format!("{HOSTS}, {times}"), folder.path())
+        .await
+        .unwrap();
+    assert_eq!(
+        names(&table, 2),
+        ["h1/999997200", "h2/999997200", "h3/999997200"]
+    );
+}
+
 const TIMES: &str = r#"{"source": "add_time", "prefs": {"parent_level": "host", "schedule": [
     {"cron": {"minute": 0, "hour": 3, "dst_fixes": ["skip", "repeat_use_both"]}, "lifetime": "3h", "tags": ["t"]}]}}"#;
 

@@ -203,6 +203,7 @@ impl Commands {
         let mut values = vec![
             ("BRASSERIE_JOB", request.key.job.as_str()),
             ("BRASSERIE_NODE", request.key.node.as_str()),
+            ("BRASSERIE_NODE_LABEL", label(request)),
             ("BRASSERIE_PATH_TO_NODE", path.as_str()),
             ("BRASSERIE_STATUS", self.status_path.as_str()),
             ("BRASSERIE_INVOCATION", invocation.as_str()),
@@ -265,6 +266,17 @@ impl Commands {
         let folders: Vec<&OsStr> = self.path.iter().map(|p| p.as_os_str()).collect();
         folders.join(OsStr::new(":")).to_string_lossy().into_owned()
     }
+}
+
+/// The name of the task's node without that of its parent and the slash behind, if it begins with them: as its source calls the node.
+fn label(request: &SpawnRequest) -> &str {
+    let node = request.key.node.as_str();
+    let [.., parent, _] = request.path_to_node.as_slice() else {
+        return node;
+    };
+    let below = node.strip_prefix(parent.as_str());
+    let label = below.and_then(|below| below.strip_prefix('/'));
+    label.filter(|label| !label.is_empty()).unwrap_or(node)
 }
 
 /// Who one is comes from the user.

@@ -18,10 +18,11 @@ const USUAL: [&str; 8] = [
 const USUAL_PREFIX: &str = "LC_";
 
 /// What a task finds with a value of its own or not at all.
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     KEPT_FOR_VARIABLE,
     "BRASSERIE_JOB",
     "BRASSERIE_NODE",
+    "BRASSERIE_NODE_LABEL",
     "BRASSERIE_PATH_TO_NODE",
     "BRASSERIE_STATUS",
     "BRASSERIE_ARGUMENT",

@@ -12,8 +12,8 @@
 //! * working directory: `<data dir>/jobs/<job>`, the name percent-encoded. A relative program path starts there.
 //! * stdin is `/dev/null`; stdout and stderr go to the log; descriptor `N` takes status lines. All other descriptors of
 //!   the worker are closed on exec.
-//! * what [`PassedEnvironment`] lets through of the worker's environment, plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_PATH_TO_NODE` (a JSON array, root
-//!   first, since names may contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the
+//! * what [`PassedEnvironment`] lets through of the worker's environment, plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_NODE_LABEL` (the node's
+//!   name without its parent's), `BRASSERIE_PATH_TO_NODE` (a JSON array, root first, since names may contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the
 //!   JSON argument, left out above [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]), `BRASSERIE_INVOCATION` (start time, a colon, 16
 //!   hexadecimal digits) and, if the scheduler gives one, `BRASSERIE_FENCE` (a decimal number).
 //! * no blocked and no ignored signals, and a session of its own, so a process group too, whatever `process_group_leader` says: a

@@ -122,7 +122,7 @@ fn good_files_are_good_to_both() {
         json!({"nodes": {"levels": [], "node_source": "empty"}, "resources": {"worker": {"ram": {"default": 1, "limit": 2}, "disk": {"default": true, "limit": 2}}}}),
         json!({"nodes": {"levels": ["host", 5], "node_order": "random", "node_sources": [
             {"source": "manual", "prefs": {"a": ["b"], "c": "d", "e": {"children": [], "disabled": null}, "f": 5}},
-            {"source": "range_label", "prefs": {"parent_level": "host", "start": "1", "end": 3.0, "format": "{i}", "enabled": false}},
+            {"source": "range_label", "names": "path", "prefs": {"parent_level": "host", "start": "1", "end": 3.0, "format": "{i}", "enabled": false}},
             {"source": "script", "prefs": {"parent_level": "instance", "script": "./x", "timeout": "2m"}},
             {"source": "script", "prefs": {"parent_level": "host", "script": "x", "timeout": 1.5}},
             {"source": "empty"},

@@ -86,7 +86,7 @@ fn what_never_comes_is_worth_a_look() {
     assert_eq!(
         lines(&read(prefs).unwrap().warnings),
         [
-            "2:36: bistro_settings.nodes.node_sources[0].prefs.format: without `{time}` all children have the same name, so they are one node",
+            "2:36: bistro_settings.nodes.node_sources[0].prefs.format: without `{time}` all children of a node have the same name",
             "2:79: bistro_settings.nodes.node_sources[0].prefs.schedule[0].cron: no day of the calendar is like that, so this is never",
         ]
     );

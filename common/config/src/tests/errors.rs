@@ -522,6 +522,84 @@ fn a_few_lines_of_replicas_cannot_ask_for_more_nodes_than_there_is_memory() {
 }
 
 #[test]
+fn a_level_has_each_name_once_and_both_places_are_named() {
+    let paths = "set \"names\": \"path\" beside `source`, which puts the parent's name and a slash before each name, or \"names\": \"shared\" if it is one node with several parents";
+    let rename = "rename or remove one of them, or set \"names\": \"shared\" beside `source` if it is one node";
+    let source = |index: usize| format!("bistro_settings.nodes.node_sources[{index}]");
+    // Two of three names occur under both.
+    let twice = "{\"source\": \"manual\", \"prefs\": {\"f1\": [\"a\", \"b\", \"c\"],\n\"f2\": [\"d\", \"a\", \"c\"]}}";
+    assert_eq!(
+        source_errors(twice),
+        [format!(
+            "4:13: {}: the name \"a\" occurs twice at level `db`: here (under \"f2\") and at 3:39 (under \"f1\"), as 1 more of the source's names do; {paths}",
+            source(0)
+        )]
+    );
+    for naming in ["path", "shared"] {
+        let named = twice.replace("\"prefs\"", &format!("\"names\": \"{naming}\", \"prefs\""));
+        assert_eq!(source_errors(&named), [""; 0], "{naming}");
+    }
+    let same_parent = "{\"source\": \"manual\", \"prefs\": {\"f1\": [\"a\", \"a\"]}}";
+    assert_eq!(
+        source_errors(same_parent),
+        [format!(
+            "3:44: {}: the name \"a\" occurs twice at level `db`: here (under \"f1\") and at 3:39 (under \"f1\"); {rename}",
+            source(0)
+        )]
+    );
+    // A range below two parents, and one that has a name of a source before it.
+    let hosts = "{\"source\": \"manual\", \"prefs\": {\"f1\": [], \"f2\": \"9\"}}";
+    let range = "{\"source\": \"range_label\", \"prefs\": {\"parent_level\": \"host\", \"start\": 1, \"end\": 8, \"format\": \"{i}\"}}";
+    assert_eq!(
+        source_errors(&format!("{hosts},\n{range}")),
+        [format!(
+            "4:1: {}: the name \"1\" occurs twice at level `db`: here (under \"f2\") and at 4:1 (under \"f1\"), as 7 more of the source's names do; {paths}",
+            source(1)
+        )]
+    );
+    let by_path = range.replace("\"prefs\"", "\"names\": \"path\", \"prefs\"");
+    assert_eq!(source_errors(&format!("{hosts},\n{by_path}")), [""; 0]);
+    let at_the_top = range.replace("\"host\"", "\"instance\"");
+    assert_eq!(
+        source_errors(&format!(
+            "{at_the_top},\n{{\"source\": \"manual\", \"prefs\": {{\"8\": []}}}}"
+        )),
+        [format!(
+            "4:32: {}: the name \"8\" occurs twice at level `host`: here and at 3:1; {rename}",
+            source(1)
+        )]
+    );
+    // What a script finds is not known, but a range below its nodes may be right.
+    let script =
+        "{\"source\": \"script\", \"prefs\": {\"parent_level\": \"instance\", \"script\": \"x\"}}";
+    assert_eq!(source_errors(&format!("{script},\n{range}")), [""; 0]);
+    // Of ranges beyond what is looked at, the mistake still shows.
+    let long = range.replace("8", "10000000");
+    assert_eq!(source_errors(&format!("{hosts},\n{long}")).len(), 1);
+    assert_eq!(
+        source_errors("{\"source\": \"empty\", \"names\": \"paths\"}"),
+        [format!(
+            "3:31: {}.names: expected one of the allowed words, found \"paths\"; did you mean `path`? (allowed: unique, path, shared)",
+            source(0)
+        )]
+    );
+}
+
+#[test]
+fn a_path_that_is_no_name_is_refused_where_its_last_part_stands() {
+    let long = "x".repeat(1000);
+    let errors = source_errors(&format!(
+        "{{\"source\": \"manual\", \"names\": \"path\", \"prefs\": {{\"{long}\": [\n\"b{long}\"]}}}}"
+    ));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(
+        errors[0].starts_with("4:1: ")
+            && errors[0].ends_with("the name is 2002 bytes long; at most 1024 are allowed"),
+        "{errors:?}"
+    );
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn jobs() {
     for (body, expected) in [
@@ -884,7 +962,7 @@ fn warnings() {
         [
             format!("2:49: {prefs}.end: there is no number from 2 to 1"),
             format!(
-                "2:62: {prefs}.format: without `{{i}}` all children have the same name, so they are one node"
+                "2:62: {prefs}.format: without `{{i}}` all children of a node have the same name"
             ),
         ]
     );

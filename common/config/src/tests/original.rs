@@ -26,7 +26,8 @@ fn whatever_is_no_truth_disables_a_node() {
             "{{\"levels\": [\"a\"], \"node_sources\": [{{\"source\": \"manual\", \"prefs\":\n{{\"n\": {{\"disabled\": {disabled}}}}}}}]}}"
         ))
         .unwrap();
-        let [NodeSource::Manual(nodes)] = &parsed.config.node_sources[..] else {
+        let [NodeSource::Manual(ManualNodes { nodes, .. })] = &parsed.config.node_sources[..]
+        else {
             panic!("one manual source");
         };
         (nodes[0].enabled, lines(&parsed.warnings))

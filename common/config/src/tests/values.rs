@@ -346,7 +346,7 @@ fn sources(text: &str) -> Vec<NodeSource> {
 #[test]
 fn manual_nodes_are_laid_out_as_trees() {
     let found = sources(
-        r#"{"source": "manual", "prefs": {"b": ["x", "y"], "a": {"children": ["x", 5], "disabled": true}, "c": "y",
+        r#"{"source": "manual", "names": "shared", "prefs": {"b": ["x", "y"], "a": {"children": ["x", 5], "disabled": true}, "c": "y",
             "d": {"disabled": false}, "y": {"disabled": "yes"}}}"#,
     );
     let node = |name: &str, level, parent, enabled| ManualNode {
@@ -357,17 +357,20 @@ fn manual_nodes_are_laid_out_as_trees() {
     };
     assert_eq!(
         found,
-        [NodeSource::Manual(vec![
-            node("b", 1, None, true),
-            node("a", 1, None, false),
-            node("c", 1, None, true),
-            node("d", 1, None, true),
-            node("x", 2, Some(0), true),
-            node("y", 2, Some(0), false),
-            node("x", 2, Some(1), true),
-            node("5", 2, Some(1), true),
-            node("y", 2, Some(2), false),
-        ])]
+        [NodeSource::Manual(ManualNodes {
+            naming: NodeNaming::Shared,
+            nodes: vec![
+                node("b", 1, None, true),
+                node("a", 1, None, false),
+                node("c", 1, None, true),
+                node("d", 1, None, true),
+                node("x", 2, Some(0), true),
+                node("y", 2, Some(0), false),
+                node("x", 2, Some(1), true),
+                node("5", 2, Some(1), true),
+                node("y", 2, Some(2), false),
+            ],
+        })]
     );
 }
 
@@ -388,6 +391,7 @@ fn other_sources_keep_their_preferences() {
             end,
             format: format.to_owned(),
             enabled,
+            naming: NodeNaming::Unique,
         })
     };
     let script = |path: &str, timeout| {
@@ -395,6 +399,7 @@ fn other_sources_keep_their_preferences() {
             parent_level: LevelId(1),
             script: path.into(),
             timeout: Duration::from_millis(timeout),
+            naming: NodeNaming::Unique,
         })
     };
     assert_eq!(

@@ -376,7 +376,7 @@ fn run_of(view: &RunningTaskView) -> Run {
 fn listed(config: &Config) -> BTreeSet<(&str, bool)> {
     let sources = config.node_sources.iter();
     let manual = sources.filter_map(|source| match source {
-        NodeSource::Manual(nodes) => Some(nodes),
+        NodeSource::Manual(manual) => Some(&manual.nodes),
         _ => None,
     });
     let nodes = manual.flatten();

@@ -1,10 +1,15 @@
 //! Builds a node table from what the node sources give, source by source.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 
 use brasserie_common::NodeName;
+use brasserie_common::collections::SeededState;
 use brasserie_common::ids::NameError;
-use brasserie_common_config::{AddTime, Config, DueTime, LevelId, ManualNode, RangeLabel};
+use brasserie_common_config::{
+    AddTime, Config, DueTime, LevelId, ManualNodes, NodeNaming, RangeLabel,
+};
+use hashbrown::HashTable;
 
 use super::table::{NodeTable, Row, TagColumn, TagSet, TimesGiven};
 
@@ -42,10 +47,58 @@ pub enum NodeError {
         said: u16,
         actual: u16,
     },
+    #[error(transparent)]
+    NameTaken(Box<NameTaken>),
     #[error("more than {MAX_NODES} nodes, or more than 4 GiB of names")]
     TooMany,
     #[error("more than {} different sets of tags", u16::MAX)]
     TooManyTagSets,
+}
+
+/// Two nodes of one level with one name, whose source does not allow that.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the name {name:?} occurs twice at level `{level}`: under {first:?}{} and under {second:?}; {}",
+    self.in_source(),
+    self.remedy()
+)]
+pub struct NameTaken {
+    pub name: String,
+    pub level: String,
+    /// The parent of the node that had the name first.
+    pub first: String,
+    /// The position of that node's source, from 1, if the other node is from another source.
+    pub first_source: Option<usize>,
+    /// The parent of the other node.
+    pub second: String,
+}
+
+impl NameTaken {
+    fn in_source(&self) -> String {
+        let source = self.first_source;
+        source.map_or_else(String::new, |position| {
+            format!(" (by node source {position})")
+        })
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.first == self.second {
+            true => {
+                "name it once, or set \"names\": \"shared\" on the later source if it is one node"
+            }
+            false => {
+                "set \"names\": \"path\" on the sources, which puts the parent's name and a slash before each name, or \"shared\" if it is one node with several parents"
+            }
+        }
+    }
+}
+
+/// The first row of each name at each level. Filled when it is asked, so that tables without such a question do not pay for it.
+#[derive(Clone, Debug, Default)]
+struct RowsByName {
+    rows: HashTable<u32>,
+    /// Rows below are in it.
+    indexed: usize,
 }
 
 /// See [`NodeTable`].
@@ -53,6 +106,9 @@ pub enum NodeError {
 pub struct NodeTableBuilder {
     table: NodeTable,
     tag_sets: BTreeMap<BTreeSet<String>, TagSet>,
+    by_name: RowsByName,
+    /// Where the rows of each source begin.
+    sources: Vec<usize>,
 }
 
 impl NodeTableBuilder {
@@ -74,11 +130,19 @@ impl NodeTableBuilder {
                 times: TimesGiven::default(),
             },
             tag_sets: BTreeMap::from([(BTreeSet::new(), TagSet::EMPTY)]),
+            by_name: RowsByName::default(),
+            sources: Vec::new(),
         }
     }
 
+    /// The next nodes are of the next source, which errors may name.
+    pub fn begin_source(&mut self) {
+        self.sources.push(self.table.len());
+    }
+
     /// Adds the nodes of a `manual` source: parents before children.
-    pub fn add_manual(&mut self, nodes: &[ManualNode]) -> Result<(), NodeError> {
+    pub fn add_manual(&mut self, manual: &ManualNodes) -> Result<(), NodeError> {
+        let ManualNodes { nodes, naming } = manual;
         let mut rows: Vec<Row> = Vec::with_capacity(nodes.len());
         for node in nodes {
             let parent = match node.parent {
@@ -95,6 +159,7 @@ impl NodeTableBuilder {
                     actual,
                 });
             }
+            self.check_name(*naming, parent, &node.name)?;
             rows.push(self.add_child(parent, &node.name, node.enabled)?);
         }
         Ok(())
@@ -112,18 +177,12 @@ impl NodeTableBuilder {
         if each.saturating_mul(parents.len() as i128) > room as i128 {
             return Err(NodeError::TooMany);
         }
+        let name_of = range.names();
         for parent in parents {
             let parent_name = self.name(parent).to_owned();
-            let ends = range
-                .format
-                .replace("{start}", &range.start.to_string())
-                .replace("{end}", &range.end.to_string());
             for i in range.start..=range.end {
-                // `{parent}` last, so that braces in a parent's name are not taken for fields.
-                let name = ends
-                    .replace("{i}", &i.to_string())
-                    .replace("{parent}", &parent_name);
-                self.add_child(parent, &name, range.enabled)?;
+                let name = name_of(&parent_name, i);
+                self.add_named(range.naming, parent, &name, range.enabled)?;
             }
         }
         Ok(())
@@ -147,7 +206,7 @@ impl NodeTableBuilder {
             let parent_name = self.name(parent).to_owned();
             for (label, enabled, tags) in &labels {
                 let name = label.replace("{parent}", &parent_name);
-                let row = self.add_child(parent, &name, *enabled)?;
+                let row = self.add_named(source.naming, parent, &name, *enabled)?;
                 self.table.tags.put(row, *tags);
             }
         }
@@ -176,7 +235,46 @@ impl NodeTableBuilder {
         self.table.name(row)
     }
 
-    /// Adds one node below `parent`, which must be a row of this builder.
+    /// Adds one node below `parent`, which must be a row of this builder, as a source with this naming calls it.
+    pub fn add_named(
+        &mut self,
+        naming: NodeNaming,
+        parent: Row,
+        name: &str,
+        enabled: bool,
+    ) -> Result<Row, NodeError> {
+        // An empty name stays one, which is refused.
+        let above = (parent != Row::ROOT && !name.is_empty() && parent.index() < self.table.len())
+            .then(|| self.table.name(parent));
+        let named = naming.name(above, name).into_owned();
+        self.check_name(naming, parent, &named)?;
+        self.add_child(parent, &named, enabled)
+    }
+
+    /// Errors if another node of the level below `parent` has the name, unless the source allows that.
+    fn check_name(&mut self, naming: NodeNaming, parent: Row, name: &str) -> Result<(), NodeError> {
+        if naming == NodeNaming::Shared || parent.index() >= self.table.len() {
+            return Ok(());
+        }
+        let level = LevelId(self.table.level(parent).0 + 1);
+        let Some(first) = self.by_name.first(&self.table, level, name) else {
+            return Ok(());
+        };
+        let name_of = |row: Row| self.table.name(row).chars().take(100).collect();
+        // Rows of the first source begin at 1.
+        let source = self
+            .sources
+            .partition_point(|&begin| begin <= first.index());
+        Err(NodeError::NameTaken(Box::new(NameTaken {
+            name: name_of(first),
+            level: self.table.level_names[level.index()].clone(),
+            first: name_of(self.table.parent(first).unwrap_or(Row::ROOT)),
+            first_source: Some(source).filter(|&source| source < self.sources.len()),
+            second: name_of(parent),
+        })))
+    }
+
+    /// Adds one node below `parent`, which must be a row of this builder. Nodes of one level with one name are replicas.
     pub fn add_child(&mut self, parent: Row, name: &str, enabled: bool) -> Result<Row, NodeError> {
         if parent.index() >= self.table.len() {
             return Err(NodeError::NoSuchParent {
@@ -234,6 +332,30 @@ impl NodeTableBuilder {
         self.table.name_ends.shrink_to_fit();
         self.table.tags.shrink_to_fit();
         self.table
+    }
+}
+
+impl RowsByName {
+    /// The first row with this name at this level.
+    fn first(&mut self, table: &NodeTable, level: LevelId, name: &str) -> Option<Row> {
+        let keys = SeededState::default();
+        let hash_of = |row: Row| keys.hash_one((table.level(row), table.name(row)));
+        for index in self.indexed..table.len() {
+            let row = Row(u32::try_from(index).unwrap_or(u32::MAX));
+            let is_same = |&other: &u32| {
+                let other = Row(other);
+                table.level(other) == table.level(row) && table.name(other) == table.name(row)
+            };
+            let rehash = |&row: &u32| hash_of(Row(row));
+            // The first of several stays.
+            if self.rows.find(hash_of(row), is_same).is_none() {
+                self.rows.insert_unique(hash_of(row), row.0, rehash);
+            }
+        }
+        self.indexed = table.len();
+        let is_wanted = |&row: &u32| table.level(Row(row)) == level && table.name(Row(row)) == name;
+        let found = self.rows.find(keys.hash_one((level, name)), is_wanted);
+        found.copied().map(Row)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use brasserie_common::{StatusBits, Time, WallTime};
-use brasserie_common_config::{Config, NodeSource, ParseOptions, Zone, parse};
+use brasserie_common_config::{Config, NodeNaming, NodeSource, ParseOptions, Zone, parse};
 
 use super::world::*;
 use crate::{Eligibility, Engine, NodeTable, NodeTableBuilder, Row};
@@ -377,6 +377,7 @@ fn tags_take_no_room_where_there_are_none() {
         builder.add_child(Row::ROOT, "h", true).unwrap();
         let mut source = source.clone();
         source.parent_level = HOST;
+        source.naming = NodeNaming::Shared;
         builder
             .add_time(&source, &times[..count])
             .map(|()| builder.finish())

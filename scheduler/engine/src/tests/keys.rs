@@ -192,6 +192,27 @@ fn nodes() {
 }
 
 #[test]
+fn names_of_nodes() {
+    let of = |naming: &str| {
+        let source =
+            |prefs: Value, name: &str| json!({"source": name, "names": naming, "prefs": prefs});
+        nodes_of(
+            json!({"nodes": {
+                "levels": ["host", "db"],
+                "node_order": "original",
+                "node_sources": [
+                    source(json!({"h": ["a"], "i": ["a"]}), "manual"),
+                    source(json!({"parent_level": "host", "start": 1, "end": 1, "format": "r{i}"}), "range_label"),
+                ],
+            }}),
+            json!({}),
+        )
+    };
+    assert_eq!(of("path"), ["h/a", "i/a", "h/r1", "i/r1"]);
+    assert_eq!(of("shared"), ["a", "r1"]);
+}
+
+#[test]
 fn node_order() {
     let nodes = |order: &str| {
         json!({

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use brasserie_common::{EndedBy, Fault, Fence, ReportedStatus};
+use brasserie_common::{EndedBy, Fault, Fence, NodeName, ReportedStatus};
 
 use brasserie_common_runtime::Clock;
 
@@ -103,6 +103,27 @@ fn a_task_finds_arguments_environment_and_directory() {
         "leads its group",
     ];
     assert_eq!(lines, want);
+}
+
+#[test]
+fn a_task_finds_its_nodes_name_without_the_parents() {
+    let mut bench = Bench::new();
+    for (path, label) in [
+        (&["top", "in/d1", "in/d1/a/b.txt"][..], "a/b.txt"),
+        (&["top", "in/d1", "in/d10"], "in/d10"),
+        (&["top", "d", "d/"], "d/"),
+        (&["d/a"], "d/a"),
+    ] {
+        let mut request = script("echo \"$BRASSERIE_NODE_LABEL\"", StatusFrom::ExitCode);
+        let name = |name: &&str| NodeName::try_from(*name).expect("a name");
+        request.path_to_node = path.iter().map(name).collect();
+        request.key.node = request.path_to_node[path.len() - 1].clone();
+        let key = request.key.clone();
+        bench.runner.spawn(request).expect("accepted");
+        bench.end(&key);
+        let said = bench.lines(LogStream::Stdout, &key).concat();
+        assert_eq!(said, format!("{label}\n"));
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn source(text: &str, lifetime: u64) -> AddTime {
             enabled_lifetime: lifetime / 2,
             tags: Vec::new(),
         }],
+        naming: Default::default(),
     }
 }
 

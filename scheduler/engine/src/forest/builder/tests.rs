@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::{BackoffPolicy, KillRequest, TaskSubprocessOptions};
-use brasserie_common_config::{NodeOrder, SchedulerPolicy, WorkerSelector};
+use brasserie_common_config::{ManualNode, NodeOrder, SchedulerPolicy, WorkerSelector};
 
 use super::*;
 
@@ -32,6 +32,13 @@ fn config() -> Config {
     }
 }
 
+fn all(nodes: &[ManualNode]) -> ManualNodes {
+    ManualNodes {
+        nodes: nodes.to_vec(),
+        naming: NodeNaming::Unique,
+    }
+}
+
 fn manual(name: &str, level: u16, parent: Option<usize>) -> ManualNode {
     ManualNode {
         name: name.to_owned(),
@@ -48,6 +55,7 @@ fn range(start: i64, end: i64, format: &str) -> RangeLabel {
         end,
         format: format.to_owned(),
         enabled: false,
+        naming: NodeNaming::Unique,
     }
 }
 
@@ -55,9 +63,11 @@ fn range(start: i64, end: i64, format: &str) -> RangeLabel {
 fn sources_add_to_what_is_there() {
     let mut builder = NodeTableBuilder::new("me", &config());
     builder
-        .add_manual(&[manual("h1", 1, None), manual("x", 2, Some(0))])
+        .add_manual(&all(&[manual("h1", 1, None), manual("x", 2, Some(0))]))
         .unwrap();
-    builder.add_manual(&[manual("h{i}", 1, None)]).unwrap();
+    builder
+        .add_manual(&all(&[manual("h{i}", 1, None)]))
+        .unwrap();
     builder
         .add_range_label(&range(-1, 0, "{parent}:{i}/{start}..{end}"))
         .unwrap();
@@ -113,11 +123,11 @@ fn what_is_no_node_is_refused() {
         Err(NodeError::NoSuchParent { .. })
     ));
     assert!(matches!(
-        builder.add_manual(&[manual("a", 2, Some(0))]),
+        builder.add_manual(&all(&[manual("a", 2, Some(0))])),
         Err(NodeError::NoSuchParent { .. })
     ));
     assert_eq!(
-        builder.add_manual(&[manual("a", 2, None)]),
+        builder.add_manual(&all(&[manual("a", 2, None)])),
         Err(NodeError::WrongLevel {
             name: "a".to_owned(),
             said: 2,
@@ -130,8 +140,59 @@ fn what_is_no_node_is_refused() {
 #[test]
 fn a_mistyped_range_ends_in_an_error() {
     let mut builder = NodeTableBuilder::new("me", &config());
-    builder.add_manual(&[manual("h", 1, None)]).unwrap();
+    builder.add_manual(&all(&[manual("h", 1, None)])).unwrap();
     let mut small = range(i64::MIN, i64::MAX, "{i}");
     small.parent_level = LevelId::INSTANCE;
     assert_eq!(builder.add_range_label(&small), Err(NodeError::TooMany));
+}
+
+#[test]
+fn a_level_has_each_name_once_unless_its_source_says_otherwise() {
+    let mut builder = NodeTableBuilder::new("me", &config());
+    builder.begin_source();
+    let hosts = [manual("h1", 1, None), manual("h2", 1, None)];
+    builder.add_manual(&all(&hosts)).unwrap();
+    builder.begin_source();
+    let mut ten = range(1, 10, "f{i}");
+    let twice = |source: &str| {
+        format!(
+            "the name \"f1\" occurs twice at level `db`: under \"h1\"{source} and under \"h2\"; set \"names\": \"path\" on the sources, which puts the parent's name and a slash before each name, or \"shared\" if it is one node with several parents"
+        )
+    };
+    let error = builder.clone().add_range_label(&ten).unwrap_err();
+    assert_eq!(error.to_string(), twice(""));
+    for (naming, names, rows) in [
+        (NodeNaming::Path, 20, ["h1/f1", "h2/f10"]),
+        (NodeNaming::Shared, 10, ["f1", "f10"]),
+    ] {
+        let mut builder = builder.clone();
+        ten.naming = naming;
+        builder.add_range_label(&ten).unwrap();
+        let table = builder.finish();
+        assert_eq!(table.len(), 23);
+        let all: BTreeSet<&str> = table.rows().skip(3).map(|row| table.name(row)).collect();
+        assert_eq!(all.len(), names);
+        assert_eq!([Row(3), Row(22)].map(|row| table.name(row)), rows);
+    }
+    // What another source has given counts as well, and so does the same parent.
+    let h1 = Row(1);
+    builder
+        .add_named(NodeNaming::Unique, h1, "f1", true)
+        .unwrap();
+    builder.begin_source();
+    let error = |parent| {
+        let added = builder
+            .clone()
+            .add_named(NodeNaming::Unique, parent, "f1", true);
+        added.unwrap_err().to_string()
+    };
+    assert_eq!(error(Row(2)), twice(" (by node source 2)"));
+    assert_eq!(
+        error(h1),
+        "the name \"f1\" occurs twice at level `db`: under \"h1\" (by node source 2) and under \"h1\"; name it once, or set \"names\": \"shared\" on the later source if it is one node"
+    );
+    // The same name at another level is another node.
+    builder
+        .add_named(NodeNaming::Path, Row::ROOT, "f1", true)
+        .unwrap();
 }

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Job `compress`: compresses the file that is its node into target/files. The node's name is the path of the file,
+# BRASSERIE_NODE_LABEL is the name that files.sh has printed. The exit code says whether the task is done.
+set -eu
+cd "$(dirname "$0")/../.."
+folder=target/files/$(dirname "$BRASSERIE_NODE")
+mkdir -p "$folder"
+# Moved into place at once: a task that is killed halfway leaves nothing that looks whole.
+gzip -c "$BRASSERIE_NODE" > "$folder/.$BRASSERIE_NODE_LABEL.tmp"
+mv "$folder/.$BRASSERIE_NODE_LABEL.tmp" "$folder/$BRASSERIE_NODE_LABEL.gz"
