@@ -20,11 +20,19 @@ pub use reason::{Lack, LateBy, Need, Reason, Refusers};
 
 impl Engine {
     /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone, and so does [`Reason::RunningOn`]: what
-    /// would keep another task from starting keeps this one from nothing.
+    /// would keep another task from starting keeps this one from nothing. The same holds for a task that has ended for good, and what
+    /// can never run waits for no slots.
     pub fn explain(&self, now: Time, task: Task) -> Vec<Reason> {
         if let Some(run) = self.running.get(&task) {
             let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
             return vec![Reason::RunningOn(shard.unwrap_or_default())];
+        }
+        let mut status = Vec::new();
+        self.explain_status(now, task, &mut status);
+        let is_over = |reason: &Reason| matches!(reason, Reason::Done | Reason::Failed(_));
+        if status.iter().any(is_over) {
+            status.retain(|reason| !matches!(reason, Reason::HeldBackFor { .. }));
+            return status;
         }
         let mut reasons = Vec::new();
         match &self.config {
@@ -35,7 +43,7 @@ impl Engine {
         if self.nodes.is_none() {
             reasons.push(Reason::NoNodes);
         }
-        self.explain_status(now, task, &mut reasons);
+        reasons.extend(status);
         match (&self.config, &self.forest, self.job_config(task.job)) {
             (Some(_), _, None) => reasons.push(Reason::UnknownJob),
             (Some(config), Some(forest), Some(job_config)) => {
@@ -50,8 +58,11 @@ impl Engine {
                 }
                 self.explain_dependencies(forest, job, task, &mut reasons);
                 self.explain_gates(forest, job, &mut reasons);
+                let before = reasons.len();
                 self.explain_limits(config, job, job_config, &mut reasons);
-                self.explain_place(config, forest, job_config, task, &mut reasons);
+                // A task that can never run waits for no slots.
+                let slots = reasons.len() == before;
+                self.explain_place(config, forest, (job_config, slots), task, &mut reasons);
             }
             (_, _, _) => {}
         }
@@ -188,7 +199,7 @@ impl Engine {
         &self,
         config: &Config,
         forest: &Forest,
-        job_config: &JobConfig,
+        (job_config, slots): (&JobConfig, bool),
         task: Task,
         reasons: &mut Vec<Reason>,
     ) {
@@ -203,7 +214,10 @@ impl Engine {
         let mut all = Vec::new();
         for row in forest.rows(canonical) {
             let before = all.len();
-            self.explain_row(config, forest, job_config, task.job, row, &mut all);
+            self.explain_structure(config, forest, task.job, row, &mut all);
+            if slots {
+                self.explain_slots(config, forest, job_config, task.job, row, &mut all);
+            }
             if all.len() == before {
                 return;
             }
@@ -215,11 +229,10 @@ impl Engine {
         }
     }
 
-    fn explain_row(
+    fn explain_structure(
         &self,
         config: &Config,
         forest: &Forest,
-        job_config: &JobConfig,
         id: JobId,
         row: u32,
         reasons: &mut Vec<Reason>,
@@ -239,6 +252,18 @@ impl Engine {
                 });
             }
         }
+    }
+
+    fn explain_slots(
+        &self,
+        config: &Config,
+        forest: &Forest,
+        job_config: &JobConfig,
+        id: JobId,
+        row: u32,
+        reasons: &mut Vec<Reason>,
+    ) {
+        let job = &self.jobs[id.index()];
         for above in forest.upward(row) {
             let Some(level) = forest.level(above) else {
                 continue;
@@ -249,7 +274,7 @@ impl Engine {
                 let used = self.ledger.used(forest.node(above), self.plan.name(id));
                 if !is_met(need, limit, used) {
                     reasons.push(Reason::Short {
-                        node: name(above),
+                        node: self.node_name(forest.node(above)),
                         need: Need {
                             resource: config.resources[id.index()].name.clone(),
                             need,

@@ -4,7 +4,7 @@ use brasserie_common::{StatusBits, Time};
 use brasserie_common_config::JobConfig;
 
 use super::world::*;
-use crate::{Eligibility, Engine, Restart};
+use crate::{Eligibility, Engine, HoldBack, Restart};
 
 const T0: Time = Time::ZERO;
 
@@ -63,6 +63,11 @@ fn runnable_running_done_failed_and_backoff() {
     );
     end(&mut engine, T0, a, StatusBits::DONE);
     assert_eq!(explain(&mut engine, T0, "j", "a"), ["it is done"]);
+    // What would keep it from starting again says nothing of it.
+    engine.hold_back_unknown(HoldBack::All, seconds(5));
+    let w1 = engine.find_worker("w1").unwrap();
+    engine.set_eligibility(w1, Eligibility::Ineligible);
+    assert_eq!(explain(&mut engine, T0, "j", "a"), ["it is done"]);
 }
 
 #[test]
@@ -85,9 +90,11 @@ fn slots_on_nodes_and_workers() {
             "no worker can take it now: 1 without room (worker `w1` has 1 of 3 `slots` free, 2 needed)",
         ]
     );
+    let never = "it can never run: it needs 3 of `disk`, and nodes of level `host` have 2";
     assert_eq!(
-        explain(&mut engine, T0, "greedy", "b")[0],
-        "it can never run: it needs 3 of `disk`, and nodes of level `host` have 2"
+        explain(&mut engine, T0, "greedy", "b"),
+        [never],
+        "no slots that become free change that"
     );
 }
 
@@ -132,6 +139,7 @@ fn workers_that_cannot() {
     let draining = explain(&mut engine, T0, "j", "a")[0].clone();
     assert_eq!(draining, "no worker can take it now: 1 draining");
     engine.set_eligibility(w1, Eligibility::Ineligible);
+    assert_eq!(explain(&mut engine, T0, "wide", "a").len(), 1);
     let mut first = |job| explain(&mut engine, T0, job, "a")[0].clone();
     assert_eq!(
         first("j"),
