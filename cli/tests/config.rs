@@ -36,7 +36,7 @@ fn all_problems_of_all_files_are_told() {
     write("good.json", &format!("{{{SETTINGS}}}"));
     write(
         "odd.yaml",
-        "bistro_settings:\n  nodes: {levels: [], node_source: empty}\n  idle_wait: 5\nbistro_job->x: {comand: [a]}\n",
+        "bistro_settings:\n  nodes: {levels: [], node_source: empty}\n  idle_wait: 5\nbistro_job->x: {command: [a], priorty: 1}\n",
     );
     write(
         "bad.toml",
@@ -59,7 +59,7 @@ fn all_problems_of_all_files_are_told() {
         (Some(0), "the config is good\n".to_owned())
     );
     let odd = "warning: odd.yaml:3:3: bistro_settings.idle_wait: has no effect; nothing waits while there is nothing to do; remove the key\n\
-               warning: odd.yaml:4:17: bistro_job->x.comand: unknown key; did you mean `command`?\n";
+               warning: odd.yaml:4:31: bistro_job->x.priorty: unknown key; did you mean `priority`?\n";
     assert_eq!(
         check(&["good.json", "odd.yaml"]),
         (Some(0), format!("{odd}the configs are good\n"))
@@ -67,7 +67,7 @@ fn all_problems_of_all_files_are_told() {
     let (code, strict) = check(&["--strict-config", "odd.yaml"]);
     assert_eq!(code, Some(2));
     assert!(
-        strict.contains("\nodd.yaml:4:17: bistro_job->x.comand: unknown key"),
+        strict.contains("\nodd.yaml:4:31: bistro_job->x.priorty: unknown key"),
         "{strict}"
     );
     let (code, all) = check(&["bad.toml", "slips.json", "none.json"]);
@@ -112,9 +112,38 @@ fn problems_are_there_for_programs_too() {
                 "help": null,
             }],
             "warnings": [],
+            "more_errors": 0,
+            "more_warnings": 0,
         })
     );
     assert!(found["files"][1]["unreadable"].is_string(), "{found}");
+}
+
+#[test]
+fn the_output_for_a_file_of_mistakes_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs: Vec<String> = (0..5000)
+        .map(|i| format!("\"bistro_job->{i}\": {{\"comand\": [], \"x\": 1}}"))
+        .collect();
+    let config = format!("{{{SETTINGS},\n{}}}", jobs.join(",\n"));
+    fs::write(folder.path().join("c.json"), config).unwrap();
+    let (code, all) = out(&brasserie(folder.path(), &["config", "check", "c.json"]));
+    assert_eq!((code, all.lines().count()), (Some(2), 402), "{all}");
+    let last: Vec<&str> = all.lines().skip(400).collect();
+    assert_eq!(
+        last,
+        ["errors", "warnings"].map(|what| format!(
+            "c.json: 4800 more {what} are not shown; mend the first ones and check again"
+        ))
+    );
+    let output = brasserie(folder.path(), &["config", "check", "--json", "c.json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let file = &found["files"][0];
+    assert_eq!(
+        (&file["more_errors"], &file["more_warnings"]),
+        (&json!(4800), &json!(4800))
+    );
+    assert_eq!(file["errors"].as_array().map(Vec::len), Some(200));
 }
 
 #[test]

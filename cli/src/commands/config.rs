@@ -106,8 +106,20 @@ impl Checked {
         }
         lines.sort_by_key(|(place, _)| *place);
         let unreadable = self.unreadable.iter().map(|why| format!("{why}\n"));
+        let more = [
+            (self.findings.more_errors, "errors"),
+            (self.findings.more_warnings, "warnings"),
+        ];
+        let more = more.into_iter().filter(|(count, _)| *count > 0);
+        let more = more.map(|(count, what)| {
+            let file = &self.file;
+            format!(
+                "{file}: {count} more {what} are not shown; mend the first ones and check again\n"
+            )
+        });
         unreadable
             .chain(lines.into_iter().map(|(_, line)| line))
+            .chain(more)
             .collect()
     }
 
@@ -119,6 +131,8 @@ impl Checked {
             "unreadable": self.unreadable,
             "errors": all(&self.findings.errors),
             "warnings": all(&self.findings.warnings),
+            "more_errors": self.findings.more_errors,
+            "more_warnings": self.findings.more_warnings,
         })
     }
 }

@@ -12,6 +12,7 @@ use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
 use crate::keys::{INT64, Key, Shape, TEXTS};
 use crate::model::{Config, JobConfig, SchedulerPolicy};
+use crate::problem::{self, Problem};
 use crate::read::{At, Notes, UnknownKeys};
 use crate::resources::{AMOUNTS, key_resource};
 use crate::settings::{level, task_level};
@@ -77,7 +78,7 @@ pub(crate) const KEYS: &[Key] = &[
     subprocess::KILL_KEY,
     subprocess::KILL_ALIAS_KEY,
     Key::new(
-        "command",
+        COMMAND,
         TEXTS,
         "The program and its arguments, without a shell.",
     ),
@@ -123,6 +124,7 @@ pub(crate) const KEYS: &[Key] = &[
         "When a worker that asks for work tells how a task has ended.",
     ),
 ];
+const COMMAND: &str = "command";
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const DEADLINE: &str = "deadline";
 pub(crate) const EST_DURATION: &str = "est_duration";
@@ -205,6 +207,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
     if at.expect_object(&mut notes) {
         at.check_duplicates(&mut notes);
         at.check_keys(KEYS, &mut notes);
+        misspelt_command(at, &mut notes);
         placement(at, &mut job, config, &mut notes);
         process(at, &mut job, &mut notes);
         labels(at, &mut job, &mut notes);
@@ -227,6 +230,39 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
         after_all_places,
         old_errors,
     }
+}
+
+/// With a misspelt `command` the job would run its worker's program, if there is any, and not its own.
+fn misspelt_command(at: &At, notes: &mut Notes) {
+    let is_misspelt =
+        |entry: &At| entry.key() != COMMAND && problem::is_misspelt(entry.key(), COMMAND);
+    if at.get(COMMAND).is_some() || notes.has_refused_key() {
+        return;
+    }
+    let entries: Vec<At> = at.entries().collect();
+    if let Some(entry) = entries.iter().find(|entry| is_misspelt(entry)) {
+        let problem = entry.key_problem("unknown key, and the job has no `command`");
+        // In place of the warning of the same key.
+        notes.warnings.retain(|w| w.place() != problem.place());
+        notes.error(
+            problem
+                .value(quote(entry.key()))
+                .help("did you mean `command`?"),
+        );
+    }
+}
+
+/// The warning for a job that has no command, and no mistake that says so already.
+pub(crate) fn no_command(at: &At, draft: &Draft) -> Option<Problem> {
+    let has_errors = !draft.notes.errors.is_empty() || draft.old_errors.is_some();
+    if !draft.job.command.is_empty() || has_errors {
+        return None;
+    }
+    let text = "there is no `command`, so tasks start only on workers with `--worker-command`";
+    Some(
+        at.key_problem(text)
+            .help("name the program and its arguments in `command`"),
+    )
 }
 
 /// Where the job runs, how much it takes, and when again.
@@ -286,10 +322,16 @@ fn host_placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Not
     };
     if placement == config.worker_level() || placement > job.level_for_tasks {
         let tasks = &config.levels[job.level_for_tasks.index()];
-        let text = format!("a task at level `{tasks}` has no node at level {}", at.node);
+        let text = format!(
+            "has no effect: a task at level `{tasks}` has no node at level {}, so it runs on any host",
+            at.node
+        );
         let above = &config.levels[..=job.level_for_tasks.index()];
         let above = above[..above.len().min(config.worker_level().index())].join(", ");
-        notes.error(at.problem(text).help(format!("one of {above}")));
+        notes.warning(
+            at.problem(text)
+                .help(format!("one of {above}, or remove the key")),
+        );
         return;
     }
     job.level_for_host_placement = Some(placement);
@@ -304,7 +346,7 @@ fn host_placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Not
 
 /// What a task's process is and how it ends.
 fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
-    if let Some(at) = at.get("command") {
+    if let Some(at) = at.get(COMMAND) {
         set(&mut job.command, command(&at, notes));
     }
     if let Some(at) = at.get("task_subprocess") {

@@ -55,9 +55,10 @@
 //! * Jobs may say `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
 //! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
 //!   negative amounts, regular expressions that cannot be compiled or mean something else in Perl, `fraction_of_nodes` above 1,
-//!   `level_for_host_placement` where a task has no node, cycles of `depends_on`. Unknown keys are warnings, or errors with
+//!   cycles of `depends_on`, a job without `command` that has a misspelt one. Unknown keys are warnings, or errors with
 //!   [`UnknownKeys::Refuse`].
-//! * Warnings instead of silence: each key that is read and has no effect.
+//! * Warnings instead of silence: each key that is read and has no effect, whatever its value, and `level_for_host_placement` where a
+//!   task has no node, which leaves the task free.
 //! * The same document may be TOML or YAML: [`Format`].
 
 #![deny(clippy::iter_over_hash_type)]
@@ -105,7 +106,7 @@ pub use manual::MAX_MANUAL_NODES;
 pub use model::*;
 pub use nodes::MAX_RANGE_NODES;
 pub use problem::{ConfigErrors, Problem};
-pub use read::UnknownKeys;
+pub use read::{MAX_PROBLEMS, UnknownKeys};
 pub use resources::{CARD_PREFIX, MAX_RESOURCES};
 pub use schema::{config_schema, key_paths};
 pub use settings::MAX_LEVELS;
@@ -115,7 +116,7 @@ pub use tree::Place;
 use brasserie_common::JobName;
 
 use crate::jobs::{Draft, JOB_PREFIX};
-use crate::read::{At, Notes, suggest};
+use crate::read::{At, Notes, Problems, suggest};
 use crate::tree::{Node, quote};
 
 const SETTINGS: &str = "bistro_settings";
@@ -131,13 +132,14 @@ pub struct ParseOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     pub config: Config,
-    /// In file order.
+    /// In file order, at most [`MAX_PROBLEMS`] and one that counts the others.
     pub warnings: Vec<Problem>,
     job_problems: Vec<Problem>,
 }
 
 impl Parsed {
-    /// What disables single jobs, in file order; each also stands in its job's [`JobConfig::errors`].
+    /// What disables single jobs, in file order, at most [`MAX_PROBLEMS`] and one that counts the others; each also stands in its
+    /// job's [`JobConfig::errors`].
     pub fn job_problems(&self) -> &[Problem] {
         &self.job_problems
     }
@@ -155,13 +157,14 @@ impl Parsed {
 /// then among the errors, too, so that one reading shows everything.
 pub fn parse(text: &str, options: ParseOptions) -> Result<Parsed, ConfigErrors> {
     let outcome = outcome(text, options);
+    let errors = outcome.errors.bounded().counted();
     match outcome.usable {
         Some(config) => Ok(Parsed {
             config,
-            warnings: outcome.warnings,
-            job_problems: outcome.errors,
+            warnings: outcome.warnings.bounded().counted(),
+            job_problems: errors,
         }),
-        None => Err(ConfigErrors(outcome.errors)),
+        None => Err(ConfigErrors(errors)),
     }
 }
 
@@ -182,24 +185,33 @@ fn text_of(bytes: &[u8]) -> Result<&str, ConfigErrors> {
 /// All that is to be said of a file, in file order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Those of jobs, too.
+    /// Those of jobs, too. At most [`MAX_PROBLEMS`], and as many warnings.
     pub errors: Vec<Problem>,
     pub warnings: Vec<Problem>,
+    /// Errors beyond these.
+    pub more_errors: usize,
+    /// Warnings beyond these.
+    pub more_warnings: usize,
 }
 
 /// Looks for everything that is wrong with a file, or worth a look, whether or not it can be used.
 pub fn check_bytes(bytes: &[u8], options: ParseOptions) -> Findings {
     match text_of(bytes) {
         Ok(text) => {
-            let outcome = outcome(text, options);
+            let mut outcome = outcome(text, options);
+            outcome.warnings.shown.extend(outcome.without_command);
+            let errors = outcome.errors.bounded();
+            let warnings = outcome.warnings.bounded();
             Findings {
-                errors: outcome.errors,
-                warnings: outcome.warnings,
+                errors: errors.shown,
+                warnings: warnings.shown,
+                more_errors: errors.more,
+                more_warnings: warnings.more,
             }
         }
         Err(ConfigErrors(errors)) => Findings {
             errors,
-            warnings: Vec::new(),
+            ..Findings::default()
         },
     }
 }
@@ -235,8 +247,8 @@ pub fn parse_job(
     let (job, problems, warnings) = finish_job(draft);
     Ok(ParsedJob {
         job,
-        warnings,
-        problems,
+        warnings: warnings.counted(),
+        problems: problems.counted(),
     })
 }
 
@@ -244,8 +256,10 @@ pub fn parse_job(
 struct Outcome {
     /// `None`: some of the errors make it no configuration.
     usable: Option<Config>,
-    errors: Vec<Problem>,
-    warnings: Vec<Problem>,
+    errors: Problems,
+    warnings: Problems,
+    /// A warning for each job without a command. Workers may have one for it, so a scheduler does not repeat them.
+    without_command: Vec<Problem>,
 }
 
 fn outcome(text: &str, options: ParseOptions) -> Outcome {
@@ -254,14 +268,14 @@ fn outcome(text: &str, options: ParseOptions) -> Outcome {
         Some(tree) if nodes_are_known(&tree) => tree_outcome(&tree, options),
         _ => Outcome {
             usable: None,
-            errors: Vec::new(),
-            warnings: Vec::new(),
+            errors: Problems::default(),
+            warnings: Problems::default(),
+            without_command: Vec::new(),
         },
     };
     if !reading.problems.is_empty() {
         outcome.usable = None;
-        outcome.errors.extend(reading.problems);
-        outcome.errors.sort_by_key(Problem::place);
+        outcome.errors.shown.extend(reading.problems);
     }
     outcome
 }
@@ -292,30 +306,32 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     };
     let mut nameless = Notes::default();
     let mut drafts: Vec<Draft> = Vec::new();
+    let mut without_command = Vec::new();
     for at in root.entries() {
         if let Some(name) = at.key().strip_prefix(JOB_PREFIX)
             && let Some(name) = jobs::job_name(&at, name, &mut nameless)
         {
-            drafts.push(jobs::parse(&at, name, &config, options.unknown_keys));
+            let draft = jobs::parse(&at, name, &config, options.unknown_keys);
+            without_command.extend(jobs::no_command(&at, &draft));
+            drafts.push(draft);
         }
     }
     depends::check(&mut drafts, &config.levels);
     let has_refused_key = drafts.iter().any(|draft| draft.notes.has_refused_key());
     let (mut errors, mut warnings) = notes.finish();
     let is_usable = errors.is_empty() && !has_refused_key;
-    errors.extend(nameless.finish().0);
+    errors.add(nameless.finish().0);
     for draft in drafts {
         let (job, problems, more_warnings) = finish_job(draft);
         config.jobs.push(job.into());
-        errors.extend(problems);
-        warnings.extend(more_warnings);
+        errors.add(problems);
+        warnings.add(more_warnings);
     }
-    warnings.sort_by_key(Problem::place);
-    errors.sort_by_key(Problem::place);
     Outcome {
         usable: is_usable.then_some(config),
         errors,
         warnings,
+        without_command,
     }
 }
 
@@ -348,7 +364,7 @@ fn top_level_keys(root: &At, notes: &mut Notes) {
 
 /// Gives a job its errors. Those that an export carried are kept as they were: wrapping them anew at each reading would let them
 /// grow.
-fn finish_job(draft: Draft) -> (JobConfig, Vec<Problem>, Vec<Problem>) {
+fn finish_job(draft: Draft) -> (JobConfig, Problems, Problems) {
     let Draft {
         mut job,
         notes,
@@ -358,19 +374,20 @@ fn finish_job(draft: Draft) -> (JobConfig, Vec<Problem>, Vec<Problem>) {
         old_errors,
     } = draft;
     let (mut problems, warnings) = notes.finish();
-    let found: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    let found = problems.clone().counted();
+    let found: Vec<String> = found.iter().map(Problem::to_string).collect();
     if let Some((place, old)) = old_errors {
         let path = match key_path.is_empty() {
             true => "errors".to_owned(),
             false => format!("{key_path}.errors"),
         };
         let text = "the job was exported with errors".to_owned();
-        problems.push(
+        problems.shown.push(
             Problem::new(place, path, text)
                 .value(tree::shorten(&old.join("; ")))
                 .help("mend what they name, then remove this key"),
         );
-        problems.sort_by_key(Problem::place);
+        problems.shown.sort_by_key(Problem::place);
         job.errors = old;
     }
     job.errors.extend(found);

@@ -138,6 +138,11 @@ pub(crate) fn nearest<'a>(
         .map(|(_, c)| c)
 }
 
+/// Whether the two differ by one edit at most, as mistyped words do.
+pub(crate) fn is_misspelt(word: &str, key: &str) -> bool {
+    word.chars().count().abs_diff(key.chars().count()) <= 1 && distance(word, key) <= 1
+}
+
 /// Edits between two words: insertions, deletions, replacements, and swaps of neighbours (optimal string alignment).
 /// Upper and lower case are the same.
 fn distance(a: &str, b: &str) -> usize {

@@ -26,9 +26,48 @@ impl UnknownKeys {
     }
 }
 
-/// Problems that one part of a file (the settings, one job) may report: more than anybody reads, and it keeps a hostile file
-/// from growing a message for each of its bytes.
-const MAX_PROBLEMS: usize = 200;
+/// Problems of one kind that a file may report, and one part of it (the settings, one job): more than anybody reads, and it keeps a
+/// hostile file from growing a message for each of its bytes.
+pub const MAX_PROBLEMS: usize = 200;
+
+/// Problems of one kind, in file order, and how many more there are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Problems {
+    pub shown: Vec<Problem>,
+    pub more: usize,
+}
+
+impl Problems {
+    pub fn is_empty(&self) -> bool {
+        self.shown.is_empty()
+    }
+
+    /// Puts those of another part in their places.
+    pub fn add(&mut self, other: Problems) {
+        self.shown.extend(other.shown);
+        self.more += other.more;
+    }
+
+    /// In file order, and no more than anybody reads.
+    pub fn bounded(mut self) -> Problems {
+        self.shown.sort_by_key(Problem::place);
+        self.more += self.shown.len().saturating_sub(MAX_PROBLEMS);
+        self.shown.truncate(MAX_PROBLEMS);
+        self
+    }
+
+    /// With a last one that counts the others.
+    pub fn counted(mut self) -> Vec<Problem> {
+        if let Some(last) = self.shown.last()
+            && self.more > 0
+        {
+            let text = format!("{} more problems are not shown", self.more);
+            self.shown
+                .push(Problem::new(last.place(), String::new(), text));
+        }
+        self.shown
+    }
+}
 
 /// Problems of one part of a file.
 #[derive(Debug, Default)]
@@ -118,22 +157,16 @@ impl Notes {
         self.has_refused_key
     }
 
-    /// Errors and warnings in file order, each list with a last line that counts what was left out.
-    pub fn finish(mut self) -> (Vec<Problem>, Vec<Problem>) {
-        for (problems, more) in [
-            (&mut self.errors, self.more_errors),
-            (&mut self.warnings, self.more_warnings),
-        ] {
-            problems.sort_by_key(Problem::place);
-            if let Some(last) = problems.last()
-                && more > 0
-            {
-                let text = format!("{more} more problems are not shown");
-                let problem = Problem::new(last.place(), String::new(), text);
-                problems.push(problem);
-            }
-        }
-        (self.errors, self.warnings)
+    /// Errors and warnings in file order.
+    pub fn finish(self) -> (Problems, Problems) {
+        let list = |mut shown: Vec<Problem>, more| {
+            shown.sort_by_key(Problem::place);
+            Problems { shown, more }
+        };
+        (
+            list(self.errors, self.more_errors),
+            list(self.warnings, self.more_warnings),
+        )
     }
 }
 

@@ -19,11 +19,7 @@ pub(crate) const KEYS: &[Key] = &[
         Shape::Seconds,
         "How soon a task runs again that ended without backoff and without being done.",
     ),
-    Key::new(
-        "idle_wait",
-        Shape::Seconds,
-        "Read and checked; has no effect.",
-    ),
+    Key::new("idle_wait", Shape::Any, subprocess::NO_EFFECT),
     Key::new(
         "scheduler",
         Shape::Words(|| names(POLICIES)),
@@ -208,8 +204,6 @@ fn scalars(at: &At, config: &mut Config, notes: &mut Notes) {
         set(&mut config.working_wait, at.seconds(notes));
     }
     if let Some(at) = at.get("idle_wait") {
-        // The key is read so that a mistake in it shows.
-        at.seconds(notes);
         notes.warning(
             at.key_problem("has no effect")
                 .help("nothing waits while there is nothing to do; remove the key"),

@@ -53,9 +53,9 @@ const TASK_KEYS: &[Key] = &[
         Shape::Words(|| names(OUTPUTS)),
         "Where a task's output goes: into its worker's log, or into compressed files of the run's own there, which these limits do not slow.",
     ),
-    Key::new("parent_death_signal", within(SIGNALS), NO_EFFECT),
-    Key::new("process_group_leader", Shape::Truth, NO_EFFECT),
-    Key::new("use_canary_pipe", Shape::Truth, NO_EFFECT),
+    Key::new("parent_death_signal", Shape::Any, NO_EFFECT),
+    Key::new("process_group_leader", Shape::Any, NO_EFFECT),
+    Key::new("use_canary_pipe", Shape::Any, NO_EFFECT),
     Key::new(
         "cgroups",
         Shape::Fields(CGROUP_KEYS),
@@ -106,7 +106,7 @@ const KILL_KEYS: &[Key] = &[
 ];
 
 /// What the schema says of keys that are read for the sake of existing files.
-const NO_EFFECT: &str = "Read and checked; has no effect.";
+pub(crate) const NO_EFFECT: &str = "Read; has no effect.";
 
 /// The names of what ends a task, the documented one second.
 pub(crate) const KILL_SUBPROCESS: &[&str] = &["kill_subprocess", "kill_request"];
@@ -133,7 +133,6 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
         return;
     }
     at.check_keys(TASK_KEYS, notes);
-    let inherited = options.clone();
     if let Some(at) = at.get("poll_ms") {
         // Smaller values have always meant the shortest interval.
         let poll = at.integer32(i32::MIN..=i32::MAX, notes).map(|ms| ms.max(1));
@@ -158,18 +157,6 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
     if let Some(at) = at.get("output") {
         set(&mut options.output, at.choice(OUTPUTS, notes));
     }
-    if let Some(at) = at.get("parent_death_signal") {
-        set(
-            &mut options.parent_death_signal,
-            at.integer32(SIGNALS, notes),
-        );
-    }
-    if let Some(at) = at.get("process_group_leader") {
-        set(&mut options.process_group_leader, at.boolean(notes));
-    }
-    if let Some(at) = at.get("use_canary_pipe") {
-        set(&mut options.use_canary_pipe, at.boolean(notes));
-    }
     if let Some(at) = at.get("cgroups") {
         cgroups(&at, &mut options.cgroups, notes);
     }
@@ -177,41 +164,52 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
         limits::limits(&at, &mut options.limits, notes);
     }
     limits::account(at, options, notes);
-    warn_of_no_effect(at, &inherited, options, notes);
+    without_effect(at, options, notes);
 }
 
-/// Names what a value asks for in vain. A value that says what holds anyway, or what the settings were told of already, asks for
-/// nothing: an exported job has all of these keys.
-fn warn_of_no_effect(
-    at: &At,
-    inherited: &TaskSubprocessOptions,
-    options: &TaskSubprocessOptions,
+/// Reads the keys that do nothing, and names what a value asks for in vain, which a wrong one does, too. A value that says what holds
+/// anyway, or what the settings were told of already, asks for nothing: an exported job has all of these keys.
+fn without_effect(at: &At, options: &mut TaskSubprocessOptions, notes: &mut Notes) {
+    in_vain(
+        at.get("parent_death_signal"),
+        &mut options.parent_death_signal,
+        |at, notes| at.integer32(SIGNALS, notes),
+        "the worker's keeper kills a task whose worker has died; remove the key",
+        notes,
+    );
+    in_vain(
+        at.get("process_group_leader"),
+        &mut options.process_group_leader,
+        |at, notes| at.boolean(notes),
+        "each task leads a process group, which is killed as a whole; remove the key",
+        notes,
+    );
+    in_vain(
+        at.get("use_canary_pipe"),
+        &mut options.use_canary_pipe,
+        |at, notes| at.boolean(notes),
+        "the end of a task is noticed without it; remove the key",
+        notes,
+    );
+}
+
+/// Stores the value of a key without effect; a wrong one changes nothing.
+fn in_vain<T: PartialEq>(
+    at: Option<At<'_>>,
+    slot: &mut T,
+    read: impl FnOnce(&At, &mut Notes) -> Option<T>,
+    help: &str,
     notes: &mut Notes,
 ) {
-    let signal = inherited.parent_death_signal != options.parent_death_signal;
-    let leader = inherited.process_group_leader != options.process_group_leader;
-    let canary = inherited.use_canary_pipe != options.use_canary_pipe;
-    for (key, is_changed, help) in [
-        (
-            "parent_death_signal",
-            signal,
-            "the worker's keeper kills a task whose worker has died; remove the key",
-        ),
-        (
-            "process_group_leader",
-            leader,
-            "each task leads a process group, which is killed as a whole; remove the key",
-        ),
-        (
-            "use_canary_pipe",
-            canary,
-            "the end of a task is noticed without it; remove the key",
-        ),
-    ] {
-        if let Some(at) = at.get(key).filter(|_| is_changed) {
-            notes.warning(at.key_problem("has no effect").help(help));
-        }
+    let Some(at) = at else {
+        return;
+    };
+    // Nobody needs to mend a value that does nothing.
+    let value = read(&at, &mut Notes::default());
+    if value.as_ref() != Some(&*slot) {
+        notes.warning(at.key_problem("has no effect").help(help));
     }
+    set(slot, value);
 }
 
 fn cgroups(at: &At, options: &mut CGroupOptions, notes: &mut Notes) {

@@ -150,7 +150,7 @@ fn bad_files_are_bad_to_both() {
         json!({"enabled": null}),
         json!({"working_wait": -1}),
         json!({"working_wait": "soon"}),
-        json!({"idle_wait": []}),
+        json!({"working_wait": []}),
         json!({"scheduler": "fair"}),
         json!({"remote_worker_selector": 5}),
         json!({"backoff": []}),

@@ -88,8 +88,8 @@ fn scalars_of_settings() {
             "2:17: bistro_settings.working_wait: expected a number, found null",
         ),
         (
-            r#""idle_wait": -1"#,
-            "2:14: bistro_settings.idle_wait: -1 is out of range; seconds from 0 to 2147483647",
+            r#""working_wait": -1"#,
+            "2:17: bistro_settings.working_wait: -1 is out of range; seconds from 0 to 2147483647",
         ),
         (
             r#""scheduler": "roundrobbin""#,
@@ -122,10 +122,6 @@ fn scalars_of_settings() {
         (
             r#""task_subprocess": {"poll_ms": 3000000000}"#,
             "2:32: bistro_settings.task_subprocess.poll_ms: 3000000000 is out of range; an integer from -2147483648 to 2147483647",
-        ),
-        (
-            r#""task_subprocess": {"parent_death_signal": 65}"#,
-            "2:44: bistro_settings.task_subprocess.parent_death_signal: 65 is out of range; an integer from 0 to 64",
         ),
         (
             r#""task_subprocess": {"cgroups": {"subsystems": ["cpu", {}]}}"#,
@@ -579,7 +575,7 @@ fn a_level_has_each_name_once_and_both_places_are_named() {
     assert_eq!(
         source_errors("{\"source\": \"empty\", \"names\": \"paths\"}"),
         [format!(
-            "3:31: {}.names: expected one of the allowed words, found \"paths\"; did you mean `path`? (allowed: unique, path, shared)",
+            "3:30: {}.names: expected one of the allowed words, found \"paths\"; did you mean `path`? (allowed: unique, path, shared)",
             source(0)
         )]
     );
@@ -815,6 +811,67 @@ fn a_cycle_may_go_over_both_ways_to_wait() {
     );
 }
 
+/// The program of such a job would be its worker's, if any.
+#[test]
+fn a_job_without_a_command_that_has_a_misspelt_one() {
+    let help = "unknown key, and the job has no `command`; did you mean `command`?";
+    for key in ["comand", "commnad", "Command", "commands"] {
+        assert_eq!(
+            job_problems(&format!("\"owner\": \"a\", \"{key}\": [\"true\"]")),
+            [format!("3:33: bistro_job->x.{key}: {help}")]
+        );
+    }
+    let warnings =
+        |body: &str| lines(&good("", &format!("\"bistro_job->x\": {{{body}}}")).warnings);
+    assert_eq!(
+        warnings("\"comment\": \"nightly\""),
+        ["3:19: bistro_job->x.comment: unknown key; did you mean `command`?"],
+        "a word of its own; the program may be the worker's"
+    );
+    assert_eq!(
+        warnings("\"comand\": [\"a\"], \"command\": [\"b\"]"),
+        ["3:19: bistro_job->x.comand: unknown key; did you mean `command`?"]
+    );
+    // What only `config check` says, as workers may have a command for such jobs.
+    let text = file(
+        "",
+        "\"bistro_job->x\": {},\n\"bistro_job->y\": {\"command\": [\"true\"]}",
+    );
+    assert_eq!(parse(&text, ParseOptions::default()).unwrap().warnings, []);
+    assert_eq!(
+        lines(&check_bytes(text.as_bytes(), ParseOptions::default()).warnings),
+        [
+            "3:1: bistro_job->x: there is no `command`, so tasks start only on workers with `--worker-command`; name the program and its arguments in `command`"
+        ]
+    );
+}
+
+#[test]
+fn of_many_problems_the_first_are_told_and_the_others_counted() {
+    let jobs: Vec<String> = (0..1000)
+        .map(|i| format!("\"bistro_job->j{i}\": {{\"priority\": [], \"x\": 1}}"))
+        .collect();
+    let text = file("", &jobs.join(",\n"));
+    let findings = check_bytes(text.as_bytes(), ParseOptions::default());
+    assert_eq!((findings.errors.len(), findings.more_errors), (200, 800));
+    assert_eq!(
+        (findings.warnings.len(), findings.more_warnings),
+        (200, 800)
+    );
+    let parsed = parse(&text, ParseOptions::default()).unwrap();
+    for problems in [parsed.job_problems(), &parsed.warnings] {
+        assert_eq!(problems.len(), 201);
+        assert_eq!(problems[200].message, "800 more problems are not shown");
+    }
+    assert!(parsed.config.jobs.iter().all(|job| !job.can_run()));
+    let ConfigErrors(errors) = parse(
+        &text.replace("\"nodes\"", "\"ndoes\""),
+        ParseOptions::default(),
+    )
+    .unwrap_err();
+    assert_eq!(errors.len(), 201);
+}
+
 #[test]
 fn a_long_cycle_is_told_in_short() {
     let ring = |n: usize| {
@@ -863,7 +920,7 @@ fn priorities_are_shares_under_randomized_priority_only() {
 fn unknown_keys_are_warnings_or_errors() {
     let text = file(
         "\"enabeld\": true, \"nonsense\": 1",
-        "\"bistro_job>y\": {},\n\"_comment\": \"a\",\n\"_comment\": \"b\",\n\"bistro_job->x\": {\"comand\": [], \"filters\": {\"db\": {\"blaklist\": []}}}",
+        "\"bistro_job>y\": {},\n\"_comment\": \"a\",\n\"_comment\": \"b\",\n\"bistro_job->x\": {\"priorty\": 1, \"filters\": {\"db\": {\"blaklist\": []}}}",
     );
     let expected = [
         "2:1: bistro_settings.enabeld: unknown key; did you mean `enabled`?",
@@ -871,7 +928,7 @@ fn unknown_keys_are_warnings_or_errors() {
         "3:1: bistro_job>y: unknown key; a job's key is `bistro_job->NAME`",
         "4:1: _comment: unknown key; known are bistro_settings, bistro_job->NAME",
         "5:1: _comment: the key occurs twice; the first is at 4:1",
-        "6:19: bistro_job->x.comand: unknown key; did you mean `command`?",
+        "6:19: bistro_job->x.priorty: unknown key; did you mean `priority`?",
         "6:52: bistro_job->x.filters.db.blaklist: unknown key; did you mean `blacklist`?",
     ];
     let parsed = parse(&text, ParseOptions::default()).unwrap();

@@ -209,8 +209,8 @@ fn all_is_found_whether_or_not_the_file_can_be_used() {
     let found = check_bytes(text.as_bytes(), ParseOptions::default());
     assert_eq!(
         (found.errors.len(), found.warnings.len()),
-        (1, 1),
-        "{found:?}"
+        (1, 2),
+        "a job has no command: {found:?}"
     );
     let found = check_bytes(
         text.replace("true", "tru").as_bytes(),

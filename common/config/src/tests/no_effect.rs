@@ -56,6 +56,33 @@ fn how_processes_are_looked_after() {
     );
 }
 
+/// Whatever the value, nothing else of the file suffers.
+#[test]
+fn wrong_values_of_keys_that_do_nothing() {
+    for (settings, keys) in [
+        ("\"idle_wait\": \"long\"", &["idle_wait"][..]),
+        (
+            "\"task_subprocess\": {\"parent_death_signal\": 333, \"process_group_leader\": 5.5e3, \"use_canary_pipe\": []}",
+            &[
+                "task_subprocess.parent_death_signal",
+                "task_subprocess.process_group_leader",
+                "task_subprocess.use_canary_pipe",
+            ],
+        ),
+    ] {
+        let found = warnings(settings, "");
+        assert_eq!(found.len(), keys.len(), "{found:?}");
+        for (warning, key) in found.iter().zip(keys) {
+            assert!(
+                warning.contains(&format!(": bistro_settings.{key}: has no effect; ")),
+                "{warning}"
+            );
+        }
+        let options = config(settings).task_subprocess;
+        assert_eq!(options.parent_death_signal, 9);
+    }
+}
+
 #[test]
 fn a_limit_that_the_kernel_ignores() {
     let all = r#""task_subprocess": {"limits": {"locks": 5, "core": 0}}"#;

@@ -159,21 +159,22 @@ fn possessive_quantifiers_are_not_taken_for_something_else() {
 
 #[test]
 fn hosts_of_a_level_that_tasks_do_not_have() {
-    let problems = |job: &str| {
+    let warnings = |job: &str| {
         let parsed = good("", &format!("\"bistro_job->x\": {{{job}}}"));
         assert_eq!(parsed.config.jobs[0].level_for_host_placement, None);
-        lines(parsed.job_problems())
+        assert!(parsed.config.jobs[0].can_run());
+        lines(&parsed.warnings)
     };
     assert_eq!(
-        problems("\"level_for_tasks\": \"host\", \"level_for_host_placement\": \"db\""),
+        warnings("\"level_for_tasks\": \"host\", \"level_for_host_placement\": \"db\""),
         [
-            "3:74: bistro_job->x.level_for_host_placement: a task at level `host` has no node at level \"db\"; one of instance, host"
+            "3:74: bistro_job->x.level_for_host_placement: has no effect: a task at level `host` has no node at level \"db\", so it runs on any host; one of instance, host, or remove the key"
         ]
     );
     assert_eq!(
-        problems("\"level_for_host_placement\": \"worker\""),
+        warnings("\"level_for_host_placement\": \"worker\""),
         [
-            "3:47: bistro_job->x.level_for_host_placement: a task at level `db` has no node at level \"worker\"; one of instance, host, db"
+            "3:47: bistro_job->x.level_for_host_placement: has no effect: a task at level `db` has no node at level \"worker\", so it runs on any host; one of instance, host, db, or remove the key"
         ]
     );
 }
