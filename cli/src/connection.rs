@@ -12,13 +12,13 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
     BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
     BrasserieGetJobStatusResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieGetUnfinishedTasksArgs,
-    BrasserieGetUnfinishedTasksResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
-    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
-    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
-    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
-    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, JobRefusedException, JobStatus,
-    LastRun, MissingInstance, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage, UnfinishedTask,
+    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieKillTaskArgs,
+    BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
+    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasserieRemoveJobArgs,
+    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
+    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, DeletedHistory,
+    JobRefusedException, JobStatus, LastRun, MissingInstance, Plan, SubmittedJob, TaskCursor,
+    TaskKill, TaskPage,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -209,18 +209,6 @@ impl Connection {
         let result: BrasserieKillTaskResult = self.ask("killTask", &arguments).await?;
         let killed = result.result_value.unwrap_or_default();
         Ok(Outcome::of(killed, result.ex))
-    }
-
-    pub(crate) async fn unfinished(&self, job: &str, limit: i32) -> Result<Vec<UnfinishedTask>> {
-        let arguments = BrasserieGetUnfinishedTasksArgs {
-            job: job.to_owned(),
-            limit,
-        };
-        let call = self.pool.call(&self.peer, "getUnfinishedTasks", &arguments);
-        let result: BrasserieGetUnfinishedTasksResult =
-            call.await.into_result().map_err(|e| self.unreachable(e))?;
-        known(result.ex)?;
-        result.result_value.context("the scheduler sent no tasks")
     }
 
     pub(crate) async fn explain(&self, job: &str, node: &str) -> Result<Vec<String>> {

@@ -22,7 +22,6 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use crate::connection::{Connection, LogRequest, SchedulerArgs};
-use crate::output::shell_word;
 
 /// The record of the run, in the directory.
 const RECORD: &str = "run.json";
@@ -63,22 +62,30 @@ pub(crate) struct RunRecord {
     file: String,
     /// Its text as the run has read it.
     config: String,
+    /// The command line that goes on with the run.
+    command: String,
 }
 
 impl RunRecord {
+    /// Of a run with the config `text` of `file`, by its scheduler's address and id.
     pub(crate) fn new(
-        scheduler: SocketAddr,
-        instance: SchedulerId,
-        file: &Path,
-        config: String,
+        (scheduler, instance): (SocketAddr, SchedulerId),
+        (file, text): (&Path, &str),
+        command: String,
     ) -> Self {
         RunRecord {
             about: ABOUT.to_owned(),
             scheduler: Some(scheduler),
             instance: [instance.0.start_time, instance.0.rand],
             file: file.to_string_lossy().into_owned(),
-            config,
+            config: text.to_owned(),
+            command,
         }
+    }
+
+    /// The command line that goes on with the run; more flags may follow.
+    pub(crate) fn command_to_go_on(&self) -> &str {
+        &self.command
     }
 
     /// The same once the run has ended.
@@ -162,12 +169,6 @@ impl RunRecord {
     }
 }
 
-/// The command that goes on with a run; more flags may follow.
-pub(crate) fn command_to_go_on(directory: &Path, file: &str) -> String {
-    let directory = shell_word(&directory.to_string_lossy());
-    format!("brasserie run {} --data-dir {directory}", shell_word(file))
-}
-
 /// Where a command finds the jobs that it is asked about.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SourceArgs {
@@ -189,7 +190,7 @@ struct EndedRun {
     scheduler: SchedulerHandle,
     _copy: TempDir,
     directory: PathBuf,
-    file: String,
+    record: RunRecord,
 }
 
 impl Source {
@@ -234,11 +235,12 @@ impl Source {
     /// For people, if it is about a run that has ended: that it has, and how to go on.
     pub(crate) fn note(&self) -> Option<String> {
         let EndedRun {
-            directory, file, ..
+            directory, record, ..
         } = self.ended.as_ref()?;
-        let (shown, go_on) = (directory.display(), command_to_go_on(directory, file));
         Some(format!(
-            "The run in {shown} has ended and left this. To go on: {go_on}\n\n"
+            "The run in {} has ended and left this. To go on: {}\n\n",
+            directory.display(),
+            record.command_to_go_on()
         ))
     }
 
@@ -271,13 +273,13 @@ impl EndedRun {
             scheduler,
             _copy: copy,
             directory: directory.to_owned(),
-            file: record.file,
+            record,
         })
     }
 }
 
-/// Counts of tasks mean nothing before.
-async fn wait_for_nodes(connection: &Connection) -> Result<()> {
+/// Waits until nodes are there, or an error says why not: counts of tasks mean nothing before.
+pub(crate) async fn wait_for_nodes(connection: &Connection) -> Result<()> {
     loop {
         let status = connection.cluster_status().await?;
         let errors = status.errors.unwrap_or_default();

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use integration_tests::e2e::{Stage, copy_sources, wait_for};
+use integration_tests::e2e::{Stage, copy_sources, python, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -483,4 +484,327 @@ fn a_run_can_be_looked_at_while_it_goes_on_and_after_it_was_killed() {
         (0, json!(0)),
         "the record names a scheduler that is gone"
     );
+}
+
+/// A program's end with its streams apart.
+fn streams(stage: &Stage, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = stage.brasserie_command(arguments);
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn a_run_prints_what_tasks_print_each_stream_to_its_own() {
+    let stage = Stage::new();
+    let config = talkative(&stage, &["good", "bad"]);
+    let run = |flags: &[&str]| {
+        let (code, out, err) = streams(&stage, &[&["run", text(&config)], flags].concat());
+        assert_eq!(code, Some(1), "{flags:?}: {out}{err}");
+        (out, err)
+    };
+    let (good, bad) = ("talk good: out of good\n", "talk bad: err of bad\n");
+    let last_words = "  bad: the task exited with code 3\n      | out of bad\n      | err of bad\n";
+
+    let (out, err) = run(&[]);
+    assert!(out.contains(good) && !out.contains(bad), "{out}");
+    assert!(err.contains(bad) && !err.contains(good), "{err}");
+    assert!(out.contains(last_words), "{out}");
+
+    let (out, err) = run(&["--output", "failed"]);
+    assert!(!out.contains(good) && !err.contains(bad), "{out}{err}");
+    assert!(out.contains(last_words), "{out}");
+
+    let (out, err) = run(&["--output", "none"]);
+    assert!(!format!("{out}{err}").contains(" of bad\n"), "{out}{err}");
+    assert!(
+        out.contains("  bad: the task exited with code 3\n"),
+        "{out}"
+    );
+
+    let (out, err) = run(&["--json"]);
+    assert!(err.contains(good) && err.contains(bad), "{err}");
+    let document: Value = serde_json::from_str(&out).expect("nothing else is on stdout");
+    assert_eq!(document["result"], "not_done", "{document}");
+    let folder = document["data_dir"].as_str().expect("it is kept");
+    fs::remove_dir_all(folder).expect("it is there");
+}
+
+#[test]
+fn many_tasks_print_only_where_they_fail_and_all_on_request() {
+    let stage = Stage::new();
+    let names: Vec<String> = (0..101).map(|n| format!("n{n}")).collect();
+    let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+    let config = talkative(&stage, &nodes);
+    let (code, out, err) = streams(&stage, &["run", text(&config)]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(!out.contains("out of"), "{out}");
+    assert!(err.contains("--output all prints it"), "{err}");
+    let (code, out, err) = streams(&stage, &["run", text(&config), "--output=all", "--keep"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    for node in &nodes {
+        let line = format!("talk {node}: out of {node}\n");
+        assert_eq!(out.matches(&line).count(), 1, "{line}{out}");
+    }
+    let kept = err.split_once("are kept in ").expect("it is named").1;
+    let folder = kept.split_once(';').expect("a command follows").0;
+    let logs = stage.brasserie(&["logs", "talk", "n7", "--data-dir", folder]);
+    assert_eq!(logs.output, "out of n7\n");
+    fs::remove_dir_all(folder).expect("it is there");
+}
+
+#[test]
+fn what_an_earlier_run_printed_is_not_printed_again() {
+    let stage = Stage::new();
+    let config = talkative(&stage, &["good"]);
+    let data_dir = stage.path("data");
+    let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
+    let first = streams(&stage, &arguments).1;
+    assert!(first.contains("out of good"), "{first}");
+    let second = streams(&stage, &arguments).1;
+    assert!(
+        second.contains("all done") && !second.contains("out of good"),
+        "{second}"
+    );
+}
+
+#[test]
+fn all_failed_tasks_are_listed_and_written() {
+    let stage = Stage::new();
+    let script = "echo \"because of $BRASSERIE_NODE\" >&2; exit 3";
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": 1100 } }
+            ] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 8 } } },
+            "backoff": ["fail"]
+        },
+        "bistro_job->fail": { "command": ["/bin/sh", "-c", script], "arguments": "none" },
+        "bistro_job->after": { "command": ["/bin/true"], "depends_on": ["fail"], "arguments": "none" }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let (data_dir, failed) = (stage.path("data"), stage.path("failed.jsonl"));
+    let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
+    let to_file = ["--failed-to", text(&failed)];
+    let (code, out, err) = streams(&stage, &[&arguments[..], &to_file].concat());
+    assert_eq!(code, Some(1), "{out}{err}");
+    for n in [1, 500, 1100] {
+        let task = format!("\n  n{n}: the task exited with code 3\n");
+        assert_eq!(out.matches(&task).count(), 1, "n{n}: {out}");
+    }
+    assert!(out.contains("      | because of n7\n"), "{out}");
+    assert!(out.contains("after: 1100 of 1100 tasks never ran"), "{out}");
+    let lines = fs::read_to_string(&failed).expect("it was written");
+    let tasks: BTreeMap<String, String> = lines
+        .lines()
+        .map(|line| {
+            let task: Value = serde_json::from_str(line).expect("a JSON object");
+            let part = |key: &str| task[key].as_str().expect("text").to_owned();
+            assert_eq!(part("why"), "the task exited with code 3");
+            (part("node"), part("job"))
+        })
+        .collect();
+    assert_eq!((tasks.len(), lines.lines().count()), (1100, 1100));
+
+    // Nothing is left to start, so the same command lists the same.
+    let (code, out, _) = streams(&stage, &[&arguments[..], &["--json"]].concat());
+    assert_eq!(code, Some(1));
+    let document: Value = serde_json::from_str(&out).expect("JSON");
+    let failed = document["failed_tasks"].as_array().map_or(0, Vec::len);
+    assert_eq!(failed, 1100);
+
+    // A screenful on a terminal.
+    let screen = on_terminal(&stage, 80, &[], &arguments);
+    assert!(screen.contains("1090 more tasks failed"), "{screen}");
+    let shown = screen.matches(": the task exited with code 3").count();
+    assert_eq!(shown, 10, "{screen}");
+}
+
+/// What `brasserie` shows on a terminal of so many columns.
+fn on_terminal(
+    stage: &Stage,
+    columns: u16,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> String {
+    const TERMINAL: &str = r#"
+import fcntl, os, pty, struct, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, int(sys.argv[1]), 0, 0))
+    os.execv(sys.argv[2], sys.argv[2:])
+while True:
+    try:
+        data = os.read(terminal, 65536)
+    except OSError:
+        break
+    if not data:
+        break
+    sys.stdout.buffer.write(data)
+os.waitpid(child, 0)
+"#;
+    let program = stage.brasserie_command(arguments);
+    let mut command = Command::new(python());
+    command.args(["-I", "-c", TERMINAL, &columns.to_string()]);
+    command.arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
+        .env("TERM", "xterm-256color")
+        .envs(variables.iter().copied());
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("Python 3 starts");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn bars_on_a_terminal_show_rate_and_time_left_and_keep_to_its_width() {
+    let stage = Stage::new();
+    let config = stage.write_work(6, Duration::from_millis(700));
+    for (columns, flag) in [(100, ("COLORTERM", "truecolor")), (30, ("NO_COLOR", "1"))] {
+        let shown = on_terminal(
+            &stage,
+            columns,
+            &[flag],
+            &["run", text(&config), "--output=none"],
+        );
+        assert!(
+            !shown.contains("\u{1b}[3") && !shown.contains("\u{1b}[9"),
+            "colours: {shown:?}"
+        );
+        let is_bar = |line: &&str| line.contains("work [");
+        let bars: Vec<&str> = shown.split(['\r', '\n']).filter(is_bar).collect();
+        assert!(!bars.is_empty(), "{shown:?}");
+        for bar in &bars {
+            let (_, bar) = bar.rsplit_once("\u{1b}[2K").unwrap_or(("", bar));
+            // The last one fills its line, so that the summary begins on the next one.
+            let (bar, rest): (Vec<_>, Vec<_>) = bar
+                .char_indices()
+                .partition(|(at, _)| *at < usize::from(columns));
+            let rest: String = rest.into_iter().map(|(_, c)| c).collect();
+            assert!(
+                rest.is_empty() || rest.starts_with("job "),
+                "{columns}: {bar:?}{rest}"
+            );
+        }
+        if columns == 100 {
+            let speed = bars
+                .iter()
+                .any(|bar| bar.contains("/s, ") || bar.contains("/min, "));
+            let left = bars.iter().any(|bar| bar.contains(" left, "));
+            assert!(speed && left, "{bars:?}");
+        }
+    }
+}
+
+#[test]
+fn failed_tasks_are_mended_and_run_again_alone() {
+    let stage = Stage::new();
+    let mended = stage.path("mended");
+    let script = format!(
+        "echo \"$BRASSERIE_JOB $BRASSERIE_NODE\" >> '{}'; test $BRASSERIE_NODE != bad || test -e '{}'",
+        text(&stage.path("runs")),
+        text(&mended)
+    );
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [], "b": [], "bad": [] } }] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 1 } } },
+            "backoff": ["fail"]
+        },
+        "bistro_job->one": { "command": ["/bin/sh", "-c", script], "arguments": "none" },
+        "bistro_job->two": { "command": ["/bin/sh", "-c", script], "arguments": "none", "depends_on": ["one"] }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let data_dir = stage.path("data");
+    let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
+    let retry = [&arguments[..], &["--retry-failed"]].concat();
+
+    let nothing = stage.brasserie(&retry);
+    assert_eq!(nothing.code, Some(2), "{}", nothing.output);
+    assert!(
+        nothing.output.contains("no run has used"),
+        "{}",
+        nothing.output
+    );
+    assert!(!data_dir.exists(), "a mistake made the directory");
+    let without = stage.brasserie(&["run", text(&config), "--retry-failed"]);
+    assert_eq!(without.code, Some(2), "{}", without.output);
+
+    let first = stage.brasserie(&arguments);
+    assert_eq!(first.code, Some(1), "{}", first.output);
+    let hint = "brasserie: to run the failed tasks again: brasserie run ";
+    assert!(first.output.contains(hint), "{}", first.output);
+    let runs = || {
+        let runs = fs::read_to_string(stage.path("runs")).expect("some ran");
+        let mut runs: Vec<String> = runs.lines().map(str::to_owned).collect();
+        runs.sort();
+        runs
+    };
+    assert_eq!(runs(), ["one a", "one b", "one bad", "two a", "two b"]);
+
+    stage.write("mended", "");
+    let again = stage.brasserie(&arguments);
+    assert_eq!(
+        again.code,
+        Some(1),
+        "without the flag a failure is final: {}",
+        again.output
+    );
+    assert_eq!(runs().len(), 5);
+    let retried = stage.brasserie(&retry);
+    assert_eq!(retried.code, Some(0), "{}", retried.output);
+    let want = [
+        "one a", "one b", "one bad", "one bad", "two a", "two b", "two bad",
+    ];
+    assert_eq!(runs(), want);
+
+    let nothing = stage.brasserie(&retry);
+    assert_eq!(nothing.code, Some(0), "{}", nothing.output);
+    assert!(
+        nothing.output.contains("nothing to retry"),
+        "{}",
+        nothing.output
+    );
+    assert_eq!(runs(), want);
+}
+
+#[test]
+fn an_interrupted_run_says_how_to_go_on_and_that_works() {
+    let stage = Stage::new();
+    let config = stage.write_work(4, FOR_EVER);
+    let mut run = stage.start_brasserie(&["run", text(&config), "--no-retry"]);
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait().code(), Some(130), "{}", run.output());
+    let told = run.output();
+    assert!(told.contains("interrupted after "), "{told}");
+    assert!(told.contains(": 0 of 4 tasks are done"), "{told}");
+    let command = told
+        .split_once("brasserie: to go on: brasserie ")
+        .expect(&told)
+        .1;
+    let command = command.lines().next().expect("a line");
+    let words: Vec<&str> = command.split(' ').collect();
+    let folder = words.last().expect("its directory");
+    assert!(words.contains(&"--no-retry"), "{command}");
+
+    stage.set_pause(Duration::ZERO);
+    let finished = stage.brasserie(&words);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    assert_eq!(stage.records().finished(), 4);
+    fs::remove_dir_all(folder).expect("it is there");
 }

@@ -2,7 +2,7 @@
 
 mod files;
 mod follow;
-mod lines;
+pub(crate) mod lines;
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stdout};
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 }
 
 /// Pages on until there are enough lines or no more; gives lines oldest first, and notices about workers that did not answer.
-pub(crate) async fn collect(
+async fn collect(
     source: &LogSource,
     mut request: LogRequest,
     limit: usize,

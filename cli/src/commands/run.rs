@@ -3,10 +3,13 @@
 mod cluster;
 mod directory;
 mod interrupts;
+mod output;
 mod progress;
+mod rate;
 mod settings;
 mod summary;
 
+use std::io::{IsTerminal as _, stdout};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,15 +18,19 @@ use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use brasserie_worker::Contain;
+use brasserie_worker::logs::LogReader;
 use brasserie_worker::process::AllowedUser;
 
 use crate::Ending;
-use crate::connection::{Connection, block_on};
-use crate::output::{self, complain};
+use crate::connection::{Connection, Outcome, block_on};
+use crate::data_dir::{log_folder, wait_for_nodes};
+use crate::output::{complain, print, print_json};
 use cluster::{Cluster, WorkerFlags};
-use directory::Directory;
+use directory::{Directory, Keep};
 use interrupts::Interrupts;
+use output::{Output, Printer, Streams};
 use progress::Progress;
+use summary::{FailedTo, How, Summary};
 
 /// How often the progress is looked at: smooth for the eye, and one small call each.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -34,15 +41,44 @@ const SAME_SIGNAL: Duration = Duration::from_millis(500);
 /// Runs every task of every enabled job of FILE on this machine, as many at once as the configuration and the processors allow.
 ///
 /// It ends when every task is done, has failed for good, or can never run. A task in backoff keeps it alive, and the progress
-/// bar says until when. Ctrl-C ends the tasks too.
+/// bar says until when. Ctrl-C ends the tasks too, and the last message says how to go on.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Try it:
+  brasserie run work.json                                    what tasks print, a summary, and the failed tasks with their last lines
+  brasserie run work.json --data-dir DIR                     keep output and statuses; the same command goes on where it stopped
+  brasserie run work.json --data-dir DIR --retry-failed      run again what failed, after it is mended
+  brasserie run work.json --failed-to failed.jsonl           one JSON object a line for each failed task: job, node, why
+  brasserie logs JOB NODE --data-dir DIR                     what a task printed; status and explain take the flag, too
+
+Exit codes:
+  0    every task of every enabled job is done
+  1    a task failed or can never run, or the run could not go on
+  2    wrong usage or a config file with errors
+  130  interrupted")]
 pub(crate) struct Args {
     /// The config file: JSON, or TOML or YAML by its extension.
     file: PathBuf,
-    /// Keep statuses and logs here, so that the same command goes on where it stopped. Without it a temporary folder is used,
+    /// Keep statuses and output here, so that the same command goes on where it stopped. Without it a temporary folder is used,
     /// removed after success, kept and named after failure.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
+    /// Keep and name the temporary folder after success, too.
+    #[arg(long, conflicts_with = "data_dir")]
+    keep: bool,
+    /// Run the tasks again that have failed in earlier runs of the data directory. Tasks that are done do not run; tasks that have not
+    /// ended run as they do without the flag.
+    #[arg(long, requires = "data_dir")]
+    retry_failed: bool,
+    /// Whose output is printed, each line after its job and node. If you do not say it: `all` for up to 100 tasks, `failed` for more.
+    #[arg(long, value_name = "WHOSE", value_enum)]
+    output: Option<Output>,
+    /// Write every failed task into this file: a JSON object a line with `job`, `node` and `why`.
+    #[arg(long, value_name = "FILE")]
+    failed_to: Option<PathBuf>,
+    /// One JSON document at the end, with all failed tasks, instead of the summary. What tasks print goes to standard error.
+    #[arg(long)]
+    json: bool,
     /// The first error of a task is final: no backoff, no second try.
     #[arg(long)]
     no_retry: bool,
@@ -76,27 +112,75 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
             return Ok(Ending::Usage);
         }
     };
+    if let Some(directory) = args.data_dir.as_deref().filter(|_| args.retry_failed)
+        && let Some(problem) = directory::nothing_to_retry(directory)
+    {
+        complain!("brasserie: {problem}");
+        return Ok(Ending::Usage);
+    }
     block_on(run_to_the_end(args, config))?
 }
 
 async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {
     let started = Instant::now();
-    let mut directory = Directory::open(args.data_dir.as_deref())?;
+    let failed_to = args.failed_to.as_deref().map(FailedTo::create);
+    let failed_to = failed_to.transpose()?;
+    let keep = Keep::from_flag(args.keep);
+    let mut directory = Directory::open(args.data_dir.as_deref(), keep)?;
     let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
-    let worker = WorkerFlags {
-        worker_command: args.worker_command,
-        nvidia_smi: args.nvidia_smi,
-        allowed_users: args.allow_user,
-        contain: args.contain,
+    let streams = match args.json {
+        true => Streams::ErrorOnly,
+        false => Streams::Both,
     };
-    let scheduler = cluster::start_scheduler(&config, &directory.path()).await?;
-    directory.record(&config, &scheduler)?;
-    let connection = Connection::new(&scheduler.thrift_address().to_string())?;
-    let mut cluster = Cluster::start(scheduler, &directory.path(), worker)?;
-    let progress = Progress::start();
+    let printer = Printer::new(args.output, streams, &directory.path())?;
+    let mut cluster = Cluster::start(&config, &directory.path()).await?;
+    directory.record(&args.file, &config, cluster.scheduler())?;
+    let address = cluster.scheduler().thrift_address().to_string();
+    let connection = Connection::new(&address)?;
+    let mut progress = Progress::start(printer);
 
-    let outcome = tokio::select! {
-        outcome = watch(&connection, &progress) => outcome,
+    let watched = if args.retry_failed && forgive(&address, &config).await? == 0 {
+        nothing_to_retry(&connection, &directory).await
+    } else {
+        cluster.start_worker(&directory.path(), WorkerFlags::of(&args))?;
+        watch_cluster(&mut cluster, &connection, &progress, &mut interrupts).await
+    };
+    progress.end_bars().await;
+    let summary = end(cluster, watched, &connection, started, &mut interrupts).await;
+
+    let ending = summary.ending();
+    let has_failed_tasks = summary.has_failed_tasks();
+    let logs = LogReader::new(log_folder(&directory.path()));
+    let report = Report {
+        summary,
+        logs,
+        kept: directory.kept_after(ending),
+        failed_to,
+        json: args.json,
+    };
+    let (ending, shown) = tokio::select! {
+        shown = report.show(progress) => (ending, shown),
+        () = interrupts.next() => (Ending::Interrupted, Ok(Output::None)),
+    };
+    // The folder outlives an error of the output.
+    let (ending, output) = match &shown {
+        Ok(output) => (ending, *output),
+        Err(_) => (Ending::Failure, Output::None),
+    };
+    directory.close(ending, has_failed_tasks, output)?;
+    shown?;
+    Ok(ending)
+}
+
+/// Watches a run until nothing more can come of it.
+async fn watch_cluster(
+    cluster: &mut Cluster,
+    connection: &Connection,
+    progress: &Progress,
+    interrupts: &mut Interrupts,
+) -> Result<Watched> {
+    tokio::select! {
+        watched = watch(connection, progress) => watched,
         () = interrupts.next() => Ok(Watched::Interrupted),
         reason = cluster.worker_ended() => {
             // A terminal signals the worker as well, which may be the first to end.
@@ -105,40 +189,118 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
                 Err(_) => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
             }
         }
-    };
-    progress.finish();
-    let mut shown = String::new();
-    let ending = match outcome {
+    }
+}
+
+/// Says so; the tasks are as earlier runs left them.
+async fn nothing_to_retry(connection: &Connection, directory: &Directory) -> Result<Watched> {
+    telemetry::print_error(&format!(
+        "brasserie: no task has failed in {}, so there is nothing to retry",
+        directory.path().display()
+    ));
+    wait_for_nodes(connection).await?;
+    let status = connection.cluster_status().await?;
+    Ok(Watched::Settled(Box::new(status)))
+}
+
+/// Ends the cluster. The summary of a run that has settled is made before, and of one that has not after the end of its tasks.
+async fn end(
+    mut cluster: Cluster,
+    watched: Result<Watched>,
+    connection: &Connection,
+    started: Instant,
+    interrupts: &mut Interrupts,
+) -> Summary {
+    let (mut summary, how) = match watched {
         Ok(Watched::Settled(status)) => {
-            let summary = summary::describe(&connection, &status, started.elapsed()).await?;
-            shown = summary.text;
-            summary.ending
+            let summary = Summary::of(connection, *status, How::Settled, started.elapsed());
+            match summary.await {
+                Ok(summary) => (Some(summary), How::Settled),
+                Err(error) => (None, How::Broken(format!("{error:#}"))),
+            }
         }
         Ok(Watched::Interrupted) => {
             telemetry::print_error("brasserie: interrupted; ending the tasks");
-            Ending::Interrupted
+            (None, How::Interrupted)
         }
-        Ok(Watched::Broken(why)) => {
-            telemetry::print_error(&format!("brasserie: {why}"));
-            Ending::Failure
+        Ok(Watched::Broken(why)) => (None, How::Broken(why)),
+        Err(error) => (None, How::Broken(format!("{error:#}"))),
+    };
+    if let How::Broken(why) = &how {
+        telemetry::print_error(&format!("brasserie: {why}"));
+    }
+    let stop = async {
+        cluster.stop_worker().await;
+        if summary.is_none() {
+            summary = last_summary(connection, how.clone(), started).await;
         }
-        Err(error) => {
-            telemetry::print_error(&format!("brasserie: {error:#}"));
-            Ending::Failure
-        }
+        cluster.stop_scheduler().await;
     };
     tokio::select! {
-        () = cluster.stop() => {}
+        () = stop => {}
         () = interrupts.next() => telemetry::print_error("brasserie: stopping at once"),
     }
-    // The reader of standard output may make this program wait, so the program prints only after everything else has ended.
-    let printed = tokio::task::spawn_blocking(move || output::print(&shown));
-    tokio::select! {
-        printed = printed => printed??,
-        () = interrupts.next() => return Ok(Ending::Interrupted),
+    summary.unwrap_or_else(|| Summary::empty(how, started.elapsed()))
+}
+
+/// What is left to show when everything else has ended: the readers may make this program wait.
+struct Report {
+    summary: Summary,
+    logs: LogReader,
+    /// The directory, if it stays.
+    kept: Option<PathBuf>,
+    failed_to: Option<FailedTo>,
+    json: bool,
+}
+
+impl Report {
+    /// Shows the rest of what tasks have printed, then the summary. Returns whose output was shown.
+    async fn show(mut self, progress: Progress) -> Result<Output> {
+        let output = progress.finish().await.unwrap_or(Output::Failed);
+        let show = move || {
+            self.summary.read_last_lines(&self.logs);
+            if let Some(failed_to) = self.failed_to {
+                failed_to.write(&self.summary)?;
+            }
+            match self.json {
+                true => print_json(&self.summary.json(self.kept.as_deref()))?,
+                false => print(&self.summary.text(output, stdout().is_terminal()))?,
+            }
+            anyhow::Ok(output)
+        };
+        tokio::task::spawn_blocking(show).await?
     }
-    directory.close(ending)?;
-    Ok(ending)
+}
+
+/// Has the tasks run again that have failed. Returns how many these are.
+async fn forgive(address: &str, config: &settings::RunConfig) -> Result<i64> {
+    let connection = Connection::patient(address)?;
+    let mut forgiven = 0;
+    for job in config.config.jobs.iter().filter(|job| job.can_run()) {
+        match connection.forgive_tasks(job.name.as_str()).await? {
+            Outcome::Done(tasks) => forgiven += tasks,
+            Outcome::Refused { message, .. } => {
+                anyhow::bail!("the failed tasks cannot run again: {message}")
+            }
+        }
+    }
+    if forgiven > 0 {
+        telemetry::print_error(&format!(
+            "brasserie: tasks that have failed and run again: {forgiven}"
+        ));
+    }
+    Ok(forgiven)
+}
+
+/// What the scheduler knows of a run that did not settle; `None` if it does not answer or has counted no tasks.
+async fn last_summary(connection: &Connection, how: How, started: Instant) -> Option<Summary> {
+    let status = connection.cluster_status().await.ok()?;
+    if !status.nodes_loaded.unwrap_or(false) {
+        return None;
+    }
+    Summary::of(connection, status, how, started.elapsed())
+        .await
+        .ok()
 }
 
 /// How watching ended.

@@ -26,7 +26,7 @@ use brasserie_common::WallTime;
 
 pub use brasserie_common::logs::LinePart;
 pub use query::QueryError;
-pub use reader::{LogReader, LogTail, ReadError};
+pub use reader::{LogReader, LogSnapshot, LogTail, ReadError};
 pub use segment::TaskTag;
 pub use store::{Batch, LogHealth, LogStore, OpenError, Room, Share};
 

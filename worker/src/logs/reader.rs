@@ -38,13 +38,30 @@ impl LogReader {
 
     /// One page of lines.
     pub fn query(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
-        let matcher = Matcher::new(query)?;
+        Ok(self.snapshot()?.query(query)?)
+    }
+
+    /// The segments as they are now, for many queries.
+    pub fn snapshot(&self) -> Result<LogSnapshot, ReadError> {
         let error = |error| ReadError::Folder {
             path: self.folder.clone(),
             error,
         };
         let views = views(&self.folder).map_err(error)?;
-        Ok(query::page(&views, query, &matcher))
+        Ok(LogSnapshot { views })
+    }
+}
+
+/// The lines that a log folder has at one moment.
+pub struct LogSnapshot {
+    views: Vec<SegmentView>,
+}
+
+impl LogSnapshot {
+    /// One page of lines.
+    pub fn query(&self, query: &LogQuery) -> Result<LogPage, QueryError> {
+        let matcher = Matcher::new(query)?;
+        Ok(query::page(&self.views, query, &matcher))
     }
 }
 

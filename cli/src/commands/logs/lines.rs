@@ -11,7 +11,7 @@ const GOES_ON: &str = " [the line goes on]";
 
 /// What a line must say of its task, since the question did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
+pub(crate) enum Names {
     None,
     Node,
     JobAndNode,
@@ -19,14 +19,14 @@ pub(super) enum Names {
 
 /// How the text of a task is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TaskText {
+pub(crate) enum TaskText {
     AsWritten,
     /// For a terminal: control characters but tabs are escaped.
     Printable,
 }
 
 /// One line with its newline. A piece of a longer line is marked, and bytes that are no UTF-8 are escaped. Names are always printable.
-pub(super) fn text(line: &LogLine, names: Names, how: TaskText) -> String {
+pub(crate) fn text(line: &LogLine, names: Names, how: TaskText) -> String {
     let written = match &line.bytes {
         Some(bytes) => escaped(bytes),
         None => line.line.clone().unwrap_or_default(),

@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::{Child, ChildStdin, Command};
 
+use super::Args;
 use super::settings::RunConfig;
 use crate::data_dir;
 
@@ -33,6 +34,15 @@ pub(super) struct WorkerFlags {
 }
 
 impl WorkerFlags {
+    pub(super) fn of(args: &Args) -> Self {
+        WorkerFlags {
+            worker_command: args.worker_command.clone(),
+            nvidia_smi: args.nvidia_smi.clone(),
+            allowed_users: args.allow_user.clone(),
+            contain: args.contain,
+        }
+    }
+
     /// The worker's command line.
     fn arguments(self, scheduler: &str, data_dir: PathBuf) -> Vec<OsString> {
         // The tasks of a run get the environment of the shell that started it.
@@ -65,36 +75,45 @@ impl WorkerFlags {
 /// Both halves at work.
 pub(super) struct Cluster {
     scheduler: SchedulerHandle,
-    worker: Child,
+    /// `None`: it was not started.
+    worker: Option<Worker>,
+}
+
+struct Worker {
+    process: Child,
     /// The worker ends its tasks and itself when this is closed, however this process ends.
     _lifeline: Option<ChildStdin>,
 }
 
-/// Starts the scheduler of a run, which has no worker yet.
-pub(super) async fn start_scheduler(run: &RunConfig, directory: &Path) -> Result<SchedulerHandle> {
-    let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
-    let source = ConfigSource::Given {
-        config: run.config.clone(),
-        folder,
-    };
-    let data_dir = data_dir::scheduler_folder(directory);
-    let options = brasserie_scheduler::StartOptions {
-        new_cluster: NewCluster::IfUnused,
-        ..brasserie_scheduler::StartOptions::new(data_dir, source)
-    };
-    brasserie_scheduler::start(options)
-        .await
-        .context("cannot start the scheduler")
-}
-
 impl Cluster {
+    /// Starts the scheduler alone.
+    pub(super) async fn start(run: &RunConfig, directory: &Path) -> Result<Self> {
+        let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
+        let source = ConfigSource::Given {
+            config: run.config.clone(),
+            folder,
+        };
+        let data_dir = data_dir::scheduler_folder(directory);
+        let options = brasserie_scheduler::StartOptions {
+            new_cluster: NewCluster::IfUnused,
+            ..brasserie_scheduler::StartOptions::new(data_dir, source)
+        };
+        let scheduler = brasserie_scheduler::start(options)
+            .await
+            .context("cannot start the scheduler")?;
+        Ok(Cluster {
+            scheduler,
+            worker: None,
+        })
+    }
+
+    pub(super) fn scheduler(&self) -> &SchedulerHandle {
+        &self.scheduler
+    }
+
     /// Starts the worker beside the scheduler.
-    pub(super) fn start(
-        scheduler: SchedulerHandle,
-        directory: &Path,
-        flags: WorkerFlags,
-    ) -> Result<Self> {
-        let address = scheduler.thrift_address().to_string();
+    pub(super) fn start_worker(&mut self, directory: &Path, flags: WorkerFlags) -> Result<()> {
+        let address = self.scheduler.thrift_address().to_string();
         let mut command = Command::new(THIS_PROGRAM);
         command
             .arg0(brasserie_worker::PROGRAM_NAME)
@@ -104,18 +123,18 @@ impl Cluster {
         for variable in OF_SERVICE_MANAGER {
             command.env_remove(variable);
         }
-        let mut worker = command.spawn().context("cannot start the worker")?;
-        let lifeline = worker.stdin.take();
-        Ok(Cluster {
-            scheduler,
-            worker,
-            _lifeline: lifeline,
-        })
+        let mut process = command.spawn().context("cannot start the worker")?;
+        let _lifeline = process.stdin.take();
+        self.worker = Some(Worker { process, _lifeline });
+        Ok(())
     }
 
     /// Waits until the worker ends, which it does by itself only if it must. Returns why; the worker has printed the details.
     pub(super) async fn worker_ended(&mut self) -> String {
-        match self.worker.wait().await {
+        let Some(worker) = &mut self.worker else {
+            return std::future::pending().await;
+        };
+        match worker.process.wait().await {
             Ok(status) => match status.code() {
                 Some(0) => "it was asked to".to_owned(),
                 Some(1) => {
@@ -128,15 +147,20 @@ impl Cluster {
         }
     }
 
-    /// Ends the tasks, then the worker, which says goodbye, then the scheduler.
-    pub(super) async fn stop(mut self) {
+    /// Ends the tasks, then the worker, which says goodbye.
+    pub(super) async fn stop_worker(&mut self) {
         // `None`: the worker has ended and was collected, so another process may have its number.
-        let keeper = self.worker.id().and_then(|id| i32::try_from(id).ok());
+        let keeper = self.worker.as_ref().and_then(|worker| worker.process.id());
+        let keeper = keeper.and_then(|id| i32::try_from(id).ok());
         if let Some(keeper) = keeper {
             // Nobody has collected it, so the number still belongs to it.
             let _ = kill(Pid::from_raw(keeper), Signal::SIGTERM);
             self.worker_ended().await;
         }
+    }
+
+    /// Ends the scheduler, after the worker.
+    pub(super) async fn stop_scheduler(self) {
         if let Err(error) = self.scheduler.shutdown().await {
             telemetry::print_error(&format!("brasserie: {error}"));
         }

@@ -1,34 +1,68 @@
-//! Where a run keeps its state: a folder of the user's, locked, or a temporary one.
+//! Where a run keeps its state: a folder of the user's, locked, or a temporary one; and what the run says of it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use brasserie_common_runtime::files::DataDir;
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::SchedulerHandle;
+use brasserie_scheduler::store::MARKER_FILE;
 use tempfile::TempDir;
 
+use super::output::Output;
 use super::settings::RunConfig;
 use crate::Ending;
-use crate::data_dir::RunRecord;
+use crate::data_dir::{RunRecord, scheduler_folder};
+use crate::output::shell_word;
 
 /// The folder, held for the life of the run.
 pub(super) struct Directory {
     folder: Folder,
+    keep: Keep,
     /// What other commands are told; `None`: there is no scheduler yet.
     record: Option<RunRecord>,
 }
 
 enum Folder {
     /// The lock lasts as long as the value.
-    Kept(DataDir),
+    Given(DataDir),
     Temporary(TempDir),
 }
 
+/// What becomes of a temporary folder after success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// `--keep`.
+    Always,
+    UnlessSuccess,
+}
+
+impl Keep {
+    pub(super) fn from_flag(keep: bool) -> Self {
+        match keep {
+            true => Keep::Always,
+            false => Keep::UnlessSuccess,
+        }
+    }
+}
+
+/// Why no failed task can be in the directory; `None`: one may be. Changes nothing.
+pub(super) fn nothing_to_retry(directory: &Path) -> Option<String> {
+    let is_used = scheduler_folder(directory).join(MARKER_FILE).exists();
+    (!is_used).then(|| {
+        format!(
+            "--retry-failed: no run has used {}, so nothing in it has failed. Name the --data-dir of an earlier run, or leave \
+             --retry-failed out",
+            directory.display()
+        )
+    })
+}
+
 impl Directory {
-    pub(super) fn open(path: Option<&Path>) -> Result<Self> {
+    pub(super) fn open(path: Option<&Path>, keep: Keep) -> Result<Self> {
         let folder = match path {
-            Some(path) => Folder::Kept(DataDir::open(path)?),
+            Some(path) => Folder::Given(DataDir::open(path)?),
             None => Folder::Temporary(
                 tempfile::Builder::new()
                     .prefix("brasserie-run-")
@@ -38,44 +72,130 @@ impl Directory {
         };
         Ok(Directory {
             folder,
+            keep,
             record: None,
         })
     }
 
-    /// Lets other commands find the scheduler of the run.
-    pub(super) fn record(&mut self, run: &RunConfig, scheduler: &SchedulerHandle) -> Result<()> {
-        let (address, id) = (scheduler.thrift_address(), scheduler.id());
-        let record = RunRecord::new(address, id, &run.file, run.text.clone());
-        record.write(&self.path())?;
+    /// Lets other commands find the scheduler of the run. `file` is the config file as the command line names it.
+    pub(super) fn record(
+        &mut self,
+        file: &Path,
+        run: &RunConfig,
+        scheduler: &SchedulerHandle,
+    ) -> Result<()> {
+        let path = self.path();
+        let arguments = std::env::args_os()
+            .skip(2)
+            .map(|argument| match argument == file {
+                true => run.file.clone().into_os_string(),
+                false => argument,
+            });
+        let record = RunRecord::new(
+            (scheduler.thrift_address(), scheduler.id()),
+            (&run.file, &run.text),
+            command_to_go_on(&path, arguments),
+        );
+        record.write(&path)?;
         self.record = Some(record);
         Ok(())
     }
 
     pub(super) fn path(&self) -> PathBuf {
         match &self.folder {
-            Folder::Kept(folder) => folder.path().to_owned(),
+            Folder::Given(folder) => folder.path().to_owned(),
             Folder::Temporary(folder) => folder.path().to_owned(),
         }
     }
 
-    /// A temporary folder goes after success, and stays for a look after anything else.
-    pub(super) fn close(self, ending: Ending) -> Result<()> {
-        let path = self.path();
-        if let Some(record) = self.record {
-            record.ended().write(&path)?;
+    /// The path if the folder stays after such an end.
+    pub(super) fn kept_after(&self, ending: Ending) -> Option<PathBuf> {
+        let goes = matches!(self.folder, Folder::Temporary(_))
+            && self.keep == Keep::UnlessSuccess
+            && ending == Ending::Success;
+        (!goes).then(|| self.path())
+    }
+
+    /// Removes the folder if it does not stay, and tells the user where statuses and output are, and what can be done with them.
+    pub(super) fn close(
+        self,
+        ending: Ending,
+        has_failed_tasks: bool,
+        output: Output,
+    ) -> Result<()> {
+        let Some(path) = self.kept_after(ending) else {
+            let all = match output {
+                Output::All => "",
+                Output::None | Output::Failed => "; --output all prints it",
+            };
+            telemetry::print_error(&format!(
+                "brasserie: what tasks printed is not kept; --data-dir DIR or --keep keeps it for `brasserie logs`{all}"
+            ));
+            return match self.folder {
+                Folder::Temporary(folder) => {
+                    folder.close().context("cannot remove the temporary folder")
+                }
+                Folder::Given(_) => Ok(()),
+            };
+        };
+        if let Folder::Temporary(folder) = self.folder {
+            let _: PathBuf = folder.keep();
         }
-        let Folder::Temporary(folder) = self.folder else {
+        let shown = shell_word(&path.to_string_lossy());
+        telemetry::print_error(&format!(
+            "brasserie: statuses and output are kept in {}; to show output: brasserie logs --data-dir {shown}",
+            path.display()
+        ));
+        let Some(record) = self.record else {
             return Ok(());
         };
-        if ending == Ending::Success {
-            folder.close().context("cannot remove the temporary folder")
-        } else {
-            let path = folder.keep();
-            telemetry::print_error(&format!(
-                "brasserie: statuses and logs are kept in {0}; --data-dir {0} goes on from there",
-                path.display()
-            ));
-            Ok(())
+        let command = record.command_to_go_on();
+        match ending {
+            Ending::Success => {}
+            _ if has_failed_tasks => telemetry::print_error(&format!(
+                "brasserie: to run the failed tasks again: {command} --retry-failed"
+            )),
+            _ => telemetry::print_error(&format!("brasserie: to go on: {command}")),
         }
+        record.ended().write(&path)
+    }
+}
+
+/// The same command line for this directory. `arguments` are those after `run`.
+fn command_to_go_on(directory: &Path, arguments: impl Iterator<Item = OsString>) -> String {
+    let mut words = vec!["brasserie".to_owned(), "run".to_owned()];
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--data-dir" => drop(arguments.next()),
+            // The file is absolute and looks like no flag.
+            "--keep" | "--retry-failed" | "--" => {}
+            other if other.starts_with("--data-dir=") => {}
+            other => words.push(shell_word(other)),
+        }
+    }
+    words.push("--data-dir".to_owned());
+    words.push(shell_word(&directory.to_string_lossy()));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_to_go_on_is_the_same_for_the_directory() {
+        let of = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(OsString::from);
+            command_to_go_on(Path::new("/a b"), arguments)
+        };
+        let want = "brasserie run --no-retry /c.json --data-dir '/a b'";
+        assert_eq!(of(&["--no-retry", "/c.json"]), want);
+        assert_eq!(of(&["--no-retry", "--data-dir", "x", "/c.json"]), want);
+        assert_eq!(
+            of(&["--data-dir=x", "--no-retry", "--retry-failed", "/c.json"]),
+            want
+        );
+        assert_eq!(of(&["--keep", "--no-retry", "--", "/c.json"]), want);
     }
 }

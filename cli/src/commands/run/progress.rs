@@ -1,69 +1,198 @@
-//! What a person sees while a run goes on: a bar a job on a terminal, a plain line now and then elsewhere.
+//! What a person sees while a run goes on: what tasks print, and below it a bar a job on a terminal, or a line now and then elsewhere.
 
 use std::io::IsTerminal as _;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
+use brasserie_common_runtime::telemetry;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
+use super::output::{Output, Printer};
+use super::rate::{self, Rate};
 use super::waiting;
-use crate::output::{complain, duration, printable};
+use crate::output::{duration, printable};
 
-/// Between plain lines: often enough to see that something happens, seldom enough for a log file.
+/// Between two looks at what tasks print: at once for a reader, and a small read each.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between plain lines at first: often enough to see that something happens.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
+/// Plain lines become rarer as a run gets longer, so that a day of them fills no log: each comes a tenth of the run's time after the last.
+const PARTS_OF_RUN: u32 = 10;
+/// The longest time between plain lines: continuous integration takes a job that is silent for ten minutes for dead.
+const MAX_PLAIN_PAUSE: Duration = Duration::from_secs(300);
+/// More jobs than this share one bar: it takes half of a small terminal.
+const MAX_ROWS: usize = 10;
+/// Characters of a bar.
+const BAR_WIDTH: usize = 16;
+/// Characters of a job's name beside its bar, at most.
+const MAX_NAME: usize = 16;
 
-/// Shows how far each job is, on a thread of its own: a terminal that is stopped makes only that thread wait.
+/// What the thread is to show.
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    /// The newest; those that the thread had no time for are skipped.
+    status: ClusterStatus,
+    phase: Phase,
+}
+
+/// ```text
+/// Running --the jobs have ended, or the run is interrupted--> Ending --the worker has ended--> Over
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Running,
+    /// Bars do not change any more; tasks may still print.
+    Ending,
+    /// Nothing more comes.
+    Over,
+}
+
+/// Shows how far each job is and prints what tasks print, on a thread of its own: a terminal that is stopped makes only that thread wait.
 pub(super) struct Progress {
-    /// The newest status; those that the thread had no time for are skipped.
-    latest: watch::Sender<ClusterStatus>,
-    finished: mpsc::Receiver<()>,
+    shown: watch::Sender<Shown>,
+    /// `None`: they are.
+    bars_over: Option<oneshot::Receiver<()>>,
+    over: oneshot::Receiver<Option<Output>>,
 }
 
 impl Progress {
     /// Call it inside of a runtime.
-    pub(super) fn start() -> Self {
-        let (latest, mut news) = watch::channel(ClusterStatus::default());
-        let (done, finished) = mpsc::channel();
-        let runtime = Handle::current();
-        let work = move || {
-            let mut display = Display::new();
-            while runtime.block_on(news.changed()).is_ok() {
-                let status = news.borrow_and_update().clone();
-                display.show(&status);
-            }
-            display.finish();
-            // An error means that nobody waits for the end of this thread any more.
-            let _ = done.send(());
+    pub(super) fn start(printer: Printer) -> Self {
+        let (shown, news) = watch::channel(Shown::default());
+        let (tell_bars_over, bars_over) = oneshot::channel();
+        let (tell_over, over) = oneshot::channel();
+        let thread = Thread {
+            runtime: Handle::current(),
+            news,
+            printer,
+            display: Display::new(),
+            tell_bars_over: Some(tell_bars_over),
         };
-        // Without a thread the run has no progress bars, and goes on.
+        // Without a thread the run shows neither bars nor output, and goes on.
         let _ = std::thread::Builder::new()
             .name("progress".to_owned())
-            .spawn(work);
-        Progress { latest, finished }
+            .spawn(move || tell_over.send(thread.run()));
+        Progress {
+            shown,
+            bars_over: Some(bars_over),
+            over,
+        }
     }
 
     pub(super) fn show(&self, status: ClusterStatus) {
-        self.latest.send_replace(status);
+        self.shown.send_modify(|shown| shown.status = status);
     }
 
     /// Waits until the last status is shown, at most as long as for the last lines of a log.
-    pub(super) fn finish(self) {
-        drop(self.latest);
-        let _ = self.finished.recv_timeout(FLUSH_LIMIT);
+    pub(super) async fn end_bars(&mut self) {
+        self.shown.send_modify(|shown| shown.phase = Phase::Ending);
+        self.wait_for_bars().await;
+    }
+
+    /// Waits until all that tasks have printed is printed here, however long its readers take. Returns what was chosen to be printed.
+    /// A thread whose terminal does not even take the bars is not waited for.
+    pub(super) async fn finish(mut self) -> Option<Output> {
+        self.shown.send_modify(|shown| shown.phase = Phase::Over);
+        self.wait_for_bars().await;
+        match self.bars_over {
+            None => self.over.await.ok().flatten(),
+            Some(_) => None,
+        }
+    }
+
+    async fn wait_for_bars(&mut self) {
+        if let Some(bars_over) = &mut self.bars_over
+            && timeout(FLUSH_LIMIT, bars_over).await.is_ok()
+        {
+            self.bars_over = None;
+        }
     }
 }
 
-enum Display {
+/// The thread that shows all of it.
+struct Thread {
+    runtime: Handle,
+    news: watch::Receiver<Shown>,
+    printer: Printer,
+    display: Display,
+    /// Taken when they are.
+    tell_bars_over: Option<oneshot::Sender<()>>,
+}
+
+impl Thread {
+    fn run(mut self) -> Option<Output> {
+        loop {
+            let news = &mut self.news;
+            // The timer is made inside of the runtime.
+            let changed = async { timeout(LOOK_EVERY, news.changed()).await };
+            let changed = self.runtime.block_on(changed);
+            let is_new = match changed {
+                Ok(Ok(())) => true,
+                Err(_) => false,
+                // The run has failed otherwise.
+                Ok(Err(_)) => return None,
+            };
+            let Shown { status, phase } = self.news.borrow_and_update().clone();
+            self.printer.decide(&status);
+            self.print_news();
+            match phase {
+                Phase::Running if is_new => self.display.show(&status),
+                Phase::Running => {}
+                Phase::Ending | Phase::Over => self.end_bars(&status),
+            }
+            if phase == Phase::Over {
+                while self.print_news() {}
+                return self.printer.output();
+            }
+        }
+    }
+
+    /// Returns whether there was something.
+    fn print_news(&mut self) -> bool {
+        let news = self.printer.next();
+        let is_something = !news.is_empty();
+        if is_something {
+            let printer = &mut self.printer;
+            self.display.make_room(|| printer.print(news));
+        }
+        is_something
+    }
+
+    fn end_bars(&mut self, status: &ClusterStatus) {
+        if let Some(tell) = self.tell_bars_over.take() {
+            self.display.show(status);
+            self.display.finish();
+            // An error means that nobody waits for them any more.
+            let _ = tell.send(());
+        }
+    }
+}
+
+/// A job, or all of them, in a line.
+struct Row {
+    job: JobStatus,
+    name: String,
+    rate: Rate,
+    bar: Option<ProgressBar>,
+}
+
+struct Display {
+    rows: Vec<Row>,
+    kind: Kind,
+}
+
+enum Kind {
     Bars {
         all: MultiProgress,
-        bars: Vec<(String, ProgressBar)>,
         wait: Option<ProgressBar>,
     },
     Lines {
+        start: Instant,
         last: Instant,
         wait: Option<String>,
     },
@@ -71,62 +200,148 @@ enum Display {
 
 impl Display {
     fn new() -> Self {
-        if std::io::stderr().is_terminal() {
-            Display::Bars {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let kind = match std::io::stderr().is_terminal() && !is_dumb {
+            true => Kind::Bars {
                 all: MultiProgress::new(),
-                bars: Vec::new(),
                 wait: None,
-            }
-        } else {
-            Display::Lines {
+            },
+            false => Kind::Lines {
+                start: Instant::now(),
                 last: Instant::now(),
                 wait: None,
-            }
+            },
+        };
+        Display {
+            rows: Vec::new(),
+            kind,
         }
     }
 
     fn show(&mut self, status: &ClusterStatus) {
-        let jobs = status
-            .jobs
-            .iter()
-            .flatten()
-            .filter(|job| job.enabled.unwrap_or(false));
-        match self {
-            Display::Bars { all, bars, wait } => {
+        self.update_rows(status);
+        let wall_ms = status.wall_time_ms.unwrap_or(0);
+        match &mut self.kind {
+            Kind::Bars { all, wait } => {
                 show_wait(all, wait, status);
-                for job in jobs {
-                    show_bar(all, bars, job, status.wall_time_ms.unwrap_or(0));
+                let lengths = self.rows.iter().map(|row| row.name.chars().count());
+                let name_width = lengths.max().unwrap_or(0).min(MAX_NAME);
+                for row in &mut self.rows {
+                    let bar = row.bar.get_or_insert_with(|| all.add(new_bar()));
+                    bar.set_message(bar_text(
+                        &row.job,
+                        (&row.name, name_width),
+                        &row.rate,
+                        wall_ms,
+                    ));
                 }
             }
-            Display::Lines { last, wait } => {
+            Kind::Lines { start, last, wait } => {
                 if status.initial_wait != *wait {
                     if let Some(text) = &status.initial_wait {
-                        complain!("{text}");
+                        telemetry::print_error(text);
                     }
                     wait.clone_from(&status.initial_wait);
                 }
-                if last.elapsed() >= PLAIN_LINE_EVERY {
+                if last.elapsed() >= plain_pause(start.elapsed()) {
                     *last = Instant::now();
-                    let texts: Vec<String> = jobs
-                        .map(|job| line(job, status.wall_time_ms.unwrap_or(0)))
-                        .collect();
-                    complain!("{}", texts.join("; "));
+                    let line = |row: &Row| line(&row.job, &row.name, &row.rate, wall_ms);
+                    let texts: Vec<String> = self.rows.iter().map(line).collect();
+                    telemetry::print_error(&texts.join("; "));
                 }
             }
         }
     }
 
-    fn finish(&mut self) {
-        if let Display::Bars { all, bars, wait } = self {
-            for (_, bar) in bars {
-                bar.abandon();
+    fn update_rows(&mut self, status: &ClusterStatus) {
+        if !status.nodes_loaded.unwrap_or(false) {
+            return;
+        }
+        let now = Instant::now();
+        let jobs = rows_of(status);
+        for (at, job) in jobs.into_iter().enumerate() {
+            let (ended, name) = (ended(&job), job.name.clone().unwrap_or_default());
+            match self.rows.get_mut(at) {
+                // The jobs of a run are always the same, in the same order.
+                Some(row) => {
+                    row.rate.note(now, ended);
+                    row.job = job;
+                }
+                None => self.rows.push(Row {
+                    job,
+                    name: printable(&name),
+                    rate: Rate::new(now, ended),
+                    bar: None,
+                }),
             }
+        }
+    }
+
+    /// Calls a function that prints, while no bar is in the way.
+    fn make_room(&self, print: impl FnOnce()) {
+        match &self.kind {
+            Kind::Bars { all, .. } => all.suspend(print),
+            Kind::Lines { .. } => print(),
+        }
+    }
+
+    fn finish(&mut self) {
+        for bar in self.rows.iter().filter_map(|row| row.bar.as_ref()) {
+            bar.abandon();
+        }
+        if let Kind::Bars { all, wait } = &mut self.kind {
             if let Some(wait) = wait.take() {
                 wait.finish_and_clear();
             }
             all.set_move_cursor(false);
         }
     }
+}
+
+/// How long after the last plain line the next one comes, in a run of this age.
+fn plain_pause(age: Duration) -> Duration {
+    (age / PARTS_OF_RUN).clamp(PLAIN_LINE_EVERY, MAX_PLAIN_PAUSE)
+}
+
+/// The enabled jobs, or one that stands for all of them.
+fn rows_of(status: &ClusterStatus) -> Vec<JobStatus> {
+    let jobs = status.jobs.iter().flatten();
+    let enabled: Vec<&JobStatus> = jobs.filter(|job| job.enabled.unwrap_or(false)).collect();
+    if enabled.len() <= MAX_ROWS {
+        return enabled.into_iter().cloned().collect();
+    }
+    let mut all = JobStatus {
+        name: Some(format!("all {} jobs", enabled.len())),
+        ..JobStatus::default()
+    };
+    for job in enabled {
+        let counts = [
+            (&mut all.total, job.total),
+            (&mut all.unstarted, job.unstarted),
+            (&mut all.running, job.running),
+            (&mut all.done, job.done),
+            (&mut all.incomplete, job.incomplete),
+            (&mut all.error, job.error),
+            (&mut all.in_backoff, job.in_backoff),
+            (&mut all.failed, job.failed),
+            (&mut all.infeasible, job.infeasible),
+        ];
+        for (sum, count) in counts {
+            *sum = Some(sum.unwrap_or(0) + count.unwrap_or(0));
+        }
+        let ends = [all.next_backoff_end_ms, job.next_backoff_end_ms];
+        all.next_backoff_end_ms = ends.into_iter().flatten().min();
+    }
+    vec![all]
+}
+
+fn unsigned(n: Option<i64>) -> u64 {
+    u64::try_from(n.unwrap_or(0)).unwrap_or(0)
+}
+
+/// Tasks that ran and do not run again.
+fn ended(job: &JobStatus) -> u64 {
+    unsigned(job.done) + unsigned(job.failed)
 }
 
 fn show_wait(all: &MultiProgress, wait: &mut Option<ProgressBar>, status: &ClusterStatus) {
@@ -145,35 +360,52 @@ fn show_wait(all: &MultiProgress, wait: &mut Option<ProgressBar>, status: &Clust
     }
 }
 
-fn show_bar(
-    all: &MultiProgress,
-    bars: &mut Vec<(String, ProgressBar)>,
-    job: &JobStatus,
-    wall_ms: i64,
-) {
-    let name = job.name.clone().unwrap_or_default();
-    if !bars.iter().any(|(known, _)| *known == name) {
-        let bar = all.add(ProgressBar::new(0));
-        let style = ProgressStyle::with_template("{prefix:>16} [{bar:32}] {pos}/{len} {msg}");
-        bar.set_style(
-            style
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .progress_chars("=> "),
-        );
-        bar.set_prefix(printable(&name));
-        bars.push((name.clone(), bar));
-    }
-    let Some((_, bar)) = bars.iter().find(|(known, _)| *known == name) else {
-        return;
-    };
-    let unsigned = |n: Option<i64>| u64::try_from(n.unwrap_or(0)).unwrap_or(0);
-    bar.set_length(unsigned(job.total));
-    bar.set_position(unsigned(job.done) + unsigned(job.failed) + unsigned(job.infeasible));
-    bar.set_message(details(job, wall_ms));
+/// All of it is text that is cut at the width of the terminal, which may change.
+fn new_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// `3 running, 2 failed, 1 in backoff for 4.0 s`
-fn details(job: &JobStatus, wall_ms: i64) -> String {
+/// `convert [=======>        ] 70/150, 12.0/s, 6.7 s left, 3 running`; the name gets as much room as the names of the other jobs.
+fn bar_text(
+    job: &JobStatus,
+    (name, name_width): (&str, usize),
+    rate: &Rate,
+    wall_ms: i64,
+) -> String {
+    let total = unsigned(job.total);
+    let over = ended(job) + unsigned(job.infeasible);
+    let filled = match total {
+        0 => BAR_WIDTH,
+        total => usize::try_from(over.min(total) * BAR_WIDTH as u64 / total).unwrap_or(0),
+    };
+    let mut bar = "=".repeat(filled);
+    if filled < BAR_WIDTH {
+        bar.push('>');
+    }
+    let name: String = name.chars().take(name_width).collect();
+    let counts = format!("{name:>name_width$} [{bar:BAR_WIDTH$}] {over}/{total}");
+    let parts = speed(job, rate).into_iter().chain(details(job, wall_ms));
+    [counts]
+        .into_iter()
+        .chain(parts)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// `12.0/s`, `6.7 s left`: while something is left to do.
+fn speed(job: &JobStatus, rate: &Rate) -> Vec<String> {
+    let left = unsigned(job.total).saturating_sub(ended(job) + unsigned(job.infeasible));
+    let Some(per_second) = rate.per_second().filter(|_| left > 0) else {
+        return Vec::new();
+    };
+    let time = rate.time_for(left);
+    let time = time.map(|time| format!("{} left", duration(time)));
+    [rate::text(per_second)].into_iter().chain(time).collect()
+}
+
+/// `3 running`, `2 failed`, `1 in backoff, the first for 4.0 s more`
+fn details(job: &JobStatus, wall_ms: i64) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = |n: Option<i64>, word: &str| {
         if let Some(n) = n.filter(|&n| n > 0) {
@@ -191,17 +423,16 @@ fn details(job: &JobStatus, wall_ms: i64) -> String {
         let left = duration(Duration::from_millis(u64::try_from(until).unwrap_or(0)));
         parts.push(format!("{n} in backoff, the first for {left} more"));
     }
-    parts.join(", ")
+    parts
 }
 
-fn line(job: &JobStatus, wall_ms: i64) -> String {
-    let details = details(job, wall_ms);
-    let details = if details.is_empty() {
-        details
-    } else {
-        format!(" ({details})")
+fn line(job: &JobStatus, name: &str, rate: &Rate, wall_ms: i64) -> String {
+    let mut parts = speed(job, rate);
+    parts.extend(details(job, wall_ms));
+    let details = match parts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", parts.join(", ")),
     };
-    let name = printable(job.name.as_deref().unwrap_or_default());
     format!(
         "{name}: {} of {} done, {} waiting{details}",
         job.done.unwrap_or(0),
@@ -214,6 +445,10 @@ fn line(job: &JobStatus, wall_ms: i64) -> String {
 mod tests {
     use super::*;
 
+    fn no_rate() -> Rate {
+        Rate::new(Instant::now(), 0)
+    }
+
     #[test]
     fn a_backoff_says_until_when() {
         let job = JobStatus {
@@ -223,17 +458,76 @@ mod tests {
             ..JobStatus::default()
         };
         assert_eq!(
-            details(&job, 1_000),
+            details(&job, 1_000).join(", "),
             "1 running, 2 in backoff, the first for 2.0 s more"
         );
     }
 
     #[test]
-    fn a_name_stays_in_its_line() {
-        let job = JobStatus {
-            name: Some("j\u{1b}[2J\nk".to_owned()),
+    fn a_bar_says_how_far_how_fast_and_how_long() {
+        let mut job = JobStatus {
+            total: Some(150),
+            done: Some(68),
+            failed: Some(2),
             ..JobStatus::default()
         };
-        assert_eq!(line(&job, 0), r"j\u{1b}[2J\nk: 0 of 0 done, 0 waiting");
+        let start = Instant::now();
+        let mut rate = Rate::new(start, 0);
+        rate.note(start + Duration::from_secs(7), 70);
+        assert_eq!(
+            bar_text(&job, ("a-name-longer-than-its-room", 16), &rate, 0),
+            "a-name-longer-th [=======>        ] 70/150, 10.0/s, 8.0 s left, 2 failed"
+        );
+        assert_eq!(
+            line(&job, "j", &rate, 0),
+            "j: 68 of 150 done, 0 waiting (10.0/s, 8.0 s left, 2 failed)"
+        );
+        job.done = Some(148);
+        assert_eq!(
+            bar_text(&job, ("j", 3), &rate, 0),
+            "  j [================] 150/150, 2 failed"
+        );
+    }
+
+    #[test]
+    fn many_jobs_share_a_line() {
+        let status = |jobs: i64| {
+            let job = |n| JobStatus {
+                name: Some(format!("j{n}\u{1b}[2J")),
+                enabled: Some(true),
+                total: Some(n),
+                running: Some(1),
+                ..JobStatus::default()
+            };
+            ClusterStatus {
+                jobs: Some((1..=jobs).map(job).collect()),
+                nodes_loaded: Some(true),
+                ..ClusterStatus::default()
+            }
+        };
+        assert_eq!(rows_of(&status(10)).len(), 10);
+        let [all] = &*rows_of(&status(100)) else {
+            panic!("more than one");
+        };
+        let name = all.name.as_deref().unwrap_or_default();
+        let text = line(all, name, &no_rate(), 0);
+        assert_eq!(
+            text,
+            "all 100 jobs: 0 of 5050 done, 0 waiting (100 running)"
+        );
+        let mut display = Display::new();
+        display.update_rows(&status(1));
+        assert_eq!(display.rows[0].name, r"j1\u{1b}[2J", "it stays in its line");
+    }
+
+    #[test]
+    fn a_day_of_plain_lines_fills_no_log() {
+        let day = Duration::from_secs(86_400);
+        let (mut age, mut lines) = (Duration::ZERO, 0);
+        while age < day {
+            age += plain_pause(age);
+            lines += 1;
+        }
+        assert!((100..400).contains(&lines), "{lines}");
     }
 }

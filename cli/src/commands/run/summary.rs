@@ -1,135 +1,394 @@
-//! The end of a run: what each job came to, and the last words of what failed.
+//! The end of a run: what each job came to, and each task that failed, with the reason and its last lines.
 
-use std::time::Duration;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use brasserie_common::logs::LogStream;
-use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, UnfinishedTask};
+use anyhow::{Context, Result};
+use brasserie_common::ListedState;
+use brasserie_common::logs::{LogLine, LogQuery, LogStream};
+use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, ListedTask};
+use brasserie_worker::logs::{LogReader, LogSnapshot};
+use serde_json::{Value, json};
 
+use super::output::Output;
 use crate::Ending;
-use crate::commands::logs;
-use crate::connection::{Connection, LogRequest};
-use crate::data_dir::LogSource;
-use crate::output::{duration, printable, printable_block, table};
+use crate::commands::logs::lines::{self, Names, TaskText};
+use crate::connection::Connection;
+use crate::output::{Layout, duration, json_text, printable, printable_block, table};
 
-/// Tasks of one job that are shown with their last words: a screenful.
-const MAX_SHOWN: i32 = 10;
-/// Last lines of standard error of each.
-const LAST_LINES: usize = 5;
+/// Failed tasks of a summary on a terminal: a screenful.
+const MAX_ON_TERMINAL: usize = 10;
+/// Failed tasks whose last lines are looked for: more than anybody reads.
+const MAX_WITH_LINES: usize = 1000;
+/// Looking for lines takes no longer than this: a log may be large, and a task that printed nothing is looked for in all of it.
+const MAX_SEARCH: Duration = Duration::from_secs(10);
+/// Last lines of a task.
+const LAST_LINES: usize = 10;
+/// Characters of each that are shown.
+const MAX_LINE_CHARS: usize = 1000;
+/// Tasks of a job that never ran and are named: they have few reasons between them.
+const MAX_NEVER_RAN: usize = 5;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// Every task is done, has failed or can never run; or there was nothing to do.
+    Settled,
+    Interrupted,
+    /// Why nothing can come of it any more.
+    Broken(String),
+}
+
+/// A task that is not done, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Task {
+    job: String,
+    node: String,
+    why: String,
+    /// Of what it printed.
+    last_lines: Vec<String>,
+}
 
 /// The summary of a run.
 pub(super) struct Summary {
-    pub(super) text: String,
-    pub(super) ending: Ending,
+    how: How,
+    elapsed: Duration,
+    jobs: Vec<JobStatus>,
+    /// All of them.
+    failed: Vec<Task>,
+    /// A few of each job.
+    never_ran: Vec<Task>,
 }
 
-/// Describes how the run ended.
-pub(super) async fn describe(
-    connection: &Connection,
-    status: &ClusterStatus,
-    elapsed: Duration,
-) -> Result<Summary> {
-    let jobs: Vec<&JobStatus> = status.jobs.iter().flatten().collect();
-    let rows: Vec<Vec<String>> = jobs.iter().map(|job| row(job)).collect();
-    let mut text = table(
-        &["job", "tasks", "done", "failed", "never ran", "time"],
-        &rows,
-    );
-    let mut is_all_done = true;
-    for job in jobs.iter().filter(|job| job.enabled.unwrap_or(false)) {
-        if job.done == job.total {
-            continue;
-        }
-        is_all_done = false;
-        let name = job.name.as_deref().unwrap_or_default();
-        let bad = job.total.unwrap_or(0) - job.done.unwrap_or(0);
-        text.push_str(&format!(
-            "\n{}: {bad} of {} tasks are not done\n",
-            printable(name),
-            job.total.unwrap_or(0)
-        ));
-        for task in connection.unfinished(name, MAX_SHOWN).await? {
-            text.push_str(&last_words(connection, &task).await?);
-        }
-        if bad > i64::from(MAX_SHOWN) {
-            text.push_str(&format!("  and {} more\n", bad - i64::from(MAX_SHOWN)));
+impl Summary {
+    /// Of a run of which nothing is known.
+    pub(super) fn empty(how: How, elapsed: Duration) -> Self {
+        Summary {
+            how,
+            elapsed,
+            jobs: Vec::new(),
+            failed: Vec::new(),
+            never_ran: Vec::new(),
         }
     }
-    let verdict = if is_all_done {
-        "all done"
-    } else {
-        "not everything is done"
-    };
-    text.push_str(&format!("\n{verdict} in {}\n", duration(elapsed)));
-    let ending = match is_all_done {
-        true => Ending::Success,
-        false => Ending::Failure,
-    };
-    Ok(Summary { text, ending })
+
+    /// Asks the scheduler for the tasks that are not done.
+    pub(super) async fn of(
+        connection: &Connection,
+        status: ClusterStatus,
+        how: How,
+        elapsed: Duration,
+    ) -> Result<Self> {
+        let mut summary = Self::empty(how, elapsed);
+        summary.jobs = status.jobs.unwrap_or_default();
+        for job in summary.jobs.iter().filter(|job| is_enabled(job)) {
+            let name = job.name.as_deref().unwrap_or_default();
+            if count(job.failed) > 0 {
+                let failed = list(connection, name, ListedState::Failed, usize::MAX);
+                summary.failed.extend(failed.await?);
+            }
+            if count(job.infeasible) > 0 {
+                let some = list(connection, name, ListedState::Never, MAX_NEVER_RAN);
+                summary.never_ran.extend(some.await?);
+            }
+        }
+        Ok(summary)
+    }
+
+    /// Adds what the first of the failed tasks printed last. Blocks for reads of the disk.
+    pub(super) fn read_last_lines(&mut self, logs: &LogReader) {
+        let until = Instant::now() + MAX_SEARCH;
+        // The summary stands without its logs.
+        let Ok(logs) = logs.snapshot() else { return };
+        for task in self.failed.iter_mut().take(MAX_WITH_LINES) {
+            if Instant::now() >= until {
+                break;
+            }
+            task.last_lines = last_lines(&logs, task, until).unwrap_or_default();
+        }
+    }
+
+    pub(super) fn ending(&self) -> Ending {
+        match self.how {
+            How::Settled if self.is_all_done() => Ending::Success,
+            How::Settled | How::Broken(_) => Ending::Failure,
+            How::Interrupted => Ending::Interrupted,
+        }
+    }
+
+    pub(super) fn has_failed_tasks(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
+    fn is_all_done(&self) -> bool {
+        let mut enabled = self.jobs.iter().filter(|job| is_enabled(job));
+        enabled.all(|job| job.done == job.total)
+    }
+
+    /// For people. On a terminal it shows as many failed tasks as fit.
+    pub(super) fn text(&self, output: Output, is_terminal: bool) -> String {
+        if self.jobs.is_empty() {
+            return String::new();
+        }
+        let rows: Vec<Vec<String>> = self.jobs.iter().map(row).collect();
+        let headers = ["job", "tasks", "done", "failed", "never ran", "time"];
+        let mut text = table(&headers, &rows);
+        let shown = match is_terminal {
+            true => MAX_ON_TERMINAL,
+            false => usize::MAX,
+        };
+        let mut tasks = self.failed.iter().take(shown).peekable();
+        for job in &self.jobs {
+            let name = job.name.as_deref().unwrap_or_default();
+            let of_job = |task: &&Task| task.job == name;
+            if tasks.peek().is_some_and(of_job) {
+                let (failed, total) = (count(job.failed), count(job.total));
+                text.push_str(&format!(
+                    "\n{}: {failed} of {total} tasks failed\n",
+                    printable(name)
+                ));
+            }
+            while let Some(task) = tasks.next_if(|task| of_job(task)) {
+                text.push_str(&task.text(output));
+            }
+        }
+        let more = self.failed.len().saturating_sub(shown);
+        if more > 0 {
+            text.push_str(&format!(
+                "\n{more} more tasks failed. --failed-to FILE writes all of them into a file, and without a terminal (| less) all are here.\n"
+            ));
+        }
+        for job in &self.jobs {
+            text.push_str(&self.never_ran_text(job));
+        }
+        text.push_str(&format!("\n{}\n", self.verdict()));
+        text
+    }
+
+    fn never_ran_text(&self, job: &JobStatus) -> String {
+        let name = job.name.as_deref().unwrap_or_default();
+        let tasks: Vec<&Task> = self
+            .never_ran
+            .iter()
+            .filter(|task| task.job == name)
+            .collect();
+        if tasks.is_empty() {
+            return String::new();
+        }
+        let (never, total) = (count(job.infeasible), count(job.total));
+        let mut text = format!(
+            "\n{}: {never} of {total} tasks never ran\n",
+            printable(name)
+        );
+        text.extend(tasks.iter().map(|task| task.text(Output::None)));
+        match never.saturating_sub(tasks.len()) {
+            0 => {}
+            more => text.push_str(&format!("  and {more} more\n")),
+        }
+        text
+    }
+
+    fn verdict(&self) -> String {
+        let time = duration(self.elapsed);
+        let enabled = || self.jobs.iter().filter(|job| is_enabled(job));
+        let sum =
+            |of: fn(&JobStatus) -> Option<i64>| enabled().map(|job| count(of(job))).sum::<usize>();
+        let (done, total) = (sum(|job| job.done), sum(|job| job.total));
+        match self.how {
+            How::Settled if self.is_all_done() => format!("all done in {time}"),
+            How::Settled | How::Broken(_) => {
+                format!("not everything is done after {time}: {done} of {total} tasks are")
+            }
+            How::Interrupted => {
+                format!("interrupted after {time}: {done} of {total} tasks are done")
+            }
+        }
+    }
+
+    /// For programs.
+    pub(super) fn json(&self, data_dir: Option<&Path>) -> Value {
+        let (result, error) = match &self.how {
+            How::Settled if self.is_all_done() => ("done", None),
+            How::Settled => ("not_done", None),
+            How::Interrupted => ("interrupted", None),
+            How::Broken(why) => ("broken", Some(why)),
+        };
+        let failed: Vec<Value> = self
+            .failed
+            .iter()
+            .map(|task| {
+                let mut value = task.json();
+                value["last_lines"] = json!(task.last_lines);
+                value
+            })
+            .collect();
+        json!({
+            "result": result, "error": error,
+            "elapsed_ms": u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
+            "data_dir": data_dir.map(|path| path.to_string_lossy()),
+            "jobs": self.jobs.iter().map(job_json).collect::<Vec<_>>(),
+            "failed_tasks": failed,
+            "never_ran": self.never_ran.iter().map(Task::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Task {
+    fn of(task: ListedTask) -> Self {
+        Task {
+            job: task.job.unwrap_or_default(),
+            node: task.node.unwrap_or_default(),
+            why: task
+                .reason
+                .unwrap_or_else(|| "it says no reason".to_owned()),
+            last_lines: Vec::new(),
+        }
+    }
+
+    fn text(&self, output: Output) -> String {
+        let mut text = format!(
+            "  {}: {}\n",
+            printable(&self.node),
+            printable_block(&self.why)
+        );
+        if output != Output::None {
+            text.extend(
+                self.last_lines
+                    .iter()
+                    .map(|line| format!("      | {}\n", printable(line))),
+            );
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({ "job": self.job, "node": self.node, "why": self.why })
+    }
+}
+
+fn is_enabled(job: &JobStatus) -> bool {
+    job.enabled.unwrap_or(false)
+}
+
+fn count(n: Option<i64>) -> usize {
+    usize::try_from(n.unwrap_or(0)).unwrap_or(0)
 }
 
 fn row(job: &JobStatus) -> Vec<String> {
-    let count = |n: Option<i64>| n.unwrap_or(0).to_string();
     let name = job.name.clone().unwrap_or_default();
     let time = job
         .elapsed_ms
         .map(|ms| duration(Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
     vec![
-        if job.enabled.unwrap_or(false) {
-            name
-        } else {
-            format!("{name} (disabled)")
+        match is_enabled(job) {
+            true => name,
+            false => format!("{name} (disabled)"),
         },
-        count(job.total),
-        count(job.done),
-        count(job.failed),
-        count(job.infeasible),
+        count(job.total).to_string(),
+        count(job.done).to_string(),
+        count(job.failed).to_string(),
+        count(job.infeasible).to_string(),
         time.unwrap_or_default(),
     ]
 }
 
-async fn last_words(connection: &Connection, task: &UnfinishedTask) -> Result<String> {
-    let job = task.job.clone().unwrap_or_default();
-    let node = task.node.clone().unwrap_or_default();
-    let mut text = format!("  {}: {}\n", printable(&node), printable_block(&why(task)));
-    let request = LogRequest {
-        stream: LogStream::Stderr,
-        job,
-        node,
-        from: -1,
-        ascending: false,
-        regex: String::new(),
-        invocation: None,
-    };
-    // The summary stands without its logs.
-    if let Ok((lines, _)) = logs::collect(
-        &LogSource::Scheduler(connection.clone()),
-        request,
-        LAST_LINES,
-    )
-    .await
-    {
-        for line in lines {
-            let line = line.line.unwrap_or_default();
-            text.push_str(&format!("      | {}\n", line.trim_end_matches('\n')));
-        }
-    }
-    Ok(text)
+fn job_json(job: &JobStatus) -> Value {
+    json!({
+        "name": job.name, "enabled": job.enabled, "total": job.total, "done": job.done, "failed": job.failed,
+        "never_ran": job.infeasible, "elapsed_ms": job.elapsed_ms,
+    })
 }
 
-/// How it ended; if it never ran, why.
-fn why(task: &UnfinishedTask) -> String {
-    let status: Option<serde_json::Value> = task
-        .status
-        .as_ref()
-        .and_then(|text| serde_json::from_str(text).ok());
-    let exception = status
-        .as_ref()
-        .and_then(|s| s["data"]["exception"].as_str());
-    match (exception, &task.status) {
-        (Some(exception), _) => exception.to_owned(),
-        (None, Some(_)) => "failed".to_owned(),
-        (None, None) => task.reasons.clone().unwrap_or_default().join("; "),
+/// At most so many tasks of a job that are in this state.
+async fn list(
+    connection: &Connection,
+    job: &str,
+    state: ListedState,
+    limit: usize,
+) -> Result<Vec<Task>> {
+    let states = [state.to_string()];
+    let (mut tasks, mut after) = (Vec::new(), None);
+    loop {
+        let left = limit - tasks.len();
+        let page = connection
+            .task_page(Some(job), &states, after, left)
+            .await?;
+        tasks.extend(page.tasks.into_iter().flatten().map(Task::of));
+        after = page.next_page;
+        if after.is_none() || tasks.len() >= limit {
+            return Ok(tasks);
+        }
+    }
+}
+
+/// What it printed last on both streams, in the order of the log.
+fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Vec<String>> {
+    let mut lines: Vec<LogLine> = Vec::new();
+    for stream in [LogStream::Stdout, LogStream::Stderr] {
+        let mut query = LogQuery {
+            stream,
+            jobs: vec![task.job.clone().try_into()?],
+            nodes: vec![task.node.clone().try_into()?],
+            from: None,
+            ascending: false,
+            limit: LAST_LINES,
+            regex: String::new(),
+            invocation: None,
+        };
+        let mut found = Vec::new();
+        while found.len() < LAST_LINES && Instant::now() < until {
+            let page = logs.query(&query)?;
+            found.extend(page.lines);
+            match page.next {
+                Some(next) => query.from = Some(next),
+                None => break,
+            }
+        }
+        lines.extend(found);
+    }
+    lines.sort_by_key(|line| line.id);
+    let skipped = lines.len().saturating_sub(LAST_LINES);
+    let text = |line: LogLine| {
+        let text = lines::text(&line.into(), Names::None, TaskText::AsWritten);
+        let text = text.trim_end_matches('\n');
+        match text.char_indices().nth(MAX_LINE_CHARS) {
+            Some((end, _)) => format!("{}...", &text[..end]),
+            None => text.to_owned(),
+        }
+    };
+    Ok(lines.into_iter().skip(skipped).map(text).collect())
+}
+
+/// The file of `--failed-to`.
+pub(super) struct FailedTo {
+    path: PathBuf,
+    file: File,
+}
+
+impl FailedTo {
+    /// Empties the file, or creates it: before the run, which may take hours.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path);
+        let file =
+            file.with_context(|| format!("cannot write {} (--failed-to)", path.display()))?;
+        Ok(FailedTo {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    /// A JSON object a line for each failed task.
+    pub(super) fn write(self, summary: &Summary) -> Result<()> {
+        let mut out = BufWriter::new(self.file);
+        let mut tasks = summary.failed.iter();
+        let written = tasks.try_for_each(|task| {
+            let line = json_text(&task.json(), Layout::OneLine);
+            out.write_all(line.as_bytes())
+        });
+        let written = written.and_then(|()| out.flush());
+        written.with_context(|| format!("cannot write {} (--failed-to)", self.path.display()))
     }
 }
 
@@ -137,18 +396,75 @@ fn why(task: &UnfinishedTask) -> String {
 mod tests {
     use super::*;
 
+    fn failed_task(node: usize) -> Task {
+        Task {
+            job: "j".to_owned(),
+            node: format!("n{node}"),
+            why: "exit code 3".to_owned(),
+            last_lines: vec![format!("line {node}\u{1b}[2J")],
+        }
+    }
+
+    fn summary(failed: usize, never: usize) -> Summary {
+        let total = i64::try_from(failed + never).unwrap() + 1;
+        let job = JobStatus {
+            name: Some("j".to_owned()),
+            enabled: Some(true),
+            total: Some(total),
+            done: Some(1),
+            failed: i64::try_from(failed).ok(),
+            infeasible: i64::try_from(never).ok(),
+            ..JobStatus::default()
+        };
+        Summary {
+            jobs: vec![job],
+            failed: (0..failed).map(failed_task).collect(),
+            never_ran: (0..never.min(MAX_NEVER_RAN)).map(failed_task).collect(),
+            ..Summary::empty(How::Settled, Duration::from_secs(3))
+        }
+    }
+
     #[test]
-    fn an_exception_is_the_reason_before_anything_else() {
-        let task = UnfinishedTask {
-            status: Some(r#"{"result_bits":16,"data":{"exception":"exit code 3"}}"#.to_owned()),
-            reasons: Some(vec!["it has failed".to_owned()]),
-            ..UnfinishedTask::default()
-        };
-        assert_eq!(why(&task), "exit code 3");
-        let never = UnfinishedTask {
-            reasons: Some(vec!["a".to_owned(), "b".to_owned()]),
-            ..UnfinishedTask::default()
-        };
-        assert_eq!(why(&never), "a; b");
+    fn a_terminal_gets_a_screenful_and_everything_else_all() {
+        let summary = summary(500, 7);
+        let all = summary.text(Output::Failed, false);
+        assert_eq!(
+            all.matches(": exit code 3\n      | line ").count(),
+            500,
+            "{all}"
+        );
+        assert!(all.contains("j: 500 of 508 tasks failed"), "{all}");
+        assert!(all.contains("j: 7 of 508 tasks never ran"), "{all}");
+        assert!(all.contains("  and 2 more\n"), "{all}");
+        assert!(
+            all.ends_with("not everything is done after 3.0 s: 1 of 508 tasks are\n"),
+            "{all}"
+        );
+        let screen = summary.text(Output::Failed, true);
+        assert!(screen.lines().count() < 45, "{screen}");
+        assert!(
+            screen.contains("490 more tasks failed. --failed-to FILE"),
+            "{screen}"
+        );
+        let quiet = summary.text(Output::None, false);
+        assert!(!quiet.contains("line "), "{quiet}");
+        let clean = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
+        assert!(clean(&all), "what tasks print moves no cursor");
+    }
+
+    #[test]
+    fn a_document_has_all_failed_tasks() {
+        let json = summary(500, 0).json(Some(Path::new("/d")));
+        assert_eq!(
+            (&json["result"], &json["data_dir"]),
+            (&json!("not_done"), &json!("/d"))
+        );
+        let failed = json["failed_tasks"].as_array().map_or(0, Vec::len);
+        assert_eq!(failed, 500);
+        assert_eq!(json["failed_tasks"][7]["node"], "n7");
+        let how = How::Broken("the worker ended".to_owned());
+        let broken = Summary::empty(how, Duration::ZERO);
+        assert_eq!(broken.json(None)["error"], "the worker ended");
+        assert_eq!(broken.ending(), Ending::Failure);
     }
 }
