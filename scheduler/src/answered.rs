@@ -137,13 +137,18 @@ impl AnsweredFile {
         }
         let content = Content::read(&mut file)?;
         let previous = durable.last_scheduler();
-        let is_trusted = |content: &Content| {
-            content.epoch == epoch
-                && content.store == store
-                && previous.is_some()
-                && (previous == Some(content.scheduler) || previous == content.previous)
-        };
-        let former = match content.filter(is_trusted) {
+        let doubt = content
+            .as_ref()
+            .map_or(Some("it is missing or incomplete"), |content| {
+                content.doubt(&epoch, store, previous)
+            });
+        if let (Some(why), Some(_)) = (doubt, previous) {
+            tracing::info!(
+                file = %path.display(),
+                "what was noted of when workers were last answered does not count, since {why}: the initial wait counts from this start"
+            );
+        }
+        let former = match content.filter(|_| doubt.is_none()) {
             Some(content) => content.former(durable),
             None => BTreeMap::new(),
         };
@@ -226,6 +231,26 @@ impl Content {
             .split_once('\n')
             .filter(|(sum, json)| *sum == checksum(json));
         Ok(whole.and_then(|(_, json)| serde_json::from_str(json).ok()))
+    }
+
+    /// Returns why it says nothing about the schedulers of this store, of which `previous` was the last.
+    fn doubt(
+        &self,
+        epoch: &Epoch,
+        store: FileId,
+        previous: Option<SchedulerId>,
+    ) -> Option<&'static str> {
+        if self.epoch != *epoch {
+            return Some("the machine was started again, or this is another time namespace");
+        }
+        if self.store != store {
+            return Some("it belongs to another store");
+        }
+        let is_last = previous == Some(self.scheduler) || previous == self.previous;
+        match previous.is_some() && is_last {
+            true => None,
+            false => Some("the store names another last scheduler"),
+        }
     }
 
     /// Writes in place. A process that is killed meanwhile leaves a file with a wrong checksum.

@@ -183,14 +183,27 @@ fn another_store_boot_or_last_scheduler_makes_it_worthless() {
         *content.pointer_mut(key).unwrap() = value;
         let json = content.to_string();
         fs::write(place.path(), format!("{}\n{json}", checksum(&json))).unwrap();
-        place.known()
+        let content = Content::read(&mut File::open(place.path()).unwrap());
+        let previous = place.durable.last_scheduler();
+        let doubt = content
+            .unwrap()
+            .unwrap()
+            .doubt(&Epoch::now().unwrap(), place.id(), previous);
+        (doubt.unwrap_or("nothing"), place.known())
     };
-    assert_eq!(edited("/epoch/boot", "another".into()), BTreeMap::new());
-    assert_eq!(
-        edited("/epoch/clock_namespace", "time:[1]".into()),
-        BTreeMap::new()
-    );
-    assert_eq!(edited("/store", serde_json::json!([1, 2])), BTreeMap::new());
+    let another_boot = "the machine was started again, or this is another time namespace";
+    for (key, value, doubt) in [
+        ("/epoch/boot", "another".into(), another_boot),
+        ("/epoch/clock_namespace", "time:[1]".into(), another_boot),
+        ("/store/inode", 1.into(), "it belongs to another store"),
+        (
+            "/scheduler",
+            serde_json::json!([1, 2]),
+            "the store names another last scheduler",
+        ),
+    ] {
+        assert_eq!(edited(key, value), (doubt, BTreeMap::new()), "{key}");
+    }
 
     // A backup that was put back has another inode, whatever it holds.
     let place = answered_by_two_schedulers();

@@ -159,6 +159,9 @@ fn merge(
                     (Some(a), Some(b)) => Some(if ascending { a.min(b) } else { a.max(b) }),
                     (a, b) => a.or(b),
                 };
+                // Of what it could not read, for one.
+                let told = page.lines.iter().filter(|line| line.id.is_none());
+                notices.extend(told.map(|line| format!("worker {shard}: {}", line.line)));
                 let of_shard = |line| LogLine {
                     shard: Some(shard.clone()),
                     ..line
@@ -253,6 +256,20 @@ mod tests {
 
     fn ids(page: &LogPage) -> Vec<Option<i64>> {
         page.lines.iter().map(|l| l.id.map(|id| id.0)).collect()
+    }
+
+    #[test]
+    fn what_a_worker_says_beside_its_lines_is_shown() {
+        let mut of_a = page("a", &[1], None);
+        if let Ok(page) = &mut of_a.page {
+            page.lines.push(LogLine {
+                line: "lines are missing".to_owned(),
+                ..LogLine::default()
+            });
+        }
+        let merged = merge(vec![of_a], None, true, WallTime::from_secs(5));
+        assert_eq!(ids(&merged), [None, Some(1)]);
+        assert_eq!(merged.lines[0].line, "worker a: lines are missing");
     }
 
     #[test]

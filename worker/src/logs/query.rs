@@ -1,6 +1,8 @@
 //! Reading pages: which blocks may hold wanted lines, which lines match, and where the next page starts.
 
+use std::fmt;
 use std::fs::File;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -144,7 +146,7 @@ fn in_range(query: &LogQuery, id: LineId) -> bool {
     }
 }
 
-/// Reads one page. A segment that retention removed meanwhile, or that rotted, is passed over.
+/// Reads one page. A segment that retention removed meanwhile is passed over. Of what cannot be read, a line without an id tells.
 pub(super) fn page(segments: &[SegmentView], query: &LogQuery, matcher: &Matcher) -> LogPage {
     let mut page = PageBuilder::new(query, matcher);
     let mut visit = |segment: &SegmentView| match segment.reaches(query) {
@@ -155,7 +157,7 @@ pub(super) fn page(segments: &[SegmentView], query: &LogQuery, matcher: &Matcher
         true => segments.iter().try_for_each(&mut visit),
         false => segments.iter().rev().try_for_each(&mut visit),
     };
-    page.done
+    page.finish()
 }
 
 struct PageBuilder<'a> {
@@ -167,6 +169,8 @@ struct PageBuilder<'a> {
     blocks: usize,
     bytes: usize,
     done: LogPage,
+    /// The first segment that could not be read as a whole, and why.
+    unread: Option<String>,
 }
 
 impl<'a> PageBuilder<'a> {
@@ -182,27 +186,53 @@ impl<'a> PageBuilder<'a> {
             blocks: 0,
             bytes: 0,
             done: LogPage::default(),
+            unread: None,
         }
     }
 
+    fn finish(mut self) -> LogPage {
+        let notice = self.unread.map(|line| LogLine {
+            line,
+            ..LogLine::default()
+        });
+        self.done.lines.extend(notice);
+        self.done
+    }
+
+    /// Goes on without what cannot be read.
+    fn pass_over(&mut self, path: &Path, why: &dyn fmt::Display) -> ControlFlow<()> {
+        let text = || {
+            format!(
+                "lines are missing, since {} cannot be read: {why}",
+                path.display()
+            )
+        };
+        self.unread.get_or_insert_with(text);
+        ControlFlow::Continue(())
+    }
+
     fn read_segment(&mut self, segment: &SegmentView) -> ControlFlow<()> {
-        let Ok(file) = File::open(segment.path()) else {
-            return ControlFlow::Continue(());
+        let file = match File::open(segment.path()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return ControlFlow::Continue(());
+            }
+            Err(error) => return self.pass_over(segment.path(), &error),
         };
         let loaded;
         let index = match segment {
             SegmentView::Active { index, .. } => index,
             SegmentView::Sealed(sealed) => {
-                let Some(index) = SegmentIndex::load(&sealed.path).or_else(|| scan(&file).ok())
-                else {
-                    return ControlFlow::Continue(());
-                };
-                loaded = index;
+                let index = SegmentIndex::load(&sealed.path).map_or_else(|| scan(&file), Ok);
+                match index {
+                    Ok(index) => loaded = index,
+                    Err(error) => return self.pass_over(&sealed.path, &error),
+                }
                 &loaded
             }
         };
         let ascending = self.query.ascending;
-        let mut visit = |position: usize| self.read_block(&file, index, position);
+        let mut visit = |at: usize| self.read_block((segment.path(), &file), index, at);
         match ascending {
             true => (0..index.blocks.len()).try_for_each(&mut visit),
             false => (0..index.blocks.len()).rev().try_for_each(&mut visit),
@@ -211,7 +241,7 @@ impl<'a> PageBuilder<'a> {
 
     fn read_block(
         &mut self,
-        file: &File,
+        (path, file): (&Path, &File),
         index: &SegmentIndex,
         position: usize,
     ) -> ControlFlow<()> {
@@ -231,16 +261,19 @@ impl<'a> PageBuilder<'a> {
         self.blocks += 1;
         let (offset, length) = index.extent(position);
         let mut bytes = vec![0; length];
-        let Ok(got) = read_up_to(file, &mut bytes, offset) else {
-            return ControlFlow::Continue(());
+        let got = match read_up_to(file, &mut bytes, offset) {
+            Ok(got) => got,
+            Err(error) => return self.pass_over(path, &error),
         };
-        let mut wanted = records(&bytes[..got]).filter(|r| r.stream == self.matcher.stream);
+        let mut records = records(&bytes[..got]);
+        let stream = self.matcher.stream;
+        let wanted: Vec<_> = records.by_ref().filter(|r| r.stream == stream).collect();
+        if got < length || !records.is_whole() {
+            let _: ControlFlow<()> = self.pass_over(path, &"it is damaged");
+        }
         match self.query.ascending {
-            true => wanted.try_for_each(|record| self.take(&record)),
-            false => {
-                let all: Vec<_> = wanted.collect();
-                all.iter().rev().try_for_each(|record| self.take(record))
-            }
+            true => wanted.iter().try_for_each(|record| self.take(record)),
+            false => wanted.iter().rev().try_for_each(|record| self.take(record)),
         }
     }
 

@@ -148,6 +148,13 @@ pub(super) fn records(frames: &[u8]) -> Records<'_> {
     }
 }
 
+impl Records<'_> {
+    /// Whether everything was read: after the last record, nothing damaged is left.
+    pub(super) fn is_whole(&self) -> bool {
+        self.rest.is_empty() && self.payload.is_empty()
+    }
+}
+
 impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 

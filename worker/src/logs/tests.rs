@@ -551,6 +551,47 @@ fn a_torn_tail_is_cut_and_writing_goes_on() {
 }
 
 #[test]
+fn a_page_says_which_lines_cannot_be_read() {
+    let damage: [fn(&Path); 2] = [
+        |path| {
+            let mut bytes = fs::read(path).expect("readable");
+            bytes[20] ^= 1;
+            fs::write(path, bytes).expect("written");
+        },
+        // A disk that fails, as far as a file can show it.
+        |path| {
+            fs::remove_file(path).expect("removed");
+            fs::create_dir(path).expect("made");
+        },
+    ];
+    for damage in damage {
+        let dir = tempfile::tempdir().expect("a folder");
+        let store = many(dir.path(), &Clock::at(START));
+        let whole = all(&store, query(LogStream::Stdout)).0;
+        let path = &segments(dir.path())[0];
+        damage(path);
+        for ascending in [true, false] {
+            let query = LogQuery {
+                ascending,
+                ..query(LogStream::Stdout)
+            };
+            let mut lines = all(&store, query).0;
+            let (_, notices): (Vec<_>, Vec<_>) = lines.iter().partition(|l| l.id.is_some());
+            let text = &notices.first().expect("a notice").line;
+            assert!(text.contains(&path.display().to_string()), "{text}");
+            lines.retain(|line| line.id.is_some());
+            assert!(!lines.is_empty() && lines.len() < whole.len());
+        }
+        fs::remove_file(path)
+            .or_else(|_| fs::remove_dir(path))
+            .expect("removed");
+        // As retention does it.
+        let lines = all(&store, query(LogStream::Stdout)).0;
+        assert!(lines.iter().all(|line| line.id.is_some()));
+    }
+}
+
+#[test]
 fn lost_or_damaged_index_files_are_rebuilt() {
     let dir = tempfile::tempdir().expect("a folder");
     let clock = Clock::at(START);

@@ -319,7 +319,12 @@ fn open_sealed(first: LineId, path: PathBuf) -> io::Result<Sealed> {
     let index = match SegmentIndex::load(&path) {
         Some(index) => index,
         None => {
-            let index = scan(&File::open(&path)?)?;
+            let file = File::open(&path)?;
+            let index = scan(&file)?;
+            let bytes = file.metadata()?.len() - index.end;
+            if bytes > 0 {
+                tracing::warn!(segment = %path.display(), bytes, "a log segment is damaged; its later lines are lost");
+            }
             if let Err(e) = index.save(&path) {
                 tracing::warn!(segment = %path.display(), "cannot write a log index: {e}");
             }
