@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use integration_tests::e2e::{Stage, wait_for};
+use integration_tests::e2e::{Stage, wait_for, warn_not_run};
 use serde_json::json;
 
 /// Writes its fence, and asks to run again.
@@ -70,4 +71,49 @@ fn each_run_has_a_larger_fence_after_any_loss() {
     generations.dedup();
     assert_eq!(generations.len(), 3, "one for each scheduler: {all:?}");
     drop((scheduler, worker));
+}
+
+/// The first block of the README's section on fencing tokens that is for a shell.
+fn shell_lines() -> &'static str {
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("### Fencing tokens").expect("a section");
+    let (_, block) = section.split_once("```sh\n").expect("a block");
+    block.split_once("```").expect("its end").0
+}
+
+#[test]
+fn the_shell_lines_of_the_readme_refuse_writes_of_an_earlier_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let sqlite = |text: &str| {
+        let mut command = Command::new("sqlite3");
+        let output = command
+            .args(["results.db", text])
+            .current_dir(&folder)
+            .output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let table = "CREATE TABLE results (id TEXT PRIMARY KEY, value TEXT, fence INTEGER);
+        INSERT INTO results VALUES ('n1', 'nothing', 0);";
+    if let Err(error) = sqlite(table) {
+        return warn_not_run("the README's use of fences", &format!("sqlite3: {error}"));
+    }
+    let run = |fence: Option<&str>, value: &str| {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", shell_lines()]).current_dir(&folder);
+        shell.env("BRASSERIE_NODE", "n1").env("value", value);
+        match fence {
+            Some(fence) => shell.env("BRASSERIE_FENCE", fence),
+            None => shell.env_remove("BRASSERIE_FENCE"),
+        };
+        shell.status().expect("a shell").success()
+    };
+    assert!(run(Some("5"), "first"));
+    assert!(run(Some("5"), "again"));
+    assert!(!run(Some("4"), "late"));
+    assert!(!run(None, "of an old release"));
+    assert_eq!(
+        sqlite("SELECT value, fence FROM results").ok().as_deref(),
+        Some("again|5")
+    );
+    assert!(run(Some("6"), "next"));
 }

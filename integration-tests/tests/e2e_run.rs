@@ -46,6 +46,23 @@ fn small_tree(stage: &Stage) -> PathBuf {
     tree
 }
 
+/// The README's example of a config, as a newcomer copies it.
+#[test]
+fn the_config_in_the_readme_runs_to_its_end() {
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("## Writing a job").expect("a section");
+    let (_, block) = section.split_once("```json\n").expect("a config");
+    let (config, _) = block.split_once("```").expect("its end");
+    let stage = Stage::new();
+    let path = stage.write("config.json", config);
+    let checked = stage.brasserie(&["config", "check", text(&path)]);
+    assert_eq!(checked.code, Some(0), "{}", checked.output);
+    assert!(!checked.output.contains("warning"), "{}", checked.output);
+    let ran = stage.brasserie(&["run", text(&path)]);
+    assert_eq!(ran.code, Some(0), "{}", ran.output);
+    assert!(ran.output.contains("all done"), "{}", ran.output);
+}
+
 #[test]
 fn the_quick_start_runs_once_and_never_again() {
     let stage = Stage::new();
