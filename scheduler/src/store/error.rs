@@ -20,7 +20,8 @@ pub enum StoreError {
     },
     #[error(
         "the store {} was written by a newer version of this program (its format is {found}, this program knows up to {known}): \
-         start the newer version, or use another --data-dir", path.display()
+         start the newer version, or put back the copy {}.format-{known} that it kept (README, \"Upgrading\")",
+        path.display(), path.display()
     )]
     Newer {
         path: PathBuf,
