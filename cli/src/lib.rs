@@ -7,7 +7,7 @@ mod output;
 
 use std::process::ExitCode;
 
-use brasserie_common_runtime::{Verbosity, telemetry};
+use brasserie_common_runtime::{LogFormat, Verbosity, telemetry};
 use clap::{Parser, Subcommand};
 
 /// Run data-parallel jobs: each job of a config file, on each node of a tree of data shards, within resource limits.
@@ -41,7 +41,8 @@ Exit codes:
   4  only `job wait --timeout`: the time was over first
   130  interrupted
 
-BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace)."
+BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace). NO_COLOR, set and not empty, keeps colours
+out of all output."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -114,7 +115,7 @@ pub fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     // What a command has to say it prints itself; the log is for who asks for it.
-    let _log = match telemetry::init(Verbosity::WarningsOnly) {
+    let _log = match telemetry::init(Verbosity::WarningsOnly, LogFormat::Text) {
         Ok(log) => log,
         Err(error) => {
             telemetry::print_last_error(&format!("brasserie: {error}"));

@@ -6,7 +6,7 @@
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use brasserie_common::text::{is_unprintable, printable_lines};
+use brasserie_common::text::{printable_json, printable_lines};
 use serde_json::Value;
 
 pub(crate) use brasserie_common::text::{printable, printable_block};
@@ -130,19 +130,10 @@ pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
 
 /// A document with its newline. JSON lets some control characters stand in strings; here they are escaped too.
 pub(crate) fn json_text(value: &Value, layout: Layout) -> String {
-    let plain = match layout {
+    printable_json(&match layout {
         Layout::Indented => format!("{value:#}\n"),
         Layout::OneLine => format!("{value}\n"),
-    };
-    let mut text = String::with_capacity(plain.len());
-    for c in plain.chars() {
-        match is_unprintable(c) && c != '\n' {
-            // Unprintable characters are all below U+10000, so one escape suffices.
-            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
-            false => text.push(c),
-        }
-    }
-    text
+    })
 }
 
 #[cfg(test)]

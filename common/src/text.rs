@@ -19,8 +19,21 @@ pub fn printable_block(text: &str) -> String {
     printable_lines(text.trim_end_matches('\n')).replace('\n', "\n  ")
 }
 
+/// Escapes in a JSON document, with newlines between its values at most, what JSON lets stand in texts and a terminal may react to.
+pub fn printable_json(document: &str) -> String {
+    let mut text = String::with_capacity(document.len());
+    for c in document.chars() {
+        match is_unprintable(c) && c != '\n' {
+            // Unprintable characters are all below U+10000, so one escape suffices.
+            true => text.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => text.push(c),
+        }
+    }
+    text
+}
+
 /// Returns whether a terminal may react to this character in another way than by showing it.
-pub fn is_unprintable(c: char) -> bool {
+fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)
 }
 

@@ -8,6 +8,7 @@ use brasserie_common::Timeouts;
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::work::MAX_KNOWN_TASKS;
 use brasserie_common_config::UnknownKeys;
+use brasserie_common_runtime::LogFormat;
 use brasserie_common_runtime::net::{self, AddressError, ListenAddress, NetworkExposure};
 use brasserie_scheduler_core::credits::{DeadlineRule, Policy};
 use brasserie_thrift::rpc;
@@ -24,7 +25,8 @@ time.";
 
 const AFTER: &str = "Times are written as 500ms, 30s, 5m, 2h or 1d; a bare number is seconds.
 
-BRASSERIE_LOG chooses what is logged to standard error: a level (debug) or targets (brasserie_scheduler=debug,info).
+BRASSERIE_LOG chooses what is logged to standard error: a level (debug) or targets (brasserie_scheduler=debug,info). At debug the \
+log has the start and the completion of each task. NO_COLOR, set and not empty, keeps colours out.
 
 Exit codes:
   0  ended by SIGTERM, SIGINT, SIGQUIT or SIGHUP
@@ -85,6 +87,11 @@ pub struct Flags {
     /// programs on the workers
     #[arg(long)]
     pub insecure_network: bool,
+
+    /// How lines of the log are written: `text` for people, or `json`, an object a line with timestamp, level, target, message
+    /// and fields
+    #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::Text, value_parser = LogFormat::parse)]
+    pub log_format: LogFormat,
 
     /// Name of the node at the top of the forest; the host's name unless given
     #[arg(long, value_name = "NAME")]

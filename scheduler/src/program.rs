@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
-use brasserie_common_runtime::{ServiceManager, Shutdown, Verbosity, telemetry};
+use brasserie_common_runtime::{LogFormat, ServiceManager, Shutdown, Verbosity, telemetry};
 use brasserie_scheduler_core::ExitReason;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -19,13 +19,15 @@ const WRONG_USAGE: u8 = 2;
 
 /// Runs the program; the exit code is the one that `--help` documents.
 pub fn run() -> ExitCode {
-    let options = match Flags::parse().into_options() {
+    let flags = Flags::parse();
+    let format = flags.log_format;
+    let options = match flags.into_options() {
         Ok(options) => options,
         Err(error) => Flags::command()
             .error(ErrorKind::ValueValidation, error)
             .exit(),
     };
-    match serve(options) {
+    match serve(options, format) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             telemetry::print_last_error(&format!("brasserie-scheduler: {error:#}"));
@@ -44,8 +46,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn serve(options: StartOptions) -> anyhow::Result<()> {
-    let _log = telemetry::init(Verbosity::Info)?;
+fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
+    let _log = telemetry::init(Verbosity::Info, format)?;
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use brasserie_common::time::{DurationError, parse_duration};
 use brasserie_common::{ServiceAddress, Shard};
 use brasserie_common_runtime::net::{parse_peer, parse_socket};
-use brasserie_common_runtime::{AddressError, ListenAddress, NetworkExposure};
+use brasserie_common_runtime::{AddressError, ListenAddress, LogFormat, NetworkExposure};
 use brasserie_thrift::rpc::Timeouts;
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -84,6 +84,7 @@ EXIT CODES
 
 ENVIRONMENT
   BRASSERIE_LOG  what it logs to standard error: `debug`, or `brasserie_worker=debug,info`
+  NO_COLOR       set and not empty: no colours in any output
 
 Durations are numbers with a unit (500ms, 30s, 5m, 2h, 1d); a bare number is seconds.";
 
@@ -124,6 +125,10 @@ pub struct Cli {
     /// can run programs here as this user.
     #[arg(long)]
     insecure_network: bool,
+
+    /// How lines of the log are written: `text` for people, or `json`, an object a line with timestamp, level, target, message and fields.
+    #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::Text, value_parser = LogFormat::parse)]
+    log_format: LogFormat,
 
     /// Program for jobs whose configuration has no `command`. Without it such jobs do not run on this worker.
     #[arg(long, value_name = "PROGRAM")]
@@ -262,6 +267,7 @@ impl Cli {
         Policy {
             contain: self.contain,
             started_by: self.started_by(),
+            log_format: self.log_format,
             data_dir: Some(self.data_dir),
             uses_own_group: self.cgroup_root.is_none(),
         }
@@ -319,6 +325,7 @@ impl Cli {
                 receive: self.thrift_receive_timeout,
             },
             started_by,
+            log_format: self.log_format,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Shard};
-use brasserie_common_runtime::{ListenAddress, Verbosity};
+use brasserie_common_runtime::{ListenAddress, LogFormat, Verbosity};
 use brasserie_thrift::rpc::Timeouts;
 
 use crate::groups::FREEZE_TIMEOUT;
@@ -48,6 +48,7 @@ pub struct StartOptions {
     /// Of calls to schedulers.
     pub timeouts: Timeouts,
     pub started_by: StartedBy,
+    pub log_format: LogFormat,
 }
 
 /// The parent of a worker program.
@@ -151,6 +152,7 @@ impl StartOptions {
             work_fetch: WorkFetchFlags::default(),
             timeouts: Timeouts::DEFAULT,
             started_by: StartedBy::Operator,
+            log_format: LogFormat::Text,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use brasserie_common_runtime::{ServiceManager, telemetry};
+use brasserie_common_runtime::{ServiceManager, signal_name, telemetry};
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -46,7 +46,7 @@ pub fn run() -> ExitCode {
         Err(error) => return failed(&error, exit_code::START),
     }
     let options = Cli::parse_or_exit();
-    let _log = match telemetry::init(options.started_by.verbosity()) {
+    let _log = match telemetry::init(options.started_by.verbosity(), options.log_format) {
         Ok(log) => log,
         Err(error) => return failed(&error, exit_code::USAGE),
     };
@@ -124,7 +124,7 @@ async fn work(
         // Nothing runs yet, and what the start waits for may never come: the program ends without waiting for it.
         Some(kind) = signals.recv() => {
             let code = SIGNAL_CODE_BASE + kind.as_raw_value();
-            tracing::info!(code, "ended by a signal before it took calls");
+            tracing::info!(code, "ended by {} before it took calls", signal_name(kind));
             return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
         }
     };
@@ -189,8 +189,14 @@ async fn end_on_signals(
             OnSigterm::Drain if kind == SignalKind::terminate() && is_kept => Wish::Drain,
             OnSigterm::Drain | OnSigterm::Kill => Wish::Shutdown,
         };
-        let wish = wishes.hear(wish, Instant::now());
-        wish.into_iter().for_each(&stop);
+        if let Some(wish) = wishes.hear(wish, Instant::now()) {
+            let why = match is_kept {
+                true => "",
+                false => "; its keeper has died",
+            };
+            tracing::info!("received {}{why}", signal_name(kind));
+            stop(wish);
+        }
     }
 }
 

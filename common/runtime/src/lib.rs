@@ -12,5 +12,5 @@ pub use clock::Clock;
 pub use files::{DataDir, DataDirError, FileChange, FileError, FileId, PinnedFile};
 pub use net::{AddressError, ListenAddress, NetworkExposure, parse_peer};
 pub use service_manager::{NotifyError, ServiceManager, Watchdog};
-pub use shutdown::Shutdown;
-pub use telemetry::{TelemetryError, Verbosity};
+pub use shutdown::{Shutdown, signal_name};
+pub use telemetry::{LogFormat, TelemetryError, Verbosity};

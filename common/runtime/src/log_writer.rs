@@ -17,6 +17,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use parking_lot::{Condvar, Mutex};
 
+use crate::telemetry::message_line;
+
 /// Bytes of lines that wait: some thousand lines, which a program logs in a busy minute.
 const MAX_QUEUED_BYTES: usize = 256 * 1024;
 /// How long a program that ends waits for its last lines. A reader that is there takes them within milliseconds; a service manager
@@ -195,11 +197,11 @@ impl<W: Write + AsFd> WritingThread<W> {
             true => "\n",
             false => "",
         };
-        let text = format!(
-            "{end_of_line}{}: {} log lines were dropped here, because standard error did not accept them\n",
+        let notice = message_line(&format!(
+            "{}: {} log lines were dropped here, because standard error did not accept them",
             self.program, self.dropped
-        );
-        self.write(text.as_bytes())
+        ));
+        self.write(format!("{end_of_line}{notice}").as_bytes())
     }
 
     fn write(&mut self, text: &[u8]) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +13,11 @@ const SIGNALS: [SignalKind; 4] = [
     SignalKind::quit(),
     SignalKind::hangup(),
 ];
+
+/// Returns the signal's name, such as `SIGTERM`.
+pub fn signal_name(kind: SignalKind) -> &'static str {
+    Signal::try_from(kind.as_raw_value()).map_or("a signal", Signal::as_str)
+}
 
 /// Tells that somebody wants the program to end.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +40,7 @@ impl Shutdown {
             let shutdown = shutdown.clone();
             tokio::spawn(async move {
                 while stream.recv().await.is_some() {
+                    tracing::info!("received {}", signal_name(kind));
                     shutdown.request();
                 }
             });
@@ -64,7 +71,7 @@ impl Shutdown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nix::sys::signal::{Signal, raise};
+    use nix::sys::signal::raise;
 
     #[tokio::test]
     async fn the_first_signal_asks_and_the_second_insists() {
@@ -74,5 +81,11 @@ mod tests {
         assert!(!shutdown.insisted().is_cancelled());
         raise(Signal::SIGHUP).expect("raise");
         shutdown.insisted().cancelled().await;
+    }
+
+    #[test]
+    fn signals_have_the_names_that_people_know() {
+        let names = SIGNALS.map(signal_name);
+        assert_eq!(names, ["SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"]);
     }
 }

@@ -1,20 +1,64 @@
-//! What a program says about itself while it runs: lines on standard error, filtered by `BRASSERIE_LOG`.
+//! What a program says about itself while it runs: lines on standard error, filtered by `BRASSERIE_LOG`, as text or as JSON objects.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
+use std::ffi::OsStr;
 use std::fmt::{self, Debug};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
 
-use brasserie_common::text::{printable, printable_block, printable_lines};
+use brasserie_common::text::{printable, printable_block, printable_json, printable_lines};
+use serde_json::json;
 use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::log_writer;
 
 /// The variable that chooses what is logged, in the syntax of tracing's filters (`debug`, `brasserie_scheduler=trace,info`).
 pub const LOG_VARIABLE: &str = "BRASSERIE_LOG";
+
+/// Set and not empty, it keeps colours out of all output (<https://no-color.org>).
+const NO_COLOR: &str = "NO_COLOR";
+
+/// The format of every line that this process writes to standard error by itself.
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
+
+/// How lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object a line.
+    Json,
+}
+
+impl LogFormat {
+    /// The words of a command line.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(LogFormat::Text),
+            "json" => Ok(LogFormat::Json),
+            _ => Err("write `text` or `json`".to_owned()),
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        }
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
 
 /// How much a program logs unless [`LOG_VARIABLE`] says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,25 +101,78 @@ impl Drop for LogGuard {
 }
 
 /// Sends log lines to standard error by way of a thread of its own, and the messages of panics too. Call it once per process.
-pub fn init(default: Verbosity) -> Result<LogGuard, TelemetryError> {
+pub fn init(default: Verbosity, format: LogFormat) -> Result<LogGuard, TelemetryError> {
     let filter = parse_filter(std::env::var(LOG_VARIABLE).ok().as_deref(), default)?;
-    tracing_subscriber::fmt()
+    set_format(format);
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| log_writer::stderr().clone())
-        .fmt_fields(debug_fn(write_field).delimited(" "))
         // Otherwise the subscriber prints refused lines to standard error with `eprintln!`, which may wait or panic.
-        .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init()
-        .map_err(|_| TelemetryError::AlreadySet)?;
+        .log_internal_errors(false);
+    let no_color = std::env::var_os(NO_COLOR);
+    let begun = match format {
+        LogFormat::Text => lines
+            .with_writer(|| log_writer::stderr().clone())
+            .fmt_fields(debug_fn(write_field).delimited(" "))
+            .with_ansi(has_colors(io::stderr().is_terminal(), no_color.as_deref()))
+            .try_init(),
+        LogFormat::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_writer(|| JsonLines(log_writer::stderr().clone()))
+            .try_init(),
+    };
+    begun.map_err(|_| TelemetryError::AlreadySet)?;
     std::panic::set_hook(Box::new(log_panic));
     Ok(LogGuard(()))
 }
 
+/// Sets the format of [`print_error`] in a process that has no log. The first call in a process counts.
+pub fn set_format(format: LogFormat) {
+    FORMAT.get_or_init(|| format);
+}
+
+fn has_colors(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
+    is_terminal && no_color.is_none_or(OsStr::is_empty)
+}
+
 /// Queues a message for standard error, as `main` prints errors. Never waits.
 pub fn print_error(message: &str) {
-    let message = printable_lines(message);
-    log_writer::stderr().write_line(format!("{message}\n").into_bytes());
+    log_writer::stderr().write_line(message_line(message).into_bytes());
+}
+
+/// A message outside of the log, as a line of the process's format.
+pub(crate) fn message_line(message: &str) -> String {
+    match FORMAT.get().copied().unwrap_or_default() {
+        LogFormat::Text => format!("{}\n", printable_lines(message)),
+        LogFormat::Json => json_line(message),
+    }
+}
+
+fn json_line(message: &str) -> String {
+    let mut time = String::new();
+    // Only a writer that fails makes this fail, and a text does not.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    let line = json!({ "timestamp": time, "level": "ERROR", "message": message });
+    format!("{}\n", printable_json(&line.to_string()))
+}
+
+/// Log lines that are JSON objects.
+#[derive(Debug)]
+struct JsonLines<W>(W);
+
+impl<W: io::Write> io::Write for JsonLines<W> {
+    /// The subscriber writes each line by one call.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = printable_json(&String::from_utf8_lossy(line));
+        self.0.write_all(text.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Prints the error with which a program ends: waits until standard error has accepted it, at most for the limit of a flush.
@@ -150,6 +247,50 @@ mod tests {
             2,
             "the message alone has lines: {text}"
         );
+    }
+
+    #[test]
+    fn json_lines_are_objects_and_move_no_cursor() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let writer = Arc::clone(&lines);
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_writer(move || JsonLines(Lines(Arc::clone(&writer))))
+            .finish();
+        let hostile = "x\u{1b}[2J\u{9b}\r\n{\"level\":\"ERROR\"}";
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(worker = %hostile, number = 7, "it says {hostile}");
+        });
+        let written = lines.lock().expect("no panic").clone();
+        let text = String::from_utf8(written).expect("text") + &json_line(hostile);
+        assert!(
+            !text.contains(|c: char| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("an object a line"))
+            .collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines[0]["level"], "WARN");
+        assert_eq!(lines[0]["worker"], hostile);
+        assert_eq!(lines[0]["number"], 7);
+        assert_eq!(lines[0]["message"], format!("it says {hostile}"));
+        assert_eq!(lines[1]["message"], hostile);
+        for line in lines {
+            let time = line["timestamp"].as_str().expect("a time");
+            assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+        }
+    }
+
+    #[test]
+    fn colours_are_for_terminals_that_nobody_wants_plain() {
+        let colours =
+            |is_terminal, no_color: Option<&str>| has_colors(is_terminal, no_color.map(OsStr::new));
+        assert!(colours(true, None) && colours(true, Some("")));
+        assert!(!colours(true, Some("1")) && !colours(true, Some("0")));
+        assert!(!colours(false, None));
     }
 
     #[derive(Clone)]

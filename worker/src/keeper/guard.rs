@@ -119,6 +119,7 @@ pub(super) fn next_signal(signals: &SignalFd) -> Option<Received> {
 
 /// Runs the program to its end and returns the code to exit with; nothing that it started is alive then.
 pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, KeeperError> {
+    telemetry::set_format(policy.log_format);
     let setup = |what| move |error| KeeperError::Setup { what, error };
     let mask = guarded_signals();
     mask.thread_block().map_err(setup("block signals"))?;

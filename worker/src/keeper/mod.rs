@@ -45,6 +45,7 @@ use std::os::unix::process::{CommandExt, parent_id};
 use std::path::PathBuf;
 use std::process::Command;
 
+use brasserie_common_runtime::LogFormat;
 use brasserie_common_runtime::log_writer::{self, FLUSH_LIMIT};
 use lease::{LEASE_VARIABLE, Ledger};
 use nix::errno::Errno;
@@ -151,6 +152,7 @@ pub(crate) struct Policy {
     pub data_dir: Option<PathBuf>,
     /// Decides how much is logged.
     pub started_by: StartedBy,
+    pub log_format: LogFormat,
     /// Whether the program makes control groups below the keeper's own, which the keeper then has to leave.
     pub uses_own_group: bool,
 }

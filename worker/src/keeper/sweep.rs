@@ -97,7 +97,7 @@ pub(crate) fn play(program: &[OsString]) -> ! {
     }
     let policy = program::policy(program);
     // The worker explains a filter that cannot be used.
-    let log = telemetry::init(policy.started_by.verbosity()).ok();
+    let log = telemetry::init(policy.started_by.verbosity(), policy.log_format).ok();
     let swept = policy.data_dir.as_deref().map(WorkerDirectory::sweep);
     let (text, code) = match swept.transpose() {
         Ok(user) => (user.unwrap_or_default(), 0),

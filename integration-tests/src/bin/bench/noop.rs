@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::{EndedBy, KillRequest, ReportedStatus, Story};
-use brasserie_common_runtime::{Verbosity, telemetry};
+use brasserie_common_runtime::{LogFormat, Verbosity, telemetry};
 use brasserie_worker::config::Cli;
 use brasserie_worker::process::{
     KillError, RunKey, RunnerConfig, Signalled, SpawnError, SpawnRequest, StartError, TaskEnd,
@@ -73,7 +73,8 @@ impl Runner for NoopRunner {
 pub fn play_worker() -> Option<ExitCode> {
     std::env::var_os(ROLE_VARIABLE)?;
     let options = Cli::parse_or_exit();
-    let _log = telemetry::init(Verbosity::Info).expect("the log's filter is the usual one");
+    let _log = telemetry::init(Verbosity::Info, LogFormat::Text)
+        .expect("the log's filter is the usual one");
     // As the worker's own program has it.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
