@@ -77,6 +77,17 @@ pub enum GroupError {
     Several(String),
 }
 
+impl GroupError {
+    /// One error that names everything that is wrong; `None` if nothing is.
+    fn of_all(mut errors: Vec<GroupError>) -> Option<GroupError> {
+        if errors.len() < 2 {
+            return errors.pop();
+        }
+        let texts: Vec<String> = errors.iter().map(GroupError::to_string).collect();
+        Some(GroupError::Several(texts.join("; ")))
+    }
+}
+
 /// What groups have counted; `None`: none of them counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUsage {
@@ -200,7 +211,7 @@ impl Groups {
     }
 }
 
-/// The slices that the options name; each must be there.
+/// The slices that the options name; each must be there. The error names all that are not.
 fn named(options: &CGroupOptions) -> Result<Vec<Named>, GroupError> {
     let each = options.subsystems.iter().map(|subsystem| {
         let is_name = !subsystem.contains('/') && !matches!(subsystem.as_str(), "" | "." | "..");
@@ -226,5 +237,15 @@ fn named(options: &CGroupOptions) -> Result<Vec<Named>, GroupError> {
             path: found,
         })
     });
-    each.collect()
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for one in each {
+        match one {
+            Ok(named) => found.push(named),
+            Err(error) => errors.push(error),
+        }
+    }
+    match GroupError::of_all(errors) {
+        Some(error) => Err(error),
+        None => Ok(found),
+    }
 }

@@ -74,13 +74,9 @@ impl TaskGroup {
                 errors.push(error);
             }
         }
-        match errors.len() {
-            0 => Ok(group),
-            1 => Err(errors.remove(0)),
-            _ => {
-                let texts: Vec<String> = errors.iter().map(GroupError::to_string).collect();
-                Err(GroupError::Several(texts.join("; ")))
-            }
+        match GroupError::of_all(errors) {
+            Some(error) => Err(error),
+            None => Ok(group),
         }
     }
 

@@ -74,6 +74,24 @@ impl Drop for Ground {
     }
 }
 
+#[test]
+fn all_slices_that_are_missing_are_named_together() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let there = dir.path().join("pids").join("slice");
+    fs::create_dir_all(&there).expect("made");
+    let options = CGroupOptions {
+        root: dir.path().display().to_string(),
+        slice: "slice".to_owned(),
+        subsystems: ["cpu", "pids", "memory"].map(str::to_owned).to_vec(),
+        ..CGroupOptions::default()
+    };
+    let error = named(&options).expect_err("two are missing").to_string();
+    for missing in ["cpu/slice", "memory/slice"] {
+        assert!(error.contains(missing), "{error}");
+    }
+    assert!(!error.contains("pids"), "{error}");
+}
+
 /// What is not there is said, so that nobody takes silence for a proof.
 fn lacks(what: &str, ability: &Ability) -> bool {
     match ability {

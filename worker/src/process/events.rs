@@ -41,7 +41,10 @@ pub(super) enum Event<'a> {
     LinesDropped {
         dropped: Dropped,
     },
-    PipesClosed,
+    /// What the task has written into its status pipe, if anything, is known from here on.
+    PipesClosed {
+        raw: Option<&'a str>,
+    },
     /// Comes when the file is finished, a moment after the end.
     OutputWritten {
         stream: Stream,
@@ -150,7 +153,7 @@ pub(super) fn log(
             fields.lines = Some(dropped.lines);
             fields.bytes = Some(dropped.bytes);
         }
-        Event::PipesClosed => {}
+        Event::PipesClosed { raw } => fields.raw_status = raw,
         Event::GotStatus { raw, status } => {
             fields.raw_status = raw;
             fields.status = Some(Status::of(status));
@@ -214,7 +217,7 @@ fn name(event: Event<'_>) -> &'static str {
         Event::LineSplit { .. } => "task_line_split",
         Event::StraysKilled { .. } => "task_strays_killed",
         Event::LinesDropped { .. } => "task_lines_dropped",
-        Event::PipesClosed => "task_pipes_closed",
+        Event::PipesClosed { .. } => "task_pipes_closed",
         Event::OutputWritten { .. } => "task_output_written",
         Event::GotStatus { .. } => "got_status",
         Event::FailedToStart { .. } => "task_failed_to_start",

@@ -178,15 +178,16 @@ impl Supervisor {
                 },
             );
         }
-        self.log(&task.key, &task.tag, Event::PipesClosed);
         let line = task.status.finish();
+        let raw = line.text();
+        self.log(&task.key, &task.tag, Event::PipesClosed { raw });
         let ended_by = task.ended_by(exit);
         let status = final_status(task.status_from, &line, exit, task.signalled, ended_by);
         self.log(
             &task.key,
             &task.tag,
             Event::GotStatus {
-                raw: line.text(),
+                raw,
                 status: &status,
             },
         );

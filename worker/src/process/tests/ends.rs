@@ -216,8 +216,14 @@ fn events_tell_the_life_in_order() {
     }
     assert_eq!(events[0]["command"].as_array().map(Vec::len), Some(7));
     assert_eq!(events[1]["message"], "exited with code 0");
-    assert_eq!(events[3]["raw_status"], "done");
+    for at in [2, 3] {
+        assert_eq!(events[at]["raw_status"], "done");
+    }
     assert_eq!(events[3]["status"]["result_bits"], 4);
+    let end = bench.script("exit 0", StatusFrom::Auto);
+    let events = bench.events(&end.key);
+    assert_eq!(events[2]["event"], "task_pipes_closed");
+    assert_eq!(events[2].get("raw_status"), None, "none is known");
 }
 
 #[test]
