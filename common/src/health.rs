@@ -50,6 +50,17 @@ impl Health {
         .find(|h| h.to_wire() == number)
     }
 
+    /// The word for people, in logs, tables and sentences, and for programs that read them.
+    pub fn word(self) -> &'static str {
+        match self {
+            Health::New => "joining",
+            Health::Healthy => "healthy",
+            Health::Unhealthy => "unhealthy",
+            Health::MustDie => "lost",
+        }
+    }
+
+    /// The name in the protocol's description.
     pub fn as_str(self) -> &'static str {
         match self {
             Health::New => "NEW",
@@ -176,7 +187,7 @@ impl HealthModel {
     /// * it has never been HEALTHY: it counts from the beginning, and lives on as long as its evidence is fresh;
     /// * it has been: it counts from when its evidence was no longer fresh, or from what it was told before;
     /// * NEW: it counts from the beginning, or from when it heard that it is NEW again.
-    fn lost_after(&self, gaps: Gaps) -> Time {
+    pub fn lost_after(&self, gaps: Gaps) -> Time {
         let believed = self.believed_until(gaps);
         match self.health {
             Health::Healthy | Health::Unhealthy if self.has_been_healthy => {

@@ -113,6 +113,8 @@ pub struct HeartbeatResponse {
     pub not_healthy_for: Option<Duration>,
     pub protocol_version: i16,
     pub worker_set: WorkerSetId,
+    /// For people: why the worker must die, if it must and the scheduler says why.
+    pub why_must_die: Option<Arc<str>>,
     /// Of the worker's newest request for work.
     pub work: Option<Box<WorkReply>>,
     /// Its next one comes no earlier, whether or not there was one.

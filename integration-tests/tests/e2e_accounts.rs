@@ -37,7 +37,7 @@ fn a_config_file_says_what_tasks_may_use_and_whose_rights_they_have() {
     let stage = Stage::new();
     let config = stage.write("config.json", &format!("{:#}", config()));
     let spec = stage.calm_spec(&config);
-    let _scheduler = stage.start_scheduler(&spec);
+    let scheduler = stage.start_scheduler(&spec);
     let mut one = stage.worker_spec("one", &spec);
     let nobody = AllowedUser::parse("nobody").expect("a user");
     let is_able = Accounts::resolve(&[nobody]).is_ok();
@@ -69,6 +69,12 @@ fn a_config_file_says_what_tasks_may_use_and_whose_rights_they_have() {
         "{text}"
     );
     assert_eq!(refused["fault"], "worker", "{refused}");
+    // Whoever has not asked for that very task reads it, too.
+    let problem = "worker `one` could not start refused on n: it asks for the user \"daemon\"";
+    scheduler.wait_for_output(problem);
+    let address = format!("{}:{}", spec.address, spec.port);
+    let status = stage.brasserie(&["status", "--scheduler", &address]).output;
+    assert!(status.contains(problem), "{status}");
 }
 
 #[test]

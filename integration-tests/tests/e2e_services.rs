@@ -87,7 +87,7 @@ fn a_service_manager_hears_of_readiness_life_and_end_and_tasks_do_not_reach_it()
     let command = of_worker.of(stage.worker_command(&stage.worker_spec("one", &spec)));
     let mut worker = stage.start("worker", command);
     of_worker.until("READY=1");
-    of_worker.until("STATUS=HEALTHY");
+    of_worker.until("STATUS=healthy");
     client.wait_all_done();
     of_worker.until("WATCHDOG=1");
     of_scheduler.until("WATCHDOG=1");

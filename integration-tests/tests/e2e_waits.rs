@@ -155,6 +155,8 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
     let (code, output) = fleet.forget(&["--yes"]);
     assert_eq!(code, Some(0), "{output}");
     assert_eq!(fleet.initial_wait(), None);
+    scheduler.wait_for_output("has declared worker");
+    scheduler.wait_for_output("the initial wait is over");
     // It is on disk.
     scheduler.kill_program();
     let _scheduler = fleet.restart();

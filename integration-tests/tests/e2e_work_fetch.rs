@@ -63,7 +63,7 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
     let mut asking = stage.start_worker(&asking);
     client.wait_healthy(1);
     let seen = wait_to_see(&stage, &spec, "tasks that it asked for", |one| {
-        one["running"].as_u64() > Some(0) && one["health"] == "HEALTHY"
+        one["running"].as_u64() > Some(0) && one["health"] == "healthy"
     });
     let fetch = &seen["work_fetch"];
     assert_eq!(seen["worker"], "asks");
@@ -77,7 +77,7 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
     assert!(one["instance"]["start_time"].as_i64() > Some(0), "{one}");
 
     // The only worker needs no name, and none of those who know its address needs a scheduler.
-    let parts = ["Worker `asks` at ", "(profile cluster)", "HEALTHY", "CPU"];
+    let parts = ["Worker `asks` at ", "(profile cluster)", "healthy", "CPU"];
     says(&look(&stage, &spec, &[]), 0, &parts);
     let address = seen["address"].as_str().expect("an address").to_owned();
     let direct = stage.brasserie(&["worker", "work-fetch", "--worker", &address]);
@@ -137,7 +137,7 @@ fn a_scheduler_that_is_gone_is_shown_as_such() {
     let _asking = stage.start_worker(&asking);
     Client::new(spec.port).wait_all_done();
     let seen = wait_to_see(&stage, &spec, "a healthy worker", |one| {
-        one["health"] == "HEALTHY" && one["unacknowledged"] == 0
+        one["health"] == "healthy" && one["unacknowledged"] == 0
     });
     let address = seen["address"].as_str().expect("an address").to_owned();
     scheduler.kill_program();
@@ -328,7 +328,7 @@ fn a_scheduler_that_moves_is_found_by_the_file_that_says_where_it_is() {
     let client = Client::new(spec.port);
     client.wait_healthy(1);
     let seen = wait_to_see(&stage, &spec, "the new address", |one| {
-        one["members"][0] == second.as_str() && one["health"] == "HEALTHY"
+        one["members"][0] == second.as_str() && one["health"] == "healthy"
     });
     assert_eq!(seen["worker"], "asks");
     let extra = stage.write("extra.json", r#"{"owner": "test", "command": ["true"]}"#);

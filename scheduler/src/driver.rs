@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answered::{AnsweredFile, Stuck};
 use crate::inbox::{Input, Lanes};
+use crate::news::NewsLog;
 use crate::perform::Performer;
 use crate::sources::TellInForce;
 
@@ -21,6 +22,7 @@ pub(crate) struct Driver {
     pub(crate) performer: Performer,
     pub(crate) in_force: TellInForce,
     pub(crate) answered: Option<AnsweredFile>,
+    pub(crate) news: NewsLog,
     pub(crate) clock: Clock,
     pub(crate) stop: CancellationToken,
     pub(crate) watchdog: Watchdog,
@@ -94,6 +96,7 @@ impl Driver {
         while let Some(effect) = self.scheduler.poll_effect() {
             self.performer.perform(&self.scheduler, now, effect);
         }
+        self.news.log(now, &mut self.scheduler);
         self.in_force.tell(&self.scheduler);
         self.watchdog.beat(now);
         Ok(())

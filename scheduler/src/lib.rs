@@ -11,6 +11,7 @@ pub mod config;
 mod driver;
 mod http;
 mod inbox;
+mod news;
 mod perform;
 mod program;
 mod rpc;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
-use brasserie_common::{CallId, RecordSeq, RequestId, Time};
-use brasserie_scheduler_core::{Call, Effect, Event, ExitReason, Reply, Scheduler};
+use brasserie_common::{CallId, RecordSeq, RequestId, RunningTask, Time};
+use brasserie_scheduler_core::{
+    Call, Effect, EndedTask, Event, ExitReason, Message, Record, Reply, Scheduler,
+};
 
 use crate::inbox::{Inbox, Lane, Waiter};
 use crate::rpc::workers::{WorkerCall, Workers};
@@ -76,7 +78,10 @@ impl Performer {
     /// `decided`: the time that the core went by.
     pub(crate) fn perform(&mut self, scheduler: &Scheduler, decided: Time, effect: Effect) {
         match effect {
-            Effect::Persist { seq, record } => self.store.submit(seq, record),
+            Effect::Persist { seq, record } => {
+                log_completions(&record);
+                self.store.submit(seq, record);
+            }
             Effect::Reply {
                 request,
                 after,
@@ -85,6 +90,7 @@ impl Performer {
             Effect::Call { id, peer, call } => {
                 // Now, because the names behind its ids may mean something else in a later turn.
                 let message = scheduler.message(&call);
+                log_start(&message);
                 let lane = lane_of(&call);
                 // After a pause it would act on what the core believed long ago, and has given up.
                 let not_after = decided + self.call_deadline;
@@ -141,6 +147,40 @@ impl OpenRequests {
                 }
             }
         }
+    }
+}
+
+/// Starts and completions are as many as tasks, so only a debug log has them.
+fn log_start(message: &Message) {
+    if let Message::RunTask(run) = message
+        && !run.task.is_healthcheck()
+    {
+        let RunningTask {
+            job,
+            node,
+            shard,
+            invocation,
+            ..
+        } = &run.task;
+        tracing::debug!(%job, %node, worker = %shard, %invocation, "starts a task");
+    }
+}
+
+fn log_completions(record: &Record) {
+    let ends = match record {
+        Record::TaskEnded(end) => std::slice::from_ref(end),
+        Record::WorkerLeft { tasks, .. } => tasks,
+        _ => return,
+    };
+    for EndedTask {
+        job,
+        node,
+        invocation,
+        status,
+        ..
+    } in ends
+    {
+        tracing::debug!(%job, %node, %invocation, %status, "a task has ended");
     }
 }
 

@@ -23,6 +23,7 @@ use crate::answered::AnsweredFile;
 use crate::driver::Driver;
 use crate::http;
 use crate::inbox::{Inbox, Stopped, lanes};
+use crate::news::NewsLog;
 use crate::perform::Performer;
 use crate::rpc::pool::WorkerPool;
 use crate::rpc::service::SchedulerService;
@@ -135,6 +136,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         performer,
         in_force: tell_in_force,
         answered,
+        news: NewsLog::new(clock.now()),
         clock,
         stop: stop_driver.clone(),
         watchdog: options.manager.watchdog(clock.now()),

@@ -74,7 +74,7 @@ struct WorkerStatus {
   2: string hostname,
   // HOST:PORT
   3: string address,
-  // "new", "healthy", "unhealthy" or "must_die".
+  // "joining", "healthy", "unhealthy" or "lost".
   4: string state,
   5: common.BistroInstanceID instance,
   6: i32 runningTasks,

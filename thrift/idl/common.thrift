@@ -429,4 +429,6 @@ struct SchedulerHeartbeatResponse {
   // 11 to 15 are set aside.
   // How long the worker has been other than healthy in the scheduler's eyes; rounded up.
   16: optional i64 notHealthyForMs,
+  // For people: why workerState is 3 (must die).
+  17: optional string whyMustDie,
 }

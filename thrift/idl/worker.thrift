@@ -54,6 +54,8 @@ service BistroWorker extends fb303.FacebookService {
   void requestSuicide(
     1: common.BistroInstanceID scheduler,
     2: common.BistroInstanceID worker,
+    // For people.
+    16: string reason,
   ) throws (
     1: BistroWorkerException ex,
   ),

@@ -1,6 +1,6 @@
 //! What is new about a worker, as an operator wants to read it later, and for whoever asks the service manager.
 
-use brasserie_common::{Health, SchedulerId};
+use brasserie_common::{Health, SchedulerId, WorkerSetId};
 use brasserie_common_runtime::ServiceManager;
 use brasserie_worker_core::{Association, LifeStage, Worker};
 
@@ -24,6 +24,7 @@ struct Seen {
     life: LifeStage,
     scheduler: Option<SchedulerId>,
     trouble: Option<String>,
+    older_set: Option<WorkerSetId>,
 }
 
 impl News {
@@ -108,7 +109,7 @@ impl Side {
         let text = match self.seen.life {
             LifeStage::Running => match self.seen.scheduler {
                 Some(scheduler) => {
-                    format!("{}, scheduler {scheduler}", self.seen.health.as_str())
+                    format!("{}, scheduler {scheduler}", self.seen.health.word())
                 }
                 None => "has not met its scheduler".to_owned(),
             },
@@ -128,7 +129,7 @@ impl Side {
             tracing::info!(%scheduler, "{of}associated with a scheduler instance");
         }
         if now.health != before.health {
-            let (from, to) = (before.health.as_str(), now.health.as_str());
+            let (from, to) = (before.health.word(), now.health.word());
             tracing::info!(tasks, "{of}health: {from} -> {to}");
         }
         if now.life != before.life {
@@ -146,13 +147,25 @@ impl Side {
                     "{of}ending: no task starts any more, running ones are being ended"
                 ),
                 LifeStage::Dying => {
-                    tracing::warn!(tasks, "{of}the association must end: killing its tasks");
+                    let why = association
+                        .why_it_ends()
+                        .unwrap_or("its scheduler wants it");
+                    tracing::warn!(tasks, "{of}the worker must end its tasks: {why}");
                 }
                 LifeStage::Gone => tracing::info!(
                     unacknowledged = association.unacknowledged_reports(),
                     "{of}every task is dead"
                 ),
             }
+        }
+        if now.older_set != before.older_set
+            && let Some(older) = now.older_set
+        {
+            let known = association.worker_set().version;
+            tracing::warn!(
+                "{of}the scheduler sent version {} of its worker set after version {known}, which stays: the answer was delayed",
+                older.version
+            );
         }
         if now.trouble != before.trouble {
             match &now.trouble {
@@ -170,6 +183,7 @@ impl Seen {
             life: association.life_stage(),
             scheduler: association.scheduler(),
             trouble: association.heartbeat_trouble().map(ToString::to_string),
+            older_set: association.older_set(),
         }
     }
 }

@@ -94,7 +94,7 @@ async fn a_worker_joins_runs_reports_until_acknowledged_and_serves_its_logs() {
         .run(&early, "true")
         .await
         .expect_err("not healthy yet");
-    assert!(refusal.contains("HEALTHY"), "{refusal}");
+    assert!(refusal.contains("only a healthy one"), "{refusal}");
     stage.join().await;
 
     stage.change(|scene| scene.statuses_to_refuse = 2);

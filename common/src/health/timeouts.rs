@@ -259,6 +259,7 @@ mod tests {
             not_healthy_for: None,
             protocol_version: 2,
             worker_set: WorkerSetId::default(),
+            why_must_die: None,
             work: None,
             request_delay: None,
         }

@@ -293,6 +293,7 @@ fn worker_calls() -> Calls {
             Box::new(BistroWorkerRequestSuicideArgs {
                 scheduler: instance(1),
                 worker: instance(2),
+                reason: None,
             }),
         ),
         ("killTask", Box::new(kill)),

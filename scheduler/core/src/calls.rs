@@ -3,6 +3,7 @@
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
@@ -34,6 +35,8 @@ pub enum Message {
     RequestSuicide {
         scheduler: SchedulerId,
         worker: WorkerId,
+        /// For people.
+        why: Arc<str>,
     },
     KillTask {
         task: Box<RunningTask>,
@@ -64,8 +67,8 @@ const MAX_OPEN_SUICIDES: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
-    /// Who is being asked to end itself: one call at a time each.
-    suicides: BTreeSet<WorkerId>,
+    /// The workers that are being asked to end themselves, and why, for people: one call at a time each.
+    suicides: BTreeMap<WorkerId, Arc<str>>,
     open: BTreeMap<CallId, (Time, Purpose)>,
     deadlines: BTreeSet<(Time, CallId)>,
 }
@@ -145,20 +148,26 @@ impl Scheduler {
     }
 
     /// Asks an instance to end itself. A failure is the normal outcome: it dies, or does not know us.
-    pub(crate) fn ask_to_die(&mut self, now: Time, worker: WorkerId, peer: ServiceAddress) {
+    pub(crate) fn ask_to_die(
+        &mut self,
+        now: Time,
+        (worker, peer): (WorkerId, ServiceAddress),
+        why: &Arc<str>,
+    ) {
         // Whoever must be told comes again with its next heartbeat.
         if !self.may_call() {
             return;
         }
         let suicides = &mut self.calls_mut().suicides;
-        if suicides.len() < MAX_OPEN_SUICIDES && suicides.insert(worker) {
+        if suicides.len() < MAX_OPEN_SUICIDES && !suicides.contains_key(&worker) {
+            suicides.insert(worker, Arc::clone(why));
             let call = Call::RequestSuicide { worker };
             self.call(now, peer, call, Purpose::Suicide { worker });
         }
     }
 
     pub(crate) fn is_asked_to_die(&self, worker: WorkerId) -> bool {
-        self.calls().suicides.contains(&worker)
+        self.calls().suicides.contains_key(&worker)
     }
 
     /// Calls that took too long have an unknown outcome; what comes later is dropped. A `runTask` that is sent later still is
@@ -287,6 +296,12 @@ impl Scheduler {
             Call::RequestSuicide { worker } => Message::RequestSuicide {
                 scheduler,
                 worker: *worker,
+                why: self
+                    .calls()
+                    .suicides
+                    .get(worker)
+                    .cloned()
+                    .unwrap_or_default(),
             },
             Call::KillTask {
                 worker,

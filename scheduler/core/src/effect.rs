@@ -70,10 +70,12 @@ pub struct KilledTask {
 /// Why a request was refused: bad input is counted and said, never a crash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    #[error("protocol version {theirs} differs from the scheduler's {ours}")]
+    #[error(
+        "it speaks protocol version {theirs}, the scheduler {ours}; run the same release on both"
+    )]
     ProtocolVersion { theirs: i16, ours: i16 },
     #[error(
-        "worker instance {incumbent} holds shard `{shard}` and is not lost; a newcomer gets the shard when it is"
+        "worker instance {incumbent} holds shard `{shard}` and is not lost; a newcomer gets the shard when it is. If both are meant to run, give each its own --shard"
     )]
     ShardTaken { shard: String, incumbent: WorkerId },
     #[error(

@@ -14,6 +14,7 @@ mod fences;
 mod history;
 mod jobs;
 mod listing;
+mod news;
 mod plan;
 mod questions;
 mod reconcile;
@@ -34,6 +35,7 @@ pub use jobs::{
     MAX_SAVED_JOBS, ReadBy, SourceInForce,
 };
 pub use listing::{CursorPlace, ListedTask, TaskCursor, TaskList, TaskPage};
+pub use news::{KnownWorker, LostTasks, News, Severity};
 pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
     Proposal, ProposedNodes, TasksPlan, Total, WhatIf,

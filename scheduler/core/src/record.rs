@@ -13,6 +13,7 @@ use brasserie_common::{
     Story, TaskKey, Time, Timeouts, WallTime, WorkerId,
 };
 
+use crate::news::KnownWorker;
 use crate::times::{GivenTimes, ItemName};
 
 /// Instances that have left and are remembered: each can linger for minutes at most, so this is enough for a pool of a thousand
@@ -157,6 +158,15 @@ pub struct EndedTask {
     pub story: Option<Box<KeptStory>>,
 }
 
+impl EndedTask {
+    pub fn key(&self) -> TaskKey {
+        TaskKey {
+            job: self.job.clone(),
+            node: self.node.clone(),
+        }
+    }
+}
+
 /// What happened in a run, as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptStory {
@@ -207,6 +217,16 @@ pub struct InstanceRecord {
     pub timeouts: Timeouts,
     /// The last deletion before it associated first: it may repeat what later ones deleted.
     pub since: DeletionNumber,
+}
+
+impl InstanceRecord {
+    pub(crate) fn known(&self, id: WorkerId) -> KnownWorker {
+        KnownWorker {
+            shard: self.shard.clone(),
+            hostname: self.machine_lock.hostname.clone(),
+            id,
+        }
+    }
 }
 
 /// Why a worker instance left the record.

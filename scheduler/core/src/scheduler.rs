@@ -6,6 +6,7 @@ mod shape;
 mod starts;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::ids::InstanceId;
@@ -14,16 +15,17 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
 };
-use brasserie_common_config::ScheduleMemory;
+use brasserie_common_config::{Config, ScheduleMemory};
 use brasserie_scheduler_engine::{Engine, Task};
 
 use crate::calls::Calls;
 use crate::credits::Policy;
 use crate::effect::{Call, Effect, Reply};
 use crate::estimates::Estimates;
-use crate::event::Event;
+use crate::event::{ConfigOrigin, Event};
 use crate::fences::Fences;
 use crate::jobs::{Jobs, NodesOf};
+use crate::news::{Kept, News};
 use crate::questions::Questions;
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
@@ -80,6 +82,7 @@ pub struct Scheduler {
     replies: Replies,
     questions: Questions,
     effects: VecDeque<Effect>,
+    news: Kept,
     invocation_ids: Rng,
     config_error: Option<String>,
     nodes_error: Option<String>,
@@ -134,6 +137,7 @@ impl Scheduler {
             replies: Replies::default(),
             questions: Questions::default(),
             effects: VecDeque::new(),
+            news: Kept::default(),
             // Another stream for each instance, or two of one seed would draw the same ids.
             invocation_ids: Rng::new(
                 options.seed.wrapping_add(start_time.cast_unsigned()),
@@ -186,22 +190,22 @@ impl Scheduler {
             } => self.request_work(now, request, *work),
             Event::KillTask {
                 request,
-                from: _,
+                from,
                 job,
                 node,
-            } => self.kill_task(now, request, TaskKey { job, node }),
+            } => self.kill_task(now, (request, from), TaskKey { job, node }),
             Event::ChangeJob {
                 request,
-                from: _,
+                from,
                 job,
                 change,
-            } => self.change_job(now, request, job, change),
+            } => self.change_job(now, (request, from), job, change),
             Event::ForgetWorker {
                 request,
-                from: _,
+                from,
                 shard,
                 confirmed,
-            } => self.forget_worker(now, request, &shard, &confirmed),
+            } => self.forget_worker(now, (request, from), &shard, &confirmed),
             Event::Query {
                 request,
                 from: _,
@@ -218,16 +222,25 @@ impl Scheduler {
                 config,
                 warnings,
                 origin,
-            } => {
-                self.config_error = None;
-                self.jobs.load_file(config, warnings, origin);
-                self.put_jobs_in_force(now);
-            }
+            } => self.config_loaded(now, (config, warnings, origin)),
             Event::ConfigFailed { message } => self.config_failed(message),
             Event::NodesLoaded { nodes, config } => {
                 self.nodes_loaded(now, NodesOf { nodes, config });
             }
             Event::NodesFailed { message } => self.nodes_error = Some(message),
+        }
+    }
+
+    fn config_loaded(
+        &mut self,
+        now: Time,
+        (config, warnings, origin): (Arc<Config>, Vec<String>, ConfigOrigin),
+    ) {
+        self.config_error = None;
+        self.jobs.load_file(config, warnings, origin);
+        self.put_jobs_in_force(now);
+        if let Some(why) = self.jobs.refused_file() {
+            self.note_news(News::Problem(why));
         }
     }
 
@@ -307,6 +320,27 @@ impl Scheduler {
     /// The next thing to do, in order.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
+    }
+
+    /// What has happened since the last call that an operator's log should show, and how much more was dropped.
+    pub fn take_news(&mut self) -> (Vec<News>, u64) {
+        self.news.take()
+    }
+
+    pub(crate) fn note_news(&mut self, news: News) {
+        self.news.add(news);
+    }
+
+    /// Shows a problem in `status` for a while, and logs it unless `status` shows it already.
+    pub(crate) fn note_problem(&mut self, now: Time, text: &str) {
+        let news = self.tasks.problems_mut().note(now, text);
+        self.note_problem_news(news);
+    }
+
+    pub(crate) fn note_problem_news(&mut self, news: Option<String>) {
+        if let Some(text) = news {
+            self.note_news(News::Problem(text));
+        }
     }
 
     pub fn id(&self) -> SchedulerId {

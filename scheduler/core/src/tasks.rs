@@ -5,11 +5,12 @@ mod beside;
 mod floors;
 mod forgotten;
 mod invocation;
+mod problems;
 mod shape;
 mod stories;
 mod unsure;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -28,14 +29,9 @@ use beside::Besides;
 use floors::Floors;
 pub(crate) use floors::Lost;
 use forgotten::DeletedEnds;
+use problems::Problems;
+pub(crate) use problems::StartTrouble;
 use unsure::UnsureChecks;
-
-/// Problems kept for people.
-const MAX_PROBLEMS: usize = 20;
-/// Characters of one problem: a few names of the longest kind, and a sentence.
-const MAX_PROBLEM_CHARS: usize = 4096;
-/// How long a problem is shown after it was met last: long enough to be seen by who looks now and then.
-const PROBLEM_LIFE: Duration = Duration::from_secs(300);
 
 /// One run.
 #[derive(Clone, Debug)]
@@ -111,8 +107,7 @@ pub(crate) struct Tasks {
     pending_by_task: BTreeMap<Task, RecordSeq>,
     unsure: UnsureChecks,
     spans: BTreeMap<JobId, Span>,
-    /// Oldest first.
-    problems: VecDeque<(Time, String)>,
+    problems: Problems,
 }
 
 /// When a job was at work since this scheduler started.
@@ -411,21 +406,11 @@ impl Tasks {
         self.unsure.next(shard, timeouts)
     }
 
-    pub(crate) fn note_problem(&mut self, now: Time, text: String) {
-        // Names and refusals come from peers.
-        let text: String = text.chars().take(MAX_PROBLEM_CHARS).collect();
-        self.problems.retain(|(_, known)| *known != text);
-        if self.problems.len() >= MAX_PROBLEMS {
-            self.problems.pop_front();
-        }
-        self.problems.push_back((now, text));
+    pub(crate) fn problems(&self) -> &Problems {
+        &self.problems
     }
 
-    pub(crate) fn problems(&self, now: Time) -> Vec<String> {
-        let recent = self
-            .problems
-            .iter()
-            .filter(|(at, _)| now.since(*at) < PROBLEM_LIFE);
-        recent.map(|(_, text)| text.clone()).collect()
+    pub(crate) fn problems_mut(&mut self) -> &mut Problems {
+        &mut self.problems
     }
 }

@@ -86,7 +86,7 @@ impl Scheduler {
     /// Nodes come in force in this turn: records what schedules gave for them.
     pub(crate) fn record_times(&mut self, now: Time, times: &TimesGiven) {
         for given_up in &times.given_up {
-            self.tasks_mut().note_problem(now, given_up.clone());
+            self.note_problem(now, given_up);
         }
         let changes = times.memory.changes_since(self.recorded_times());
         if changes.is_empty() {

@@ -100,7 +100,10 @@ fn an_instance_keeps_its_shard_and_machine_lock_for_life() {
             "{refused:?}"
         );
     }
-    assert_eq!(s.status(), before);
+    let mut after = s.status();
+    assert_eq!(after.errors.len(), 2, "{:?}", after.errors);
+    after.errors.clear();
+    assert_eq!(after, before);
     assert_eq!(count(&s, is_suicide), 0, "nobody is to die for that");
     // Not after its loss either.
     s.advance(secs(180));
@@ -903,7 +906,7 @@ fn another_protocol_version_is_shown_by_worker_and_host() {
     }
     let errors = s.status().errors;
     assert!(errors.len() < 30, "{}", errors.len());
-    let last = "worker `w999` on host host speaks protocol version 1";
+    let last = "worker `w999` on host host is refused: it speaks protocol version 1";
     assert!(errors.iter().any(|e| e.starts_with(last)), "{errors:?}");
 }
 
@@ -977,8 +980,8 @@ fn a_task_that_was_refused_and_never_ran_is_shown_as_one_that_never_ran() {
     let w = worker("w", 1, 10);
     s.join(&w);
     let (call, _, _) = s.take_start();
-    let busy = RefusalCode::Busy;
-    s.complete(call, CallOutcome::Refused(busy, "no room".to_owned()));
+    let code = RefusalCode::Unspecified;
+    s.complete(call, CallOutcome::Refused(code, "no room".to_owned()));
     let errors = s.status().errors;
     assert!(errors.iter().any(|e| e.contains("no room")), "{errors:?}");
     let shown = shown_of_n0(&mut s);

@@ -3,6 +3,7 @@
 mod infeasible;
 mod reason;
 
+use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
@@ -16,7 +17,7 @@ use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
-pub use reason::{Lack, LateBy, Need, Reason, Refusers};
+pub use reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 
 impl Engine {
     /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone, and so does [`Reason::RunningOn`]: what
@@ -80,10 +81,17 @@ impl Engine {
             Some(_) | None => {}
         }
         if let Some(until) = self.waits.get(task) {
+            let is_safety =
+                |s: &StoredStatus| s.safety_seconds > 0 && s.safety_seconds == s.backoff_seconds;
+            let wait = match status.as_ref().is_some_and(is_safety) {
+                true => RunWait::Safety,
+                false => RunWait::Backoff,
+            };
             let status = status
                 .as_ref()
                 .map_or_else(|| "none".to_owned(), ToString::to_string);
-            reasons.push(Reason::BackoffFor {
+            reasons.push(Reason::WaitsAfterItsLastRun {
+                wait,
                 remaining: until.since(now),
                 status,
             });

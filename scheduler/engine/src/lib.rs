@@ -20,7 +20,7 @@ mod weight;
 mod work;
 
 pub use engine::Engine;
-pub use explain::{Lack, LateBy, Need, Reason, Refusers};
+pub use explain::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 pub use forest::{MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
 pub use types::{
     AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack, Judged,

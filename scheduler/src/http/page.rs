@@ -174,7 +174,7 @@ fn write_worker(out: &mut String, worker: &WorkerStatus) -> fmt::Result {
         "</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>",
         Escaped(&worker.hostname),
         Escaped(&worker.address.to_string()),
-        worker.health.as_str(),
+        worker.health.word(),
         worker.running,
         worker.unsure,
     )?;
@@ -265,7 +265,7 @@ mod tests {
                    <br>asked for work 1500ms ago, and gets for 28s more: A&lt;b&gt; 2.5 s of work, or for 1 instance (3 sent, 4 ready)\
                    <br><span class=\"bad\">is &lt;i&gt;odd</span>\
                    <br><span class=\"bad\">is late</span></td><td>&lt;host&gt;</td><td>&lt;address&gt;:7</td>\
-                   <td>UNHEALTHY</td><td>5</td><td>3</td><td>61s ago</td></tr>";
+                   <td>unhealthy</td><td>5</td><td>3</td><td>61s ago</td></tr>";
         assert!(page.contains(row), "{page}");
     }
 

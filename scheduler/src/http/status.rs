@@ -76,7 +76,7 @@ fn worker(worker: &WorkerStatus) -> Value {
         "hostname": &*worker.hostname,
         "address": worker.address.to_string(),
         "instance": worker.id.to_string(),
-        "state": worker.health.as_str(),
+        "state": worker.health.word(),
         "running": worker.running,
         "unsure": worker.unsure,
         "since_heartbeat_ms": worker.since_heartbeat.map(|d| d.as_millis()),

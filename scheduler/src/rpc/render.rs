@@ -93,7 +93,7 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         shard: Some(worker.shard.as_str().to_owned()),
         hostname: Some(worker.hostname.as_ref().to_owned()),
         address: Some(worker.address.to_string()),
-        state: Some(worker.health.as_str().to_ascii_lowercase()),
+        state: Some(worker.health.word().to_owned()),
         instance: Some(worker.id.into()),
         running_tasks: Some(i32_of(worker.running)),
         slots: Some(Vec::new()),

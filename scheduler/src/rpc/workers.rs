@@ -80,10 +80,15 @@ impl Workers {
                     done(declared(result, none));
                 });
             }
-            Message::RequestSuicide { scheduler, worker } => {
+            Message::RequestSuicide {
+                scheduler,
+                worker,
+                why,
+            } => {
                 let args = BistroWorkerRequestSuicideArgs {
                     scheduler: scheduler.into(),
                     worker: worker.into(),
+                    reason: Some(why.to_string()),
                 };
                 pool.call_then(&peer, "requestSuicide", &args, |result| {
                     done(declared(result, |r: BistroWorkerRequestSuicideResult| r.ex));

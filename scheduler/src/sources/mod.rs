@@ -259,9 +259,6 @@ impl Known {
     fn go_on(&mut self, refreshed: &Event) {
         if let Event::NodesLoaded { nodes, .. } = refreshed {
             let times = nodes.times();
-            for given_up in &times.given_up {
-                tracing::warn!("{given_up}");
-            }
             self.memory = Arc::new(times.memory.clone());
         }
     }

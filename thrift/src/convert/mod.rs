@@ -25,6 +25,7 @@ pub use logs::scheduler_log_query;
 pub use refusal::{bound_of, refusal, undeclared_refusal, worker_exception};
 pub use task::{deadline, deadline_to_wire};
 pub use work::riding_request;
+pub use worker::reason;
 
 use thrift::OrderedFloat;
 

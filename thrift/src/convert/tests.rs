@@ -478,6 +478,7 @@ prop_compose! {
         worker_set in worker_set(),
         work in option::of(work_reply().prop_map(Box::new)),
         request_delay in option::of(milliseconds(0)),
+        why_must_die in option::of("[a-z ]{0,40}".prop_map(Into::into)),
     ) -> HeartbeatResponse {
         HeartbeatResponse {
             scheduler: SchedulerId(scheduler),
@@ -489,6 +490,7 @@ prop_compose! {
             not_healthy_for,
             protocol_version,
             worker_set,
+            why_must_die,
             work,
             request_delay,
         }

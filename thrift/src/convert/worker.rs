@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::story::{MAX_TEXT_BYTES, cut as cut_bytes};
 use brasserie_common::worker::{HeartbeatResponse, Intake, Supply, TaskRoom};
 use brasserie_common::worker_set::SetHash;
 use brasserie_common::{
@@ -242,6 +243,11 @@ fn cut(text: &str) -> Arc<str> {
     text.into()
 }
 
+/// Bounds the text with which a scheduler says why a worker must die: a sentence with a few names and times.
+pub fn reason(text: &str) -> Arc<str> {
+    cut_bytes(text, MAX_TEXT_BYTES).into()
+}
+
 fn room(most: Option<i32>, limited_by: Option<String>) -> Result<Option<TaskRoom>, WireError> {
     let Some(most) = most else {
         return Ok(None);
@@ -304,6 +310,7 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
                 "SchedulerHeartbeatResponse.workerSetID",
                 response.worker_set_id,
             )?,
+            why_must_die: response.why_must_die.map(|why| reason(&why)),
             // What is told beside the answer: it is not lost for it.
             work: response
                 .work_verdict
@@ -333,6 +340,7 @@ impl From<HeartbeatResponse> for wire::SchedulerHeartbeatResponse {
                 .request_delay
                 .map(|delay| delay.as_secs_f64().into()),
             not_healthy_for_ms: response.not_healthy_for.map(millis_up),
+            why_must_die: response.why_must_die.map(|why| why.to_string()),
         }
     }
 }

@@ -3769,6 +3769,7 @@ pub struct SchedulerHeartbeatResponse {
     pub work_verdict: Option<WorkReply>,
     pub request_delay_sec: Option<OrderedFloat<f64>>,
     pub not_healthy_for_ms: Option<i64>,
+    pub why_must_die: Option<String>,
 }
 
 impl TSerializable for SchedulerHeartbeatResponse {
@@ -3787,6 +3788,7 @@ impl TSerializable for SchedulerHeartbeatResponse {
         let mut f_9: Option<WorkReply> = None;
         let mut f_10: Option<OrderedFloat<f64>> = None;
         let mut f_16: Option<i64> = None;
+        let mut f_17: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3838,6 +3840,10 @@ impl TSerializable for SchedulerHeartbeatResponse {
                     let val = i_prot.read_i64()?;
                     f_16 = Some(val);
                 }
+                17 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_17 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3857,6 +3863,7 @@ impl TSerializable for SchedulerHeartbeatResponse {
             work_verdict: f_9,
             request_delay_sec: f_10,
             not_healthy_for_ms: f_16,
+            why_must_die: f_17,
         };
         Ok(ret)
     }
@@ -3934,6 +3941,11 @@ impl TSerializable for SchedulerHeartbeatResponse {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.why_must_die {
+            o_prot.write_field_begin(&TFieldIdentifier::new("whyMustDie", TType::String, 17))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3953,6 +3965,7 @@ impl Default for SchedulerHeartbeatResponse {
             work_verdict: None,
             request_delay_sec: None,
             not_healthy_for_ms: None,
+            why_must_die: None,
         }
     }
 }

@@ -599,6 +599,7 @@ impl TSerializable for BistroWorkerNotifyIfTasksNotRunningResult {
 pub struct BistroWorkerRequestSuicideArgs {
     pub scheduler: common::BistroInstanceID,
     pub worker: common::BistroInstanceID,
+    pub reason: Option<String>,
 }
 
 impl TSerializable for BistroWorkerRequestSuicideArgs {
@@ -608,6 +609,7 @@ impl TSerializable for BistroWorkerRequestSuicideArgs {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<common::BistroInstanceID> = None;
         let mut f_2: Option<common::BistroInstanceID> = None;
+        let mut f_16: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -623,6 +625,10 @@ impl TSerializable for BistroWorkerRequestSuicideArgs {
                     let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
                     f_2 = Some(val);
                 }
+                16 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -637,6 +643,7 @@ impl TSerializable for BistroWorkerRequestSuicideArgs {
                 .expect("auto-generated code should have checked for presence of required fields"),
             worker: f_2
                 .expect("auto-generated code should have checked for presence of required fields"),
+            reason: f_16,
         };
         Ok(ret)
     }
@@ -649,6 +656,11 @@ impl TSerializable for BistroWorkerRequestSuicideArgs {
         o_prot.write_field_begin(&TFieldIdentifier::new("worker", TType::Struct, 2))?;
         self.worker.write_to_out_protocol(o_prot)?;
         o_prot.write_field_end()?;
+        if let Some(ref fld_var) = self.reason {
+            o_prot.write_field_begin(&TFieldIdentifier::new("reason", TType::String, 16))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?;
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }

@@ -5,12 +5,14 @@ mod shape;
 mod trouble;
 mod view;
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::health::timeouts::worker_gaps;
+use brasserie_common::health::timeouts::{whole_secs, worker_gaps};
 use brasserie_common::health::{FirstHealth, Gaps};
 use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::time::format_duration;
 use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION, Supply};
 use brasserie_common::worker_set::version_order;
 use brasserie_common::{
@@ -83,6 +85,10 @@ pub struct Association {
     pub(crate) healthchecks: HealthchecksSeen,
     pub(crate) reports: Reports,
     trouble: Option<HeartbeatTrouble>,
+    /// Why the association must end, for people.
+    pub(crate) why_it_ends: Option<String>,
+    /// The last worker set id that came after a later one of the same scheduler, for people.
+    older_set: Option<WorkerSetId>,
 }
 
 impl Association {
@@ -123,6 +129,8 @@ impl Association {
             healthchecks: HealthchecksSeen::default(),
             reports: Reports::default(),
             trouble: None,
+            why_it_ends: None,
+            older_set: None,
         }
     }
 
@@ -196,11 +204,36 @@ impl Association {
             // now ends in time.
             Health::MustDie => {
                 let since = lost_at.map_or(turn.now, |at| at.min(turn.now));
+                if self.life.keeps_association() {
+                    self.why_it_ends = Some(self.why_lost(turn.now));
+                }
                 self.die(turn, ExitReason::MustDie, since);
             }
             Health::Healthy => self.heartbeats.no_hurry(),
             Health::New | Health::Unhealthy => {}
         }
+    }
+
+    /// Why the worker is lost, by the scheduler's word or its own timers, for people.
+    fn why_lost(&self, now: Time) -> String {
+        if let Some(response) = &self.response
+            && response.worker_state == Health::MustDie
+        {
+            let why = response.why_must_die.as_deref();
+            return with_reason("the scheduler has given this worker up", why);
+        }
+        let ago = |at: Time| format_duration(whole_secs(now.since(at)));
+        let heartbeat = match self.health.last_heartbeat() {
+            Some(at) => format!(
+                "; the last heartbeat that it answered was sent {} ago",
+                ago(at)
+            ),
+            None => String::new(),
+        };
+        let since = ago(self.health.became_unhealthy());
+        format!(
+            "the scheduler has not kept this worker healthy for {since}, and gives its tasks to others{heartbeat}"
+        )
     }
 
     /// When the worker loses itself if nothing more is heard; `None` if nobody has answered it, or it is lost.
@@ -403,7 +436,13 @@ impl Association {
             old.worker_set != response.worker_set || old.worker_state != response.worker_state
         });
         match before.filter(|old| old.scheduler == scheduler) {
-            Some(old) => response.worker_set = later_set(old.worker_set, response.worker_set),
+            Some(old) => {
+                let heard = response.worker_set;
+                response.worker_set = later_set(old.worker_set, heard);
+                if version_order(heard.version, old.worker_set.version) == Some(Ordering::Less) {
+                    self.older_set = Some(heard);
+                }
+            }
             None => self.associate(begun, scheduler),
         }
         if let Binding::WhoeverAnswers(_) = self.binding {
@@ -506,6 +545,13 @@ impl Association {
     }
 }
 
+pub(crate) fn with_reason(what: &str, why: Option<&str>) -> String {
+    match why.filter(|why| !why.is_empty()) {
+        Some(why) => format!("{what}: {why}"),
+        None => what.to_owned(),
+    }
+}
+
 fn bounded(response: HeartbeatResponse) -> HeartbeatResponse {
     HeartbeatResponse {
         max_healthcheck_gap: response.max_healthcheck_gap.min(MAX_WAIT),
@@ -518,7 +564,7 @@ fn bounded(response: HeartbeatResponse) -> HeartbeatResponse {
 /// The later one of two sets of one scheduler; the known one where there is no order, for it was echoed already.
 fn later_set(known: WorkerSetId, heard: WorkerSetId) -> WorkerSetId {
     match version_order(heard.version, known.version) {
-        Some(std::cmp::Ordering::Greater) => heard,
-        Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal) | None => known,
+        Some(Ordering::Greater) => heard,
+        Some(Ordering::Less | Ordering::Equal) | None => known,
     }
 }

@@ -1,5 +1,7 @@
 //! What a worker hears.
 
+use std::sync::Arc;
+
 use brasserie_common::resources::{TaskPhysicalResources, UsablePhysicalResources};
 use brasserie_common::{
     CallId, CallOutcome, InvocationId, Kill, Principal, ReportedStatus, RequestId, RunningTask,
@@ -41,6 +43,8 @@ pub enum Event {
         from: Principal,
         scheduler: SchedulerId,
         worker: WorkerId,
+        /// For people, if the scheduler says it.
+        why: Option<Arc<str>>,
     },
     KillTask {
         request: RequestId,

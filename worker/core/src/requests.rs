@@ -11,7 +11,7 @@ use brasserie_common::{
     SequenceNumber, TaskKey, WorkerId,
 };
 
-use crate::association::{Association, Binding};
+use crate::association::{Association, Binding, with_reason};
 use crate::effect::{ExitReason, Refusal, Reply};
 use crate::event::RunTask;
 use crate::invocations::Familiarity;
@@ -201,10 +201,10 @@ impl Association {
             self.check_not_draining()?;
         }
         if !is_healthcheck && self.health.health() != Health::Healthy {
-            let state = self.health.health().as_str();
+            let state = self.health.health().word();
             return refuse(
                 RefusalCode::Unhealthy,
-                format!("the worker is {state}, and only a HEALTHY one starts tasks"),
+                format!("the worker is {state}, and only a healthy one starts tasks"),
             );
         }
         if is_healthcheck {
@@ -380,9 +380,11 @@ impl Association {
         &mut self,
         turn: &mut Turn<'_>,
         ids: (SchedulerId, WorkerId),
+        why: Option<&str>,
     ) -> Result<Reply, Refusal> {
         self.check_not_dying()?;
         self.check_ids(ids.0, ids.1)?;
+        self.why_it_ends = Some(with_reason("the scheduler asks for it", why));
         // As with a word of MUST_DIE: our own timers have not run out, so the full wait from now ends in time.
         let now = turn.now;
         self.die(turn, ExitReason::SuicideRequested, now);

@@ -376,9 +376,11 @@ fn answer(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
             from: _,
             scheduler,
             worker,
+            why,
         } => {
             let one = meant(associations, worker);
-            (request, one.request_suicide(turn, (scheduler, worker)))
+            let reply = one.request_suicide(turn, (scheduler, worker), why.as_deref());
+            (request, reply)
         }
         Event::KillTask {
             request,

@@ -80,6 +80,7 @@ impl IntoEvent for BistroWorkerRequestSuicideArgs {
             from,
             scheduler: parse("requestSuicide.scheduler", self.scheduler)?,
             worker: parse("requestSuicide.worker", self.worker)?,
+            why: self.reason.map(|why| convert::reason(&why)),
         })
     }
 }

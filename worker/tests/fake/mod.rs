@@ -115,6 +115,7 @@ impl FakeService {
             not_healthy_for_ms: None,
             work_verdict: None,
             request_delay_sec: None,
+            why_must_die: None,
         }
     }
 }
@@ -364,6 +365,7 @@ impl Stage {
 
     pub async fn request_suicide(&mut self) {
         let arguments = BistroWorkerRequestSuicideArgs {
+            reason: Some("it was lost".to_owned()),
             scheduler: self.scheduler.clone(),
             worker: self.worker().await.id.expect("an id"),
         };

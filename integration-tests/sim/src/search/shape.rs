@@ -239,7 +239,12 @@ fn shape_message(s: &mut S<'_>, message: &Message) {
     s.put(std::mem::discriminant(message));
     match message {
         Message::GetRunningTasks { scheduler, worker }
-        | Message::RequestSuicide { scheduler, worker } => {
+        | Message::RequestSuicide {
+            scheduler,
+            worker,
+            // For people.
+            why: _,
+        } => {
             s.scheduler(*scheduler);
             s.worker(*worker);
         }

@@ -14,7 +14,8 @@ impl Calls {
             open,
             deadlines: _,
         } = self;
-        s.each(suicides, |s, worker| s.worker(*worker));
+        // The reason is for people.
+        s.each(suicides, |s, (worker, _)| s.worker(*worker));
         s.each(open, |s, (id, (deadline, purpose))| {
             s.call(*id);
             s.deadline(*deadline);

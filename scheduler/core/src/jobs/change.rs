@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{Hold, JobName, RequestId, Time, WallTime};
+use brasserie_common::{Hold, JobName, Principal, RequestId, Time, WallTime};
 use brasserie_common_config::{Config, JobConfig, ParsedJob, Place, Problem};
 use brasserie_scheduler_engine::Reason;
 
@@ -12,6 +12,7 @@ use super::{
 };
 use crate::effect::Reply;
 use crate::event::{ExpectedVersion, JobChange};
+use crate::news::News;
 use crate::record::{JobVersion, Record, SavedJob};
 use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
@@ -32,7 +33,7 @@ impl Scheduler {
     pub(crate) fn change_job(
         &mut self,
         now: Time,
-        request: RequestId,
+        (request, from): (RequestId, Principal),
         job: JobName,
         change: JobChange,
     ) {
@@ -48,25 +49,35 @@ impl Scheduler {
             JobChange::Resume => self.resume_job(&job),
             JobChange::Forgive => match self.forgive_job(now, request, &job) {
                 // It answers when the last of the tasks is forgiven.
-                Ok(()) => return,
+                Ok(()) => {
+                    return self.note_asked(from, format!("forgave the tasks of job `{job}`"));
+                }
                 Err(refusal) => Err(refusal),
             },
             JobChange::DeleteHistory { nodes } => {
                 match self.delete_history(now, request, &job, &nodes) {
                     // So does this one.
-                    Ok(()) => return,
+                    Ok(()) => {
+                        let what = format!("deleted the history of job `{job}`");
+                        return self.note_asked(from, what);
+                    }
                     Err(refusal) => Err(refusal),
                 }
             }
         };
         match decided {
             Ok((record, changed)) => {
+                self.note_asked(from, what_was_done(&job, &changed));
                 let seq = self.persist(record);
                 let reply = Reply::JobChanged(Ok(changed));
                 self.reply_after(now, (request, Some(seq)), reply, HeldReply::JobChange);
             }
             Err(refusal) => self.reply(request, Reply::JobChanged(Err(refusal))),
         }
+    }
+
+    pub(crate) fn note_asked(&mut self, by: Principal, what: String) {
+        self.note_news(News::Asked { by, what });
     }
 
     fn save_job(
@@ -249,6 +260,23 @@ impl Jobs {
                 Err(JobRefusal::Circle(names.join(" -> ")))
             }
             None => Ok(()),
+        }
+    }
+}
+
+/// For the log: a verb in the past tense, with its object.
+fn what_was_done(job: &JobName, changed: &JobChanged) -> String {
+    match changed {
+        JobChanged::Saved { version, .. } => format!("submitted version {version} of job `{job}`"),
+        JobChanged::Deleted => format!("deleted job `{job}`"),
+        JobChanged::Paused => format!("paused job `{job}`"),
+        JobChanged::Cancelled { running } => {
+            format!("cancelled job `{job}`, of which {running} tasks run")
+        }
+        JobChanged::Resumed => format!("resumed job `{job}`"),
+        JobChanged::Forgiven { tasks } => format!("forgave {tasks} tasks of job `{job}`"),
+        JobChanged::HistoryDeleted { tasks, .. } => {
+            format!("deleted the history of {tasks} tasks of job `{job}`")
         }
     }
 }

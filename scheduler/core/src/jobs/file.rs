@@ -7,7 +7,9 @@ use brasserie_common::WallTime;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common_config::Config;
 
+use super::Jobs;
 use crate::event::{ConfigOrigin, FileText};
+use crate::news::News;
 use crate::record::{KeptConfig, Record};
 use crate::scheduler::Scheduler;
 
@@ -123,8 +125,27 @@ impl Scheduler {
     /// that was changed a moment later.
     pub(super) fn keep_config(&mut self) {
         let wall = self.wall();
+        let comes = self.jobs().source.coming.is_some();
         if let Some(config) = self.jobs_mut().source.settle(wall) {
             self.persist(Record::ConfigKept { config });
         }
+        if let Some(what) = self.jobs().in_force_text().filter(|_| comes) {
+            self.note_news(News::ConfigInForce { what });
+        }
+    }
+}
+
+impl Jobs {
+    /// Names the configuration in force; `None` if it comes from no file.
+    fn in_force_text(&self) -> Option<String> {
+        let ConfigInForce { path, read_by, .. } = self.in_force()?;
+        let path = path.as_ref()?;
+        let jobs = self.file.as_ref()?.config.jobs.len();
+        Some(match read_by {
+            ReadBy::ThisScheduler => format!("the configuration in {path} ({jobs} jobs)"),
+            ReadBy::AnEarlierScheduler => {
+                format!("the configuration that an earlier scheduler read in {path} ({jobs} jobs)")
+            }
+        })
     }
 }

@@ -11,6 +11,7 @@ use crate::effect::Effect;
 use crate::estimates::Estimates;
 use crate::fences::Fences;
 use crate::jobs::Jobs;
+use crate::news::Kept;
 use crate::questions::Questions;
 use crate::reconcile::Orphans;
 use crate::replies::Replies;
@@ -42,6 +43,7 @@ impl Scheduler {
             replies: Replies::default(),
             questions: Questions::default(),
             effects: VecDeque::new(),
+            news: Kept::default(),
             invocation_ids: self.invocation_ids.clone(),
             config_error: self.config_error.clone(),
             nodes_error: self.nodes_error.clone(),

@@ -52,7 +52,7 @@ impl Scheduler {
         errors.extend(self.engine.problems());
         errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
         errors.extend(self.stubborn_orphans(now));
-        errors.extend(self.tasks.problems(now));
+        errors.extend(self.tasks.problems().shown(now));
         errors
     }
 

@@ -10,7 +10,7 @@ use crate::workers::shape::until_synced;
 
 impl Scheduler {
     /// Writes the state, with ids renamed and times relative to `now`, into a world's hash; see
-    /// [`brasserie_common::fingerprint`]. Left out is what decides nothing: statistics, texts for people, the wall clock but
+    /// [`brasserie_common::fingerprint`]. Left out is what decides nothing: statistics, texts for people, news for the log, the wall clock but
     /// for its distance from what it is compared with, and the streams of random numbers, whose draws a search takes as they
     /// come. Drain the effects first: any that wait are hashed as they are.
     pub fn shape(&self, now: Time, canon: &mut Canon, hasher: &mut impl Hasher) {

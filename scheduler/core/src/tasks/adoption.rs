@@ -110,7 +110,7 @@ impl Scheduler {
             "worker `{shard}` lists {} on {} as run {}, which worker `{on}` has",
             listed.job, listed.node, listed.invocation
         );
-        self.tasks_mut().note_problem(now, text);
+        self.note_problem(now, &text);
         false
     }
 
@@ -142,7 +142,7 @@ impl Scheduler {
                     "{job} on {node} holds unknown slots: {}",
                     unknown.join(", ")
                 );
-                self.tasks_mut().note_problem(now, text);
+                self.note_problem(now, &text);
             }
             AdoptOutcome::AlreadyRunning(_) | AdoptOutcome::UnknownWorker => return,
         }

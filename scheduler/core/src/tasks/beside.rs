@@ -7,6 +7,7 @@ use brasserie_common::{CardsWanted, GpuShare, InvocationId, RecordSeq, RunningTa
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use super::{Run, RunState, Tasks};
+use crate::news::News;
 use crate::scheduler::Scheduler;
 
 /// Further runs of one task: one on each of some workers, more than any real mistake makes. Beyond them a listed run is only
@@ -106,7 +107,7 @@ impl Scheduler {
                 "worker `{shard}` lists {} on {} as run {}, but {MAX_BESIDE} further runs of it are known already",
                 listed.job, listed.node, listed.invocation
             );
-            self.tasks_mut().note_problem(now, text);
+            self.note_problem(now, &text);
             return;
         }
         let run = Run {
@@ -129,6 +130,12 @@ impl Scheduler {
         };
         self.engine_mut()
             .hold_slots(index, &held.charges, &held.gpus);
+        if let Some(first) = self.tasks().run(task).map(|run| run.shard.clone()) {
+            self.note_news(News::RunsTwice {
+                task: self.task_key(task),
+                workers: [first, shard.clone()],
+            });
+        }
         self.tasks_mut().begin_beside(task, run, held);
     }
 

@@ -6,17 +6,20 @@ use std::time::Duration;
 use brasserie_common::ids::InstanceId;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::status::StoredStatus;
+use brasserie_common::story::{Ending, Fault};
 use brasserie_common::{
     BackoffDuration, CallOutcome, EndedBy, Health, InvocationId, JobId, Kill, KillRequest,
-    RecordSeq, RefusalCode, ReportedStatus, RequestId, Shard, Story, TaskKey, Time, WorkerId,
+    Principal, RecordSeq, RefusalCode, ReportedStatus, RequestId, Shard, Story, TaskKey, Time,
+    WorkerId,
 };
 use brasserie_scheduler_engine::{Placement, Restart, Task};
 
 use super::stories::kept;
-use super::{Run, RunState, kill_request};
+use super::{Run, RunState, StartTrouble, kill_request};
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, KilledTask, Rejection, Reply};
 use crate::event::StatusUpdate;
+use crate::news::News;
 use crate::record::{EndedTask, KeptStory, Record};
 use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
@@ -60,11 +63,24 @@ impl Scheduler {
             state: RunState::Starting,
         };
         self.tasks_mut().begin(task, run);
+        self.note_run_again(task, &shard);
         self.send_start(now, &shard, task, invocation);
         if sabotage::on(Sabotage::MarkRunningAfterSending) {
-            self.never_started(now, &shard, task, invocation, Some(""));
+            let trouble = Some((StartTrouble::Refused, ""));
+            self.never_started(now, &shard, task, invocation, trouble);
         }
         self.evaluate(now, &shard);
+    }
+
+    fn note_run_again(&mut self, task: Task, on: &Shard) {
+        let status = self.engine().previous_status(task);
+        if let Some(status) = status.filter(|status| status.is_overwriteable()) {
+            self.note_news(News::RunsAgain {
+                task: self.task_key(task),
+                on: on.clone(),
+                status: status.to_string(),
+            });
+        }
     }
 
     /// Once for each run.
@@ -120,7 +136,11 @@ impl Scheduler {
         let is_starting = |run: &Run| run.state == RunState::Starting;
         if self.tasks().find(task, invocation).is_some_and(is_starting) {
             match outcome {
-                CallOutcome::Done(_) => self.tasks_mut().confirm(now, task, invocation),
+                CallOutcome::Done(_) => {
+                    self.tasks_mut().confirm(now, task, invocation);
+                    let job = self.engine().job_name(task.job).clone();
+                    self.tasks_mut().problems_mut().start_accepted(shard, &job);
+                }
                 CallOutcome::Unknown(_) if sabotage::on(Sabotage::RetrySentInvocation) => {
                     self.send_start(now, shard, task, invocation);
                 }
@@ -136,12 +156,18 @@ impl Scheduler {
                 }
                 CallOutcome::Refused(RefusalCode::Busy, text) => {
                     self.turned_down(now, shard, (task, invocation));
-                    self.never_started(now, shard, task, invocation, Some(&text));
+                    let trouble = Some((StartTrouble::Race, &*text));
+                    self.never_started(now, shard, task, invocation, trouble);
+                }
+                CallOutcome::Refused(RefusalCode::Unhealthy, text) => {
+                    let trouble = Some((StartTrouble::Race, &*text));
+                    self.never_started(now, shard, task, invocation, trouble);
                 }
                 CallOutcome::Refused(_, text)
                 | CallOutcome::NotSent(text)
                 | CallOutcome::Unknown(text) => {
-                    self.never_started(now, shard, task, invocation, Some(&text));
+                    let trouble = Some((StartTrouble::Refused, &*text));
+                    self.never_started(now, shard, task, invocation, trouble);
                 }
             }
         }
@@ -156,7 +182,7 @@ impl Scheduler {
         shard: &Shard,
         task: Task,
         invocation: InvocationId,
-        trouble: Option<&str>,
+        trouble: Option<(StartTrouble, &str)>,
     ) {
         self.orphans_mut().forget((task, invocation));
         // It was ready to run, so its backoff was over; but another run of it may have been known meanwhile, and have ended or been
@@ -176,17 +202,23 @@ impl Scheduler {
         if let Some(remote) = self.workers_mut().get_mut(shard) {
             remote.mark_busy(now);
         }
-        let Some(text) = trouble else {
-            return;
-        };
-        let key = self.task_key(task);
-        self.tasks_mut().note_problem(
-            now,
-            format!(
-                "worker `{shard}` did not start {} on {}: {text}",
-                key.job, key.node
-            ),
-        );
+        if let Some((trouble, why)) = trouble {
+            self.note_start_problem(now, shard, task, trouble, why);
+        }
+    }
+
+    fn note_start_problem(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        task: Task,
+        trouble: StartTrouble,
+        why: &str,
+    ) {
+        let of = (shard, self.task_key(task));
+        let problems = self.tasks_mut().problems_mut();
+        let news = problems.note_start(now, of, trouble, why);
+        self.note_problem_news(news);
     }
 
     /// `updateStatus`.
@@ -384,8 +416,9 @@ impl Scheduler {
     ) -> Option<RecordSeq> {
         self.learn(task.job, end.1, story.as_deref());
         let run = self.tasks().find(task, end.0)?;
-        let next_backoff = run.next_backoff;
-        let kept = kept(story, &run.shard, run.queued);
+        let (next_backoff, shard) = (run.next_backoff, run.shard.clone());
+        let kept = kept(story.clone(), &shard, run.queued);
+        self.note_how_it_began(now, &shard, task, story.as_deref());
         self.tasks_mut().floors_mut().over(task, end.0);
         let (of, status) = self.closing_status(now, task, end, next_backoff);
         // Whose end is stored, that one's story is.
@@ -393,6 +426,23 @@ impl Scheduler {
         let seq = self.record_end(key, (of, &status), kept);
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
+    }
+
+    /// A task without a process leaves nothing that `logs` could show, so `status` and the log say why.
+    fn note_how_it_began(&mut self, now: Time, shard: &Shard, task: Task, story: Option<&Story>) {
+        let Some(Story { ending, fault, .. }) = story else {
+            return;
+        };
+        match ending {
+            Ending::NotStarted(_) if *fault == Fault::Nobody => {}
+            Ending::NotStarted(why) => {
+                self.note_start_problem(now, shard, task, StartTrouble::Failed, why);
+            }
+            Ending::Exited(_) | Ending::Signalled(_) | Ending::Unknown => {
+                let job = self.engine().job_name(task.job).clone();
+                self.tasks_mut().problems_mut().has_run(shard, &job);
+            }
+        }
     }
 
     /// "lost" or "was not running": only the end of the same run may replace it, and does.
@@ -460,7 +510,12 @@ impl Scheduler {
     }
 
     /// An operator wants a running task ended, by its job's own method.
-    pub(crate) fn kill_task(&mut self, now: Time, request: RequestId, key: TaskKey) {
+    pub(crate) fn kill_task(
+        &mut self,
+        now: Time,
+        (request, from): (RequestId, Principal),
+        key: TaskKey,
+    ) {
         let (task, invocation, shard) = match self.find_run(&key) {
             Ok(found) => found,
             Err(why) => {
@@ -486,6 +541,11 @@ impl Scheduler {
             return self.reply(request, Reply::KillTask(Err(rejection)));
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
+        let what = format!(
+            "asked for the end of {} on {} on worker `{shard}`",
+            key.job, key.node
+        );
+        self.note_asked(from, what);
         self.call(
             now,
             peer,

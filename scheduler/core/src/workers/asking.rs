@@ -242,7 +242,7 @@ impl Scheduler {
             let text = format!(
                 "worker `{shard}` asks for work and does not list {count} runs that it has taken, the first {first}"
             );
-            self.tasks_mut().note_problem(now, text);
+            self.note_problem(now, &text);
         }
     }
 

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    Health, InvocationId, RecordSeq, RequestId, SchedulerId, Shard, Time, WorkerId,
+    Health, InvocationId, Principal, RecordSeq, RequestId, SchedulerId, Shard, Time, WorkerId,
 };
 use brasserie_scheduler_engine::{Restart, Task};
 
 use super::initial_wait::seconds;
 use super::remote::{Left, Remote};
 use crate::effect::Reply;
+use crate::news::{KnownWorker, News};
 use crate::record::{EndedTask, LeftCause, Record};
 use crate::replies::{HeldReply, MAX_REPLY_WAIT};
 use crate::scheduler::Scheduler;
@@ -106,13 +107,20 @@ impl Scheduler {
     pub(crate) fn forget_worker(
         &mut self,
         now: Time,
-        request: RequestId,
+        (request, from): (RequestId, Principal),
         shard: &Shard,
         confirmed: &[WorkerId],
     ) {
         let outcome = self.may_forget(now, shard, confirmed);
         if let Ok(dead) = &outcome {
             for instance in dead.iter().filter(|dead| confirmed.contains(&dead.id)) {
+                let worker = KnownWorker {
+                    shard: shard.clone(),
+                    hostname: instance.hostname.clone(),
+                    id: instance.id,
+                };
+                let by = from.clone();
+                self.note_news(News::DeclaredDead { worker, by });
                 self.declare_dead(now, shard, instance.id);
             }
         }
@@ -291,7 +299,8 @@ impl Scheduler {
             None => Some(self.bury_expected(instance, LeftCause::Forgotten)),
             Some(Health::MustDie) => self.end_waits_for(now, shard),
             Some(Health::New | Health::Unhealthy | Health::Healthy) => {
-                self.lose(now, shard, LeftCause::Forgotten)
+                let why = "an operator has declared it dead".into();
+                self.lose(now, shard, LeftCause::Forgotten, why)
             }
         };
         if let Some(recorded) = recorded {

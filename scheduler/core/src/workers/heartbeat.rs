@@ -1,20 +1,23 @@
 //! Heartbeats: joining, refreshing, replacing and leaving.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::health::Health;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::worker::{HeartbeatResponse, PROTOCOL_VERSION};
+use brasserie_common::worker::{HeartbeatResponse, Intake, PROTOCOL_VERSION};
 use brasserie_common::{
     Card, MachinePortLock, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts,
     WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Eligibility, WorkerResources};
 
+use super::leaving::replaced_by;
 use super::remote::Remote;
 use super::replacement::{Bump, Decision, Incumbent, Newcomer, decide};
 use crate::effect::{Rejection, Reply};
+use crate::news::News;
 use crate::record::{LeftCause, Record};
 use crate::replies::HeldReply;
 use crate::scheduler::{OWN_RECORD, Scheduler};
@@ -29,6 +32,7 @@ impl Scheduler {
         goodbye: bool,
     ) {
         let (shard, id) = (worker.shard.clone(), worker.id);
+        let hostname = Arc::clone(&worker.machine_lock.hostname);
         match self.accept_heartbeat(now, worker, worker_set, goodbye) {
             Ok(after) => {
                 let response = self.heartbeat_response(now, &shard, id);
@@ -37,7 +41,26 @@ impl Scheduler {
                 let reply = Reply::Heartbeat(Ok(Box::new(response)));
                 self.reply_after(now, (request, after), reply, HeldReply::Heartbeat);
             }
-            Err(rejection) => self.reply(request, Reply::Heartbeat(Err(rejection))),
+            Err(rejection) => {
+                self.note_refusal(now, &shard, &hostname, &rejection);
+                self.reply(request, Reply::Heartbeat(Err(rejection)));
+            }
+        }
+    }
+
+    /// A worker that is refused is in no table of `status`, so the problems name it.
+    fn note_refusal(&mut self, now: Time, shard: &Shard, hostname: &str, rejection: &Rejection) {
+        // Others pass by themselves, are shown in another way, or answer late messages of dead processes.
+        let lasts = matches!(
+            rejection,
+            Rejection::ShardTaken { .. }
+                | Rejection::ProtocolVersion { .. }
+                | Rejection::IdentityChanged { .. }
+                | Rejection::PoolFull { .. }
+        );
+        if lasts {
+            let text = format!("worker `{shard}` on host {hostname} is refused: {rejection}");
+            self.note_problem(now, &text);
         }
     }
 
@@ -51,12 +74,6 @@ impl Scheduler {
         goodbye: bool,
     ) -> Result<Option<RecordSeq>, Rejection> {
         if worker.protocol_version != PROTOCOL_VERSION {
-            let text = format!(
-                "worker `{}` on host {} speaks protocol version {}, this scheduler {PROTOCOL_VERSION}: it is refused; run the \
-                 same release on both",
-                worker.shard, worker.machine_lock.hostname, worker.protocol_version
-            );
-            self.tasks_mut().note_problem(now, text);
             return Err(Rejection::ProtocolVersion {
                 theirs: worker.protocol_version,
                 ours: PROTOCOL_VERSION,
@@ -98,7 +115,8 @@ impl Scheduler {
         if self.workers().has_left(worker.id) && !takes_back {
             // Never taken back, not even on a shard that has become free: its tasks are given away.
             if !goodbye {
-                self.ask_to_die(now, worker.id, worker.address);
+                let why = self.why_it_left(&shard, worker.id);
+                self.ask_to_die(now, (worker.id, worker.address), &why);
             }
             return Ok(None);
         }
@@ -117,7 +135,10 @@ impl Scheduler {
                 self.check_newcomer(worker.id)?;
                 Ok(Some(self.associate(now, worker, worker_set)?))
             }
-            Some(Decision::Refresh) if goodbye => Ok(self.lose(now, &shard, LeftCause::CleanExit)),
+            Some(Decision::Refresh) if goodbye => {
+                let why = "it said goodbye".into();
+                Ok(self.lose(now, &shard, LeftCause::CleanExit, why))
+            }
             Some(Decision::Refresh) => {
                 self.refresh(now, worker, worker_set);
                 // The first answer may have been given up: this one tells the same, so it waits for the same.
@@ -127,7 +148,7 @@ impl Scheduler {
             Some(Decision::Lost) => Ok(None),
             Some(Decision::Replace { cause, incumbent }) => {
                 self.check_newcomer(worker.id)?;
-                self.displace(now, &shard, cause, incumbent);
+                self.displace(now, &worker, cause, incumbent);
                 Ok(Some(self.associate(now, worker, worker_set)?))
             }
             Some(Decision::Refuse {
@@ -135,7 +156,10 @@ impl Scheduler {
                 newcomer,
             }) => {
                 match newcomer {
-                    Newcomer::MustDie => self.ask_to_die(now, worker.id, worker.address),
+                    Newcomer::MustDie => {
+                        let why = rejection.to_string().into();
+                        self.ask_to_die(now, (worker.id, worker.address), &why);
+                    }
                     Newcomer::IsDead => {}
                 }
                 Err(rejection)
@@ -194,17 +218,24 @@ impl Scheduler {
         }
     }
 
-    fn displace(&mut self, now: Time, shard: &Shard, cause: LeftCause, incumbent: Incumbent) {
+    fn displace(
+        &mut self,
+        now: Time,
+        newcomer: &WorkerDescription,
+        cause: LeftCause,
+        incumbent: Incumbent,
+    ) {
+        let (shard, why) = (&newcomer.shard, replaced_by(newcomer));
         match incumbent {
             Incumbent::IsDead => {
-                self.lose(now, shard, cause);
+                self.lose(now, shard, cause, why);
             }
-            Incumbent::MustDie => self.request_suicide(now, shard),
+            Incumbent::MustDie => self.request_suicide(now, shard, &why),
             Incumbent::MustDieUnhealthy | Incumbent::MayLive => {
-                self.request_suicide(now, shard);
+                self.request_suicide(now, shard, &why);
                 let timers = self.workers().get(shard).map(|w| w.timers_from(now));
                 let timers = timers.filter(|_| !sabotage::on(Sabotage::BumpWithUsualBackoff));
-                self.lose_with(now, shard, cause, timers);
+                self.lose_with(now, shard, (cause, why), timers);
             }
         }
     }
@@ -217,9 +248,14 @@ impl Scheduler {
         let is_known_elsewhere =
             ![SchedulerId::default(), self.id()].contains(&worker_set.scheduler);
         if let Some(remote) = self.workers_mut().get_mut(&shard) {
+            let before = remote.description().intake;
             remote.refresh(now, worker);
             if is_known_elsewhere {
                 remote.note_known_elsewhere();
+            }
+            let drains = (before, remote.description().intake) == (Intake::Open, Intake::Draining);
+            if let Some(known) = drains.then(|| remote.known()) {
+                self.note_news(News::Draining(known));
             }
         }
         self.evaluate(now, &shard);
@@ -265,6 +301,8 @@ impl Scheduler {
             remote.note_known_elsewhere();
         }
         remote.refresh(now, worker);
+        self.note_news(News::Joined(remote.known()));
+        self.tasks_mut().problems_mut().another_instance(&shard);
         self.workers_mut().insert(remote, seq);
         if !sabotage::on(Sabotage::BoundAfterTheAnswer) {
             self.initial_wait_mut().note_answered(id);
@@ -290,6 +328,7 @@ impl Scheduler {
             // It has left, and hears so.
             None => (Health::MustDie, None, None),
         };
+        let why_must_die = (state == Health::MustDie).then(|| self.why_it_left(shard, worker));
         HeartbeatResponse {
             scheduler: self.id(),
             max_healthcheck_gap: t.max_healthcheck_gap(),
@@ -300,9 +339,19 @@ impl Scheduler {
             not_healthy_for,
             protocol_version: PROTOCOL_VERSION,
             worker_set,
+            why_must_die,
             work,
             request_delay: None,
         }
+    }
+
+    /// Why an instance that has left can never come back, for people.
+    fn why_it_left(&self, shard: &Shard, worker: WorkerId) -> Arc<str> {
+        let holder = self.workers().get(shard).filter(|w| w.id() == worker);
+        let why = holder.and_then(|w| w.left.as_ref()).map(|left| &left.why);
+        why.cloned().unwrap_or_else(|| {
+            "this scheduler, or an earlier one of its data directory, has lost or replaced it and has given its tasks to others".into()
+        })
     }
 }
 

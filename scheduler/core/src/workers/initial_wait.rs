@@ -12,11 +12,12 @@ use brasserie_common::{
     Health, RecordSeq, SchedulerId, Shard, Time, Timeouts, WorkerId, WorkerSetId,
 };
 
-pub(super) use messages::seconds;
+pub(crate) use messages::seconds;
 use messages::startup_wait_warning;
 
 use super::consensus::FormerSet;
 use super::remote::Remote;
+use crate::news::News;
 use crate::record::{Durable, InstanceRecord, LeftCause, Record};
 use crate::scheduler::{Options, Scheduler};
 
@@ -433,6 +434,9 @@ impl Scheduler {
         let Some(reason) = reason else { return };
         let is_forced = self.initial_wait().override_timestamp > wall_seconds;
         if is_forced || self.untold().next().is_none() {
+            self.note_news(News::WaitEnded {
+                why: reason.clone(),
+            });
             let wait = self.initial_wait_mut();
             wait.over = Some(reason);
             let waited_anew = wait.waits_anew_by.take().is_some();
@@ -481,6 +485,7 @@ impl Scheduler {
             self.persist(Record::HoldBackOver);
         }
         if is_over {
+            self.note_news(News::HoldBackEnded);
             self.settle_the_set(now);
         }
     }
@@ -502,10 +507,18 @@ impl Scheduler {
             } else {
                 Acquaintance::Stranger(worker)
             };
+            let wait = self.initial_wait();
+            let is_stale = matches!(wait.basis, Basis::Stale(_)) && wait.over.is_none();
             self.initial_wait_mut()
                 .witness(now, worker_set.scheduler, acquaintance);
             if self.initial_wait().over.is_none() {
                 self.workers_mut().consensus_mut().unsettle();
+                if !is_stale
+                    && matches!(self.initial_wait().basis, Basis::Stale(_))
+                    && let Some(why) = self.wait_message(now)
+                {
+                    self.note_news(News::WaitBegan { why });
+                }
             }
             self.wait_anew_after_a_restart();
         }
@@ -531,13 +544,13 @@ impl Scheduler {
             .map(|(id, _)| *id)
             .collect();
         for worker in dead {
-            self.initial_wait_mut().returned(worker);
             // One that is associated, if still NEW, is waited for as such and leaves the record by its own loss.
             if self
                 .workers()
                 .iter()
                 .any(|w| w.id() == worker && w.health() != Health::MustDie)
             {
+                self.initial_wait_mut().returned(worker);
                 continue;
             }
             self.bury_expected(worker, LeftCause::DidNotReturn);

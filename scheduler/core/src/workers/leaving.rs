@@ -1,5 +1,6 @@
 //! Leaving: instances that are lost, replaced or say goodbye, and what becomes of their tasks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::health::timeouts::whole_secs;
@@ -12,6 +13,7 @@ use brasserie_common::{
 use brasserie_scheduler_engine::{Eligibility, Restart, Task};
 
 use super::remote::{Left, OwnTimers, Remote};
+use crate::news::{KnownWorker, LostTasks, MAX_NAMED_TASKS, News};
 use crate::record::{EndedTask, KeptStory, LeftCause, Record};
 use crate::scheduler::Scheduler;
 use crate::tasks::Lost;
@@ -21,6 +23,7 @@ impl Scheduler {
     /// it had, and whether or not this scheduler has met it. Of two that began in one second the last to come wins, as on
     /// one shard; a later holder would have had the successor refused.
     pub(super) fn bury_predecessors(&mut self, now: Time, successor: &WorkerDescription) {
+        let why = replaced_by(successor);
         let is_predecessor = |id: WorkerId, lock: &brasserie_common::MachinePortLock| {
             *lock == successor.machine_lock && id.0.start_time < successor.id.0.start_time
         };
@@ -36,11 +39,12 @@ impl Scheduler {
             match twin.map(|w| w.timers_from(now)) {
                 // As on one shard: either may be the other's successor, so this one may live.
                 Some(timers) => {
-                    self.request_suicide(now, &shard);
-                    self.lose_with(now, &shard, LeftCause::Replaced, Some(timers));
+                    self.request_suicide(now, &shard, &why);
+                    let why = Arc::clone(&why);
+                    self.lose_with(now, &shard, (LeftCause::Replaced, why), Some(timers));
                 }
                 None => {
-                    self.lose(now, &shard, LeftCause::Replaced);
+                    self.lose(now, &shard, LeftCause::Replaced, Arc::clone(&why));
                 }
             }
         }
@@ -54,16 +58,22 @@ impl Scheduler {
 
     /// The instance of a shard can run nothing any more, or is taken to be unable to after the usual safety backoff.
     /// Gives the record of it, unless it was lost before.
-    pub(crate) fn lose(&mut self, now: Time, shard: &Shard, cause: LeftCause) -> Option<RecordSeq> {
-        self.lose_with(now, shard, cause, None)
-    }
-
-    /// `timers`: those by which it may live on, if they have not run out yet: so long its tasks wait.
-    pub(super) fn lose_with(
+    pub(crate) fn lose(
         &mut self,
         now: Time,
         shard: &Shard,
         cause: LeftCause,
+        why: Arc<str>,
+    ) -> Option<RecordSeq> {
+        self.lose_with(now, shard, (cause, why), None)
+    }
+
+    /// `why`: for people. `timers`: those by which it may live on, if they have not run out yet: so long its tasks wait.
+    pub(super) fn lose_with(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        (cause, why): (LeftCause, Arc<str>),
         timers: Option<OwnTimers>,
     ) -> Option<RecordSeq> {
         let timers = timers.or_else(|| self.timers_of_the_deaf(shard, cause));
@@ -72,6 +82,7 @@ impl Scheduler {
             return None;
         }
         let (worker, index, longest) = (remote.id(), remote.index(), remote.timeouts());
+        let known = remote.known();
         // Its tasks were never fetched, so any task might be there, unless it has never known a scheduler.
         let runs_unknown =
             remote.health() == Health::New && remote.knew_a_scheduler() && cause == LeftCause::Lost;
@@ -104,6 +115,7 @@ impl Scheduler {
         } else {
             Duration::ZERO
         };
+        let lost = self.lost_tasks(&ended);
         let is_apart = |_: &mut EndedTask| sabotage::on(Sabotage::LeaveRecordBeforeBackoff);
         let apart: Vec<EndedTask> = ended.extract_if(.., is_apart).collect();
         let seq = self.persist(Record::WorkerLeft {
@@ -124,11 +136,42 @@ impl Scheduler {
                 at: now,
                 heard_at: None,
                 runs,
+                why: Arc::clone(&why),
             });
         }
+        self.note_left(known, (cause, why), lost, hold_back);
         self.initial_wait_mut().hold_back(now, worker, hold_back);
         self.initial_wait_mut().returned(worker);
         Some(seq)
+    }
+
+    fn note_left(
+        &mut self,
+        worker: KnownWorker,
+        (cause, why): (LeftCause, Arc<str>),
+        lost: LostTasks,
+        hold_back: Duration,
+    ) {
+        // The declaration is news of its own.
+        if cause != LeftCause::Forgotten {
+            self.note_news(News::Left {
+                worker,
+                cause,
+                why,
+                lost,
+                hold_back,
+            });
+        }
+    }
+
+    fn lost_tasks(&self, ended: &[EndedTask]) -> LostTasks {
+        let named = ended.iter().take(MAX_NAMED_TASKS);
+        let waits = ended.iter().map(|end| end.status.safety_seconds);
+        LostTasks {
+            count: ended.len(),
+            named: named.map(EndedTask::key).collect(),
+            wait: Duration::from_secs(waits.max().unwrap_or_default().into()),
+        }
     }
 
     /// Dead workers that nobody can act on any more.
@@ -159,6 +202,11 @@ impl Scheduler {
     /// A recorded instance that holds no shard can run nothing any more.
     pub(super) fn bury_expected(&mut self, worker: WorkerId, cause: LeftCause) -> RecordSeq {
         let is_forgotten = cause == LeftCause::Forgotten;
+        let recorded = self.initial_wait().recorded(worker);
+        if let Some(known) = recorded.map(|instance| instance.known(worker)) {
+            let why = "a later worker instance has its data directory".into();
+            self.note_left(known, (cause, why), LostTasks::default(), Duration::ZERO);
+        }
         self.initial_wait_mut().returned(worker);
         if !(is_forgotten && sabotage::on(Sabotage::TakeBackTheForgotten)) {
             self.workers_mut().note_left(worker);
@@ -293,4 +341,14 @@ impl Scheduler {
             false => self.relieve(now, &shard, invocation),
         }
     }
+}
+
+/// Why an instance leaves whose shard or data directory another one has taken, for people.
+pub(super) fn replaced_by(successor: &WorkerDescription) -> Arc<str> {
+    let host = &successor.machine_lock.hostname;
+    format!(
+        "worker instance {} on host {host} has taken its place",
+        successor.id
+    )
+    .into()
 }

@@ -3,6 +3,7 @@
 mod shape;
 mod timers;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::health::{FirstHealth, Gaps};
@@ -16,9 +17,11 @@ use brasserie_scheduler_engine::{Eligibility, Task, WorkerIndex};
 
 use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
+use super::initial_wait::seconds;
 use crate::calls::Purpose;
 use crate::credits::Credits;
 use crate::effect::{Call, CallReply};
+use crate::news::{KnownWorker, News};
 use crate::record::{DeletionNumber, InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
 pub(crate) use timers::OwnTimers;
@@ -86,6 +89,8 @@ pub(super) struct Left {
     pub(super) heard_at: Option<Time>,
     /// What ran there: the tasks wait until these may no longer be alive.
     pub(super) runs: Vec<(Task, InvocationId)>,
+    /// Why it left, for people.
+    pub(super) why: Arc<str>,
 }
 
 /// What the worker sends of what the original protocol lacks; unknown until it has sent back a set of ours.
@@ -163,6 +168,43 @@ impl Remote {
 
     pub(crate) fn shard(&self) -> &Shard {
         &self.description.shard
+    }
+
+    pub(crate) fn known(&self) -> KnownWorker {
+        KnownWorker {
+            shard: self.shard().clone(),
+            hostname: self.description.machine_lock.hostname.clone(),
+            id: self.id(),
+        }
+    }
+
+    /// What the log should say of a change from `earlier` to the present health.
+    fn health_news(&self, now: Time, earlier: Health, timeouts: &Timeouts) -> Option<News> {
+        match (earlier, self.health()) {
+            (Health::Healthy, Health::Unhealthy) => Some(News::Unhealthy {
+                worker: self.known(),
+                since_heartbeat: self.model.last_heartbeat().map(|at| now.since(at)),
+                lost_in: self.model.lost_after(self.gaps(timeouts)).since(now),
+            }),
+            (Health::New | Health::Unhealthy, Health::Healthy) => Some(News::Healthy(self.known())),
+            _ => None,
+        }
+    }
+
+    /// Why its own timers lose it, for people.
+    fn why_lost(&self, now: Time) -> Arc<str> {
+        let ago = |at: Option<Time>| match at {
+            Some(at) => format!("{} ago", seconds(now.since(at))),
+            None => "never".to_owned(),
+        };
+        let since = self.model.became_unhealthy();
+        format!(
+            "it was not healthy for {}; its last heartbeat came {}, its last good healthcheck was sent {}",
+            seconds(now.since(since)),
+            ago(self.model.last_heartbeat()),
+            ago(self.model.last_good_healthcheck())
+        )
+        .into()
     }
 
     pub(crate) fn id(&self) -> WorkerId {
@@ -391,16 +433,22 @@ impl Scheduler {
         let first = remote.first_health(self.workers().consensus());
         let verdict = remote.model.next(now, remote.gaps(&timeouts), first);
         if verdict.health == Health::MustDie {
-            self.request_suicide(now, shard);
-            self.lose(now, shard, LeftCause::Lost);
+            let why = remote.why_lost(now);
+            self.request_suicide(now, shard, &why);
+            self.lose(now, shard, LeftCause::Lost, why);
             return;
         }
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
+        let earlier = remote.health();
         remote.model.adopt(now, verdict.health);
+        let news = remote.health_news(now, earlier, &timeouts);
         let poke = remote.wants_poke(current, verdict.only_withheld);
         let (index, eligibility) = (remote.index, remote.eligibility(now, first));
+        if let Some(news) = news {
+            self.note_news(news);
+        }
         self.engine_mut().set_eligibility(index, eligibility);
         self.look_at_credit(now, shard);
         if self.may_call() {
@@ -505,11 +553,11 @@ impl Scheduler {
         self.evaluate(now, shard);
     }
 
-    pub(crate) fn request_suicide(&mut self, now: Time, shard: &Shard) {
+    pub(crate) fn request_suicide(&mut self, now: Time, shard: &Shard, why: &Arc<str>) {
         let Some(remote) = self.workers().get(shard) else {
             return;
         };
-        let (worker, peer) = (remote.id(), remote.address().clone());
-        self.ask_to_die(now, worker, peer);
+        let peer = (remote.id(), remote.address().clone());
+        self.ask_to_die(now, peer, why);
     }
 }

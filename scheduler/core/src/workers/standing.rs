@@ -48,7 +48,7 @@ impl Scheduler {
             return Some(format!("waits {what}"));
         }
         worker.is_left_alone(now).then(|| {
-            "is left alone for a moment: it was busy, has just become HEALTHY, or is sent many tasks"
+            "is left alone for a moment: it was busy, has just become healthy, or is sent many tasks"
                 .to_owned()
         })
     }
@@ -74,7 +74,7 @@ impl Scheduler {
             Health::Healthy => match worker.told {
                 Some((Health::Healthy, _)) => None,
                 Some((Health::New | Health::Unhealthy | Health::MustDie, _)) | None => {
-                    Some("for its next heartbeat, to hear that it is HEALTHY".to_owned())
+                    Some("for its next heartbeat, to hear that it is healthy".to_owned())
                 }
             },
         }
@@ -133,7 +133,7 @@ impl Scheduler {
         let gaps = worker.gaps(&self.options().timeouts);
         let left = (last + gaps.max_heartbeat).since(now);
         Some(format!(
-            "is silent: the last heartbeat came {} ago, and one is due each {}; it counts as UNHEALTHY in {}, and its tasks as running \
+            "is silent: the last heartbeat came {} ago, and one is due each {}; it counts as unhealthy in {}, and its tasks as running \
              until it is lost. If it is dead for certain, see `brasserie worker forget`",
             format_duration(whole_seconds(now.since(last))),
             format_duration(period),
@@ -143,6 +143,9 @@ impl Scheduler {
 
     fn notes_on(&self, now: Time, worker: &Remote) -> Vec<String> {
         let mut notes: Vec<String> = self.silence(now, worker).into_iter().collect();
+        if let Some(left) = &worker.left {
+            notes.push(format!("must end: {}", left.why));
+        }
         if let Some(why) = &worker.healthchecks.failure {
             notes.push(format!("its last healthcheck failed: {why}"));
         }

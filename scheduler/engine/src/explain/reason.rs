@@ -55,6 +55,15 @@ pub enum LateBy {
     ItsOwnLength,
 }
 
+/// Why a task waits after its last run. Displays as the word for it, which `status` and the log use, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunWait {
+    /// Its job's.
+    Backoff,
+    /// Until the processes of a lost run are dead for certain.
+    Safety,
+}
+
 /// One reason why a task does not run now. Displays as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -80,7 +89,8 @@ pub enum Reason {
     RunningOn(Shard),
     Done,
     Failed(String),
-    BackoffFor {
+    WaitsAfterItsLastRun {
+        wait: RunWait,
         remaining: Duration,
         status: String,
     },
@@ -168,6 +178,15 @@ pub enum Reason {
     Runnable,
 }
 
+impl fmt::Display for RunWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RunWait::Backoff => "backoff",
+            RunWait::Safety => "safety wait",
+        })
+    }
+}
+
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Need {
@@ -246,14 +265,10 @@ impl fmt::Display for Reason {
             Reason::RunningOn(shard) => write!(f, "it is running on `{shard}`"),
             Reason::Done => f.write_str("it is done"),
             Reason::Failed(status) => write!(f, "it has failed for good ({status})"),
-            Reason::BackoffFor { remaining, status } => write!(
-                f,
-                "it may start again in {} (last status: {status})",
-                format_duration(rounded_up(*remaining))
-            ),
+            Reason::WaitsAfterItsLastRun { .. } => self.fmt_wait(f),
             Reason::HeldBackFor { remaining } => write!(
                 f,
-                "nothing starts for {}, as lost workers may still be running unknown tasks",
+                "hold-back: nothing starts for {}, as lost workers may still be running unknown tasks",
                 format_duration(rounded_up(*remaining))
             ),
             Reason::HeldUntilDurable => f.write_str("its last status is not yet stored durably"),
@@ -308,6 +323,22 @@ impl LateBy {
 }
 
 impl Reason {
+    fn fmt_wait(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reason::WaitsAfterItsLastRun {
+            wait,
+            remaining,
+            status,
+        } = self
+        else {
+            return Ok(());
+        };
+        let remaining = format_duration(rounded_up(*remaining));
+        write!(
+            f,
+            "it may start again in {remaining}, after its {wait} (last status: {status})"
+        )
+    }
+
     fn fmt_no_worker(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reason::NoWorkerNow {
             host,

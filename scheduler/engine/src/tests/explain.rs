@@ -52,7 +52,7 @@ fn runnable_running_done_failed_and_backoff() {
     assert_eq!(
         explain(&mut engine, seconds(30), "j", "a"),
         [
-            "it may start again in 1m (last status: error)",
+            "it may start again in 1m, after its backoff (last status: error)",
             "its last status is not yet stored durably"
         ]
     );

@@ -10,7 +10,7 @@ use crate::suicide::Life;
 use crate::tasks::Stage;
 
 impl Association {
-    /// For fingerprints. The options, constant for an instance, and the trouble, which is told to people only, are left out.
+    /// For fingerprints. The options, constant for an instance, and what is told to people only, are left out.
     pub(crate) fn shape<H: Hasher>(&self, machine: &Machine, s: &mut Shape<'_, H>) {
         s.worker(self.id());
         s.put((&self.description.shard, self.patience));

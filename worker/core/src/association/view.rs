@@ -145,6 +145,16 @@ impl Association {
         self.trouble.as_ref()
     }
 
+    /// The last worker set id that the scheduler sent after a later one of its own; it does not count.
+    pub fn older_set(&self) -> Option<WorkerSetId> {
+        self.older_set
+    }
+
+    /// Why the association must end, for people; `None`: it need not.
+    pub fn why_it_ends(&self) -> Option<&str> {
+        self.why_it_ends.as_deref()
+    }
+
     /// What `getRunningTasks` would list.
     pub fn running_tasks(&self) -> Vec<RunningTask> {
         self.tasks.listing()

@@ -421,6 +421,7 @@ fn asked(ask: Ask, n: i64, worker: WorkerId) -> Event {
             from,
             scheduler: scheduler_id,
             worker,
+            why: None,
         },
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn response(n: i64, version: i64, state: Health) -> HeartbeatResponse
         worker_set: set(n, version),
         work: None,
         request_delay: None,
+        why_must_die: None,
     }
 }
 
@@ -398,6 +399,7 @@ impl Rig {
             from: Principal::Own,
             scheduler: scheduler(n),
             worker,
+            why: Some("it was lost".into()),
         })
     }
 

@@ -214,6 +214,7 @@ impl World {
             },
             work: None,
             request_delay: None,
+            why_must_die: None,
         })
     }
 
@@ -449,6 +450,7 @@ impl World {
             from: Principal::Own,
             scheduler,
             worker,
+            why: None,
         })
     }
 

@@ -55,7 +55,7 @@ fn of_association(one: &AssociationOverview) -> Value {
         "members": members,
         "shard": facts.map(|facts| facts.shard.as_str()),
         "instance": instance.map(|id| json!({ "start_time": id.0.start_time, "rand": id.0.rand })),
-        "health": facts.map(|facts| facts.health.as_str()),
+        "health": facts.map(|facts| facts.health.word()),
         "running": facts.map(|facts| facts.running),
         "executing": facts.map(executing),
         "stopped": facts.map(|facts| facts.stopped),

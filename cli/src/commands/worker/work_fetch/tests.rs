@@ -137,7 +137,7 @@ processors  instances  idle  saturated  shortfall      busy
 CPU                 4     2  2.5 s      90 instance-s  0 s
 
 scheduler                  shard  health   priority  got   share  executing  stopped  waiting  unacknowledged  next request
-s.example:6789 and 1 more  w1     HEALTHY  -0.50     25 %  50 %   2          1        3        1               under way
+s.example:6789 and 1 more  w1     healthy  -0.50     25 %  50 %   2          1        3        1               under way
 s.example:7000             -      -        -1.50     75 %  50 %   -          -        -        -               in 4.5 s at the earliest
 
 s.example:6789, s.example:6790, instance 1700000000:00000000000000ab
@@ -280,7 +280,7 @@ fn programs_get_all_of_it() {
     assert_eq!(asked["instance"]["rand"], 0xAB);
     assert_eq!(
         (&asked["health"], &asked["waiting"]),
-        (&"HEALTHY".into(), &3.into())
+        (&"healthy".into(), &3.into())
     );
     assert_eq!(
         [&asked["running"], &asked["executing"], &asked["stopped"]],

@@ -132,7 +132,7 @@ fn association_row(overview: &Overview, one: &AssociationOverview) -> Vec<String
     vec![
         called(one),
         fact(facts.map(|facts| printable(facts.shard.as_str()))),
-        fact(facts.map(|facts| facts.health.as_str().to_owned())),
+        fact(facts.map(|facts| facts.health.word().to_owned())),
         format!("{:.2}", one.priority),
         percent(one.got),
         percent(one.share),

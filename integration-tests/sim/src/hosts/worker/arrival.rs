@@ -53,7 +53,11 @@ impl Arrival {
                     sequence,
                 },
             },
-            Message::RequestSuicide { scheduler, worker } => Arrival {
+            Message::RequestSuicide {
+                scheduler,
+                worker,
+                why,
+            } => Arrival {
                 scheduler,
                 meant: worker,
                 ask: Ask::Suicide,
@@ -62,6 +66,7 @@ impl Arrival {
                     from,
                     scheduler,
                     worker,
+                    why: Some(why),
                 },
             },
             Message::KillTask {

@@ -63,10 +63,10 @@ impl InitialWait {
         let left = seconds(self.hold_back_until()?.since(now));
         Some(match self.hold_back_is_old() {
             true => format!(
-                "an earlier scheduler had to hold everything back and ended before that was over, so nothing starts for another {left}"
+                "hold-back: nothing starts for another {left}: an earlier scheduler had to hold everything back and ended before that was over"
             ),
             false => format!(
-                "a worker was lost before its running tasks were known, so nothing starts for another {left}; {FORGET}"
+                "hold-back: nothing starts for another {left}: a worker was lost before its running tasks were known; {FORGET}"
             ),
         })
     }
@@ -251,7 +251,7 @@ pub(super) fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Optio
 }
 
 /// Formats whole seconds. Rounds up, so that somebody who waits for this time has waited long enough.
-pub(in crate::workers) fn seconds(d: Duration) -> String {
+pub(crate) fn seconds(d: Duration) -> String {
     let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
     if secs < 120 {
         format!("{secs} s")

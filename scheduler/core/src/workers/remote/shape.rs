@@ -72,6 +72,8 @@ impl Remote {
                 at: _,
                 heard_at,
                 runs,
+                // For people.
+                why: _,
             } = left;
             s.time_if(*heard_at);
             s.each(runs, |s, (task, invocation)| {

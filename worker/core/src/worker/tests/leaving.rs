@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
-use brasserie_common::{EndedBy, Health, RefusalCode, ReportedStatus, StatusBits};
+use brasserie_common::worker::HeartbeatResponse;
+use brasserie_common::{CallOutcome, EndedBy, Health, RefusalCode, ReportedStatus, StatusBits};
 
-use crate::effect::{Call, Effect, ExitReason, Goodbye};
+use crate::effect::{Call, CallReply, Effect, ExitReason, Goodbye};
 use crate::worker::rig::*;
 use crate::{Event, LifeStage};
 
@@ -106,6 +107,45 @@ fn a_dead_worker_waits_a_second_for_acknowledgements_and_one_for_the_goodbye() {
         rig.heartbeat_answered(6, 2, 1, Health::New),
         [beat(&rig, 7, set(2, 1), Goodbye::TasksAreDead)]
     );
+}
+
+#[test]
+fn a_worker_that_must_end_its_tasks_says_why() {
+    let why = |rig: &Rig| rig.own().why_it_ends().map(str::to_owned);
+    let mut rig = Rig::joined();
+    assert_eq!(why(&rig), None);
+    rig.suicide(1, OWN);
+    let text = "the scheduler asks for it: it was lost";
+    assert_eq!(why(&rig).as_deref(), Some(text));
+
+    let mut rig = Rig::joined();
+    rig.wait(15_000);
+    let answer = HeartbeatResponse {
+        why_must_die: Some("another one has its shard".into()),
+        ..response(1, 1, Health::MustDie)
+    };
+    let reply = CallReply::Heartbeat(Box::new(answer));
+    rig.completed(rig.last_beat(), CallOutcome::Done(reply));
+    let text = "the scheduler has given this worker up: another one has its shard";
+    assert_eq!(why(&rig).as_deref(), Some(text));
+
+    let mut rig = Rig::joined();
+    rig.wait(1_000_000);
+    let text = why(&rig).expect("its own timers have run out");
+    let heartbeat = "; the last heartbeat that it answered was sent ";
+    assert!(text.contains(heartbeat), "{text}");
+}
+
+#[test]
+fn a_worker_set_that_comes_after_a_later_one_is_noted() {
+    let mut rig = Rig::joined();
+    for (version, older) in [(3, None), (2, Some(2)), (3, Some(2)), (4, Some(2))] {
+        rig.wait(15_000);
+        rig.heartbeat_answered(rig.last_beat(), 1, version, Health::Healthy);
+        let noted = rig.own().older_set().map(|set| set.version);
+        assert_eq!(noted, older);
+        assert_eq!(rig.own().worker_set().version, version.max(3));
+    }
 }
 
 #[test]

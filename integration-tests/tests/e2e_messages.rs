@@ -1,0 +1,94 @@
+//! What real programs print about themselves: the format of their logs, what is in them, and colours.
+
+use std::process::Command;
+use std::time::Duration;
+
+use integration_tests::e2e::{Client, Process, Stage};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+/// The lines of a log, each an object.
+fn objects(process: &Process) -> Vec<Value> {
+    let output = process.output();
+    let lines = output.lines();
+    let objects = lines.map(|line| {
+        let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        assert!(object["timestamp"].is_string(), "{line}");
+        assert!(object["level"].is_string(), "{line}");
+        object
+    });
+    objects.collect()
+}
+
+fn has(objects: &[Value], part: &str) -> bool {
+    let message = |object: &Value| object["message"].as_str().is_some_and(|m| m.contains(part));
+    objects.iter().any(message)
+}
+
+#[test]
+fn logs_are_json_where_wanted_and_tell_of_workers_tasks_and_signals() {
+    let stage = Stage::new();
+    let config = stage.write_work(3, Duration::from_millis(10));
+    let spec = stage.calm_spec(&config).with("--log-format=json");
+    let mut command = stage.scheduler_command(&spec);
+    command.env("BRASSERIE_LOG", "debug");
+    let mut scheduler = stage.start("scheduler", command);
+    let mut one = stage.worker_spec("one", &spec);
+    one.flags.push("--log-format=json".to_owned());
+    let mut worker = stage.start_worker(&one);
+    Client::new(spec.port).wait_all_done();
+
+    worker.signal(Signal::SIGTERM);
+    worker.wait();
+    let of_worker = objects(&worker);
+    assert!(has(&of_worker, "received SIGTERM"), "{of_worker:?}");
+    scheduler.signal(Signal::SIGINT);
+    scheduler.wait();
+    let of_scheduler = objects(&scheduler);
+    for part in [
+        "received SIGINT",
+        "worker `one` on host",
+        "is healthy",
+        "has ended, with all its tasks",
+        "is in force",
+    ] {
+        assert!(has(&of_scheduler, part), "{part}: {of_scheduler:#?}");
+    }
+    let of_tasks = |message: &str| {
+        let is_one = |line: &&Value| {
+            line["message"] == message
+                && line["level"] == "DEBUG"
+                && line["job"].is_string()
+                && line["node"].is_string()
+        };
+        of_scheduler.iter().filter(is_one).count()
+    };
+    assert_eq!(of_tasks("starts a task"), 3);
+    assert_eq!(of_tasks("a task has ended"), 3);
+}
+
+#[test]
+fn no_program_colours_its_output_where_nobody_wants_that() {
+    let stage = Stage::new();
+    let programs = [
+        stage.scheduler_program(),
+        stage.worker_program(),
+        stage.brasserie_command(&[]),
+    ];
+    for program in programs {
+        let file = program.get_program().to_str().expect("a plain path");
+        // Under a terminal, as a person would run it.
+        let wrong = |no_color: &str| {
+            let mut script = Command::new("script");
+            script.args(["--quiet", "--return", "--command"]);
+            script.arg(format!("{file} --no-such-flag"));
+            script.arg("/dev/null");
+            script.env("NO_COLOR", no_color).env("TERM", "xterm");
+            stage.finish("script", script).output
+        };
+        let (coloured, plain) = (wrong(""), wrong("1"));
+        assert!(plain.contains("--no-such-flag"), "{plain}");
+        assert!(!plain.contains('\u{1b}'), "{plain:?}");
+        assert!(coloured.contains('\u{1b}'), "{coloured:?}");
+    }
+}

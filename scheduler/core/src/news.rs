@@ -1,0 +1,294 @@
+//! News for the operator's log: changes of workers, waits, runs, jobs and the configuration. No decision depends on them. The shell takes
+//! and logs them; the start and the completion of each task are no news, but effects, which the shell logs at debug level.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::{Principal, Shard, TaskKey, WorkerId};
+
+use crate::record::LeftCause;
+use crate::workers::initial_wait::seconds;
+
+/// News that are kept until the shell takes them. A turn that makes more of them drops the rest.
+const MAX_KEPT: usize = 256;
+/// Tasks that one line names: enough to find the others by, few enough for a line.
+pub(crate) const MAX_NAMED_TASKS: usize = 10;
+
+/// One change, as plain data; its `Display` is the line for the log.
+#[derive(Clone, Debug, PartialEq)]
+pub enum News {
+    Joined(KnownWorker),
+    /// The worker was new or unhealthy before.
+    Healthy(KnownWorker),
+    /// The worker was healthy before.
+    Unhealthy {
+        worker: KnownWorker,
+        since_heartbeat: Option<Duration>,
+        lost_in: Duration,
+    },
+    Left {
+        worker: KnownWorker,
+        cause: LeftCause,
+        /// For people.
+        why: Arc<str>,
+        lost: LostTasks,
+        /// For how long nothing starts, as its tasks were not known.
+        hold_back: Duration,
+    },
+    /// The worker ends with its running tasks and gets no more.
+    Draining(KnownWorker),
+    DeclaredDead {
+        worker: KnownWorker,
+        by: Principal,
+    },
+    WaitBegan {
+        why: String,
+    },
+    WaitEnded {
+        why: String,
+    },
+    /// Nothing is held back any more because of a worker that was lost with unknown tasks.
+    HoldBackEnded,
+    /// A task starts whose last run was lost.
+    RunsAgain {
+        task: TaskKey,
+        on: Shard,
+        /// Its last status.
+        status: String,
+    },
+    RunsTwice {
+        task: TaskKey,
+        /// The workers of the two runs.
+        workers: [Shard; 2],
+    },
+    /// A caller has asked for a change, which was accepted. `what`: a verb in the past tense, with its object.
+    Asked {
+        by: Principal,
+        what: String,
+    },
+    /// Another configuration decides. `what` names it.
+    ConfigInForce {
+        what: String,
+    },
+    /// What `status` shows as a problem, when it is new there.
+    Problem(String),
+}
+
+/// The runs that ended with their worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostTasks {
+    pub count: usize,
+    /// The first of them.
+    pub named: Vec<TaskKey>,
+    /// The longest wait before one of them may run again, so that its processes are dead by then.
+    pub wait: Duration,
+}
+
+/// A worker instance, as operators know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownWorker {
+    pub shard: Shard,
+    pub hostname: Arc<str>,
+    pub id: WorkerId,
+}
+
+/// How much news matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+impl News {
+    pub fn severity(&self) -> Severity {
+        match self {
+            News::Joined(_)
+            | News::Healthy(_)
+            | News::Draining(_)
+            | News::WaitEnded { .. }
+            | News::HoldBackEnded
+            | News::RunsAgain { .. }
+            | News::Asked { .. }
+            | News::ConfigInForce { .. }
+            | News::Left {
+                cause: LeftCause::CleanExit | LeftCause::Replaced,
+                ..
+            } => Severity::Info,
+            News::Unhealthy { .. }
+            | News::DeclaredDead { .. }
+            | News::WaitBegan { .. }
+            | News::Problem(_)
+            | News::Left {
+                cause: LeftCause::Lost | LeftCause::DidNotReturn | LeftCause::Forgotten,
+                ..
+            } => Severity::Warning,
+            News::RunsTwice { .. } => Severity::Error,
+        }
+    }
+
+    /// Whether peers alone can cause it as often as they like, as by workers that flap.
+    pub fn may_flood(&self) -> bool {
+        match self {
+            News::Joined(_)
+            | News::Healthy(_)
+            | News::Unhealthy { .. }
+            | News::Left { .. }
+            | News::Draining(_)
+            | News::WaitBegan { .. }
+            | News::WaitEnded { .. }
+            | News::HoldBackEnded
+            | News::RunsAgain { .. }
+            | News::RunsTwice { .. }
+            | News::Asked { .. }
+            | News::Problem(_) => true,
+            News::DeclaredDead { .. } | News::ConfigInForce { .. } => false,
+        }
+    }
+
+    fn fmt_left(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let News::Left {
+            worker,
+            cause,
+            why,
+            lost,
+            hold_back,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(f, "{worker} ")?;
+        match cause {
+            LeftCause::CleanExit => f.write_str("has ended, with all its tasks"),
+            LeftCause::Lost => write!(f, "is lost: {why}"),
+            LeftCause::Replaced => write!(f, "is replaced: {why}"),
+            LeftCause::DidNotReturn => f.write_str("did not return in time and counts as dead"),
+            LeftCause::Forgotten => f.write_str("counts as dead, as an operator has declared"),
+        }?;
+        if lost.count > 0 {
+            write!(f, "; {lost}")?;
+        }
+        if !hold_back.is_zero() {
+            let left = seconds(*hold_back);
+            write!(
+                f,
+                "; hold-back: nothing starts for {left}, as its running tasks were not known"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LostTasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.named.iter();
+        let names: Vec<String> = names
+            .map(|task| format!("{} on {}", task.job, task.node))
+            .collect();
+        let (task, their) = match self.count {
+            1 => ("task", "its"),
+            _ => ("tasks", "their"),
+        };
+        write!(f, "its {} {task} ({}", self.count, names.join(", "))?;
+        match self.count.saturating_sub(names.len()) {
+            0 => f.write_str(")")?,
+            more => write!(f, ", and {more} more)")?,
+        }
+        match self.wait.is_zero() {
+            true => f.write_str(" may run again without a safety wait"),
+            false => write!(
+                f,
+                " may run again after the safety wait of {}, when all {their} processes are dead for certain",
+                seconds(self.wait)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for KnownWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let KnownWorker {
+            shard,
+            hostname,
+            id,
+        } = self;
+        write!(f, "worker `{shard}` on host {hostname} (instance {id})")
+    }
+}
+
+impl fmt::Display for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            News::Joined(worker) => write!(f, "{worker} has joined"),
+            News::Healthy(worker) => write!(f, "{worker} is healthy"),
+            News::Draining(worker) => write!(
+                f,
+                "{worker} drains: it ends with its running tasks and gets no more"
+            ),
+            News::Unhealthy {
+                worker,
+                since_heartbeat,
+                lost_in,
+            } => {
+                write!(f, "{worker} is unhealthy and gets no more tasks")?;
+                if let Some(ago) = since_heartbeat {
+                    write!(f, "; its last heartbeat came {} ago", seconds(*ago))?;
+                }
+                write!(
+                    f,
+                    "; it is lost in {} unless it recovers",
+                    seconds(*lost_in)
+                )
+            }
+            News::Left { .. } => self.fmt_left(f),
+            News::DeclaredDead { worker, by } => write!(
+                f,
+                "an operator (from {by}) has declared {worker} dead, with every process of its tasks: they run again without a safety wait"
+            ),
+            News::WaitBegan { why } => f.write_str(why),
+            News::WaitEnded { why } => write!(f, "the initial wait is over: {why}"),
+            News::HoldBackEnded => {
+                f.write_str("the hold-back is over: what ran on lost workers is dead")
+            }
+            News::RunsAgain { task, on, status } => write!(
+                f,
+                "{} on {} runs again, on worker `{on}` (last status: {status})",
+                task.job, task.node
+            ),
+            News::Asked { by, what } => write!(f, "{by} {what}"),
+            News::ConfigInForce { what } => write!(f, "{what} is in force"),
+            News::Problem(text) => f.write_str(text),
+            News::RunsTwice {
+                task,
+                workers: [first, second],
+            } => write!(
+                f,
+                "{} on {} runs twice: on worker `{first}` and on worker `{second}`; `brasserie status` names the runs",
+                task.job, task.node
+            ),
+        }
+    }
+}
+
+/// News that the shell has not taken, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    news: Vec<News>,
+    dropped: u64,
+}
+
+impl Kept {
+    pub(crate) fn add(&mut self, news: News) {
+        match self.news.len() < MAX_KEPT {
+            true => self.news.push(news),
+            false => self.dropped += 1,
+        }
+    }
+
+    /// Returns the kept news and the number of those that were dropped.
+    pub(crate) fn take(&mut self) -> (Vec<News>, u64) {
+        let Kept { news, dropped } = std::mem::take(self);
+        (news, dropped)
+    }
+}

@@ -1,0 +1,187 @@
+//! Problems that `status` shows for a while, boundedly. Lasting states, such as a store that cannot write, are in `scheduler/problems.rs`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use brasserie_common::{JobName, Shard, TaskKey, Time};
+
+/// Problems kept for people.
+const MAX_PROBLEMS: usize = 20;
+/// Characters of one problem: a few names of the longest kind, and a sentence.
+const MAX_PROBLEM_CHARS: usize = 4096;
+/// How long a problem is shown after it was last noted: long enough to be seen by a person who looks now and then.
+const PROBLEM_LIFE: Duration = Duration::from_secs(300);
+/// A worker refuses a task that overtakes the answer which says that it is healthy, or that takes a slot just freed elsewhere. The next
+/// try, 150 ms later, mostly works. Only refusals that go on for this long are shown.
+const RACE_LIFE: Duration = Duration::from_secs(10);
+
+/// The problems noted last, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Problems(VecDeque<Problem>);
+
+#[derive(Clone, Debug)]
+struct Problem {
+    /// When it was first noted, without an end since then.
+    since: Time,
+    at: Time,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Text(String),
+    Start(Start),
+}
+
+/// Tasks of one job that do not start on one worker for one reason.
+#[derive(Clone, Debug)]
+struct Start {
+    shard: Shard,
+    /// The latest of them.
+    task: TaskKey,
+    trouble: StartTrouble,
+    why: String,
+}
+
+/// Why a task did not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartTrouble {
+    /// The worker refused it as unhealthy or busy, which may be over at the next try.
+    Race,
+    /// The worker refused it for another reason, or could not be reached.
+    Refused,
+    /// The worker accepted it and could make no process of it.
+    Failed,
+}
+
+impl Start {
+    fn is_of(&self, shard: &Shard, job: &JobName) -> bool {
+        (&self.shard, &self.task.job) == (shard, job)
+    }
+}
+
+impl What {
+    /// Whether both are one problem, by whatever task it showed.
+    fn is_same(&self, other: &What) -> bool {
+        match (self, other) {
+            (What::Text(one), What::Text(other)) => one == other,
+            (What::Start(one), What::Start(other)) => {
+                one.is_of(&other.shard, &other.task.job)
+                    && (one.trouble, &one.why) == (other.trouble, &other.why)
+            }
+            (What::Text(_), What::Start(_)) | (What::Start(_), What::Text(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Start {
+            shard,
+            task: TaskKey { job, node },
+            trouble,
+            why,
+        } = match self {
+            What::Text(text) => return f.write_str(text),
+            What::Start(start) => start,
+        };
+        let verb = match trouble {
+            StartTrouble::Race | StartTrouble::Refused => "did not start",
+            StartTrouble::Failed => "could not start",
+        };
+        write!(f, "worker `{shard}` {verb} {job} on {node}: {why}")
+    }
+}
+
+impl Problem {
+    fn is_shown(&self, now: Time) -> bool {
+        let lasts = match &self.what {
+            What::Start(start) if start.trouble == StartTrouble::Race => {
+                self.at.since(self.since) >= RACE_LIFE
+            }
+            What::Start(_) | What::Text(_) => true,
+        };
+        lasts && self.is_fresh(now)
+    }
+
+    fn is_fresh(&self, now: Time) -> bool {
+        now.since(self.at) < PROBLEM_LIFE
+    }
+}
+
+impl Problems {
+    /// Returns the text if it is news: it was not shown just before.
+    pub(crate) fn note(&mut self, now: Time, text: &str) -> Option<String> {
+        self.add(now, What::Text(bounded(text)))
+    }
+
+    /// As [`Problems::note`], of a task that did not start on a worker.
+    pub(crate) fn note_start(
+        &mut self,
+        now: Time,
+        (shard, task): (&Shard, TaskKey),
+        trouble: StartTrouble,
+        why: &str,
+    ) -> Option<String> {
+        let start = Start {
+            shard: shard.clone(),
+            task,
+            trouble,
+            why: bounded(why),
+        };
+        self.add(now, What::Start(start))
+    }
+
+    fn add(&mut self, now: Time, what: What) -> Option<String> {
+        let found = self.0.iter().position(|known| known.what.is_same(&what));
+        let known = found.and_then(|at| self.0.remove(at));
+        let known = known.filter(|known| known.is_fresh(now));
+        let was_shown = known.as_ref().is_some_and(|known| known.is_shown(now));
+        if self.0.len() >= MAX_PROBLEMS {
+            self.0.pop_front();
+        }
+        let since = known.map_or(now, |known| known.since);
+        let problem = Problem {
+            since,
+            at: now,
+            what,
+        };
+        let is_news = !was_shown && problem.is_shown(now);
+        let news = is_news.then(|| problem.what.to_string());
+        self.0.push_back(problem);
+        news
+    }
+
+    /// The worker has accepted a task of the job.
+    pub(crate) fn start_accepted(&mut self, shard: &Shard, job: &JobName) {
+        self.forget_starts(|of| of.trouble != StartTrouble::Failed && of.is_of(shard, job));
+    }
+
+    /// A process of the job has run on the worker.
+    pub(crate) fn has_run(&mut self, shard: &Shard, job: &JobName) {
+        self.forget_starts(|of| of.is_of(shard, job));
+    }
+
+    /// Another worker instance has the shard.
+    pub(crate) fn another_instance(&mut self, shard: &Shard) {
+        self.forget_starts(|of| of.shard == *shard);
+    }
+
+    fn forget_starts(&mut self, is_over: impl Fn(&Start) -> bool) {
+        self.0.retain(|known| match &known.what {
+            What::Start(of) => !is_over(of),
+            What::Text(_) => true,
+        });
+    }
+
+    pub(crate) fn shown(&self, now: Time) -> Vec<String> {
+        let shown = self.0.iter().filter(|known| known.is_shown(now));
+        shown.map(|known| known.what.to_string()).collect()
+    }
+}
+
+/// Names and refusals come from peers.
+fn bounded(text: &str) -> String {
+    text.chars().take(MAX_PROBLEM_CHARS).collect()
+}

@@ -1,0 +1,331 @@
+//! What an operator reads in the log and among the problems of `status`, and when it is over.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::story::Fault;
+use brasserie_common::{
+    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, Story, WorkerSetId,
+};
+use brasserie_scheduler_core::{
+    Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Message,
+    StatusUpdate,
+};
+
+use support::{Script, listed, one_job, options, worker};
+
+const W: &str = "worker `w` on host host (instance 10:0000000000000001)";
+
+/// Why a worker is lost that says nothing for 180 s.
+const WHY: &str = "it was not healthy for 101 s; its last heartbeat came 2 min 56 s ago, its last good healthcheck was sent 2 min 56 s ago";
+
+fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// The lines for the log since the last call, with their severity.
+fn news(s: &mut Script) -> Vec<String> {
+    let (news, dropped) = s.scheduler.take_news();
+    assert_eq!(dropped, 0);
+    let lines = news
+        .iter()
+        .map(|one| format!("{:?}: {one}", one.severity()));
+    lines.collect()
+}
+
+#[test]
+fn the_log_tells_the_life_of_a_worker_and_the_second_run_of_its_task() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, ..) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    assert_eq!(
+        news(&mut s),
+        [
+            "Info: the initial wait is over: the cluster is new".to_owned(),
+            format!("Info: {W} has joined"),
+            format!("Info: {W} is healthy"),
+        ]
+    );
+    s.advance(secs(180));
+    assert_eq!(
+        news(&mut s),
+        [
+            format!(
+                "Warning: {W} is unhealthy and gets no more tasks; its last heartbeat came 76 s ago; it is lost in 100 s unless it \
+                 recovers"
+            ),
+            format!(
+                "Warning: {W} is lost: {WHY}; its 1 task (j on n0) may run again after the safety wait of 66 s, when all its processes are dead for certain"
+            ),
+        ]
+    );
+    s.advance(secs(66));
+    let v = worker("v", 2, 20);
+    s.join(&v);
+    s.take_start();
+    let lines = news(&mut s);
+    let again = "Info: j on n0 runs again, on worker `v` (last status: error: its worker was lost)";
+    assert!(
+        lines.iter().any(|line| line.starts_with(again)),
+        "{lines:#?}"
+    );
+}
+
+#[test]
+fn the_log_names_tasks_of_a_lost_worker_up_to_a_limit() {
+    let mut s = Script::with_config(one_job(30, ""));
+    let mut w = worker("w", 1, 10);
+    w.usable.cpu_cores = 16.0;
+    s.join(&w);
+    let started = s.starts().len();
+    assert!(started > 12, "{started}");
+    s.advance(secs(180));
+    let lines = news(&mut s);
+    let lost = lines.iter().find(|line| line.contains("is lost: "));
+    let lost = lost.expect("it was lost");
+    assert_eq!(lost.matches("j on n").count(), 10, "{lost}");
+    let more = format!("its {started} tasks (j on n0, ");
+    assert!(lost.contains(&more), "{lost}");
+    let more = format!(", and {} more)", started - 10);
+    assert!(lost.contains(&more), "{lost}");
+}
+
+#[test]
+fn the_log_tells_how_a_wait_ends_and_who_ended_it() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let mut s = s.restart(options());
+    s.load(one_job(1, ""));
+    s.advance(secs(150));
+    assert_eq!(news(&mut s), [""; 0]);
+    let request = s.request();
+    s.event(Event::ForgetWorker {
+        request,
+        from: Principal::Own,
+        shard: w.shard.clone(),
+        confirmed: vec![w.id],
+    });
+    assert_eq!(
+        news(&mut s),
+        [
+            format!(
+                "Warning: an operator (from this process) has declared {W} dead, with every process of its tasks: they run again \
+                 without a safety wait"
+            ),
+            "Info: the initial wait is over: every recorded worker instance has returned or is dead".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn the_log_names_the_configuration_in_force_and_who_changed_a_job() {
+    let mut s = Script::with_config(one_job(1, ""));
+    news(&mut s);
+    s.event(Event::ConfigLoaded {
+        config: one_job(1, ""),
+        warnings: Vec::new(),
+        origin: ConfigOrigin::File(FileText {
+            path: "/etc/jobs.json".into(),
+            text: "{}".into(),
+        }),
+    });
+    assert_eq!(
+        news(&mut s),
+        ["Info: the configuration in /etc/jobs.json (1 jobs) is in force"]
+    );
+    for change in [
+        JobChange::Save {
+            text: Arc::from(r#"{"owner": "o", "command": ["/bin/true"]}"#),
+            expected: ExpectedVersion::Any,
+        },
+        JobChange::Pause,
+        JobChange::Resume,
+        JobChange::Delete {
+            expected: ExpectedVersion::Any,
+        },
+    ] {
+        let request = s.request();
+        s.event(Event::ChangeJob {
+            request,
+            from: Principal::Own,
+            job: "own".try_into().expect("a name"),
+            change,
+        });
+    }
+    assert_eq!(
+        news(&mut s),
+        [
+            "Info: this process submitted version 1 of job `own`",
+            "Info: this process paused job `own`",
+            "Info: this process resumed job `own`",
+            "Info: this process deleted job `own`",
+        ]
+    );
+}
+
+fn refuse(s: &mut Script) {
+    let (call, ..) = s.take_start();
+    let refusal = CallOutcome::Refused(RefusalCode::Unhealthy, "it is unhealthy".to_owned());
+    s.complete(call, refusal);
+}
+
+#[test]
+fn tasks_that_overtake_the_word_that_their_worker_is_healthy_are_no_problem() {
+    let mut s = Script::with_config(one_job(30, ""));
+    s.join(&worker("w", 1, 10));
+    while !s.starts().is_empty() {
+        refuse(&mut s);
+    }
+    assert_eq!(s.status().errors, [""; 0]);
+    s.advance(secs(1));
+    let (call, ..) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    assert_eq!(s.status().errors, [""; 0]);
+    assert!(!news(&mut s).iter().any(|line| line.contains("start")));
+}
+
+#[test]
+fn refusals_that_go_on_are_one_problem_until_a_task_is_accepted() {
+    let mut s = Script::with_config(one_job(3, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    for _ in 0..20 {
+        while !s.starts().is_empty() {
+            refuse(&mut s);
+        }
+        s.advance(secs(1));
+    }
+    let shown = s.status().errors;
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert!(
+        shown[0].starts_with("worker `w` did not start j on n"),
+        "{shown:?}"
+    );
+    let logged = news(&mut s);
+    let logged = logged.iter().filter(|line| line.contains("did not start"));
+    assert_eq!(logged.count(), 1);
+    let (call, ..) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    assert_eq!(s.status().errors, [""; 0]);
+}
+
+#[test]
+fn a_job_whose_tasks_get_no_process_shows_why_until_one_has_run() {
+    let mut s = Script::with_config(one_job(3, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let why = "it asks for the user \"ann\"";
+    let end = |s: &mut Script, status: ReportedStatus, story: Story| {
+        let (call, task, _) = s.take_start();
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        let request = s.request();
+        let update = Box::new(StatusUpdate {
+            job: task.job.clone(),
+            node: task.node.clone(),
+            shard: task.shard.clone(),
+            invocation: task.invocation,
+            next_backoff: task.next_backoff,
+            gpus: Vec::new(),
+            status,
+            story: Some(Arc::new(story)),
+            scheduler: s.scheduler.id(),
+            worker: w.id,
+        });
+        s.event(Event::UpdateStatus {
+            request,
+            from: Principal::Own,
+            update,
+        });
+    };
+    for _ in 0..2 {
+        let story = Story::not_started(why, Fault::Worker, Duration::ZERO);
+        end(&mut s, ReportedStatus::incomplete_backoff(why), story);
+    }
+    let text = format!("worker `w` could not start j on n1: {why}");
+    assert_eq!(s.status().errors, [text]);
+    let logged = news(&mut s);
+    let logged = logged.iter().filter(|line| line.contains(why));
+    assert_eq!(logged.count(), 1);
+    end(&mut s, ReportedStatus::done(), Story::exited(0));
+    assert_eq!(s.status().errors, [""; 0]);
+}
+
+#[test]
+fn the_log_tells_of_a_task_that_runs_twice() {
+    let mut s = Script::with_config(one_job(1, ""));
+    for (shard, lock) in [("v", 1), ("w", 2)] {
+        let w = worker(shard, lock, 10);
+        s.heartbeat(&w, WorkerSetId::default())
+            .expect("a free shard");
+        let run = InvocationId::new(lock.into(), 1);
+        s.answer_fetch(vec![listed(shard, "n0", run)]);
+    }
+    let error = "Error: j on n0 runs twice: on worker `v` and on worker `w`; `brasserie status` names the runs";
+    assert!(news(&mut s).iter().any(|line| line == error));
+}
+
+#[test]
+fn a_worker_that_must_die_is_told_why_and_so_are_people() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    s.advance(secs(180));
+    let suicide = s.take_call(|call| matches!(call, Call::RequestSuicide { .. }));
+    let (call, _, message) = suicide.expect("it is asked to end itself");
+    let Message::RequestSuicide { why: told, .. } = message else {
+        panic!("not {message:?}")
+    };
+    assert_eq!(&*told, WHY);
+    s.complete(call, CallOutcome::NotSent("it hangs".to_owned()));
+    let (_, set) = s.told[&w.id];
+    let answer = s.heartbeat(&w, set).expect("an answer");
+    assert_eq!(answer.worker_state, Health::MustDie);
+    assert_eq!(answer.why_must_die.as_deref(), Some(WHY));
+    let shown = s.status().workers[0].notes.join(" ");
+    assert!(shown.contains(&format!("must end: {WHY}")), "{shown}");
+    assert!(news(&mut s).iter().any(|line| line.contains(WHY)));
+    // Another worker takes its place.
+    let v = worker("w", 2, 20);
+    s.join(&v);
+    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
+    while let Some((call, ..)) = s.take_call(suicide) {
+        s.complete(call, CallOutcome::NotSent("it hangs".to_owned()));
+    }
+    let answer = s.heartbeat(&w, set).expect("an answer");
+    let why = answer.why_must_die.expect("a reason");
+    assert!(why.contains("has given its tasks to others"), "{why}");
+    assert_eq!(s.echo(&v).why_must_die, None);
+}
+
+#[test]
+fn a_worker_whose_name_is_taken_shows_as_refused() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    let second = worker("w", 2, 20);
+    for _ in 0..3 {
+        s.heartbeat(&second, WorkerSetId::default())
+            .expect_err("the first one is healthy");
+    }
+    let shown = s.status().errors;
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    let text = "worker `w` on host host is refused: worker instance 10:0000000000000001 holds shard `w` and is not lost";
+    assert!(shown[0].starts_with(text), "{shown:?}");
+    let logged = news(&mut s);
+    let logged = logged.iter().filter(|line| line.contains(text));
+    assert_eq!(logged.count(), 1);
+}
+
+#[test]
+fn news_that_nobody_takes_fill_no_memory() {
+    let mut s = Script::with_config(one_job(1, ""));
+    for life in 1..1000 {
+        s.join(&worker("w", 1, 10 + life));
+    }
+    let (news, dropped) = s.scheduler.take_news();
+    assert!(news.len() < 300 && dropped > 500, "{dropped}");
+}
