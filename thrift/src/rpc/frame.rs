@@ -6,6 +6,8 @@
 //!                                                           header: varint protocol, varint transforms, info headers
 //! ```
 
+use std::fmt;
+
 use thrift::ApplicationErrorKind;
 
 /// Bytes of the length field before every frame.
@@ -64,6 +66,8 @@ pub(super) struct Envelope<'a> {
 /// Why a frame cannot be taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
+    #[error("bytes of {0}, which is not Thrift")]
+    Foreign(Foreign),
     #[error("a frame of {length} bytes exceeds the limit of {limit} bytes")]
     TooLong { length: usize, limit: usize },
     #[error(
@@ -81,6 +85,36 @@ pub(super) enum FrameError {
     },
 }
 
+/// Another protocol, known by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Foreign {
+    Http,
+    Tls,
+}
+
+impl Foreign {
+    /// What may stand where a frame's length should. As lengths these would all be above 300 MB.
+    fn of(first: [u8; LENGTH_BYTES]) -> Option<Self> {
+        match &first {
+            // A reply, and the methods of requests.
+            b"HTTP" | b"GET " | b"HEAD" | b"POST" | b"PUT " | b"PATC" | b"DELE" | b"OPTI"
+            | b"CONN" | b"TRAC" | b"PRI " => Some(Foreign::Http),
+            // A record with a handshake or an alert, of version 1.0 to 1.3.
+            [0x15 | 0x16, 0x03, 0x00..=0x04, _] => Some(Foreign::Tls),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Foreign::Http => "HTTP",
+            Foreign::Tls => "TLS",
+        })
+    }
+}
+
 /// Length of the payload of the frame that starts `buffer`; `None` while its length field or payload is incomplete.
 ///
 /// The length is judged as soon as it is there, before any byte of the payload is waited for.
@@ -88,9 +122,13 @@ pub(super) fn complete_payload(buffer: &[u8], limit: usize) -> Result<Option<usi
     let Some((length, rest)) = buffer.split_first_chunk::<LENGTH_BYTES>() else {
         return Ok(None);
     };
-    let length = u32::from_be_bytes(*length) as usize;
+    let first = *length;
+    let length = u32::from_be_bytes(first) as usize;
     if length > limit {
-        // Also what HTTP, TLS and unframed Thrift look like.
+        if let Some(foreign) = Foreign::of(first) {
+            return Err(FrameError::Foreign(foreign));
+        }
+        // Also what unframed Thrift looks like.
         return Err(FrameError::TooLong { length, limit });
     }
     Ok((rest.len() >= length).then_some(length))
@@ -266,7 +304,15 @@ mod tests {
                 limit: LIMIT
             })
         );
-        assert!(complete_payload(b"GET / HTTP/1.1", LIMIT).is_err());
+        for (bytes, foreign) in [
+            (&b"GET / HTTP/1.1"[..], Foreign::Http),
+            (b"HTTP/1.1 400 Bad Request", Foreign::Http),
+            (b"\x16\x03\x01\x02\x00\x01", Foreign::Tls),
+            (b"\x15\x03\x03\x00\x02\x02", Foreign::Tls),
+        ] {
+            let error = FrameError::Foreign(foreign);
+            assert_eq!(complete_payload(bytes, LIMIT), Err(error));
+        }
         assert!(complete_payload(&[0x80, 1, 0, 1], LIMIT).is_err());
     }
 
@@ -306,7 +352,10 @@ mod tests {
     fn open_error(payload: &[u8]) -> Option<ApplicationErrorKind> {
         match open(payload).unwrap_err() {
             FrameError::Answerable { kind, .. } => Some(kind),
-            FrameError::TooLong { .. } | FrameError::UnknownDialect | FrameError::BadHeader => None,
+            FrameError::Foreign(_)
+            | FrameError::TooLong { .. }
+            | FrameError::UnknownDialect
+            | FrameError::BadHeader => None,
         }
     }
 

@@ -10,12 +10,16 @@ use brasserie_common_runtime::net::descriptor_limit;
 use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::Budget;
-use super::connection::Connection;
-use super::limits::{ACCEPT_RETRY, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, Limits};
+use super::connection::{Close, Connection};
+use super::frame::{Foreign, FrameError};
+use super::limits::{
+    ACCEPT_RETRY, FOREIGN_PAUSE, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES, Limits,
+};
 use super::outbox::Outbox;
 use super::responder::Service;
 
@@ -50,6 +54,8 @@ struct Shared {
     table: Mutex<Table>,
     /// Whether a connection was refused or could not be accepted and none was accepted since, so that a flood makes one line of log.
     full: AtomicBool,
+    /// When the log last named a peer that speaks another protocol, so that a scanner makes one line a while.
+    foreign: Mutex<Option<Instant>>,
 }
 
 /// The open connections.
@@ -89,6 +95,7 @@ impl Server {
             limits: Arc::new(limits),
             table: Mutex::default(),
             full: AtomicBool::new(false),
+            foreign: Mutex::new(None),
         });
         let tasks = TaskTracker::new();
         let handle = ServerHandle {
@@ -203,11 +210,33 @@ impl<S: Service> Acceptor<S> {
         }
         let connection = Connection::new(stream, outbox, Arc::clone(&self.service));
         let shutdown = self.shutdown.clone();
+        let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
             let close = connection.run(shutdown).await;
             drop(seat);
+            if let Close::Frame(FrameError::Foreign(protocol)) = &close {
+                shared.note_foreign(peer, *protocol);
+            }
             tracing::debug!(%peer, reason = %close, "a Thrift connection ended");
         });
+    }
+}
+
+impl Shared {
+    /// Tells people who has mistaken this port for another one.
+    fn note_foreign(&self, peer: SocketAddr, protocol: Foreign) {
+        let now = Instant::now();
+        let mut last = self.foreign.lock();
+        if last.is_some_and(|last| now.duration_since(last) < FOREIGN_PAUSE) {
+            return;
+        }
+        *last = Some(now);
+        drop(last);
+        tracing::warn!(
+            %peer,
+            "a peer speaks {protocol} on a port for Thrift; its connection is closed. A scheduler serves HTTP at --http-listen, and nothing serves \
+             TLS"
+        );
     }
 }
 
