@@ -53,7 +53,9 @@ pub enum StartError {
     ConfigPath(io::Error),
     #[error("the configuration is not usable:\n{0}")]
     Config(String),
-    #[error("cannot listen on {address}: {error}. Does another program use that port?")]
+    #[error(
+        "cannot listen on {address}: {error}. Does another program use that port? Choose another with --listen or --http-listen"
+    )]
     Listen {
         address: SocketAddr,
         error: io::Error,

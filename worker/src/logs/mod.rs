@@ -25,7 +25,7 @@ use std::time::Duration;
 use brasserie_common::WallTime;
 
 pub use brasserie_common::logs::LinePart;
-pub use query::QueryError;
+pub use query::{QueryError, check_pattern};
 pub use reader::{LogReader, LogSnapshot, LogTail, ReadError};
 pub use segment::TaskTag;
 pub use store::{Batch, LogHealth, LogStore, OpenError, Room, Share};

@@ -36,6 +36,19 @@ pub enum QueryError {
     Pattern { pattern: String, reason: String },
 }
 
+/// Whether a pattern can filter lines.
+pub fn check_pattern(text: &str) -> Result<(), QueryError> {
+    compile(text).map(|_: Regex| ())
+}
+
+fn compile(text: &str) -> Result<Regex, QueryError> {
+    let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES).build();
+    built.map_err(|e| QueryError::Pattern {
+        pattern: text.chars().take(200).collect(),
+        reason: e.to_string(),
+    })
+}
+
 /// A query, made ready to compare.
 pub(super) struct Matcher {
     stream: u8,
@@ -49,15 +62,7 @@ impl Matcher {
     pub(super) fn new(query: &LogQuery) -> Result<Self, QueryError> {
         let pattern = match query.regex.as_str() {
             "" => None,
-            text => Some(
-                RegexBuilder::new(text)
-                    .size_limit(PATTERN_BYTES)
-                    .build()
-                    .map_err(|e| QueryError::Pattern {
-                        pattern: text.chars().take(200).collect(),
-                        reason: e.to_string(),
-                    })?,
-            ),
+            text => Some(compile(text)?),
         };
         let jobs = query
             .jobs

@@ -28,10 +28,13 @@ pub enum JobRefusal {
     #[error("job `{0}` is in the config file: change it there")]
     InFile(JobName),
     #[error(
-        "job `{job}` exists, with version {version}: to replace it, expect that version (`version_id`)"
+        "job `{job}` exists, with version {version}: to replace it, expect that version (`--expect-version {version}`, or `version_id` in its \
+         text), or whatever there is (`--replace`)"
     )]
     Exists { job: JobName, version: JobVersion },
-    #[error("job `{job}` has version {found}, not the expected {expected}: somebody changed it")]
+    #[error(
+        "job `{job}` has version {found}, not the expected {expected}: somebody changed it; look at it, then expect version {found}"
+    )]
     Stale {
         job: JobName,
         expected: JobVersion,
