@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use brasserie_common::InvocationId;
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
@@ -25,8 +25,13 @@ use brasserie_thrift::generated::scheduler::{
     BistroJobConfig, BistroSchedulerGetJobLogsByIDArgs, BistroSchedulerGetJobLogsByIDResult,
     BistroSchedulerUnknownJobException,
 };
-use brasserie_thrift::rpc::{CallError, ClientConfig, ClientPool, PeerAddr, Timeouts};
+use brasserie_thrift::rpc::{
+    CallError, ClientConfig, ClientPool, PeerAddr, Timeouts, Unknown as Unanswered,
+};
+use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
+
+use crate::failure::Failure;
 
 /// For what is answered only when it is on disk: forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -133,14 +138,37 @@ impl Connection {
 
     fn unreachable(&self, error: CallError) -> anyhow::Error {
         let peer = self.peer.as_str();
-        match error {
-            CallError::NotSent(why) => anyhow!(
-                "cannot ask the scheduler at {peer}: {why}. Is one running there? `--scheduler HOST:PORT` names another"
-            ),
-            CallError::Unknown(why) => {
-                anyhow!("the scheduler at {peer} gave no usable answer: {why}")
+        let failure = match error {
+            CallError::NotSent(why) => {
+                Failure::new(format!("cannot ask the scheduler at {peer}: {why}"))
+                    .remedy("Is one running there? `--scheduler HOST:PORT` names another")
             }
-        }
+            CallError::Unknown(Unanswered::Exception { kind, message }) => {
+                let failure = Failure::new(format!("the scheduler at {peer} refused: {message}"));
+                match kind {
+                    ApplicationErrorKind::UnknownMethod => failure.remedy(
+                        "It may be a worker, or a scheduler of another release: name the scheduler's address, and run one release everywhere",
+                    ),
+                    // Its own words say what to do.
+                    _ => failure,
+                }
+            }
+            CallError::Unknown(why) => {
+                let remedy = match why {
+                    Unanswered::SendTimeout | Unanswered::ReceiveTimeout => {
+                        "It may be busy or stopped: see its log, and try again"
+                    }
+                    _ => {
+                        "Name its port for Thrift, which is its `--listen` (by default 6789) and not its `--http-listen`, without TLS"
+                    }
+                };
+                Failure::new(format!(
+                    "the scheduler at {peer} gave no usable answer: {why}"
+                ))
+                .remedy(remedy)
+            }
+        };
+        failure.into()
     }
 
     pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
@@ -426,7 +454,8 @@ mod tests {
             .local_addr()
             .unwrap();
         let connection = Connection::new(&free.to_string()).unwrap();
-        let error = connection.cluster_status().await.unwrap_err().to_string();
-        assert!(error.contains("Is one running there?"), "{error}");
+        let error = connection.cluster_status().await.unwrap_err();
+        let text = crate::failure::text_of(&error);
+        assert!(text.contains("Is one running there?"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 mod commands;
 mod connection;
 mod data_dir;
+mod failure;
 mod output;
 
 use std::process::ExitCode;
@@ -36,10 +37,13 @@ Try it:
 Exit codes:
   0  success; for `run`: every task of every enabled job is done
   1  failure; for `run`: a task failed or can never run; for `doctor`: something lacks that a worker needs
-  2  wrong usage or a config file with errors
+  2  wrong usage, or a file that the command line names cannot be read or used
   3  only `plan --detailed-exitcode`: something would change
   4  only `job wait --timeout`: the time was over first
   130  interrupted
+
+With --json, standard output holds one JSON document, also if the command fails: {\"error\": {...}} with the keys program, message, causes,
+problems, remedy and exit_code. Only `logs --follow` prints a document a line.
 
 BRASSERIE_LOG sets the detail of the program's own log (error, warn, info, debug, trace). NO_COLOR, set and not empty, keeps colours
 out of all output."
@@ -86,16 +90,22 @@ pub(crate) enum Ending {
     Interrupted,
 }
 
+impl Ending {
+    fn code(self) -> u8 {
+        match self {
+            Ending::Success => 0,
+            Ending::Failure => 1,
+            Ending::Usage => 2,
+            Ending::Changes => 3,
+            Ending::TimedOut => 4,
+            Ending::Interrupted => 130,
+        }
+    }
+}
+
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> ExitCode {
-        match ending {
-            Ending::Success => ExitCode::SUCCESS,
-            Ending::Failure => ExitCode::FAILURE,
-            Ending::Usage => ExitCode::from(2),
-            Ending::Changes => ExitCode::from(3),
-            Ending::TimedOut => ExitCode::from(4),
-            Ending::Interrupted => ExitCode::from(130),
-        }
+        ExitCode::from(ending.code())
     }
 }
 
@@ -113,13 +123,15 @@ pub fn main() -> ExitCode {
         telemetry::print_last_error(&format!("brasserie: {error}"));
         return ExitCode::FAILURE;
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::tell_usage(&error),
+    };
     // What a command has to say it prints itself; the log is for who asks for it.
     let _log = match telemetry::init(Verbosity::WarningsOnly, LogFormat::Text) {
         Ok(log) => log,
         Err(error) => {
-            telemetry::print_last_error(&format!("brasserie: {error}"));
-            return Ending::Usage.into();
+            return failure::tell(&failure::Failure::usage(error.to_string()).into());
         }
     };
     let result = match cli.command {
@@ -136,10 +148,7 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(ending) => ending.into(),
-        Err(error) => {
-            telemetry::print_last_error(&format!("brasserie: {error:#}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => failure::tell(&error),
     }
 }
 

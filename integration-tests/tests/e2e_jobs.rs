@@ -146,7 +146,7 @@ fn a_job_with_mistakes_is_told_with_their_places() {
     let nobody = nobody.to_str().expect("a path of this test");
     fails(
         &job(&stage, spec.port, &["submit", nobody]),
-        1,
+        2,
         "nobody.json",
     );
     assert_eq!(is_known(&client, "bad"), None);

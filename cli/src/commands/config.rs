@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use brasserie_common_config::{
     Findings, Format, MAX_CONFIG_BYTES, ParseOptions, Problem, UnknownKeys, check_bytes,
     config_schema, export_job, parse_bytes,
@@ -11,7 +11,8 @@ use brasserie_common_runtime::files;
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
-use crate::output::{complain, print, print_json};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
 
 /// Looks at config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
 #[derive(Debug, clap::Args)]
@@ -63,6 +64,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         Command::Export(args) => export(args),
     }
 }
+
+/// Jobs that are named to somebody who has named one that is not there.
+const NAMED: usize = 5;
 
 /// A file and what there is to say of it.
 struct Checked {
@@ -181,26 +185,26 @@ fn export(args: &ExportArgs) -> Result<Ending> {
         format: Format::of_path(&args.file),
         unknown_keys: UnknownKeys::Warn,
     };
-    let bytes = match files::read(&args.file, MAX_CONFIG_BYTES as u64) {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            complain!("brasserie: {error}");
-            return Ok(Ending::Usage);
-        }
-    };
-    let parsed = match parse_bytes(&bytes, options) {
-        Ok(parsed) => parsed,
-        Err(errors) => {
-            complain!("{}", errors.display_with(&shown));
-            return Ok(Ending::Usage);
-        }
-    };
+    let bytes = files::read(&args.file, MAX_CONFIG_BYTES as u64);
+    let bytes = bytes.map_err(|error| Failure::unreadable(&error))?;
+    let parsed = parse_bytes(&bytes, options);
+    let parsed = parsed.map_err(|errors| Failure::config(&shown, &errors))?;
     if let Some(unknown) = args
         .job
         .iter()
         .find(|name| parsed.config.job(name).is_none())
     {
-        bail!("{shown} has no job `{unknown}`");
+        let names = parsed
+            .config
+            .jobs
+            .iter()
+            .take(NAMED)
+            .map(|job| job.name.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        let failure = Failure::new(format!("{shown} has no job `{unknown}`"));
+        return Err(failure
+            .remedy(format!("Its first jobs are: {names}"))
+            .into());
     }
     let jobs = parsed.config.jobs.iter();
     let wanted = jobs

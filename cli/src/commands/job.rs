@@ -5,13 +5,14 @@ mod wait;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use brasserie_thrift::generated::scheduler::BistroJobConfig;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
+use crate::failure::Failure;
 use crate::output::{complain, print, print_json, table};
 
 /// Whatever version there is.
@@ -41,7 +42,7 @@ Exit codes:
   0  it is done, and on disk; `wait`: every task of the jobs is done
   1  refused, and nothing has changed; or the scheduler gave no answer, and `brasserie status` tells; `wait`: some tasks are not done, and
      nothing runs or can start any more
-  2  wrong usage, or a job that cannot be used
+  2  wrong usage, or a file with a job that cannot be read or used
   4  only `wait`: the time was over first")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -303,7 +304,9 @@ fn submit(args: &Submit) -> Result<Ending> {
     let stem = args.file.file_stem().filter(|_| !is_stdin);
     let name = args.name.clone();
     let name = name.or_else(|| Some(stem?.to_str()?.to_owned()));
-    let name = name.context("a job from standard input needs a `--name`")?;
+    let name = name.ok_or_else(|| {
+        Failure::usage("a job from standard input has no name").remedy("Name it: `--name NAME`")
+    })?;
     let text = match is_stdin {
         true => read(std::io::stdin().lock()),
         false => std::fs::File::open(&args.file)
@@ -311,10 +314,9 @@ fn submit(args: &Submit) -> Result<Ending> {
             .and_then(read),
     };
     let shown = args.file.display().to_string();
-    let text = text.with_context(|| format!("cannot read {shown}"))?;
+    let text = text.map_err(|why| Failure::unreadable(&format!("cannot read {shown}: {why}")))?;
     if let Some(problem) = whole_file(&text) {
-        complain!("brasserie: {shown}: {problem}");
-        return Ok(Ending::Usage);
+        return Err(Failure::usage(format!("{shown}: {problem}")).into());
     }
     let connection = args.common.connect()?;
     let expected = match args.replace {
@@ -335,10 +337,9 @@ fn submit(args: &Submit) -> Result<Ending> {
         }
         Outcome::Refused { message, problems } if problems.is_empty() => bail!("{message}"),
         Outcome::Refused { problems, .. } => {
-            for problem in &problems {
-                complain!("{shown}:{problem}");
-            }
-            Ok(Ending::Usage)
+            let problems = problems.iter().map(|problem| format!("{shown}:{problem}"));
+            let failure = Failure::usage(format!("the job in {shown} cannot be used"));
+            Err(failure.problems(problems.collect()).into())
         }
     }
 }

@@ -8,10 +8,11 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use brasserie_common::logs::LogStream;
 use brasserie_common::{InstanceId, InvocationId};
 use brasserie_thrift::generated::common::LogLine;
+use brasserie_worker::logs::{QueryError, check_pattern};
 use serde_json::json;
 
 use crate::Ending;
@@ -41,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long)]
     events: bool,
     /// Only lines in which this regular expression is found.
-    #[arg(long, value_name = "REGEX", default_value = "")]
+    #[arg(long, value_name = "REGEX", default_value = "", value_parser = regex)]
     regex: String,
     /// At most so many lines.
     #[arg(long, value_name = "LINES", default_value_t = 1000)]
@@ -64,6 +65,11 @@ pub(crate) struct Args {
     /// One JSON document instead of lines; with `--follow`, one a line.
     #[arg(long)]
     json: bool,
+}
+
+/// A pattern that cannot be used is wrong usage, whichever worker would say so.
+fn regex(text: &str) -> Result<String, QueryError> {
+    check_pattern(text).map(|()| text.to_owned())
 }
 
 impl Args {
@@ -113,6 +119,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     let (lines, notices) = block_on(async {
         let files = files::notices(&source, &request).await?;
         let (lines, mut notices) = collect(&source, request, args.limit).await?;
+        if lines.is_empty() {
+            check_names(&source, args).await?;
+        }
         notices.extend(files);
         anyhow::Ok((lines, notices))
     })??;
@@ -126,6 +135,18 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         show(&lines, args)?;
     }
     Ok(Ending::Success)
+}
+
+/// Errors if nobody knows the job or the node; lines of a job that is gone may still be there, so this is worth a look only without any.
+async fn check_names(source: &LogSource, args: &Args) -> Result<()> {
+    let (LogSource::Scheduler(connection), Some(job)) = (source, &args.job) else {
+        return Ok(());
+    };
+    let known = match &args.node {
+        None => connection.job_status(job).await.map(|_| ()),
+        Some(node) => connection.explain(job, node).await.map(|_| ()),
+    };
+    known.context("no worker has such lines")
 }
 
 /// Pages on until there are enough lines or no more; gives lines oldest first, and notices about workers that did not answer.

@@ -12,7 +12,8 @@ use brasserie_thrift::generated::brasserie::{BrasseriePlanConfigArgs, Plan};
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
-use crate::output::{complain, print, print_json};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
 
 /// A file that is planned goes in one frame of 16 MiB, with room for the rest of the call.
 const MAX_PLANNED_BYTES: u64 = 15 * 1024 * 1024;
@@ -52,19 +53,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     let shown = args.file.display().to_string();
-    let text = match files::read(&args.file, MAX_PLANNED_BYTES) {
-        Ok(text) => text,
-        Err(error) => {
-            complain!("brasserie: {error}");
-            return Ok(Ending::Usage);
-        }
-    };
+    let text = files::read(&args.file, MAX_PLANNED_BYTES);
+    let text = text.map_err(|error| Failure::unreadable(&error))?;
     let folder = args.folder.clone().unwrap_or_default();
     if !folder.is_empty() && !folder.starts_with('/') {
-        complain!(
-            "brasserie: `--folder {folder}` is relative, and the scheduler may be on another machine; write the whole path"
-        );
-        return Ok(Ending::Usage);
+        let what =
+            format!("`--folder {folder}` is relative, and the scheduler may be on another machine");
+        return Err(Failure::usage(what).remedy("Write the whole path").into());
     }
     let arguments = BrasseriePlanConfigArgs {
         text,

@@ -24,7 +24,8 @@ use brasserie_worker::process::AllowedUser;
 use crate::Ending;
 use crate::connection::{Connection, Outcome, block_on};
 use crate::data_dir::{log_folder, wait_for_nodes};
-use crate::output::{complain, print, print_json};
+use crate::failure::Failure;
+use crate::output::{print, print_json};
 use cluster::{Cluster, WorkerFlags};
 use directory::{Directory, Keep};
 use interrupts::Interrupts;
@@ -105,18 +106,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<Ending> {
     let retries = settings::Retries::from_flag(args.no_retry);
     let unknown_keys = UnknownKeys::from_strict_flag(args.strict_config);
-    let config = match settings::load(&args.file, unknown_keys, retries)? {
-        settings::Loaded::Config(config) => config,
-        settings::Loaded::Problems(text) => {
-            complain!("{}", text.trim_end());
-            return Ok(Ending::Usage);
-        }
-    };
+    let config = settings::load(&args.file, unknown_keys, retries)?;
     if let Some(directory) = args.data_dir.as_deref().filter(|_| args.retry_failed)
         && let Some(problem) = directory::nothing_to_retry(directory)
     {
-        complain!("brasserie: {problem}");
-        return Ok(Ending::Usage);
+        return Err(Failure::usage(problem).into());
     }
     block_on(run_to_the_end(args, config))?
 }

@@ -11,6 +11,7 @@ use brasserie_common_config::{
 };
 use brasserie_common_runtime::files;
 
+use crate::failure::Failure;
 use crate::output::complain;
 
 /// Whether a task that ended in an error is tried again.
@@ -40,39 +41,23 @@ pub(super) struct RunConfig {
     pub(super) text: String,
 }
 
-/// What became of reading it.
-pub(super) enum Loaded {
-    Config(RunConfig),
-    /// All errors of the file, for people.
-    Problems(String),
-}
-
-pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> Result<Loaded> {
+/// Reads a config file. Errors with every mistake of the file.
+pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> Result<RunConfig> {
     let shown = file.display().to_string();
     let file = std::path::absolute(file).with_context(|| format!("cannot find {shown}"))?;
-    let bytes = match files::read(&file, MAX_CONFIG_BYTES as u64) {
-        Ok(bytes) => bytes,
-        Err(error) => return Ok(Loaded::Problems(format!("brasserie: {error}\n"))),
-    };
+    let bytes = files::read(&file, MAX_CONFIG_BYTES as u64);
+    let bytes = bytes.map_err(|error| Failure::unreadable(&error))?;
     let options = ParseOptions {
         format: Format::of_path(&file),
         unknown_keys,
     };
     let parsed = parse_bytes(&bytes, options).and_then(|parsed| parsed.into_correct());
-    let (mut config, warnings) = match parsed {
-        Ok(correct) => correct,
-        Err(errors) => {
-            return Ok(Loaded::Problems(format!(
-                "{}\n",
-                errors.display_with(&shown).trim_end()
-            )));
-        }
-    };
+    let (mut config, warnings) = parsed.map_err(|errors| Failure::config(&shown, &errors))?;
     for warning in &warnings {
         complain!("warning: {}", warning.display_with(&shown));
     }
     if let Some(problem) = nothing_to_run(&config) {
-        return Ok(Loaded::Problems(format!("{shown}: {problem}\n")));
+        return Err(Failure::usage(format!("{shown}: {problem}")).into());
     }
     if let Some(folder) = file.parent() {
         config.resolve_commands(folder);
@@ -80,11 +65,11 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
     if retries == Retries::None {
         make_errors_final(&mut config);
     }
-    Ok(Loaded::Config(RunConfig {
+    Ok(RunConfig {
         config: Arc::new(config),
         file,
         text: String::from_utf8_lossy(&bytes).into_owned(),
-    }))
+    })
 }
 
 /// A config for which nothing would happen is a mistake worth naming.
@@ -110,19 +95,21 @@ fn make_errors_final(config: &mut Config) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::text_of;
 
-    fn load_text(text: &str, retries: Retries) -> Loaded {
+    fn load_text(text: &str, retries: Retries) -> Result<RunConfig> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("c.json");
         std::fs::write(&file, text).unwrap();
-        load(&file, UnknownKeys::Warn, retries).unwrap()
+        load(&file, UnknownKeys::Warn, retries)
     }
 
     fn problems(text: &str) -> String {
-        match load_text(text, Retries::AsConfigured) {
-            Loaded::Problems(text) => text,
-            Loaded::Config(_) => String::new(),
-        }
+        let loaded = load_text(text, Retries::AsConfigured);
+        loaded
+            .err()
+            .map(|error| text_of(&error))
+            .unwrap_or_default()
     }
 
     const NODES: &str = r#""nodes": {"levels": ["l"]}, "resources": {}"#;
@@ -139,11 +126,10 @@ mod tests {
         let file = folder.path().join("c.toml");
         let text = "[bistro_settings.nodes]\nlevels = []\n[\"bistro_job->j\"]\ncommand = ['x']\nprio = 1\n";
         std::fs::write(&file, text).unwrap();
-        let load = |unknown_keys| load(&file, unknown_keys, Retries::AsConfigured).unwrap();
-        assert!(matches!(load(UnknownKeys::Warn), Loaded::Config(_)));
-        let Loaded::Problems(text) = load(UnknownKeys::Refuse) else {
-            panic!("the key is unknown");
-        };
+        let load = |unknown_keys| load(&file, unknown_keys, Retries::AsConfigured);
+        assert!(load(UnknownKeys::Warn).is_ok());
+        let error = load(UnknownKeys::Refuse).err();
+        let text = text_of(&error.expect("the key is unknown"));
         assert!(text.contains("c.toml:5:1: bistro_job->j.prio"), "{text}");
     }
 
@@ -165,9 +151,7 @@ mod tests {
         let text = format!(
             r#"{{"bistro_settings": {{{NODES}}}, "bistro_job->j": {{"owner": "o", "backoff": [5, "repeat"], "command": ["./x.sh"]}}}}"#
         );
-        let Loaded::Config(run) = load_text(&text, Retries::None) else {
-            panic!("the config is good")
-        };
+        let run = load_text(&text, Retries::None).expect("a good config");
         let job = run.config.job("j").unwrap();
         assert!(
             job.backoff

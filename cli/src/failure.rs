@@ -1,0 +1,233 @@
+//! How commands fail: what happened, why, what to do about it and with which exit code, for people or as one JSON object.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use brasserie_common_config::ConfigErrors;
+use brasserie_common_runtime::telemetry;
+use serde_json::{Value, json};
+
+use crate::Ending;
+use crate::connection::Unknown;
+use crate::output::print_json;
+
+/// A failure that says what to do, or that ends with another code than 1. It may stand anywhere in the chain of an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    message: String,
+    /// Each mistake in a text, with its place.
+    problems: Vec<String>,
+    remedy: Option<String>,
+    ending: Ending,
+}
+
+impl Failure {
+    /// The command line, or a file that it names, cannot be used.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Failure {
+            ending: Ending::Usage,
+            ..Failure::new(message)
+        }
+    }
+
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Failure {
+            message: message.into(),
+            problems: Vec::new(),
+            remedy: None,
+            ending: Ending::Failure,
+        }
+    }
+
+    /// A file that the command line names cannot be read.
+    pub(crate) fn unreadable(why: &dyn Display) -> Self {
+        let folder = std::env::current_dir().unwrap_or_default();
+        let remedy = format!(
+            "Check the path; a relative one begins in {}",
+            folder.display()
+        );
+        Failure::usage(why.to_string()).remedy(remedy)
+    }
+
+    /// A config file has errors.
+    pub(crate) fn config(file: &str, errors: &ConfigErrors) -> Self {
+        let problems = errors.display_with(file);
+        let problems = problems.lines().map(str::to_owned).collect();
+        Failure::usage(format!("{file} cannot be used")).problems(problems)
+    }
+
+    pub(crate) fn remedy(self, remedy: impl Into<String>) -> Self {
+        Failure {
+            remedy: Some(remedy.into()),
+            ..self
+        }
+    }
+
+    pub(crate) fn problems(self, problems: Vec<String>) -> Self {
+        Failure { problems, ..self }
+    }
+}
+
+/// What a user reads about an error.
+#[cfg(test)]
+pub(crate) fn text_of(error: &anyhow::Error) -> String {
+    Report::of(error).text()
+}
+
+/// What a user gets to know.
+#[derive(Debug, PartialEq)]
+struct Report {
+    message: String,
+    causes: Vec<String>,
+    problems: Vec<String>,
+    remedy: Option<String>,
+    ending: Ending,
+}
+
+impl Report {
+    fn of(error: &anyhow::Error) -> Self {
+        let mut chain = error.chain().map(ToString::to_string);
+        let message = chain.next().unwrap_or_default();
+        // Many libraries put the text of a cause into their own.
+        let mut last = message.clone();
+        let causes = chain.filter(|cause| {
+            let is_new = !last.contains(cause.as_str());
+            last.clone_from(cause);
+            is_new
+        });
+        let causes = causes.collect();
+        let failure = error.chain().find_map(|e| e.downcast_ref::<Failure>());
+        let is_unknown = error.chain().any(|e| e.is::<Unknown>());
+        let unknown = is_unknown.then(|| {
+            "`brasserie job list` lists jobs, and `brasserie task list --job JOB` their nodes"
+                .to_owned()
+        });
+        Report {
+            message,
+            causes,
+            problems: failure.map(|f| f.problems.clone()).unwrap_or_default(),
+            remedy: failure.and_then(|f| f.remedy.clone()).or(unknown),
+            ending: failure.map_or(Ending::Failure, |f| f.ending),
+        }
+    }
+
+    /// Of a command line that clap refuses: `error: MESSAGE`, then tips and the usage.
+    fn of_usage(text: &str) -> Self {
+        let mut paragraphs = text.split("\n\n").map(str::trim);
+        let message = paragraphs.next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        let lines = message.lines().map(str::trim).collect::<Vec<_>>();
+        let rest: Vec<&str> = paragraphs
+            .flat_map(str::lines)
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
+        Report {
+            message: lines.join(" "),
+            causes: Vec::new(),
+            problems: Vec::new(),
+            remedy: Some(rest.join("; ")).filter(|rest| !rest.is_empty()),
+            ending: Ending::Usage,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for problem in &self.problems {
+            text.push_str(&format!("{problem}\n"));
+        }
+        text.push_str(&format!("brasserie: {}", self.message));
+        for cause in &self.causes {
+            text.push_str(&format!(": {cause}"));
+        }
+        if let Some(remedy) = &self.remedy {
+            text.push_str(&format!(". {remedy}"));
+        }
+        text
+    }
+
+    fn document(&self) -> Value {
+        json!({
+            "error": {
+                "program": "brasserie",
+                "message": self.message,
+                "causes": self.causes,
+                "problems": self.problems,
+                "remedy": self.remedy,
+                "exit_code": self.ending.code(),
+            }
+        })
+    }
+
+    fn tell(&self) -> ExitCode {
+        if !wants_json() || print_json(&self.document()).is_err() {
+            telemetry::print_last_error(&self.text());
+        }
+        self.ending.into()
+    }
+}
+
+/// Says why the command has failed; the exit code is that of the failure.
+pub(crate) fn tell(error: &anyhow::Error) -> ExitCode {
+    Report::of(error).tell()
+}
+
+/// Says what is wrong with the command line, or prints the help that it requests.
+pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || !wants_json() {
+        error.exit();
+    }
+    Report::of_usage(&error.render().to_string()).tell()
+}
+
+/// The command line requests JSON, whether or not the rest of it makes sense.
+fn wants_json() -> bool {
+    let mut options = std::env::args_os().take_while(|argument| argument != "--");
+    options.any(|argument| argument == "--json")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_why_and_what_to_do_in_either_form() {
+        let error = Err::<(), _>(Failure::usage("no file").remedy("Write one."))
+            .context("cannot submit")
+            .unwrap_err();
+        let report = Report::of(&error);
+        assert_eq!(
+            report.text(),
+            "brasserie: cannot submit: no file. Write one."
+        );
+        let expected = json!({ "error": {
+            "program": "brasserie", "message": "cannot submit", "causes": ["no file"], "problems": [], "remedy": "Write one.",
+            "exit_code": 2,
+        }});
+        assert_eq!(report.document(), expected);
+    }
+
+    #[test]
+    fn a_cause_that_is_told_already_is_not_repeated() {
+        let denied = std::io::Error::from_raw_os_error(13);
+        let text = format!("cannot read x: {denied}");
+        let error = anyhow::Error::from(denied).context(text.clone());
+        assert_eq!(Report::of(&error).text(), format!("brasserie: {text}"));
+        let error = anyhow!("inner").context("outer");
+        assert_eq!(Report::of(&error).text(), "brasserie: outer: inner");
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_an_object_too() {
+        let text = "error: invalid value 'x' for '--limit <N>': write a number above 0\n\nFor more information, try '--help'.\n";
+        let report = Report::of_usage(text);
+        let message = "invalid value 'x' for '--limit <N>': write a number above 0";
+        assert_eq!(report.message, message);
+        let remedy = "For more information, try '--help'.";
+        assert_eq!(report.remedy.as_deref(), Some(remedy));
+        assert_eq!(report.document()["error"]["exit_code"], 2);
+    }
+}

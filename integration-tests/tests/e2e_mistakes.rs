@@ -1,0 +1,329 @@
+//! Typical mistakes with real programs: each message names the cause, the place and the remedy, ends with the right exit code, and has a
+//! form for programs.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use integration_tests::e2e::{
+    Client, Process, SchedulerSpec, Stage, WorkerSpec, free_port, wait_for,
+};
+use serde_json::Value;
+
+/// A line of the table.
+struct Row {
+    code: i32,
+    form: &'static str,
+    program: &'static str,
+    arguments: Vec<&'static str>,
+    named: Vec<&'static str>,
+}
+
+impl Row {
+    fn read(line: &'static str) -> Row {
+        let mut cells = line.split('|').map(str::trim);
+        let mut cell = || cells.next().expect("a cell");
+        let (code, form) = (cell().parse().expect("an exit code"), cell());
+        let mut words = cell().split_whitespace();
+        Row {
+            code,
+            form,
+            program: words.next().expect("a program"),
+            arguments: words.collect(),
+            named: cells.collect(),
+        }
+    }
+}
+
+/// A mistake a line: exit code, form, command, and what the message must name of cause, place and remedy.
+///
+/// The form is what standard output holds with `--json`: `error` for the object of an error, `POINTER=VALUE` for a document of the command's
+/// own, `-` where there is no such flag. `@FILE` is a file of the stage; `%sched`, `%http`, `%tls`, `%free`, `%two` and `%worker` are addresses.
+const ROWS: &str = r#"
+# Files.
+2 | /files/0/good=false | brasserie config check @none.json | @none.json | No such file
+2 | /files/0/errors/0/line=3 | brasserie config check @broken.json | @broken.json:3:1 | expected
+2 | /good=false | brasserie config check @wrong.json | @wrong.json: | bistro_job->x.priority | expected a number
+2 | /good=false | brasserie config check @source.json | @source.json: | manul | manual
+2 | - | brasserie config export @none.json | @none.json | No such file | Check the path
+1 | - | brasserie config export @config.json --job nobody | has no job `nobody` | copy
+2 | error | brasserie plan @none.json --scheduler %sched | @none.json | No such file | Check the path
+2 | error | brasserie plan @config.json --folder here --scheduler %sched | `--folder here` is relative | whole path
+2 | error | brasserie run @none.json | @none.json | No such file | Check the path
+2 | error | brasserie run @wrong.json | @wrong.json: | expected a number
+2 | error | brasserie run @config.json --data-dir @new --retry-failed | @new
+2 | error | brasserie job submit @none.json --scheduler %sched | cannot read @none.json | No such file | Check the path
+2 | error | brasserie job submit @config.json --scheduler %sched | @config.json | this is a config file | bistro_job->NAME
+2 | error | brasserie job submit @bad.json --scheduler %sched | @bad.json:2:14 | command
+2 | error | brasserie job submit - --scheduler %sched | standard input | --name
+# Nobody, root included, may make a folder there.
+1 | error | brasserie run @config.json --data-dir /sys/brasserie | /sys/brasserie
+# Addresses.
+1 | error | brasserie status --scheduler %free | %free | refused | Is one running there? | --scheduler
+2 | error | brasserie status --scheduler 127.0.0.1 | 127.0.0.1 | HOST:PORT
+2 | error | brasserie status --scheduler here:99999 | here:99999 | HOST:PORT
+1 | error | brasserie status --scheduler %http | %http | HTTP | --listen | 6789
+1 | error | brasserie task list --scheduler %tls | %tls | TLS | without TLS
+1 | error | brasserie task list --scheduler %worker | %worker | getTaskPage | name the scheduler
+# The command line.
+2 | error | brasserie statsu | statsu | 'status'
+2 | error | brasserie status --jobs | --jobs | --help
+2 | error | brasserie task list --state faild | faild | --state | failed
+2 | error | brasserie task list --limit 0 | --limit | above 0
+2 | error | brasserie logs copy --regex a(b | --regex | a(b | unclosed group
+2 | error | brasserie logs --stderr --events | --stderr | --events
+2 | error | brasserie job wait copy --timeout soon | --timeout | soon | 30s
+2 | error | brasserie job submit @new.json --replace --expect-version 1 | --replace | --expect-version
+# Jobs, nodes, workers and tasks that are not there.
+1 | error | brasserie logs nobody --scheduler %sched | no worker has such lines | no job is called `nobody` | job list
+1 | error | brasserie logs copy nowhere --scheduler %sched | no node is called `nowhere` | task list
+1 | error | brasserie explain nobody a --scheduler %sched | no job is called `nobody` | job list
+1 | error | brasserie explain copy nowhere --scheduler %sched | no node is called `nowhere` | task list
+1 | error | brasserie task list --job nobody --scheduler %sched | no job is called `nobody` | job list
+1 | /tasks/0/node="a" | brasserie task kill copy a --scheduler %sched | copy on a does not run | explain copy a
+1 | error | brasserie job wait nobody --scheduler %sched | no job is called `nobody` | job list
+1 | error | brasserie job pause nobody --scheduler %sched | no job is called `nobody`
+1 | error | brasserie job cancel nobody --scheduler %sched | no job is called `nobody`
+1 | - | brasserie worker forget nobody --yes --scheduler %sched | nobody
+1 | error | brasserie worker work-fetch nobody --scheduler %sched | no worker `nobody` | it knows one
+# Jobs that are there.
+1 | error | brasserie job submit @extra.json --scheduler %sched | job `extra` exists | --expect-version 1 | --replace
+1 | error | brasserie job submit @extra.json --expect-version 7 --scheduler %sched | has version 1 | not the expected 7
+1 | error | brasserie job submit @new.json --name copy --scheduler %sched | `copy` is in the config file | change it there
+1 | error | brasserie job delete copy --scheduler %sched | `copy` is in the config file
+# The other programs.
+2 | - | brasserie-scheduler --data-dir @other | --config
+1 | - | brasserie-scheduler --config @config.json --data-dir @other --listen %sched --http-listen %two | %sched | in use | --listen
+1 | - | brasserie-scheduler --config @config.json --data-dir @scheduler --listen %free --http-listen %two | @scheduler | in use by process | --data-dir
+1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | @extra.json | data directory
+2 | - | brasserie-scheduler --config @config.json --data-dir @other --listen 0.0.0.0:6789 | --listen | --insecure-network
+2 | - | brasserie-worker --scheduler here --data-dir @other | --scheduler | HOST:PORT
+3 | - | brasserie-worker --scheduler %sched --data-dir @worker-one | @worker-one | in use by process | --data-dir
+3 | - | brasserie-worker --scheduler %sched --data-dir @extra.json | @extra.json
+1 | - | brasserie-scheduler --config @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie
+3 | - | brasserie-worker --scheduler %sched --data-dir /sys/brasserie | /sys/brasserie
+"#;
+
+const CONFIG: &str = r#"{
+  "bistro_settings": {
+    "nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"a": [], "b": []}}]},
+    "resources": {}
+  },
+  "bistro_job->copy": {"owner": "test", "command": ["/bin/true"], "arguments": "none"}
+}"#;
+
+struct Played {
+    stage: Stage,
+    spec: SchedulerSpec,
+    worker_address: String,
+    tls: String,
+    free: String,
+    two: String,
+    scheduler: Process,
+    _worker: Process,
+}
+
+impl Played {
+    fn start() -> Self {
+        let stage = Stage::new();
+        let config = stage.write("config.json", CONFIG);
+        for (name, text) in [
+            ("broken.json", "{\n  \"bistro_settings\": {\n"),
+            (
+                "wrong.json",
+                &CONFIG
+                    .replace("copy", "x")
+                    .replace("\"owner\"", "\"priority\": \"high\", \"owner\""),
+            ),
+            ("source.json", &CONFIG.replace("\"manual\"", "\"manul\"")),
+            ("bad.json", "{\n  \"command\": \"echo\"\n}"),
+            (
+                "extra.json",
+                r#"{"command": ["/bin/true"], "arguments": "none"}"#,
+            ),
+            (
+                "new.json",
+                r#"{"command": ["/bin/true"], "arguments": "none"}"#,
+            ),
+        ] {
+            stage.write(name, text);
+        }
+        let spec = stage.calm_spec(&config);
+        let scheduler = stage.start_scheduler(&spec);
+        let worker: WorkerSpec = stage.worker_spec("one", &spec);
+        let worker = stage.start_worker(&worker);
+        let client = Client::new(spec.port);
+        let status = client.wait_all_done();
+        let workers = status.workers.unwrap_or_default();
+        let address = workers.first().and_then(|worker| worker.address.clone());
+        let played = Played {
+            tls: a_server_with_tls(),
+            free: format!("127.0.0.1:{}", free_port()),
+            two: format!("127.0.0.1:{}", free_port()),
+            worker_address: address.expect("the worker's address"),
+            stage,
+            spec,
+            scheduler,
+            _worker: worker,
+        };
+        let extra = Row::read("0 | - | brasserie job submit @extra.json --scheduler %sched");
+        assert_eq!(played.run(&extra, &[]).0, Some(0));
+        played
+    }
+
+    fn fill(&self, text: &str) -> String {
+        let text = match text.strip_prefix('@') {
+            Some(name) => self.stage.path(name).display().to_string(),
+            None => text.to_owned(),
+        };
+        let address = |port: u16| format!("127.0.0.1:{port}");
+        text.replace("%sched", &address(self.spec.port))
+            .replace("%http", &address(self.spec.http_port))
+            .replace("%tls", &self.tls)
+            .replace("%free", &self.free)
+            .replace("%two", &self.two)
+            .replace("%worker", &self.worker_address)
+    }
+
+    /// A text that must be named: a file is named by its path.
+    fn filled(&self, named: &str) -> String {
+        let words = named.split(' ').map(|word| match word.strip_prefix('@') {
+            Some(name) => {
+                let (name, place) = name.split_once(':').unwrap_or((name, ""));
+                let colon = if word.contains(':') { ":" } else { "" };
+                format!("{}{colon}{place}", self.stage.path(name).display())
+            }
+            None => self.fill(word),
+        });
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    fn run(&self, row: &Row, more: &[&str]) -> (Option<i32>, String, String) {
+        let mut command: Command = match row.program {
+            "brasserie" => self.stage.brasserie_command(&[]),
+            "brasserie-scheduler" => self.stage.scheduler_program(),
+            "brasserie-worker" => self.stage.worker_program(),
+            other => panic!("no program `{other}`"),
+        };
+        let arguments = row.arguments.iter().map(|word| self.fill(word));
+        let output = command
+            .args(arguments)
+            .args(more)
+            .stdin(Stdio::null())
+            .output();
+        let output = output.expect("the program starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.code(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
+    }
+
+    /// What is wrong with what a program says of a mistake.
+    fn wrong(&self, row: &Row) -> String {
+        let mut wrong = String::new();
+        let mut note = |what: String| writeln!(wrong, "  {what}").expect("text");
+        let (code, out, err) = self.run(row, &[]);
+        if code != Some(row.code) {
+            note(format!("exit code {code:?} instead of {}", row.code));
+        }
+        let said = format!("{out}{err}");
+        for named in row.named.iter().map(|named| self.filled(named)) {
+            if !said.contains(&named) {
+                note(format!("does not name `{named}`"));
+            }
+        }
+        if let Some(twice) = said_twice(&err) {
+            note(format!("says twice `{twice}`"));
+        }
+        if let Some(what) = self.wrong_form(row) {
+            note(what);
+        }
+        match wrong.is_empty() {
+            true => wrong,
+            false => format!("{:?}:\n{wrong}  it says: {said}\n", row.arguments),
+        }
+    }
+
+    fn wrong_form(&self, row: &Row) -> Option<String> {
+        if row.form == "-" {
+            return None;
+        }
+        let (code, out, err) = self.run(row, &["--json"]);
+        let Ok(document) = serde_json::from_str::<Value>(&out) else {
+            return Some(format!("with --json it prints no document: {out}{err}"));
+        };
+        if code != Some(row.code) {
+            return Some(format!("with --json exit code {code:?}"));
+        }
+        if let Some((place, value)) = row.form.split_once('=') {
+            let found = document.pointer(place).map(Value::to_string);
+            return (found.as_deref() != Some(value)).then(|| format!("{place} is {found:?}"));
+        }
+        let error = &document["error"];
+        if error["exit_code"] != row.code || error["program"] != "brasserie" {
+            return Some(format!("with --json: {document}"));
+        }
+        let mut parts = vec![error["message"].clone(), error["remedy"].clone()];
+        for list in ["causes", "problems"] {
+            parts.extend(error[list].as_array().cloned().unwrap_or_default());
+        }
+        let parts = parts.iter().filter_map(Value::as_str);
+        let said = parts.collect::<Vec<_>>().join(" ");
+        let named = row.named.iter().map(|named| self.filled(named));
+        let missing = named.into_iter().find(|named| !said.contains(named))?;
+        Some(format!(
+            "with --json it does not name `{missing}`: {document}"
+        ))
+    }
+}
+
+/// A system error that is repeated, as by programs that print a cause which is a part of the message already.
+fn said_twice(text: &str) -> Option<String> {
+    let system = [1, 2, 13, 17, 20, 30, 98].map(|number| format!("(os error {number})"));
+    system.into_iter().find(|error| {
+        text.lines()
+            .any(|line| line.matches(error.as_str()).count() > 1)
+    })
+}
+
+/// It answers whatever comes first with an alert, and closes.
+fn a_server_with_tls() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("its address").to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"\x15\x03\x03\x00\x02\x02\x46");
+        }
+    });
+    address
+}
+
+#[test]
+fn typical_mistakes_are_told_with_cause_place_and_remedy() {
+    let lines = ROWS
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let rows: Vec<Row> = lines.map(Row::read).collect();
+    assert!(rows.len() >= 30, "{}", rows.len());
+    let played = Played::start();
+    let wrong: String = rows.iter().map(|row| played.wrong(row)).collect();
+    assert!(wrong.is_empty(), "{wrong}");
+    // The other side of such a mistake is in the scheduler's log.
+    let sched = ("127.0.0.1", played.spec.port);
+    let mut browser = TcpStream::connect(sched).expect("the scheduler accepts");
+    browser
+        .write_all(b"GET / HTTP/1.1\r\n\r\n")
+        .expect("it is sent");
+    wait_for("a line about it", || {
+        let log = played.scheduler.output();
+        log.contains("a peer speaks HTTP on a port for Thrift")
+            .then_some(())
+    });
+}
