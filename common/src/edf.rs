@@ -51,6 +51,44 @@ pub fn edf(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
     ends
 }
 
+/// A task that a scheduler would send to a worker that has some jobs already.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    pub job: EdfJob,
+    /// A task that would be late anywhere is not kept waiting for ever: an estimate may be wrong.
+    pub can_be_made: bool,
+}
+
+impl Candidate {
+    /// Of a task that has to be over within `bound` seconds. Jobs should end `low_water` before their deadlines; one that cannot end so early
+    /// anywhere has to begin at once.
+    pub fn new(estimate: f64, bound: f64, low_water: f64) -> Self {
+        let can_be_made = estimate <= bound;
+        let deadline = bound - low_water;
+        Candidate {
+            job: EdfJob {
+                remaining: estimate,
+                deadline: match can_be_made {
+                    true => deadline.max(estimate),
+                    false => deadline,
+                },
+            },
+            can_be_made,
+        }
+    }
+
+    /// Whether all jobs that are in time without it, which is `before`, stay so, none that is late comes later, and it is in time itself, if it can
+    /// be.
+    pub fn fits(&self, processors: usize, jobs: &[EdfJob], before: &[EdfEnd]) -> bool {
+        let after = edf(processors, &[jobs, &[self.job]].concat());
+        let is_late = self.can_be_made && after.last().is_some_and(|own| own.misses);
+        let is_worse = |(before, after): (&EdfEnd, &EdfEnd)| {
+            after.misses && (!before.misses || after.completion > before.completion)
+        };
+        !is_late && !before.iter().zip(&after).any(is_worse)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +161,44 @@ mod tests {
                 (1.0, false)
             ]
         );
+    }
+
+    #[test]
+    fn a_candidate_must_not_make_others_late() {
+        let two = [(10.0, 20.0), (10.0, 20.0)];
+        let tight = [(10.0, 19.0), (10.0, 19.0)];
+        let late = [(10.0, 5.0)];
+        let ever = [(99.0, f64::INFINITY)];
+        // The processors, the jobs, what the candidate takes, until when, and the low water mark.
+        for (processors, jobs, estimate, bound, low_water, fits) in [
+            // Each on a processor, and then there is time until the deadlines.
+            (2, &two[..], 10.0, 30.0, 0.0, true),
+            (2, &two, 10.0, 10.0, 0.0, true),
+            (2, &tight, 10.0, 15.0, 0.0, false),
+            // With the first of the deadlines it goes first, and the second of the others is late.
+            (1, &two, 1.0, 5.0, 0.0, false),
+            // What is late already must not be later.
+            (1, &late, 1.0, 1.0, 0.0, false),
+            (1, &late, 1.0, 11.0, 0.0, true),
+            (1, &late, 1.0, 11.0, 1.0, false),
+            (1, &ever, 1.0, 1.0, 0.0, true),
+            // It cannot end so early anywhere: so it has to begin at once.
+            (1, &[], 10.0, 12.0, 5.0, true),
+            (1, &late, 10.0, 12.0, 5.0, false),
+            // It would be late anywhere: that is no reason to keep it for ever, if nobody else is late for it.
+            (1, &[], 11.0, 10.9, 0.0, true),
+            (1, &late, 11.0, 10.9, 0.0, true),
+            (1, &[(1.0, 11.0)], 11.0, 10.9, 0.0, false),
+        ] {
+            let jobs: Vec<EdfJob> = jobs.iter().copied().map(job).collect();
+            let candidate = Candidate::new(estimate, bound, low_water);
+            let before = edf(processors, &jobs);
+            let told = candidate.fits(processors, &jobs, &before);
+            assert_eq!(
+                told, fits,
+                "{processors} {jobs:?} {estimate} {bound} {low_water}"
+            );
+        }
     }
 
     /// As the rule is written down.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use brasserie_common::edf::{Candidate, EdfJob, edf};
+
 use super::{Credit, Sent, Server, Want};
 use crate::scenario::{Estimate, Job, Scenario, ServerCheck};
 
@@ -288,43 +290,16 @@ fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &Credit) -> 
             credit.wants[of_type].delay + takes <= bound
         }
         ServerCheck::Workload => {
-            let candidate = Known {
-                remaining: takes,
-                deadline: Some(bound),
-            };
-            has_room(
-                scenario.worker.cpus as usize,
-                &credit.known,
-                candidate,
-                scenario.profile.low_water(),
-            )
+            let low_water = scenario.profile.low_water();
+            let due = |known: &Known| known.deadline.map(|deadline| deadline - low_water);
+            let jobs = credit.known.iter().map(|known| EdfJob {
+                remaining: known.remaining,
+                deadline: due(known).unwrap_or(f64::INFINITY),
+            });
+            let (cpus, jobs) = (scenario.worker.cpus as usize, jobs.collect::<Vec<_>>());
+            Candidate::new(takes, bound, low_water).fits(cpus, &jobs, &edf(cpus, &jobs))
         }
     }
-}
-
-/// Whether the tasks of the worker, run by their deadlines, end as they would without this one, and it ends in time.
-pub(super) fn has_room(cpus: usize, known: &[Known], candidate: Known, cushion: f64) -> bool {
-    let late_by = |tasks: &[Known]| -> Vec<f64> {
-        let mut order: Vec<usize> = (0..tasks.len()).collect();
-        let due = |at: &usize| tasks[*at].deadline.unwrap_or(f64::INFINITY) - cushion;
-        order.sort_by(|one, other| due(one).total_cmp(&due(other)).then(one.cmp(other)));
-        let mut booked = vec![0.0_f64; cpus.max(1)];
-        let mut late = vec![0.0; tasks.len()];
-        for at in order {
-            let firsts = booked.iter_mut();
-            if let Some(cpu) = firsts.min_by(|one, other| one.total_cmp(other)) {
-                *cpu += tasks[at].remaining;
-                late[at] = (*cpu - due(&at)).max(0.0);
-            }
-        }
-        late
-    };
-    let before = late_by(known);
-    let mut with = known.to_vec();
-    with.push(candidate);
-    let after = late_by(&with);
-    let others_stay = before.iter().zip(&after).all(|(one, other)| other <= one);
-    others_stay && after.last().is_some_and(|late| *late <= 0.0)
 }
 
 /// Takes what the task will use off what was asked for; what it uses of the CPU beside cards, too.

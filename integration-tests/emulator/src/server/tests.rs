@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::sending::has_room;
 use super::*;
 use crate::scenario::{START, ServerCheck};
 
@@ -220,30 +219,6 @@ fn known(remaining: f64, deadline: f64) -> Known {
 }
 
 #[test]
-fn by_the_workload_a_task_must_not_make_others_late() {
-    let two = [known(10.0, 20.0), known(10.0, 20.0)];
-    // Each on a CPU, and then there is room until the deadlines.
-    assert!(has_room(2, &two, known(10.0, 30.0), 0.0));
-    assert!(has_room(2, &two, known(10.0, 10.0), 0.0));
-    assert!(!has_room(2, &two, known(11.0, 10.9), 0.0));
-    let tight = [known(10.0, 19.0), known(10.0, 19.0)];
-    assert!(!has_room(2, &tight, known(10.0, 15.0), 0.0));
-    // With the first of the deadlines it goes first, and the second of the others is late.
-    assert!(!has_room(1, &two, known(1.0, 5.0), 0.0));
-    // What is late already must not be later.
-    let late = [known(10.0, 5.0)];
-    assert!(!has_room(1, &late, known(1.0, 1.0), 0.0));
-    assert!(has_room(1, &late, known(1.0, 11.0), 0.0));
-    // All is to be done before the deadlines by the cushion.
-    assert!(!has_room(1, &late, known(1.0, 11.0), 1.0));
-    let ever = Known {
-        remaining: 99.0,
-        deadline: None,
-    };
-    assert!(has_room(1, &[ever], known(1.0, 1.0), 0.0));
-}
-
-#[test]
 fn the_workload_is_looked_at_if_the_scenario_says_so() {
     let mut scenario = job("deadline = 4000");
     scenario.policy.server_check = ServerCheck::Workload;
@@ -254,6 +229,19 @@ fn the_workload_is_looked_at_if_the_scenario_says_so() {
     };
     let answer = server.request(&scenario, START, asked);
     assert_eq!(answer.verdicts[0], Some(Verdict::Deadline));
+    // A task that cannot end before its deadline by the low water mark anywhere is sent if it can begin at once, as our schedulers do.
+    let low_water = scenario.profile.low_water();
+    assert!(4000.0 - low_water > 3600.0);
+    scenario.schedulers[0].jobs[0].deadline = Some(3600.0 + low_water / 2.0);
+    for (busy, sent) in [(1, 1), (2, 0)] {
+        let asked = Asked {
+            known: vec![known(1800.0, 3600.0); busy],
+            ..super::tests::asked(want(1.0, 0.0, 0.0), 0.0)
+        };
+        let mut server = Server::new(&scenario, 0, START);
+        let answer = server.request(&scenario, START, asked);
+        assert_eq!(answer.sent.len(), sent, "{busy}");
+    }
 }
 
 #[test]

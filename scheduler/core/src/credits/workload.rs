@@ -5,7 +5,7 @@
 //! Of the volunteers' servers there is neither the reserve of three tenths for jobs that are marked as hard nor that hosts without any
 //! credit get none of these: no job is marked so here, and workers are nobody's guests.
 
-use brasserie_common::edf::{EdfEnd, EdfJob, edf};
+use brasserie_common::edf::{Candidate, EdfEnd, EdfJob, edf};
 use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkDemand, WorkRequest};
 use brasserie_scheduler_engine::{Due, Judged, Timeliness};
 
@@ -196,19 +196,13 @@ impl Workload {
     /// Whether all stay as they are with this task, and it makes its own deadline, if it can be made at all.
     pub(super) fn judge(&mut self, now: Time, due: Due) -> Judged {
         self.age(now);
-        // One that would be late anywhere is not kept waiting for ever: an estimate may be wrong.
-        let can_be_made = due.estimate <= due.bound;
-        let deadline = due.bound - self.low_water;
-        let candidate = EdfJob {
-            remaining: due.estimate,
-            // One that cannot end so early anywhere has to begin at once.
-            deadline: match can_be_made {
-                true => deadline.max(due.estimate),
-                false => deadline,
-            },
-        };
+        let candidate = Candidate::new(due.estimate, due.bound, self.low_water);
         let is_no_better = |than: &EdfJob| {
-            candidate.remaining >= than.remaining && candidate.deadline <= than.deadline
+            let EdfJob {
+                remaining,
+                deadline,
+            } = candidate.job;
+            remaining >= than.remaining && deadline <= than.deadline
         };
         if self.rejected.iter().any(is_no_better) {
             return Judged {
@@ -217,17 +211,9 @@ impl Workload {
             };
         }
         let before = self.ends();
-        self.jobs.push(candidate);
-        let after = edf(self.cpus, &self.jobs);
-        self.jobs.pop();
-        // One that was late already may not come later.
-        let is_worse = |(before, after): (&EdfEnd, &EdfEnd)| {
-            after.misses && (!before.misses || after.completion > before.completion)
-        };
-        let is_late = can_be_made && after.last().is_some_and(|own| own.misses);
-        let is_rejected = is_late || before.iter().zip(&after).any(is_worse);
-        if is_rejected && can_be_made && self.rejected.len() < MAX_REJECTIONS {
-            self.rejected.push(candidate);
+        let is_rejected = !candidate.fits(self.cpus, &self.jobs, &before);
+        if is_rejected && candidate.can_be_made && self.rejected.len() < MAX_REJECTIONS {
+            self.rejected.push(candidate.job);
         }
         Judged {
             timeliness: match is_rejected {
