@@ -12,6 +12,10 @@ use super::backoff::span;
 use super::profile::Profile;
 use super::types::{AssociationIndex, TaskNumber};
 
+/// A completion that waits for others keeps this part of the time that its deadline left it: with all of a day kept, whatever has a deadline
+/// of less would be reported alone.
+const LEFT_TO_WAIT: f64 = 2.0;
+
 /// What is to be told of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
@@ -157,10 +161,14 @@ impl Reporting<'_> {
         let when = |holds: bool| if holds { Time::ZERO } else { Time::NEVER };
         // The limits themselves are still good.
         let just_after = |at: Time| at + Duration::from_nanos(1);
-        let cushion = span(profile.report_cushion.max(profile.low_water()));
-        let before = |deadline: Time| match deadline.since(Time::ZERO) < cushion {
-            true => Time::ZERO,
-            false => just_after(deadline - cushion),
+        let before = |deadline: Time| {
+            let left = deadline.since(end.ended).as_secs_f64();
+            let part = (left / LEFT_TO_WAIT).max(profile.report_delay);
+            let cushion = span(part.min(profile.report_cushion).max(profile.low_water()));
+            match deadline.since(Time::ZERO) < cushion {
+                true => Time::ZERO,
+                false => just_after(deadline - cushion),
+            }
         };
         [
             (when(of.wants_no_more_work), ReportReason::NoMoreWork),

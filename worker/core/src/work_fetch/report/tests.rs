@@ -71,40 +71,43 @@ fn sixty_three_wait_and_the_next_takes_them_along() {
     assert_eq!(overdue.task, TaskNumber(163));
 }
 
+/// With all of a day kept, each completion of a task whose deadline is a day or less would be reported alone.
 #[test]
-fn a_deadline_is_kept_by_a_day() {
+fn a_completion_waits_for_half_of_what_its_deadline_leaves_it() {
+    const HOUR: u64 = 3600;
     let of = [Circumstances::default()];
-    let ends = [Unreported {
-        deadline: Some(at(10 * DAY)),
-        ..end(A, 1, 9 * DAY - 60)
-    }];
-    let rule = reporting(&of, &ends);
-    assert_eq!(rule.overdue(at(9 * DAY)), None);
-    assert_eq!(rule.next_due(at(9 * DAY)), Some(just_after(at(9 * DAY))));
-    let now = just_after(at(9 * DAY));
-    assert_eq!(fires(&rule, now), Some((A, ReportReason::Deadline)));
-    // What is kept in stock makes it more.
+    let patient = Profile {
+        work_buffer_min: 60.0,
+        ..Profile::VOLUNTEER
+    };
     let stocked = Profile {
+        report_delay: 20.0 * DAY as f64,
         work_buffer_min: 3.0 * DAY as f64,
         ..Profile::VOLUNTEER
     };
-    let rule = Reporting {
-        profile: &stocked,
-        ..rule
-    };
-    let ends = [Unreported {
-        ended: at(7 * DAY - 60),
-        ..ends[0]
-    }];
-    let rule = Reporting {
-        unreported: &ends,
-        ..rule
-    };
-    assert_eq!(
-        rule.next_due(at(7 * DAY - 60)),
-        Some(just_after(at(7 * DAY)))
-    );
-    // A deadline that is as near, or past, is no reason to wait at all, not even at the very beginning of time.
+    // Seconds from the completion to its deadline, and to its report.
+    for (profile, left, waits, reason) in [
+        (&patient, 12 * HOUR, HOUR, ReportReason::Delay),
+        (&patient, 2 * HOUR + 1, HOUR, ReportReason::Delay),
+        (&patient, 2 * HOUR - 60, HOUR - 60, ReportReason::Deadline),
+        (&patient, HOUR, 0, ReportReason::Deadline),
+        // The low water mark is kept in any case.
+        (&stocked, 10 * DAY, 7 * DAY, ReportReason::Deadline),
+    ] {
+        let ends = [Unreported {
+            deadline: Some(at(DAY + left)),
+            ..end(A, 1, DAY)
+        }];
+        let rule = Reporting {
+            profile,
+            ..reporting(&of, &ends)
+        };
+        let due = just_after(at(DAY + waits));
+        assert_eq!(rule.next_due(at(DAY)), Some(due), "{left}");
+        assert_eq!(fires(&rule, due), Some((A, reason)), "{left}");
+        assert_eq!(rule.overdue(at(DAY + waits)), None, "{left}");
+    }
+    // A deadline that is past is no reason to wait at all, not even at the very beginning of time.
     let ends = [Unreported {
         deadline: Some(Time::ZERO),
         ..end(A, 1, 0)
@@ -234,14 +237,15 @@ fn plainly(reporting: &Reporting<'_>, now: Time) -> Option<(AssociationIndex, Re
         if closed {
             continue;
         }
-        let cushion = reporting.profile.work_buffer_min.max(86_400.0);
+        let left = |at: Time| (second(at) - second(end.ended)).max(0.0);
+        let cushion = |at| (left(at) / 2.0).clamp(3600.0, 86_400.0).max(8640.0);
         let reason = if of.wants_no_more_work {
             ReportReason::NoMoreWork
         } else if end.leaves_at_once(reporting.profile) {
             ReportReason::Immediate
         } else if end
             .deadline
-            .is_some_and(|at| second(now) > second(at) - cushion)
+            .is_some_and(|at| second(now) > second(at) - cushion(at))
         {
             ReportReason::Deadline
         } else if second(now) > second(end.ended) + 3600.0 {
