@@ -45,7 +45,7 @@ pub use fetcher::{
     AssociationOverview, Fetcher, Leaves, Limits, Overview, PairOverview, Request, Saved, Scene,
     Setup, Standing, Step, TaskEnd, TypeOverview,
 };
-pub use job_sched::{EdfHistory, Hand, Preemption, Schedule};
+pub use job_sched::{Hand, Preemption, Schedule};
 pub use members::{Attempt, ListChange, Members};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};

@@ -15,7 +15,7 @@ use super::amounts::amount;
 use super::contact_state::ContactState;
 use super::driver::{CheckEvent, Computing, Driver, ListReason};
 use super::estimates::{Estimates, Lengths};
-use super::job_sched::{EdfHistory, Hand, Preemption, Schedule};
+use super::job_sched::{Hand, Preemption, Schedule};
 use super::members::Members;
 use super::outlook::Outlook;
 use super::profile::Profile;
@@ -159,7 +159,6 @@ pub struct Fetcher {
     outstanding: Vec<Option<Outstanding>>,
     accounting: Accounting,
     estimates: Estimates,
-    edf: EdfHistory,
     /// It rises for the worker's life, whatever becomes of associations.
     last_seq: WorkRequestSeq,
     /// Those that came for a request that lingers, and run: what they use is idle again by their ends.
@@ -205,7 +204,6 @@ impl Fetcher {
             contacts,
             accounting: Accounting::new(&rec, now, &profile),
             estimates: saved.estimates(),
-            edf: EdfHistory::default(),
             last_seq: WorkRequestSeq::default(),
             come_back: BTreeSet::new(),
             wakes: now,
@@ -384,7 +382,7 @@ impl Fetcher {
             held_back: limits.held_back,
             outlook: &outlook,
         };
-        let schedule = hand.choose(&mut self.edf);
+        let schedule = hand.choose();
         if schedule.wants_fetch {
             self.check(CheckEvent::IdleProcessors);
         }

@@ -24,8 +24,6 @@ mod enforcement;
 mod precedence;
 mod run_list;
 
-pub use danger::EdfHistory;
-
 use contenders::Contenders;
 
 /// Whether what runs may be stopped for something more important.
@@ -76,15 +74,10 @@ pub struct Schedule {
 }
 
 impl Hand<'_> {
-    /// Chooses, and notes in `history` what the next choice has to know of this one.
-    pub fn choose(&self, history: &mut EdfHistory) -> Schedule {
+    pub fn choose(&self) -> Schedule {
         let contenders = Contenders::new(self);
-        history.note_misses(self);
-        let in_danger = history.in_danger(self, &contenders);
-        let list = run_list::make(self, &contenders, in_danger);
-        let chosen = enforcement::enforce(self, &contenders, &list);
-        history.note_runs(&contenders, &list, &chosen);
-        chosen.schedule(self, &contenders, &list)
+        let list = run_list::make(self, &contenders);
+        enforcement::enforce(self, &contenders, &list).schedule(self, &contenders, &list)
     }
 }
 

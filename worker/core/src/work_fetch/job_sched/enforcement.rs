@@ -22,10 +22,6 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    pub fn runs(&self, place: Place) -> bool {
-        self.runs.has(place)
-    }
-
     pub fn schedule(
         &self,
         hand: &Hand<'_>,
@@ -45,7 +41,7 @@ impl Chosen {
         }
         let displaced = contenders
             .all()
-            .filter(|(place, contender)| contender.is_executing() && !self.runs(*place));
+            .filter(|(place, contender)| contender.is_executing() && !self.runs.has(*place));
         let spoken_for = held_back(hand, contenders);
         let is_unclaimed =
             |of_type: ProcessorType| self.idle[of_type] - spoken_for[of_type] > TOLERANCE;

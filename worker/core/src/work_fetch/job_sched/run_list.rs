@@ -17,7 +17,7 @@ use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::Hand;
 use super::concurrency::Concurrency;
 use super::contenders::{Contender, Contenders, Marks, Place};
-use super::danger::InDanger;
+use super::danger::{InDanger, in_danger};
 use super::precedence::{self, Width};
 
 /// So many times the CPUs that there are are listed, of tasks with one CPU and of such with more apart: enough to have others for those
@@ -59,14 +59,6 @@ impl RunList {
         &self.stays
     }
 
-    /// Those that are there because of their deadlines.
-    pub fn in_danger(&self) -> impl Iterator<Item = Place> {
-        let entries = self.entries.iter();
-        entries
-            .filter(|entry| entry.reason == Reason::Deadline)
-            .map(|entry| entry.place)
-    }
-
     /// Who of those that do not run then comes next, by the rules by which the list is taken; of those beyond the list that need many CPUs
     /// at once none comes before others, or what needs one would never have its turn.
     pub fn next(&self, hand: &Hand<'_>, contenders: &Contenders<'_>, runs: &Marks) -> Vec<Place> {
@@ -103,8 +95,8 @@ impl RunList {
     }
 }
 
-pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: InDanger) -> RunList {
-    let mut making = Making::new(hand, contenders, in_danger);
+pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>) -> RunList {
+    let mut making = Making::new(hand, contenders, in_danger(hand, contenders));
     for of_type in hand.processors.types() {
         if of_type != ProcessorType::CPU {
             making.list_cards(of_type);

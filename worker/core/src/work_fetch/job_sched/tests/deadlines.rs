@@ -105,10 +105,10 @@ fn arrive(scene: &mut Scene, works: Vec<(u64, Work)>) {
     }
 }
 
-/// Who would come late if those that run went on, and the others came after them as they arrived.
+/// Who would come late if all ran as they arrived, whether they run now or not: so the simulation has it.
 fn foresee(scene: &mut Scene, instances: u32) {
     let mut order: Vec<_> = scene.tasks.iter().collect();
-    order.sort_by_key(|task| (!task.stage.is_executing(), task.received, task.number));
+    order.sort_by_key(|task| (task.received, task.number));
     let mut free = vec![0.0_f64; instances as usize];
     let mut misses = BTreeSet::new();
     for task in order {

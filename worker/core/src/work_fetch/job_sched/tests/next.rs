@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Task, TaskNumber};
-use super::super::{EdfHistory, Preemption};
+use super::super::Preemption;
 use super::properties::{amount, scene};
 use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
 
@@ -180,7 +180,7 @@ integration_tests_properties::properties! {
     512;
 
     #[test]
-    fn all_that_wait_are_next_once(mut scene in scene()) {
+    fn all_that_wait_are_next_once(scene in scene()) {
         let schedule = scene.choose();
         let begins: BTreeSet<_> = schedule.start.iter().chain(&schedule.resume).collect();
         let waits = |task: &&Task| {
@@ -251,7 +251,6 @@ integration_tests_properties::properties! {
         let schedule = scene.choose();
         scene.carry_out(&schedule);
         scene.tasks.retain(|task| !scene.ending.contains(&task.number));
-        scene.history = EdfHistory::default();
         let mut taking = scene.clone();
         let taken = take(&mut taking, &schedule.next);
         let fresh = scene.choose();
@@ -263,7 +262,7 @@ integration_tests_properties::properties! {
 
     /// For all others it is as if those were not there that cannot begin.
     #[test]
-    fn who_is_held_back_changes_nothing_for_others(mut scene in scene()) {
+    fn who_is_held_back_changes_nothing_for_others(scene in scene()) {
         let held: BTreeSet<_> = {
             let held = scene.tasks.iter().filter(|task| scene.held_back.contains(&task.number));
             held.filter(|task| !task.stage.is_executing()).map(|task| task.number).collect()

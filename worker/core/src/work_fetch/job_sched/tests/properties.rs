@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Task, TaskNumber, Usage};
-use super::super::{EdfHistory, Preemption, Schedule};
+use super::super::{Preemption, Schedule};
 use super::rig::{LOST, STOPPED, Scene, at, executing, numbers};
 
 /// An amount as somebody means it, or, now and then, anything.
@@ -126,7 +126,7 @@ integration_tests_properties::properties! {
     512;
 
     #[test]
-    fn only_what_can_begins_and_only_what_runs_stops(mut scene in scene()) {
+    fn only_what_can_begins_and_only_what_runs_stops(scene in scene()) {
         let schedule = scene.choose();
         let of = |number: TaskNumber| scene.tasks.iter().find(|task| task.number == number).unwrap();
         for number in &schedule.start {
@@ -153,7 +153,7 @@ integration_tests_properties::properties! {
     /// Nothing begins where there is no room: a task of the CPU only beside a free one, one with cards only beside no more than one CPU
     /// too many, and cards are never promised twice.
     #[test]
-    fn what_begins_has_room(mut scene in scene()) {
+    fn what_begins_has_room(scene in scene()) {
         let schedule = scene.choose();
         let mut running = go_on(&scene, &schedule);
         running.retain(|task| is_known(&scene, task));
@@ -181,7 +181,7 @@ integration_tests_properties::properties! {
     }
 
     #[test]
-    fn no_limit_is_exceeded_by_what_begins(mut scene in scene()) {
+    fn no_limit_is_exceeded_by_what_begins(scene in scene()) {
         let schedule = scene.choose();
         let begin = begin(&scene, &schedule);
         let mut after = go_on(&scene, &schedule);
@@ -228,13 +228,11 @@ integration_tests_properties::properties! {
     }
 
     #[test]
-    fn neither_the_order_of_tasks_nor_the_unit_of_shares_matters(mut scene in scene(), exponent in -8_i32..8) {
+    fn neither_the_order_of_tasks_nor_the_unit_of_shares_matters(scene in scene(), exponent in -8_i32..8) {
         let schedule = scene.choose();
         let mut other = scene.clone();
-        other.history = EdfHistory::default();
         other.tasks.reverse();
         prop_assert_eq!(&other.choose(), &schedule);
-        other.history = EdfHistory::default();
         // A power of two rounds nothing; shares that are no such numbers as can be reckoned with stay what they are.
         for association in &mut other.associations {
             let share = &mut association.share;

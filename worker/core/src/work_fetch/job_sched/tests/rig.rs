@@ -13,7 +13,7 @@ use super::super::super::types::{
 };
 use super::super::contenders::Contenders;
 use super::super::run_list::{self, Reason};
-use super::super::{EdfHistory, Hand, Preemption, Schedule};
+use super::super::{Hand, Preemption, Schedule};
 
 #[derive(Clone, Debug)]
 pub struct Scene {
@@ -27,7 +27,6 @@ pub struct Scene {
     pub ending: BTreeSet<TaskNumber>,
     pub held_back: BTreeSet<TaskNumber>,
     pub outlook: Outlook,
-    pub history: EdfHistory,
 }
 
 pub const CARDS: ProcessorType = ProcessorType(1);
@@ -78,7 +77,6 @@ impl Scene {
             tasks: Vec::new(),
             ending: BTreeSet::new(),
             held_back: BTreeSet::new(),
-            history: EdfHistory::default(),
         };
         scene.associate(100.0, 0.0);
         scene
@@ -145,11 +143,8 @@ impl Scene {
         }
     }
 
-    pub fn choose(&mut self) -> Schedule {
-        let mut history = std::mem::take(&mut self.history);
-        let schedule = self.hand().choose(&mut history);
-        self.history = history;
-        schedule
+    pub fn choose(&self) -> Schedule {
+        self.hand().choose()
     }
 
     /// What is to be done is done.
@@ -167,9 +162,7 @@ impl Scene {
     pub fn listed(&self) -> Vec<(u64, Reason)> {
         let hand = self.hand();
         let contenders = Contenders::new(&hand);
-        let mut history = self.history.clone();
-        history.note_misses(&hand);
-        let list = run_list::make(&hand, &contenders, history.in_danger(&hand, &contenders));
+        let list = run_list::make(&hand, &contenders);
         let entries = list.entries().iter();
         entries
             .map(|entry| (contenders.get(entry.place).task.number.0, entry.reason))
