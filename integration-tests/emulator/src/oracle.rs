@@ -21,7 +21,7 @@ struct Runs {
 pub fn allowed_idle(scenario: &Scenario) -> f64 {
     let endless = scenario.schedulers.iter().any(|scheduler| {
         let mut jobs = scheduler.jobs.iter();
-        jobs.any(|job| job.supply == crate::scenario::Supply::Endless)
+        jobs.any(|job| job.supply == crate::scenario::Supply::Endless && job.after == 0.0)
     });
     if endless && scenario.has_supply() && scenario.worker.types() == 1 {
         return 0.0;

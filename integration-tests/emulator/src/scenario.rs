@@ -150,6 +150,8 @@ pub struct Job {
     pub weight: f64,
     pub max_concurrent: Option<u32>,
     pub supply: Supply,
+    /// Seconds before which it has no tasks.
+    pub after: f64,
     /// Its tasks may wait at the worker.
     pub bufferable: bool,
     /// The part of its tasks that fail, each somewhere on its way.

@@ -92,7 +92,7 @@ impl Server {
             // Apart from the choices among jobs, so that the same tasks come whoever asks.
             let number = (place + 1) * 10_000 + job;
             let dice = Dice::new(scenario.seed, Stream::Supply, number);
-            Pool::new(of.supply, scenario.policy.supply, dice, now)
+            Pool::new(of.supply, scenario.policy.supply, dice, now + of.after)
         });
         Server {
             place,

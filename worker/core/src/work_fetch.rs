@@ -50,7 +50,7 @@ pub use members::{Attempt, ListChange, Members};
 pub use outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 pub use pair_backoff::{Asked, PairBackoff, PairBackoffs, SavedPair, TypeReply};
 pub use priority::Priorities;
-pub use profile::{Buffer, FirstAsked, Precedence, Profile, QueuedWork, RrOrder, TaskErrors};
+pub use profile::{Buffer, FirstAsked, Precedence, Profile, TaskErrors};
 pub use reaction::Reaction;
 pub use reason::{RpcReason, Wish};
 pub use rec::{Accounting, SavedRec, update_average};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ::toml::de::DeTable;
-use brasserie_worker_core::work_fetch::{Preemption, Profile, ReportPolicy, RrOrder};
+use brasserie_worker_core::work_fetch::{Preemption, Profile, ReportPolicy};
 
 use super::problems::{Limits, Problem, Problems};
 use super::{
@@ -93,18 +93,26 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
         reader.problems.add(Problem::of_all(text));
     }
     let mut names = BTreeSet::new();
-    let schedulers = sections.into_iter().map(|mut section| {
-        let scheduler = scheduler(reader, &mut section, &worker, &mut names);
+    let mut schedulers = Vec::new();
+    for mut section in sections {
+        let copies = section.instances(reader, "copies").unwrap_or(1);
+        let one = scheduler(reader, &mut section, &worker, &mut names);
         section.finish(reader);
-        scheduler
-    });
+        schedulers.extend((1..=copies).map(|copy| Scheduler {
+            name: match copy {
+                1 => one.name.clone(),
+                _ => format!("{} {copy}", one.name),
+            },
+            ..one.clone()
+        }));
+    }
     Scenario {
         name,
         about: about.trim().to_owned(),
         duration: duration.unwrap_or(DURATION),
         delta: delta.unwrap_or(DELTA),
         seed,
-        schedulers: schedulers.collect(),
+        schedulers,
         excuses: Some(excuses),
         profile,
         worker,
@@ -288,14 +296,6 @@ fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &m
     if let Some(report) = section.choice(reader, "report", &reports) {
         profile.report = report;
     }
-    let orders = [
-        ("priority_evolving", RrOrder::PriorityEvolving),
-        ("priority_static", RrOrder::PriorityStatic),
-        ("insertion", RrOrder::Insertion),
-    ];
-    if let Some(order) = section.choice(reader, "rr_order", &orders) {
-        profile.rr_order = order;
-    }
 }
 
 fn scheduler(
@@ -377,6 +377,7 @@ fn job(
             .unwrap_or(1.0),
         max_concurrent: section.count(reader, "max_concurrent"),
         supply: supply(reader, section),
+        after: section.span(reader, "after", Limits::SPAN).unwrap_or(0.0),
         bufferable: section.flag(reader, "bufferable").unwrap_or(true),
         fails: section
             .number(reader, "fails", Limits::CHANCE)

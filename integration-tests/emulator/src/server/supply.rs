@@ -7,6 +7,9 @@ use crate::scenario::{Jobs, Supply};
 pub struct Pool {
     supply: Supply,
     dice: Dice,
+    /// None of its tasks is ready before this time.
+    opens: f64,
+    is_open: bool,
     /// Ready now; of an endless supply it does not matter.
     ready: u64,
     next_arrival: f64,
@@ -15,7 +18,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    pub fn new(supply: Supply, jobs: Jobs, dice: Dice, now: f64) -> Self {
+    /// Nothing is ready before `opens`.
+    pub fn new(supply: Supply, jobs: Jobs, dice: Dice, opens: f64) -> Self {
         let supply = match jobs {
             Jobs::AsListed => supply,
             Jobs::ExistingOnly => Supply::All { count: 0 },
@@ -23,6 +27,8 @@ impl Pool {
         let mut pool = Pool {
             supply,
             dice,
+            opens,
+            is_open: false,
             ready: 0,
             next_arrival: f64::INFINITY,
             to_come: Some(0),
@@ -32,7 +38,7 @@ impl Pool {
             Supply::All { count } => pool.ready = u64::from(count),
             Supply::Every { mean, count } => {
                 pool.to_come = count;
-                pool.next_arrival = now;
+                pool.next_arrival = opens;
                 pool.plan(mean);
             }
         }
@@ -47,11 +53,15 @@ impl Pool {
     }
 
     pub fn next_arrival(&self) -> f64 {
-        self.next_arrival
+        match self.supply {
+            Supply::Endless | Supply::All { .. } if !self.is_open => self.opens,
+            Supply::Endless | Supply::All { .. } | Supply::Every { .. } => self.next_arrival,
+        }
     }
 
     /// What has come by now is ready.
     pub fn advance(&mut self, now: f64) {
+        self.is_open = now >= self.opens;
         let Supply::Every { mean, .. } = self.supply else {
             return;
         };
@@ -64,6 +74,7 @@ impl Pool {
 
     pub fn is_empty(&self) -> bool {
         match self.supply {
+            _ if !self.is_open => true,
             Supply::Endless => false,
             Supply::All { .. } | Supply::Every { .. } => self.ready == 0,
         }

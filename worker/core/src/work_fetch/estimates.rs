@@ -179,6 +179,12 @@ impl Estimates {
         self.corrections.get(&association).copied().unwrap_or(1.0)
     }
 
+    /// Whether a task of the scheduler has ever run well here, so that it is known what its estimates are worth.
+    pub fn is_tried(&self, association: AssociationIndex) -> bool {
+        let mut its = (self.learned).range((association, 0)..=(association, u32::MAX));
+        its.next().is_some()
+    }
+
     /// As it was before a restart.
     pub fn set_correction(&mut self, association: AssociationIndex, correction: f64) {
         let correction = amount(correction);

@@ -14,7 +14,7 @@ use super::amounts::{DAY, TOLERANCE, amount};
 use super::credit::Credit;
 use super::outlook::{Outlook, PairOutlook};
 use super::priority::Priorities;
-use super::profile::{FirstAsked, Profile, QueuedWork};
+use super::profile::{FirstAsked, Profile};
 use super::rec::update_average;
 use super::types::{
     Association, AssociationIndex, Associations, PerType, ProcessorType, Processors, Task,
@@ -62,6 +62,8 @@ pub struct Source {
     pub min_rpc_time: Time,
     /// How many times as long as it reckons its tasks run ([`Estimates::correction`](super::Estimates::correction)).
     pub correction: f64,
+    /// A task of it has run well ([`Estimates::is_tried`](super::Estimates::is_tried)).
+    pub is_tried: bool,
     pub of_type: PerType<SourcePair>,
 }
 
@@ -70,9 +72,9 @@ pub struct Source {
 pub struct SourcePair {
     /// It said that no job of its own uses the type.
     pub no_apps: bool,
-    /// It was asked and had nothing, and nothing has come since.
-    pub had_none: bool,
     pub backed_off_until: Time,
+    /// It backs off since its tasks would have been late.
+    pub turned_down: bool,
     /// If there is one, that counts no longer than something of this stands.
     pub credit: Option<Credit>,
 }
@@ -87,6 +89,7 @@ impl Source {
             unacknowledged: 0,
             min_rpc_time: Time::ZERO,
             correction: 1.0,
+            is_tried: true,
             of_type: processors.table(&SourcePair::default()),
         }
     }
@@ -160,6 +163,15 @@ impl<'a> Survey<'a> {
         self.fetchable.get(of.0).map_or(0.0, |all| all[for_type])
     }
 
+    /// What part of the instances it may have of what is fetched now, for people: nothing if it is not asked for the type.
+    pub fn may_have(&self, of: AssociationIndex, for_type: ProcessorType) -> f64 {
+        let is_asked = self.reason(of).is_none() && self.pair_reason(of, for_type).is_none();
+        match is_asked {
+            true => self.fetchable_share(of, for_type),
+            false => 0.0,
+        }
+    }
+
     /// Whom to ask now, if anybody.
     pub fn choose(&self) -> Option<FetchRequest> {
         let for_cards = match self.grounds.profile.first_asked {
@@ -179,11 +191,13 @@ impl<'a> Survey<'a> {
     /// The first whom one of these types runs dry for.
     fn choose_for(&self, may_run_dry: impl Fn(ProcessorType) -> bool) -> Option<FetchRequest> {
         let mut found = self.grounds.processors.table(&None);
+        let mut kept = self.grounds.processors.table(&false);
         for association in &self.order {
             if self.reason(*association).is_some() || self.was_asked(*association) {
                 continue;
             }
-            let Some(trigger) = self.trigger(*association, &mut found, &may_run_dry) else {
+            let Some(trigger) = self.trigger(*association, &mut found, &mut kept, &may_run_dry)
+            else {
                 continue;
             };
             let request = self.request(*association, |for_type| {
@@ -192,6 +206,7 @@ impl<'a> Survey<'a> {
                 }
                 let is_others = found[for_type].is_some_and(|found| found != *association);
                 !is_others
+                    && !kept[for_type]
                     && self.saturated(for_type) < self.grounds.profile.high_water()
                     && self.may_be_asked_too(*association, for_type)
             });
@@ -236,22 +251,25 @@ impl<'a> Survey<'a> {
     }
 
     /// The first type for which it must be asked, if any. Those before it for which it could be are its own in `found`, if they are not
-    /// another's that came before it.
+    /// another's that came before it. `kept` types are left to a scheduler before it, which is asked when an instance is idle.
     fn trigger(
         &self,
         association: AssociationIndex,
         found: &mut PerType<Option<AssociationIndex>>,
+        kept: &mut PerType<bool>,
         may_run_dry: impl Fn(ProcessorType) -> bool,
     ) -> Option<ProcessorType> {
         for for_type in self.open_types() {
-            if self.pair_reason(association, for_type).is_some() {
+            kept[for_type] |= self.waits_for_an_instance(association, for_type);
+            if kept[for_type] || self.pair_reason(association, for_type).is_some() {
                 continue;
             }
             found[for_type].get_or_insert(association);
             let pair = self.pair(association, for_type);
             let could_use_more =
                 !self.is_limited(association) || amount(pair.limited_shortfall) > 0.0;
-            let is_low = self.saturated(for_type) < self.grounds.profile.low_water();
+            let is_low = self.saturated(for_type) < self.grounds.profile.low_water()
+                && !self.has_stock(association, for_type);
             // With nothing to ask for of this one, what is backed off would be asked for alone.
             if may_run_dry(for_type)
                 && is_low
@@ -262,6 +280,34 @@ impl<'a> Survey<'a> {
             }
         }
         None
+    }
+
+    /// Whether its tasks would have been late behind those that are here, and no instance has been idle since. Whatever others sent meanwhile
+    /// would be before them again.
+    fn waits_for_an_instance(
+        &self,
+        association: AssociationIndex,
+        for_type: ProcessorType,
+    ) -> bool {
+        let source = self.grounds.sources.get(association.0);
+        source.is_some_and(|source| source.of_type[for_type].turned_down)
+            && self.pair_reason(association, for_type) == Some(PairReason::BackedOff)
+            && amount(self.grounds.outlook.of_type[for_type].idle_now) <= TOLERANCE
+    }
+
+    /// Whether a buffer of its tasks waits for cards although some are idle: none of them fits into what is left, and another may not either.
+    fn has_stock(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
+        if for_type == ProcessorType::CPU {
+            return false;
+        }
+        let high = self.grounds.profile.high_water();
+        let waiting = self.grounds.tasks.iter().filter(|task| {
+            let is_its = task.association == association;
+            is_its && task.usage.processor_type() == for_type && !task.stage.is_executing()
+        });
+        let amounts =
+            waiting.map(|task| amount(task.remaining).min(high) * task.usage.of(for_type));
+        amount(amounts.sum::<f64>()) >= high * self.grounds.processors.instances(for_type)
     }
 
     /// Whether it can be asked for this when it is asked for something else: also if it had nothing lately.
@@ -276,11 +322,7 @@ impl<'a> Survey<'a> {
     fn has_better_source(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
         let before = self.order.iter().take_while(|one| **one != association);
         let higher = before.filter(|one| self.priority(**one) > self.priority(association));
-        let mut could = higher.filter(|one| {
-            let source = self.grounds.sources.get(one.0);
-            let had_none = source.is_none_or(|source| source.of_type[for_type].had_none);
-            !had_none && self.reason(**one).is_none()
-        });
+        let mut could = higher.filter(|one| self.reason(**one).is_none());
         could.any(|one| self.pair_reason(*one, for_type).is_none())
     }
 
@@ -321,7 +363,8 @@ fn has_no_share(association: &Association) -> bool {
     amount(association.share) == 0.0
 }
 
-/// Of those that can be asked for anything; what is queued of each counts as if it had it already.
+/// Returns the priorities of the schedulers that can be asked for anything. Queued work counts as got already: as a part of the buffer it would
+/// outweigh hours of what was got where tasks are no shorter than the buffer, and shares would not be kept.
 fn priorities(grounds: &Grounds<'_>) -> Priorities {
     let counted: Vec<bool> = grounds
         .sources
@@ -329,21 +372,12 @@ fn priorities(grounds: &Grounds<'_>) -> Priorities {
         .map(|source| source.can_be_asked(grounds.now))
         .collect();
     let mut priorities = Priorities::new(grounds.associations, grounds.rec, &counted);
-    let profile = grounds.profile;
-    let full = profile.high_water() * grounds.processors.peak();
     for task in grounds.tasks {
         let of_type = task.usage.processor_type();
         if grounds.processors.types().any(|known| known == of_type) {
             let queued = amount(task.remaining) * amount(task.usage.peak(grounds.processors));
-            match profile.queued_work {
-                QueuedWork::AsPartOfBuffer => {
-                    priorities.subtract(task.association, amount(queued / full));
-                }
-                QueuedWork::AsGot => {
-                    let rec = update_average(0.0, 0.0, queued / DAY, profile.rec_half_life);
-                    priorities.count_as_got(task.association, rec);
-                }
-            }
+            let rec = update_average(0.0, 0.0, queued / DAY, grounds.profile.rec_half_life);
+            priorities.count_as_got(task.association, rec);
         }
     }
     priorities

@@ -25,7 +25,7 @@ const LONGEST_PART: f64 = 1.5;
 ///     ^                          |                               |          |
 ///     |                          |                               |          +--asked in vain--> backed off, twice as long
 ///     +--------- a task comes, the user -------------------------+
-///     +--------- a task ends, if it was LIMITED while all instances were busy, and what is to follow does not come by itself
+///     +--------- a task ends, if it was LIMITED or DEADLINE while all instances were busy, and what is to follow does not come by itself
 ///     +--------- an instance is idle, if there was nothing while all were busy
 /// ```
 ///
@@ -39,10 +39,10 @@ pub struct PairBackoff {
     interval: f64,
     until: Option<Time>,
     ends_early: EndsEarly,
+    /// The backoff came of tasks that would have been late.
+    turned_down: bool,
     /// The scheduler has said that no job uses the type, and is not asked before this.
     no_apps_until: Option<Time>,
-    /// Work of the type was asked for the last time and did not come; for who compares schedulers, not for backoffs.
-    came_empty: bool,
     /// Of the last request, if that lingers.
     credit: Option<Credit>,
     reliance: Reliance,
@@ -66,6 +66,7 @@ impl PairBackoff {
         let until = self.until.filter(|&until| until > now)?;
         let cause = WaitCause::NoWork {
             interval: self.interval,
+            turned_down: self.turned_down,
         };
         Some(Wait { until, cause })
     }
@@ -79,6 +80,11 @@ impl PairBackoff {
         self.wait(now).is_some()
     }
 
+    /// Whether its tasks would have been late; the backoff may have passed.
+    pub fn was_turned_down(&self) -> bool {
+        self.turned_down
+    }
+
     /// Seconds; 0 if nothing was asked for in vain since work came.
     pub fn interval(&self) -> f64 {
         self.interval
@@ -86,11 +92,6 @@ impl PairBackoff {
 
     pub fn has_no_apps(&self) -> bool {
         self.no_apps_until.is_some()
-    }
-
-    /// Whether the scheduler, asked the last time, had none: it is then no better source than others.
-    pub fn came_empty(&self) -> bool {
-        self.came_empty
     }
 
     /// What the backoff counts for, if work has come since it began, or should have: no longer than something of that stands.
@@ -112,7 +113,6 @@ impl PairBackoff {
     }
 
     fn task_came(&mut self, now: Time, usage: f64, secs: f64) {
-        self.came_empty = false;
         if self.awaits_since().is_some() {
             self.reliance.fed();
         }
@@ -205,15 +205,14 @@ impl PairBackoffs {
             match reaction {
                 Some(Reaction::Clear) => {
                     pair.clear();
-                    pair.came_empty = false;
                 }
                 // What was asked for and is not mentioned did not come either. A request that rides along while the pair is backed off
                 // does not make that longer.
                 Some(Reaction::BackOff | Reaction::Flag) | None if was_asked => {
                     if asked.reason.is_automatic() && !pair.is_backed_off(now) {
                         pair.back_off(now, profile, u);
+                        pair.turned_down = said.verdict == Some(WorkVerdict::Deadline);
                     }
-                    pair.came_empty = true;
                 }
                 Some(
                     Reaction::BackOff
@@ -381,8 +380,8 @@ impl PairBackoffs {
                 interval: amount(pair.interval).min(most),
                 until: pair.left.map(|left| now + left.min(longest)),
                 ends_early: EndsEarly::Never,
+                turned_down: false,
                 no_apps_until: pair.no_apps.then(|| now + span(most)),
-                came_empty: false,
                 credit: None,
                 reliance: Reliance::default(),
             })
@@ -564,9 +563,6 @@ mod tests {
                     expected,
                     "{reason} {verdict}"
                 );
-                // Who compares schedulers wants to know in any case, but not of what was not looked at.
-                let is_empty = backs_off || verdict == WorkVerdict::NoApps;
-                assert_eq!(pairs.of(CPU).came_empty(), is_empty, "{reason} {verdict}");
             }
         }
         // What was not asked for is not missed.
@@ -672,7 +668,6 @@ mod tests {
                 (0.0, 0.0)
             );
             assert_eq!(wait(&pairs, CARDS, at(1.0)), 599.0);
-            assert!(pairs.of(CARDS).came_empty());
             // The next one begins the table anew.
             replied(
                 &mut pairs,

@@ -30,7 +30,6 @@ struct Place {
     /// With what is planned for it.
     rec: f64,
     priority: f64,
-    subtracted: f64,
 }
 
 impl Priorities {
@@ -58,7 +57,6 @@ impl Priorities {
                 },
                 rec: rec_of(index),
                 priority: 0.0,
-                subtracted: 0.0,
             };
             if share_sum > 0.0 {
                 place.priority = place.computed(rec_sum);
@@ -72,7 +70,7 @@ impl Priorities {
     /// Never above 0. One that is not there comes after all that are.
     pub fn of(&self, association: AssociationIndex) -> f64 {
         let place = self.places.get(association.0);
-        place.map_or(f64::NEG_INFINITY, |place| place.priority - place.subtracted)
+        place.map_or(f64::NEG_INFINITY, |place| place.priority)
     }
 
     /// A task of it is planned that takes this part of the worker. It counts as got at once, so that the next is another's.
@@ -89,13 +87,6 @@ impl Priorities {
         if let Some(place) = self.places.get_mut(association.0) {
             place.rec = amount(place.rec + amount(rec));
             place.priority = place.computed(self.rec_sum);
-        }
-    }
-
-    /// So much is queued of it, as a part of what all processors can do until the end of the buffer.
-    pub fn subtract(&mut self, association: AssociationIndex, of_buffer: f64) {
-        if let Some(place) = self.places.get_mut(association.0) {
-            place.subtracted += amount(of_buffer);
         }
     }
 

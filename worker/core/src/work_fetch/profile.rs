@@ -32,7 +32,8 @@ pub struct Profile {
     /// How often it is chosen what runs.
     pub schedule_period: f64,
     pub report: ReportPolicy,
-    /// A finished task is reported so long before its deadline at the latest, ...
+    /// A finished task is reported before its deadline by half of the time that was left when it ended and by `report_delay`, but by no more
+    /// than this, ...
     pub report_cushion: f64,
     /// ... so long after its end, ...
     pub report_delay: f64,
@@ -43,8 +44,6 @@ pub struct Profile {
     /// What began runs so long before another may take its place.
     pub time_slice: f64,
     pub precedence: Precedence,
-    pub rr_order: RrOrder,
-    pub queued_work: QueuedWork,
     pub buffer: Buffer,
     pub first_asked: FirstAsked,
     /// A scheduler with more tasks that can run is asked for no more.
@@ -63,27 +62,6 @@ pub enum Precedence {
     /// Whose scheduler's turn it is. Of one scheduler's tasks what has begun, then what wants more CPUs, except that who has waited for longer
     /// than the buffer lasts lets nobody pass any more: without deadlines nothing stops but for another scheduler, and nobody starves.
     Begun,
-}
-
-/// In which order the simulation starts tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RrOrder {
-    /// By priorities that change as simulated time passes.
-    PriorityEvolving,
-    /// By priorities as they are now.
-    PriorityStatic,
-    /// As the associations are listed.
-    Insertion,
-}
-
-/// How much work that is queued counts against its scheduler when it is looked whom to ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueuedWork {
-    /// As a part of the buffer, whatever was got: as the volunteers' system has it. Where tasks are no shorter than the buffer one that is
-    /// queued outweighs hours of what was got, and shares are not kept.
-    AsPartOfBuffer,
-    /// As if it was got already.
-    AsGot,
 }
 
 /// Whose work the buffer has.
@@ -117,8 +95,6 @@ pub enum TaskErrors {
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
-/// No step of the simulation is longer.
-const LONGEST_STEP: f64 = HOUR;
 
 impl Profile {
     /// Of workers that somebody runs for many.
@@ -146,8 +122,6 @@ impl Profile {
         rec_half_life: HOUR,
         time_slice: 3.0,
         precedence: Precedence::Begun,
-        rr_order: RrOrder::PriorityEvolving,
-        queued_work: QueuedWork::AsGot,
         buffer: Buffer::InParts,
         first_asked: FirstAsked::ForIdleCards,
         // Twenty seconds of tasks that take eight milliseconds each on eight processors.
@@ -179,8 +153,6 @@ impl Profile {
         rec_half_life: 10.0 * DAY,
         time_slice: HOUR,
         precedence: Precedence::MoreCpus,
-        rr_order: RrOrder::PriorityEvolving,
-        queued_work: QueuedWork::AsPartOfBuffer,
         buffer: Buffer::Common,
         first_asked: FirstAsked::InTurn,
         max_runnable: 1000,
@@ -207,12 +179,6 @@ impl Profile {
     /// Up to this.
     pub fn high_water(&self) -> f64 {
         (self.low_water() + self.work_buffer_additional).max(1.0)
-    }
-
-    /// The longest step of the simulation, beyond ten of which a tenth is gone at once: so that a buffer is looked at in ten steps at
-    /// least.
-    pub fn rr_step(&self) -> f64 {
-        (self.high_water() / 10.0).min(LONGEST_STEP)
     }
 }
 
@@ -243,10 +209,8 @@ mod tests {
         let volunteer = Profile::VOLUNTEER;
         // A request ends with its verdicts, as an RPC of the volunteers' system does.
         assert_eq!(volunteer.linger, 0.0);
-        assert_eq!(volunteer.rr_order, RrOrder::PriorityEvolving);
         assert_eq!(volunteer.precedence, Precedence::MoreCpus);
         assert_eq!(Profile::CLUSTER.precedence, Precedence::Begun);
-        assert_eq!(volunteer.queued_work, QueuedWork::AsPartOfBuffer);
         assert_eq!(Profile::CLUSTER.pair_backoff_min, 1.0);
     }
 
@@ -261,19 +225,5 @@ mod tests {
             all.map(|profile| profile.name()),
             ["cluster", "volunteer", "custom"]
         );
-    }
-
-    #[test]
-    fn steps_are_a_tenth_of_the_buffer_and_no_longer_than_an_hour() {
-        let cluster = Profile::CLUSTER;
-        assert_eq!((cluster.high_water(), cluster.rr_step()), (30.0, 3.0));
-        assert_eq!(Profile::VOLUNTEER.rr_step(), 3600.0);
-        let with_buffer = |work_buffer_additional| Profile {
-            work_buffer_additional,
-            ..cluster.clone()
-        };
-        for (additional, step) in [(0.0, 1.0), (90.0, 10.0), (35_990.0, 3600.0), (1e9, 3600.0)] {
-            assert_eq!(with_buffer(additional).rr_step(), step, "{additional}");
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! What will happen if no more work comes: the tasks that are there, run in turn by the priorities of their schedulers.
 //!
-//! Simulated time goes from one end of a task to the next, in steps that are not too long, as the turns change with what schedulers got.
-//! Beyond the end of the buffer nothing counts any more but whether deadlines are met: so the simulation ends there, as soon as all tasks
-//! that are left would meet theirs in any order. Without deadlines that are near its cost is that of the tasks of one buffer, however many
-//! are queued; else that of all tasks, each with the instances that are taken when it ends.
+//! Simulated time goes from one end of a task to the next. The priorities are those of now: counting what schedulers get meanwhile, in steps
+//! of an hour or of a tenth of the buffer, made no figure of the emulator better. Beyond the end of the buffer nothing counts any more but
+//! whether deadlines are met: so the simulation ends there, as soon as all tasks that are left would meet theirs in any order. Without deadlines
+//! that are near its cost is that of the tasks of one buffer, however many are queued; else that of all tasks, each with the instances that are
+//! taken when it ends.
 //!
 //! The volunteers' system once simulated that the tasks of all schedulers run side by side, each at a rate by its scheduler's share. That is no
 //! choice here: without preemption tasks run one after the other, as they are simulated.
@@ -13,12 +14,11 @@ mod queues;
 
 use brasserie_common::Time;
 
-use super::amounts::{DAY, TOLERANCE, amount};
+use super::amounts::{TOLERANCE, amount};
 use super::busy::BusyTimes;
 use super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 use super::priority::Priorities;
-use super::profile::{Profile, RrOrder};
-use super::rec::update_average;
+use super::profile::Profile;
 use super::types::{
     AssociationIndex, Associations, PerType, ProcessorType, Processors, Stage, Task, TaskNumber,
     Usage,
@@ -26,8 +26,8 @@ use super::types::{
 use bound::LatestEnd;
 use queues::Queues;
 
-/// A step longer than so many of the longest is cut to one of so many parts.
-const LONG_STEPS: f64 = 10.0;
+/// For one type of cards a pick passes at most this many tasks that do not fit: it bounds its cost.
+const MOST_PASSED: usize = 4;
 /// The least part of an instance that a task keeps others from when it is counted who runs, so that their number has a bound.
 const LEAST_PLACE: f64 = 0.01;
 /// Of a type with more instances it is never said that all are busy with tasks that miss: no machine has them, and each needs a place.
@@ -85,8 +85,6 @@ struct Simulated {
     usage: Usage,
     /// The part of the worker that it takes.
     fraction_of_host: f64,
-    /// What it is worth in a second.
-    peak: f64,
     /// Seconds until its end, if it ran from now on.
     left: f64,
     /// The same when the simulation began.
@@ -105,9 +103,8 @@ struct Simulation<'a> {
     /// By the deadlines, the first last: of those that are not done yet, and of some that are.
     by_deadline: Vec<usize>,
     latest: LatestEnd,
-    /// As they change with what is simulated.
-    rec: Vec<f64>,
-    counted: Vec<bool>,
+    /// Each pick begins with these.
+    priorities: Priorities,
     /// Who runs now.
     active: Vec<usize>,
     used: PerType<f64>,
@@ -161,10 +158,7 @@ impl<'a> Simulation<'a> {
             queues,
             by_deadline,
             latest: LatestEnd::new(situation, &tasks),
-            rec: (0..associations.len())
-                .map(|index| situation.rec.get(index).copied().map_or(0.0, amount))
-                .collect(),
-            counted,
+            priorities: Priorities::new(associations, situation.rec, &counted),
             active: Vec::new(),
             used: processors.table(&0.0),
             used_by: vec![processors.table(&0.0); associations.len()],
@@ -236,7 +230,7 @@ impl<'a> Simulation<'a> {
             if self.picked_beyond && self.deadlines_are_met() {
                 break;
             }
-            let seconds = self.step(self.tasks[best].left);
+            let seconds = self.tasks[best].left;
             for place in 0..self.active.len() {
                 let index = self.active[place];
                 if seconds >= self.tasks[index].left {
@@ -255,18 +249,6 @@ impl<'a> Simulation<'a> {
         let left = |index: &usize| self.tasks[*index].left;
         let active = self.active.iter().copied();
         active.min_by(|one, other| left(one).total_cmp(&left(other)))
-    }
-
-    /// How far time goes until the first task ends: not too far at once.
-    fn step(&self, until_end: f64) -> f64 {
-        let longest = amount(self.situation.profile.rr_step());
-        if longest == 0.0 || until_end <= longest {
-            until_end
-        } else if until_end > LONG_STEPS * longest {
-            until_end / LONG_STEPS
-        } else {
-            longest
-        }
     }
 
     /// The volunteers' system spares tasks that want more memory than there is, which never run; here none is sent to a worker without it.
@@ -292,10 +274,6 @@ impl<'a> Simulation<'a> {
             task.left = left;
         }
         self.count(seconds);
-        match self.situation.profile.rr_order {
-            RrOrder::PriorityEvolving => self.account(seconds),
-            RrOrder::PriorityStatic | RrOrder::Insertion => {}
-        }
         self.elapsed += seconds;
     }
 
@@ -332,19 +310,6 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// What runs in a step is got by its schedulers.
-    fn account(&mut self, seconds: f64) {
-        let mut got = vec![0.0; self.rec.len()];
-        for index in &self.active {
-            let task = &self.tasks[*index];
-            got[task.association.0] += task.peak * seconds / DAY;
-        }
-        let half_life = self.situation.profile.rec_half_life;
-        for (rec, got) in self.rec.iter_mut().zip(got) {
-            *rec = update_average(*rec, seconds, got, half_life);
-        }
-    }
-
     /// Whether all tasks that are left end in time, in whatever order they run.
     fn deadlines_are_met(&mut self) -> bool {
         while (self.by_deadline.last()).is_some_and(|index| self.tasks[*index].done) {
@@ -355,36 +320,28 @@ impl<'a> Simulation<'a> {
         first.is_none_or(|deadline| latest * (1.0 + ROUNDING) <= deadline - self.low_water)
     }
 
-    /// Who runs next, cards first: in turn by the priorities, until all instances are taken.
+    /// Who runs next, cards first: in turn by the priorities, until all instances are taken, or no task fits into the cards that are left.
     fn pick(&mut self) {
         let processors = self.situation.processors;
         self.active.clear();
         self.used = processors.table(&0.0);
         self.used_by.fill(processors.table(&0.0));
         self.queues.begin_pick();
-        let start = match self.situation.profile.rr_order {
-            RrOrder::PriorityEvolving | RrOrder::PriorityStatic => Some(Priorities::new(
-                self.situation.associations,
-                &self.rec,
-                &self.counted,
-            )),
-            RrOrder::Insertion => None,
-        };
         for of_type in processors.types().rev() {
-            self.pick_of(of_type, start.clone());
+            self.pick_of(of_type);
         }
         self.picked_beyond = self.elapsed > self.end;
     }
 
-    fn pick_of(&mut self, of_type: ProcessorType, mut priorities: Option<Priorities>) {
+    fn pick_of(&mut self, of_type: ProcessorType) {
         let instances = self.situation.processors.instances(of_type);
         let mut places = self.used[of_type];
+        let mut passed = 0;
+        let mut priorities = self.priorities.clone();
         let mut open = self.queues.begin_type(of_type);
         loop {
-            let in_turn = open.iter().copied().min_by(|one, other| match &priorities {
-                Some(priorities) => priorities.before(*one, *other),
-                None => one.cmp(other),
-            });
+            let in_turn = open.iter().copied();
+            let in_turn = in_turn.min_by(|one, other| priorities.before(*one, *other));
             let Some(association) = in_turn else {
                 break;
             };
@@ -392,17 +349,25 @@ impl<'a> Simulation<'a> {
                 open.retain(|other| *other != association);
                 continue;
             };
-            self.active.push(index);
             let task = &self.tasks[index];
+            let is_too_large = task.usage.of_its_type() > instances - places + TOLERANCE;
+            if of_type != ProcessorType::CPU && places > 0.0 && is_too_large {
+                // A task starts beside others on any CPU that is free, but only on as many cards as it wants.
+                self.queues.pass(index, association);
+                passed += 1;
+                if passed == MOST_PASSED {
+                    break;
+                }
+                continue;
+            }
+            self.active.push(index);
             for each in self.situation.processors.types() {
                 let uses = task.usage.of(each);
                 self.used[each] += uses;
                 self.used_by[association.0][each] += uses;
             }
             places += task.usage.of_its_type().max(LEAST_PLACE);
-            if let Some(priorities) = &mut priorities {
-                priorities.bump(association, task.fraction_of_host);
-            }
+            priorities.bump(association, task.fraction_of_host);
             if self.queues.is_at_limit(index, association) {
                 self.note_limit(association);
             }
@@ -474,7 +439,6 @@ fn simulated(situation: &Situation, task: &Task) -> Simulated {
         of_type,
         usage,
         fraction_of_host: if host > 0.0 { peak / host } else { 0.0 },
-        peak,
         left,
         duration: left,
         deadline: situation.deadline(task),

@@ -34,6 +34,8 @@ pub enum WaitCause {
     NoWork {
         /// Seconds, of which a random part passes.
         interval: f64,
+        /// There is some, which would have missed its deadlines here.
+        turned_down: bool,
     },
     /// The scheduler said when it wants to be talked to at the latest (`next_rpc_delay`).
     NextContact,
@@ -74,8 +76,14 @@ impl fmt::Display for WaitCause {
                 "{readings} consecutive failures to read the list of the scheduler's members"
             ),
             WaitCause::Failures { failures } => f.write_str(&in_a_row(failures)),
-            WaitCause::NoWork { interval } => {
-                f.write_str("asked for work of that type and did not get any")?;
+            WaitCause::NoWork {
+                interval,
+                turned_down,
+            } => {
+                f.write_str(match turned_down {
+                    false => "asked for work of that type and did not get any",
+                    true => "the scheduler's tasks would miss their deadlines behind those that are here; with --preempt suspend they need not wait for them",
+                })?;
                 let interval = for_people(span(interval)).unwrap_or_else(|| "0s".to_owned());
                 write!(f, " (backoff interval {interval})")
             }
@@ -120,6 +128,10 @@ mod tests {
             let until = now + Duration::from_millis(millis);
             Wait { until, cause }.explain(now)
         };
+        let no_work = |turned_down| WaitCause::NoWork {
+            interval: 1200.0,
+            turned_down,
+        };
         for (said, expected) in [
             (
                 explain(90_000, WaitCause::RequestDelay),
@@ -146,8 +158,12 @@ mod tests {
                 "now: 10 failures in a row",
             ),
             (
-                explain(700_000, WaitCause::NoWork { interval: 1200.0 }),
+                explain(700_000, no_work(false)),
                 "700s from now: asked for work of that type and did not get any (backoff interval 20m)",
+            ),
+            (
+                explain(700_000, no_work(true)),
+                "700s from now: the scheduler's tasks would miss their deadlines behind those that are here; with --preempt suspend they need not wait for them (backoff interval 20m)",
             ),
             (
                 explain(0, WaitCause::NextContact),

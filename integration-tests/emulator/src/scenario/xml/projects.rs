@@ -189,6 +189,7 @@ impl<'a> Project<'a> {
             deadline: Some(bound.unwrap_or(LATENCY_BOUND)),
             weight: weight.unwrap_or(1.0),
             supply: Supply::Endless,
+            after: 0.0,
             bufferable: true,
             fails: 0.0,
             queued: u32::try_from(own.len()).unwrap_or(u32::MAX),

@@ -8,6 +8,10 @@ use super::{Survey, has_no_share};
 /// Seconds that come out as one task, whatever it takes.
 pub(super) const AS_LITTLE_AS_CAN_BE: f64 = 1.0;
 
+/// No scheduler is asked for more than this many times its part: of hundreds one would fill all of the buffer, and its next turn would come
+/// days later.
+const MOST_PARTS: f64 = 2.0;
+
 /// What is asked for of one type. Nothing is negative, and all is finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
@@ -59,6 +63,10 @@ impl Survey<'_> {
     /// The volunteers' servers are told the factor, and reckon with it unless it is beyond belief; ours know nothing of it.
     pub(super) fn as_it_reckons(&self, association: AssociationIndex, secs: f64) -> f64 {
         let source = self.grounds.sources.get(association.0);
+        if source.is_some_and(|source| !source.is_tried) {
+            // Its estimates may be wrong by any factor: until a task has shown what they are worth, one task for each instance is enough.
+            return secs.min(AS_LITTLE_AS_CAN_BE);
+        }
         let correction = source.map_or(1.0, |source| amount(source.correction));
         match correction > 0.0 {
             true => amount(secs / correction),
@@ -85,17 +93,20 @@ impl Survey<'_> {
                 false => Demand::default(),
             };
         }
+        let all = self.grounds.processors.instances(for_type);
+        let part = (all * self.fetchable_share(association, for_type)).min(all);
+        let most = (MOST_PARTS * part).min(all);
+        let idle = idle.min(most.max(1.0));
+        let most = (most * self.grounds.profile.high_water()).max(AS_LITTLE_AS_CAN_BE);
+        let shortfall = amount(outlook.shortfall).min(most);
         let pair = self.pair(association, for_type);
         let is_limited = self.is_limited(association);
         let (shortfall, instances) = if is_limited {
             // What it could use beside what others use is no more than all miss.
             let its = amount(pair.limited_shortfall);
-            (its.min(amount(outlook.shortfall)), 0.0)
+            (its.min(shortfall), 0.0)
         } else {
-            let all = self.grounds.processors.instances(for_type);
-            let its = (all * self.fetchable_share(association, for_type)).min(all);
-            let missing = its - amount(pair.used_by_all);
-            (amount(outlook.shortfall), idle.max(missing))
+            (shortfall, idle.max(part - amount(pair.used_by_all)))
         };
         let mut secs = self.as_it_reckons(association, shortfall);
         if secs == 0.0 && (shortfall > 0.0 || instances > 0.0) {

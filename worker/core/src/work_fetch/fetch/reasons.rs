@@ -131,6 +131,7 @@ fn association_reason(
         unacknowledged,
         min_rpc_time,
         correction: _,
+        is_tried: _,
         of_type: _,
     } = source;
     let too_many = most_unacknowledged(grounds.processors);

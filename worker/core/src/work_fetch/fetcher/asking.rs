@@ -292,7 +292,7 @@ impl Fetcher {
                         continue;
                     }
                     let ends = match reply.of_type[of_type].verdict {
-                        Some(WorkVerdict::Limited) => EndsEarly::AtAnEnd,
+                        Some(WorkVerdict::Limited | WorkVerdict::Deadline) => EndsEarly::AtAnEnd,
                         _ => EndsEarly::WhenIdle,
                     };
                     contact.pairs.ends_early(now, of_type, ends);

@@ -51,7 +51,7 @@ impl Fetcher {
                     runnable: expected.runnable,
                     queued: expected.queued,
                     deadlines_missed: expected.deadlines_missed,
-                    fetchable_share: survey.fetchable_share(index, of),
+                    fetchable_share: survey.may_have(index, of),
                     reason: survey.pair_reason(index, of).map(|why| why.to_string()),
                     backoff: contact.pairs.of(of).wait(now).map(|wait| told(now, wait)),
                 }

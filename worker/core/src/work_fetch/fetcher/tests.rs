@@ -175,7 +175,7 @@ impl Rig {
 }
 
 #[test]
-fn the_first_contact_asks_for_little_and_the_next_for_all_that_is_missing() {
+fn the_first_contacts_ask_for_little_and_the_next_for_all_that_is_missing() {
     let mut rig = Rig::new(&[100.0]);
     let first = rig.asks();
     assert_eq!(first.demands[0].instance_secs, 1.0);
@@ -185,11 +185,21 @@ fn the_first_contact_asks_for_little_and_the_next_for_all_that_is_missing() {
     let second = rig.asks();
     assert_eq!(second.reason, RpcReason::NeedWork);
     assert!(second.seq > first.seq);
-    // Three of four instances, until the high water mark of half a minute.
-    assert_eq!(second.demands[0].instance_secs, 90.0);
+    // One task for each of three instances, as no task has shown yet what estimates are worth.
+    assert_eq!(second.demands[0].instance_secs, 1.0);
     assert_eq!(second.demands[0].idle, 3.0);
     assert_eq!(second.demands[0].there, 4.0);
     assert_eq!(rig.now.since(Time::ZERO), Duration::from_millis(5));
+    rig.reply(&second, WorkVerdict::NoWork);
+    let ended = rig.tasks.pop().expect("a task");
+    let well = TaskEnd::Well {
+        given: None,
+        took: 60.0,
+    };
+    rig.fetcher.task_ended(rig.now, &ended, well, Leaves::Idle);
+    // All four, until the high water mark of half a minute.
+    let third = rig.asks();
+    assert_eq!(third.demands[0].instance_secs, 120.0);
 }
 
 #[test]

@@ -59,8 +59,8 @@ pub(super) fn sources<'a>(
             let pair = state.pairs.of(of);
             of_type[of] = SourcePair {
                 no_apps: pair.has_no_apps(),
-                had_none: pair.came_empty(),
                 backed_off_until: pair.backed_off_until(),
+                turned_down: pair.was_turned_down(),
                 credit: pair.credit(),
             };
         }
@@ -71,6 +71,7 @@ pub(super) fn sources<'a>(
             unacknowledged: standing.unacknowledged,
             min_rpc_time: state.rpc.min_rpc_time(),
             correction: estimates.correction(AssociationIndex(place)),
+            is_tried: estimates.is_tried(AssociationIndex(place)),
             of_type,
         }
     };

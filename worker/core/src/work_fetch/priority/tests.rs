@@ -98,23 +98,12 @@ fn what_is_planned_counts_as_a_24th_of_all_by_its_part_of_the_worker() {
 }
 
 #[test]
-fn the_queue_is_subtracted_and_stays_so() {
-    let mut priorities = all_counted(&[100.0, 100.0], &[1.0, 1.0]);
-    priorities.subtract(AssociationIndex(0), 0.75);
-    priorities.subtract(AssociationIndex(0), 0.25);
-    priorities.subtract(AssociationIndex(0), f64::NAN);
-    assert_eq!(each(&priorities, 2), [-2.0, -1.0]);
-    priorities.bump(AssociationIndex(0), 0.0);
-    assert_eq!(each(&priorities, 2), [-2.0, -1.0]);
-}
-
-#[test]
 fn one_that_is_not_there_comes_last() {
     let mut priorities = all_counted(&[100.0, 0.0], &[1.0, 1.0]);
     let before = priorities.clone();
     let nobody = AssociationIndex(2);
     priorities.bump(nobody, 1.0);
-    priorities.subtract(nobody, 1.0);
+    priorities.count_as_got(nobody, 1.0);
     assert_eq!(priorities, before);
     assert_eq!(priorities.of(nobody), f64::NEG_INFINITY);
     assert_eq!(priorities.debt(nobody), 0.0);
@@ -188,7 +177,7 @@ integration_tests_properties::properties! {
         let mut priorities = Priorities::new(&with_shares(&shares), &rec, &counted);
         for (of, fraction, amount) in bumps {
             priorities.bump(AssociationIndex(of), fraction);
-            priorities.subtract(AssociationIndex(of), amount);
+            priorities.count_as_got(AssociationIndex(of), amount);
         }
         for priority in each(&priorities, places.len()) {
             prop_assert!(priority.is_finite() && priority <= 0.0, "{priority}");

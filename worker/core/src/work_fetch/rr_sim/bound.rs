@@ -5,9 +5,9 @@ use super::{LEAST_PLACE, Simulated, Situation};
 
 /// Two bounds, of which the lower holds.
 ///
-/// One task runs at any time: so all have ended after the sum of what is left of them. And, where nothing limits how many run at once, of
-/// each type all instances are taken, or all its tasks run: the first for no longer than the work that is left takes on all instances, the
-/// second for no longer than the longest task.
+/// One task runs at any time: so all have ended after the sum of what is left of them. And, where nothing limits how many run at once, all CPUs
+/// are taken, or all tasks of the CPU run: the first for no longer than the work that is left takes on all of them, the second for no longer
+/// than the longest task. Of each model of cards one task runs at least, as parts of cards may fit none of those that wait.
 pub(super) struct LatestEnd {
     left: f64,
     of_type: PerType<OfType>,
@@ -16,7 +16,7 @@ pub(super) struct LatestEnd {
 
 #[derive(Clone, Default)]
 struct OfType {
-    /// Instance-seconds that are left.
+    /// Instance-seconds that are left; of cards seconds.
     work: f64,
     longest: f64,
 }
@@ -40,7 +40,10 @@ impl LatestEnd {
     /// So many seconds of a task are done.
     pub(super) fn pass(&mut self, task: &Simulated, seconds: f64) {
         self.left -= seconds;
-        let place = task.usage.of_its_type().max(LEAST_PLACE);
+        let place = match task.of_type {
+            ProcessorType::CPU => task.usage.of_its_type().max(LEAST_PLACE),
+            _ => 1.0,
+        };
         self.of_type[task.of_type].work -= seconds * place;
         if task.usage.cards.is_some() {
             self.of_type[ProcessorType::CPU].work -= seconds * task.usage.cpus;
@@ -57,6 +60,8 @@ impl LatestEnd {
             let instances = processors.instances(of_type);
             if it.longest == 0.0 {
                 0.0
+            } else if of_type != ProcessorType::CPU {
+                it.work.max(0.0)
             } else if instances > 0.0 {
                 it.work.max(0.0) / instances + it.longest
             } else {

@@ -56,6 +56,10 @@ impl Limit {
     fn count(&mut self) {
         self.running = self.running.saturating_add(1);
     }
+
+    fn uncount(&mut self) {
+        self.running = self.running.saturating_sub(1);
+    }
 }
 
 impl Queues {
@@ -134,6 +138,14 @@ impl Queues {
             self.of_jobs[job].count();
         }
         Some(index)
+    }
+
+    /// The task that was picked last does not fit: this pick counts it no more.
+    pub(super) fn pass(&mut self, index: usize, association: AssociationIndex) {
+        self.own[association.0].uncount();
+        if let Some(job) = self.job_of[index] {
+            self.of_jobs[job].uncount();
+        }
     }
 
     /// Whether, with this task, its association or its job has as many as it may have.

@@ -86,6 +86,54 @@ fn a_share_is_one_of_those_that_can_be_asked_for_the_type() {
     );
 }
 
+/// A scheduler that is not asked would have three times all of what a smaller one may have alone.
+#[test]
+fn who_is_not_asked_may_have_nothing() {
+    let mut scene = Scene::new(4, &[]);
+    scene.associate(300.0, 0.0);
+    let may_have = |scene: &Scene| [A, B].map(|of| scene.survey().may_have(of, CPU));
+    assert_eq!(may_have(&scene), [0.25, 0.75]);
+    scene.back_off(B, CPU);
+    assert_eq!(may_have(&scene), [1.0, 0.0]);
+    scene.sources[0].no_more_work = true;
+    assert_eq!(may_have(&scene), [0.0, 0.0]);
+}
+
+/// With a full buffer from each of hundreds of schedulers in turn, each would wait for its next turn for days.
+#[test]
+fn of_many_schedulers_none_is_asked_for_more_than_twice_its_part() {
+    for (schedulers, secs, instances) in [(1, 1200.0, 40.0), (2, 1200.0, 40.0), (10, 240.0, 8.0)] {
+        let mut scene = Scene::new(40, &[]);
+        for _ in 1..schedulers {
+            scene.associate(100.0, 0.0);
+        }
+        let demand = scene.demand(A);
+        let told = (demand.secs, demand.instances, demand.idle);
+        assert_eq!(told, (secs, instances, instances), "{schedulers}");
+    }
+    // Each gets one task at least.
+    let mut scene = Scene::new(4, &[]);
+    for _ in 0..999 {
+        scene.associate(100.0, 0.0);
+    }
+    let demand = scene.demand(A);
+    assert_eq!((demand.secs, demand.idle), (1.0, 1.0));
+}
+
+/// Estimates that are a hundred times too low would bring a hundred times as much as there is time for.
+#[test]
+fn before_a_task_has_run_well_one_is_asked_for_each_instance() {
+    let mut scene = scene();
+    scene.sources[0].is_tried = false;
+    let demand = scene.demand(A);
+    assert_eq!((demand.secs, demand.instances), (1.0, 4.0));
+    scene.pair(A, CPU).used_by_all = 4.0;
+    let demand = scene.demand(A);
+    assert_eq!((demand.secs, demand.instances), (1.0, 0.0));
+    scene.sources[0].is_tried = true;
+    assert_eq!(scene.demand(A).secs, 100.0);
+}
+
 #[test]
 fn nobody_is_asked_for_more_instances_than_there_are() {
     // Its share is no part of those that it is compared with.
@@ -98,7 +146,6 @@ fn nobody_is_asked_for_more_instances_than_there_are() {
         Some(PairReason::BackedOff)
     );
     assert_eq!(scene.survey().fetchable_share(A, CPU), 100.0);
-    scene.sources[1].of_type[CPU].had_none = true;
     assert_eq!(scene.demand(A).instances, 4.0);
 }
 

@@ -7,7 +7,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::super::profile::{Buffer, Profile, QueuedWork, RrOrder};
+use super::super::super::profile::{Buffer, Profile};
 use super::super::super::rr_sim::Situation;
 use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Usage};
 use super::super::{FetchRequest, Source};
@@ -19,7 +19,7 @@ prop_compose! {
         unacknowledged in 0_usize..9,
         min_rpc_time in select(vec![0.0, 1000.0, 1000.5]),
         correction in select(vec![1.0, 0.01, 0.5, 80.0]),
-        pairs in [(0_u8..6, any::<bool>(), select(vec![0.0, 1000.0, 1001.0])), (0..6, any::<bool>(), select(vec![0.0, 1001.0]))],
+        pairs in [(0_u8..6, select(vec![0.0, 1000.0, 1001.0])), (0..6, select(vec![0.0, 1001.0]))],
     ) -> Source {
         let mut source = Source::new(&Scene::new(1, &[1]).processors);
         let [suspended, list_pending, no_more_work] = refusals.map(|one| one == 0);
@@ -28,9 +28,9 @@ prop_compose! {
         source.unacknowledged = unacknowledged;
         source.min_rpc_time = at(min_rpc_time);
         source.correction = correction;
-        for (index, (no_apps, had_none, backed_off)) in pairs.into_iter().enumerate() {
+        for (index, (no_apps, backed_off)) in pairs.into_iter().enumerate() {
             let pair = &mut source.of_type[ProcessorType(index)];
-            (pair.no_apps, pair.had_none) = (no_apps == 0, had_none);
+            pair.no_apps = no_apps == 0;
             pair.backed_off_until = at(backed_off);
         }
         source
@@ -46,7 +46,7 @@ prop_compose! {
         asked in [option::weighted(0.1, 0_usize..4), option::weighted(0.1, 0..4)],
     ) -> Scene {
         let mut scene = Scene::new(cpus, &[cards]);
-        scene.profile = Profile { rr_order: RrOrder::PriorityStatic, max_runnable: 4, buffer: Buffer::Common, ..Profile::CLUSTER };
+        scene.profile = Profile { max_runnable: 4, buffer: Buffer::Common, ..Profile::CLUSTER };
         // Nobody is counted alone who got nothing: only then does the unit of what was got matter.
         scene.rec[0] = 1.0;
         for (source, share, rec, (limit, limit_of_job)) in schedulers {
@@ -234,15 +234,10 @@ integration_tests_properties::properties! {
     }
 
     #[test]
-    fn scales_of_all_shares_and_of_all_that_was_got_change_nothing(
-        mut scene in scene(), shares in -8_i32..8, rec in -8_i32..8,
-    ) {
-        // Else what is queued counts in the unit of what was got.
-        scene.profile.queued_work = QueuedWork::AsPartOfBuffer;
+    fn a_scale_of_all_shares_changes_nothing(scene in scene(), shares in -8_i32..8) {
         let mut other = scene.clone();
-        for (association, got) in other.associations.iter_mut().zip(&mut other.rec) {
+        for association in &mut other.associations {
             association.share *= f64::from(shares).exp2();
-            *got *= f64::from(rec).exp2();
         }
         expect(&mut other);
         prop_assert_eq!(requests(&other), requests(&scene));

@@ -40,7 +40,7 @@ struct Scheduler {
     limit: Option<u32>,
     limited_at: Option<f64>,
     source: (bool, bool, bool, usize, f64, f64),
-    pairs: OfTypes<(bool, bool, f64, f64, f64)>,
+    pairs: OfTypes<(bool, f64, f64, f64)>,
 }
 
 fn scheduler() -> impl Strategy<Value = Scheduler> {
@@ -59,7 +59,7 @@ fn scheduler() -> impl Strategy<Value = Scheduler> {
         instant(),
         correction,
     );
-    let pair = || (rarely(), rarely(), instant(), number(), number());
+    let pair = || (rarely(), instant(), number(), number());
     let pairs = (pair(), pair(), pair()).prop_map(|(one, two, three)| [one, two, three]);
     (number(), number(), limits, source, pairs).prop_map(
         |(share, rec, (limit, limited_at), source, pairs)| Scheduler {
@@ -91,10 +91,9 @@ impl Scheduler {
         ) = self.source;
         source.unacknowledged = unacknowledged;
         source.min_rpc_time = at(min_rpc_time);
-        for (index, (no_apps, had_none, backed_off, used_by_all, limited)) in (0..).zip(self.pairs)
-        {
+        for (index, (no_apps, backed_off, used_by_all, limited)) in (0..).zip(self.pairs) {
             let pair = &mut source.of_type[ProcessorType(index)];
-            (pair.no_apps, pair.had_none) = (no_apps, had_none);
+            pair.no_apps = no_apps;
             pair.backed_off_until = at(backed_off);
             *scene.pair(of, ProcessorType(index)) = PairOutlook {
                 used_by_all,
@@ -185,7 +184,11 @@ fn must_be_asked_for(scene: &Scene) -> Vec<ProcessorType> {
                 .iter()
                 .any(|(_, asked)| asked == &Some(*of));
             let speaks_against = survey.reason(*of).is_some();
-            free && !asked && !speaks_against && survey.pair_reason(*of, of_type).is_none()
+            let is_full = survey.has_stock(*of, of_type);
+            free && !asked
+                && !is_full
+                && !speaks_against
+                && survey.pair_reason(*of, of_type).is_none()
         });
         open && is_dry && could
     };

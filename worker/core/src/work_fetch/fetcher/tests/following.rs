@@ -179,7 +179,10 @@ impl Both {
                 let task = self.rig.tasks.remove(place);
                 self.idle.push(self.rig.now);
                 self.rig.fetcher.task_stopped(self.rig.now, &task);
-                let end = TaskEnd::Other;
+                let end = TaskEnd::Well {
+                    given: None,
+                    took: self.server.seconds,
+                };
                 let now = self.rig.now;
                 self.rig.fetcher.task_ended(now, &task, end, self.leaves);
                 self.at(LATENCY, Happens::HearsEnd(number));

@@ -4,10 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::super::super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
-use super::super::super::profile::RrOrder;
-use super::super::super::rec::update_average;
 use super::super::super::types::{ProcessorType, Stage, Task};
-use super::{Case, now};
+use super::{CPU, Case, now};
 
 /// A task that keeps its place.
 struct Placed<'a> {
@@ -20,7 +18,6 @@ struct Placed<'a> {
 struct Plain<'a> {
     case: &'a Case,
     tasks: Vec<Placed<'a>>,
-    rec: Vec<f64>,
     t: f64,
     active: Vec<usize>,
     /// Limits count up to the first pick beyond the buffer.
@@ -37,7 +34,6 @@ pub fn line_by_line(case: &Case) -> Outlook {
     let mut plain = Plain {
         case,
         tasks: placed(case),
-        rec: case.rec.clone(),
         t: 0.0,
         active: Vec::new(),
         picked_beyond: false,
@@ -82,22 +78,16 @@ impl Plain<'_> {
                 first = false;
             }
             let Some(best) = self.best() else { break };
-            let mut dt = self.tasks[best].left;
-            let step = self.case.profile.rr_step();
-            if dt > step {
-                dt = if dt > 10.0 * step { dt / 10.0 } else { step };
-            } else {
-                self.tasks[best].done = true;
-                if self.is_late(best, self.t + dt) {
-                    missed.push(best);
-                }
+            let dt = self.tasks[best].left;
+            self.tasks[best].done = true;
+            if self.is_late(best, self.t + dt) {
+                missed.push(best);
             }
             for index in &self.active {
                 let task = &mut self.tasks[*index];
                 task.left = (task.left - dt).max(0.0);
             }
             self.update_stats(dt, end);
-            self.account(dt);
             self.t += dt;
         }
         if self.t < end {
@@ -159,23 +149,20 @@ impl Plain<'_> {
 
     fn priority(&self, association: usize, rec: &[f64]) -> f64 {
         let associations = &self.case.associations;
-        if self.case.profile.rr_order == RrOrder::Insertion {
-            return -(association as f64);
-        }
         let is_counted = |of: &usize| self.tasks.iter().any(|task| task.task.association.0 == *of);
         let counted: Vec<_> = (0..associations.len()).filter(is_counted).collect();
         let shares: f64 = counted.iter().map(|of| associations[*of].share).sum();
         let all = self.rec_sum(&counted);
         let got = rec[association] / all;
         match associations[association].share {
-            0.0 if shares == 0.0 && rec[association] == self.rec[association] => 0.0,
+            0.0 if shares == 0.0 && rec[association] == self.case.rec[association] => 0.0,
             0.0 => -1000.0 - got,
             share => -(got / (share / shares)),
         }
     }
 
     fn rec_sum(&self, counted: &[usize]) -> f64 {
-        match counted.iter().map(|of| self.rec[*of]).sum::<f64>() {
+        match counted.iter().map(|of| self.case.rec[*of]).sum::<f64>() {
             0.0 => 1.0,
             sum => sum,
         }
@@ -184,10 +171,19 @@ impl Plain<'_> {
     fn pick(&mut self) {
         self.active.clear();
         for rt in self.case.processors.types().rev() {
-            let mut rec = self.rec.clone();
-            while let Some(index) = self.next(rt, &rec) {
-                self.active.push(index);
+            let mut rec = self.case.rec.clone();
+            let mut passed = Vec::new();
+            while let Some(index) = self.next(rt, &rec, &passed) {
                 let task = self.tasks[index].task;
+                let is_free = self.used(rt, None) == 0.0;
+                if rt != CPU && !is_free && self.over(rt) + task.usage.of(rt) > 1e-6 {
+                    passed.push(index);
+                    if passed.len() == 4 {
+                        break;
+                    }
+                    continue;
+                }
+                self.active.push(index);
                 let association = task.association.0;
                 let is_counted =
                     |of: &usize| self.tasks.iter().any(|task| task.task.association.0 == *of);
@@ -207,11 +203,12 @@ impl Plain<'_> {
     }
 
     /// Of the association with the highest priority that has one which may run, the first.
-    fn next(&self, rt: ProcessorType, rec: &[f64]) -> Option<usize> {
+    fn next(&self, rt: ProcessorType, rec: &[f64], passed: &[usize]) -> Option<usize> {
         let mut best: Option<(f64, usize, usize)> = None;
         for (index, placed) in self.tasks.iter().enumerate() {
             let association = placed.task.association.0;
-            let can_run = !placed.done && placed.of_type == rt && !self.active.contains(&index);
+            let is_picked = self.active.contains(&index) || passed.contains(&index);
+            let can_run = !placed.done && placed.of_type == rt && !is_picked;
             if !can_run || self.is_at_limit(association, placed.task.job) {
                 continue;
             }
@@ -270,21 +267,6 @@ impl Plain<'_> {
         let most = of_it.map(|task| task.task.usage.of(rt)).reduce(f64::max);
         let could = f64::from(limit) * most.unwrap_or(1.0);
         could.min(self.case.processors.instances(rt)) - self.used(rt, Some(association))
-    }
-
-    fn account(&mut self, dt: f64) {
-        if self.case.profile.rr_order != RrOrder::PriorityEvolving {
-            return;
-        }
-        for association in 0..self.rec.len() {
-            let active = self.active.iter().map(|index| self.tasks[*index].task);
-            let work: f64 = active
-                .filter(|task| task.association.0 == association)
-                .map(|task| task.usage.peak(&self.case.processors) * dt / 86_400.0)
-                .sum();
-            let half_life = self.case.profile.rec_half_life;
-            self.rec[association] = update_average(self.rec[association], dt, work, half_life);
-        }
     }
 
     fn keep_busy(&mut self, mut missed: Vec<usize>) {
