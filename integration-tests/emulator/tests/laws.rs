@@ -119,7 +119,7 @@ fn keeps_its_promises(name: &str, played: f64) {
 }
 
 /// For how many hours each is played: long enough for all that it shows to happen.
-const PLAYED: [(&str, f64); 12] = [
+const PLAYED: [(&str, f64); 20] = [
     ("steady.toml", 0.5),
     ("one-scheduler.toml", 1.0),
     ("tight-deadlines.toml", 2.0),
@@ -132,6 +132,14 @@ const PLAYED: [(&str, f64); 12] = [
     ("wrong-estimates.toml", 1.0),
     ("zero-shares.toml", 0.5),
     ("sim-2007-toml.toml", 12.0),
+    ("come-and-go.toml", 6.0),
+    ("half-a-day.toml", 48.0),
+    ("low-estimates.toml", 4.0),
+    ("many-projects.toml", 24.0),
+    ("many-schedulers.toml", 0.25),
+    ("nothing-at-first.toml", 144.0),
+    ("parts-of-cards.toml", 3.0),
+    ("tight-and-long.toml", 4.0),
 ];
 
 #[test]
@@ -221,6 +229,38 @@ fn check_waits(outcome: &Outcome, profile: &Profile) -> usize {
         }
     }
     checked
+}
+
+/// A scheduler that had nothing when it was asked first is asked again, although others keep the buffer full.
+#[test]
+fn who_has_no_tasks_at_first_gets_its_share_later() {
+    let outcome = play(&hours("nothing-at-first.toml", 20.0 * 24.0));
+    let late = &outcome.schedulers[0];
+    assert!((late.got - 0.5).abs() < 0.05, "{late:?}");
+}
+
+#[test]
+fn completions_are_reported_together_although_their_deadlines_are_near() {
+    let figures = play(&hours("half-a-day.toml", 72.0)).figures;
+    assert!(figures.rpcs_per_job < 0.18, "{figures:?}");
+    assert_eq!(figures.wasted, 0.0);
+}
+
+#[test]
+fn of_many_schedulers_each_has_its_turn() {
+    for (name, played) in [("many-schedulers.toml", 1.0), ("many-projects.toml", 120.0)] {
+        let figures = play(&hours(name, played)).figures;
+        assert!(figures.share_violation < 0.3, "{name}: {figures:?}");
+    }
+}
+
+/// Nothing is stopped, so that a task with a near deadline has to be sent when a processor is free.
+#[test]
+fn near_deadlines_cost_no_shares_where_nothing_is_stopped() {
+    let outcome = play(&hours("tight-and-long.toml", 12.0));
+    let urgent = &outcome.schedulers[0];
+    assert!(urgent.got > 0.4, "{urgent:?}");
+    assert_eq!(missed(&outcome), 0);
 }
 
 #[test]
