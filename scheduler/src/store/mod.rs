@@ -1,5 +1,6 @@
 //! The durable store: one SQLite file, one thread that writes it, and a report when something is on disk.
 
+mod compaction;
 mod copy;
 mod error;
 mod history;
@@ -114,6 +115,7 @@ impl Store {
             Some(_) if !is_there => return Err(is_lost("is missing")),
             Some(_) => Database::open_used(&path, STEPS)?.ok_or_else(|| is_lost("is empty"))?,
         };
+        database.convert();
         let (durable, past) = database.load_apart()?;
         if let Some(marker) = &marker {
             let last = durable.last_scheduler();

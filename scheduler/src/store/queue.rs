@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_common::RecordSeq;
 use brasserie_scheduler_core::{EndedTask, Record};
@@ -102,6 +102,8 @@ enum End {
 /// What the writer shall do next.
 pub(super) enum Work {
     Write(Vec<Waiting>),
+    /// The time has come for work that is no record's.
+    Tidy,
     /// Nothing waits, and nothing more comes.
     End,
 }
@@ -122,13 +124,17 @@ impl Queue {
         self.closed.notify_one();
     }
 
-    /// Waits for work: everything that has gathered, up to the batch limit.
-    pub(super) fn take(&self) -> Work {
+    /// Waits for work: everything that has gathered, up to the batch limit, or `tidy_at`.
+    pub(super) fn take(&self, tidy_at: Instant) -> Work {
         let mut state = self.state.lock();
-        while state.waiting.is_empty() {
+        loop {
             match state.end {
-                End::Open => self.changed.wait(&mut state),
-                End::Closed => return Work::End,
+                End::Closed if state.waiting.is_empty() => return Work::End,
+                End::Open if tidy_at <= Instant::now() => return Work::Tidy,
+                End::Open if state.waiting.is_empty() => {
+                    self.changed.wait_until(&mut state, tidy_at);
+                }
+                End::Open | End::Closed => break,
             }
         }
         let mut bytes = 0;

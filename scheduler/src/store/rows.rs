@@ -15,7 +15,7 @@ use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
     MAX_LEFT, Record,
 };
-use rusqlite::{Connection, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::error::StoreError;
 use super::history::UnusedNames;
@@ -29,15 +29,25 @@ const MAX_CACHED_NAMES: usize = 1_000_000;
 /// Deleted ends that are dropped in one transaction, when nobody is left who could repeat them: some ten milliseconds.
 const MAX_DROPPED: i64 = 4096;
 
-/// Names that go with one transaction: a millisecond.
-const MAX_NAMES_DROPPED: usize = 128;
+/// Rows that are looked up in a transaction with records to find out that nothing needs a name: a millisecond.
+const LOOKUPS_BESIDE_RECORDS: i64 = 256;
+
+/// The same in a transaction without records: some milliseconds. Each transaction looks up at least one name.
+const LOOKUPS_ALONE: i64 = 4096;
+
+/// What else a transaction writes that drops names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    Records,
+    Nothing,
+}
 
 /// Ids of names that are in the file. Forgotten with the connection, because a rollback takes ids back.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     jobs: SeededMap<JobName, i64>,
     nodes: SeededMap<NodeName, i64>,
-    /// Rows of nodes that nothing in the file names: since nothing is written but through this table, it is known when one is used.
+    /// Rows of nodes that nothing in the file may need. Each is looked up again before it goes.
     unused: BTreeSet<i64>,
     /// How many deleted ends may be dropped in this transaction.
     may_drop: i64,
@@ -77,7 +87,6 @@ impl Names {
             self.nodes.clear();
         }
         self.nodes.insert(name.clone(), id);
-        self.unused.remove(&id);
         Ok(id)
     }
 
@@ -95,6 +104,11 @@ impl Names {
         Ok(())
     }
 
+    /// Whether the next transaction drops something.
+    pub(super) fn has_leavers(&self) -> bool {
+        self.to_drop.is_some() || !self.unused.is_empty()
+    }
+
     /// At the beginning of a transaction: what the one before had to leave.
     pub(super) fn begin(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         self.may_drop = MAX_DROPPED;
@@ -110,15 +124,14 @@ impl Names {
         transaction: &Transaction<'_>,
         settled: i64,
     ) -> rusqlite::Result<()> {
-        let dropped = transaction
-            .prepare_cached(
-                "DELETE FROM forgotten WHERE (job_id, node_id) IN
-                 (SELECT job_id, node_id FROM forgotten WHERE number <= ?1 LIMIT ?2)",
-            )?
-            .execute([settled, self.may_drop])?;
-        self.may_drop -= i64::try_from(dropped)
-            .unwrap_or(i64::MAX)
-            .min(self.may_drop);
+        let mut statement = transaction.prepare_cached(
+            "DELETE FROM forgotten WHERE (job_id, node_id) IN
+             (SELECT job_id, node_id FROM forgotten WHERE number <= ?1 LIMIT ?2) RETURNING node_id",
+        )?;
+        for node in statement.query_map([settled, self.may_drop], |row| row.get(0))? {
+            self.unused.insert(node?);
+            self.may_drop -= 1;
+        }
         if self.may_drop == 0 {
             self.to_drop = self.to_drop.max(Some(settled));
         }
@@ -126,14 +139,37 @@ impl Names {
     }
 
     /// Some of them, in a transaction that writes anyway. Rolled back with the connection that has this table.
-    pub(super) fn drop_some(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-        for _ in 0..MAX_NAMES_DROPPED {
+    pub(super) fn drop_some(
+        &mut self,
+        transaction: &Transaction<'_>,
+        beside: Beside,
+    ) -> rusqlite::Result<()> {
+        let lookups = match beside {
+            Beside::Records => LOOKUPS_BESIDE_RECORDS,
+            Beside::Nothing => LOOKUPS_ALONE,
+        };
+        if self.unused.is_empty() {
+            return Ok(());
+        }
+        let jobs: i64 =
+            transaction.query_row("SELECT coalesce(max(id), 0) FROM jobs", (), |row| {
+                row.get(0)
+            })?;
+        let mut drop = transaction.prepare_cached(
+            "DELETE FROM nodes WHERE id = ?1 AND NOT EXISTS (
+                SELECT 1 FROM jobs WHERE
+                EXISTS (SELECT 1 FROM statuses WHERE job_id = jobs.id AND node_id = ?1)
+                OR EXISTS (SELECT 1 FROM forgotten WHERE job_id = jobs.id AND node_id = ?1)
+             ) RETURNING name",
+        )?;
+        for _ in 0..(lookups / (jobs + 1)).max(1) {
             let Some(id) = self.unused.pop_last() else {
                 return Ok(());
             };
-            transaction
-                .prepare_cached("DELETE FROM nodes WHERE id = ?1")?
-                .execute([id])?;
+            let name: Option<String> = drop.query_row([id], |row| row.get(0)).optional()?;
+            if let Some(name) = name {
+                self.nodes.remove(name.as_str());
+            }
         }
         Ok(())
     }

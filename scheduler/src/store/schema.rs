@@ -9,11 +9,12 @@ use brasserie_scheduler_core::{ClusterId, Durable, Record};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
+use super::compaction::{self, Compaction, Pages};
 use super::error::StoreError;
 use super::history::{Past, UnusedNames};
 use super::identity::{Identity, LogFile};
 use super::private;
-use super::rows::{self, Names};
+use super::rows::{self, Beside, Names};
 
 /// Bytes of a log whose records are all in the database file.
 const MAX_IDLE_LOG: i64 = 64 << 20;
@@ -156,6 +157,7 @@ pub(super) struct Database {
     identity: Identity,
     log: LogFile,
     was_empty: bool,
+    compaction: Compaction,
 }
 
 impl Database {
@@ -233,9 +235,10 @@ impl Database {
         }
         Ok(Database {
             path: path.to_owned(),
-            connection,
             names: Names::default(),
+            connection,
             was_empty: found == 0,
+            compaction: Compaction::default(),
             identity: Identity::of(path)?,
             log: LogFile::of(path)?,
         })
@@ -277,6 +280,37 @@ impl Database {
         Ok((rows::load(&self.connection)?, past))
     }
 
+    /// Makes free pages of a former release's file returnable. The store works without that, and only keeps its size.
+    pub(super) fn convert(&self) {
+        if let Err(error) = compaction::convert(&self.connection) {
+            tracing::warn!(
+                store = %self.path.display(), %error,
+                "the store cannot be rewritten so that it can shrink, which needs as much room again as it has; the next start tries again"
+            );
+        }
+    }
+
+    pub(super) fn pages(&self) -> Result<Pages, StoreError> {
+        Ok(Pages::of(&self.connection)?)
+    }
+
+    /// Whether [`Database::tidy`] has something to do.
+    pub(super) fn is_tidying_due(&mut self) -> Result<bool, StoreError> {
+        Ok(self.names.has_leavers() || self.compaction.is_due(self.pages()?))
+    }
+
+    /// Drops some rows that nothing needs any more or, if there are none, returns some free pages to the file system.
+    pub(super) fn tidy(&mut self) -> Result<(), StoreError> {
+        if self.names.has_leavers() {
+            return self.write([].into_iter());
+        }
+        compaction::step(&self.connection)?;
+        if !self.compaction.is_due(self.pages()?) {
+            compaction::truncate(&self.connection)?;
+        }
+        self.check_files()
+    }
+
     /// Copies the whole log into the database file and syncs that. The next write begins the log anew. The log is not truncated, so
     /// that one without records shows that it was emptied.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
@@ -301,15 +335,22 @@ impl Database {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.names.begin(&transaction)?;
         let mut somebody_left = false;
+        let mut beside = Beside::Nothing;
         for record in records {
+            beside = Beside::Records;
             rows::apply(&transaction, &mut self.names, record)?;
             somebody_left |= matches!(record, Record::WorkerLeft { .. });
         }
-        self.names.drop_some(&transaction)?;
+        self.names.drop_some(&transaction, beside)?;
         if somebody_left {
             rows::forget_those_left_long_ago(&transaction)?;
         }
         transaction.commit()?;
+        self.check_files()
+    }
+
+    /// Errors if what was committed stands in files that the paths no longer lead to.
+    fn check_files(&self) -> Result<(), StoreError> {
         self.identity.check()?;
         self.log.check()
     }
@@ -333,6 +374,7 @@ pub(super) fn is_empty_file(path: &Path) -> Result<bool, StoreError> {
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
+    compaction::prepare(connection)?;
     // Readers of other programs do not block the writer, and one sync a commit is enough.
     connection.pragma_update(None, "journal_mode", "wal")?;
     // FULL: the log is synced before COMMIT returns. In WAL mode less than that loses acknowledged statuses.

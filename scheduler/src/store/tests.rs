@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{
@@ -25,6 +25,11 @@ use super::*;
 
 /// Long enough for a slow disk; a test that gets here has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Later than any test.
+fn never() -> Instant {
+    Instant::now() + Duration::from_secs(86_400)
+}
 
 fn ended(job: &str, node: &str, rand: i64) -> EndedTask {
     EndedTask {
@@ -221,7 +226,7 @@ integration_tests_properties::properties! {
         let (mut all, mut stored) = (Durable::default(), Durable::default());
         let mut last = RecordSeq::default();
         let mut write = || {
-            let Work::Write(batch) = queue.take() else {
+            let Work::Write(batch) = queue.take(never()) else {
                 panic!("work waits")
             };
             batch.iter().for_each(|waiting| stored.apply(&waiting.record));
@@ -353,15 +358,16 @@ fn a_full_disk_is_reported_and_overcome() {
     if std::env::var_os(LIMITED).is_some() {
         return fill_and_recover();
     }
+    with_limited_files("a_full_disk_is_reported_and_overcome");
+}
+
+/// Runs this test in another process, where [`LIMITED`] is set.
+fn with_limited_files(test: &str) {
     // An ignored SIGXFSZ turns the limit into a write error, and `exec` hands that on.
     let status = Command::new("/bin/sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "store::tests::a_full_disk_is_reported_and_overcome",
-            "--nocapture",
-        ])
+        .args(["--exact", &format!("store::tests::{test}"), "--nocapture"])
         .env(LIMITED, "1")
         .output()
         .unwrap();
@@ -1184,25 +1190,26 @@ fn names_that_nothing_needs_leave_the_file() {
     database.write(all.iter()).unwrap();
     let deleted = deleted(399);
     database.write([&deleted].into_iter()).unwrap();
-    drop(database);
-    let mut database = Database::open(&path).unwrap();
     let count = |database: &Database| -> i64 {
         let connection = database.connection();
         let count = connection.query_row("SELECT count(*) FROM nodes", (), |row| row.get(0));
         count.unwrap()
     };
     database.load().unwrap();
-    database.write([left(1)].iter()).unwrap();
+    assert!(!database.is_tidying_due().unwrap());
     assert_eq!(count(&database), 400, "a worker might repeat their ends");
-    database.load().unwrap();
+    database.write([left(1)].iter()).unwrap();
     // One comes back before its row is gone.
     let again = Record::TaskEnded(ended("j", "n7", 2));
     let mut counts = Vec::new();
-    for _ in 0..5 {
-        database.write([&again].into_iter()).unwrap();
+    database.write([&again].into_iter()).unwrap();
+    while database.is_tidying_due().unwrap() {
         counts.push(count(&database));
+        database.tidy().unwrap();
     }
-    assert_eq!(counts, [272, 144, 16, 2, 2]);
+    assert_eq!((counts, count(&database)), (vec![144], 2));
+    // Its row is written anew, as the name is not known any more.
+    database.write([&end_of("n8")].into_iter()).unwrap();
     let nodes: Vec<String> = database
         .load()
         .unwrap()
@@ -1210,7 +1217,165 @@ fn names_that_nothing_needs_leave_the_file() {
         .keys()
         .map(|key| key.node.to_string())
         .collect();
-    assert_eq!(nodes, ["n399", "n7"]);
+    assert_eq!(nodes, ["n399", "n7", "n8"]);
+}
+
+/// Writes so many completions of job `j` and deletes all but the last ten.
+fn write_and_delete(database: &mut Database, nodes: usize) {
+    let all: Vec<Record> = (0..nodes).map(|i| end_of(&format!("n{i}"))).collect();
+    database.write(all.iter()).unwrap();
+    database.write([&deleted(nodes - 10)].into_iter()).unwrap();
+    database.write([left(1)].iter()).unwrap();
+    for _ in 0..nodes / 4096 {
+        database.write([].into_iter()).unwrap();
+    }
+}
+
+fn is_sound(database: &Database) -> bool {
+    let check: String = database
+        .connection()
+        .query_row("PRAGMA integrity_check", (), |row| row.get(0))
+        .unwrap();
+    check == "ok"
+}
+
+#[test]
+fn a_store_shrinks_after_completions_were_deleted_and_takes_records_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (mut store, _) = Store::open_file(&path).unwrap();
+    write_and_delete(&mut store.database, 51_000);
+    store.database.checkpoint().unwrap();
+    let before = path.metadata().unwrap().len();
+    let (handle, reports) = collect(store);
+    let mut seq = 0;
+    let until = Instant::now() + PATIENCE;
+    while path.metadata().unwrap().len() > before / 8 {
+        assert!(Instant::now() < until, "{before} {seq}");
+        seq += 1;
+        handle.submit(RecordSeq(seq), end_of("again"));
+        until_persisted(&reports, seq);
+    }
+    handle.close().unwrap();
+    let (store, durable) = Store::open_file(&path).unwrap();
+    assert_eq!(durable.statuses.len(), 11);
+    assert!(is_sound(&store.database));
+}
+
+#[test]
+fn a_store_of_a_former_release_learns_to_shrink() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    {
+        let (mut store, _) = Store::open_file(&path).unwrap();
+        write_and_delete(&mut store.database, 2000);
+        let connection = store.database.connection();
+        connection.pragma_update(None, "auto_vacuum", 0).unwrap();
+        connection.execute_batch("VACUUM").unwrap();
+        store.database.checkpoint().unwrap();
+    }
+    let directory = DataDir::open(folder.path()).unwrap();
+    std::fs::rename(&path, folder.path().join(FILE)).unwrap();
+    let _ = std::fs::remove_file(folder.path().join("db-wal"));
+    let (store, durable) = Store::open(&directory).unwrap();
+    assert_eq!(durable.statuses.len(), 10);
+    let mode: i64 = store
+        .database
+        .connection()
+        .pragma_query_value(None, "auto_vacuum", |row| row.get(0))
+        .unwrap();
+    assert_eq!(mode, 2);
+}
+
+/// Names the database in the process that the test below starts and kills.
+const KILLED: &str = "BRASSERIE_TEST_KILLED_WHILE_TIDYING";
+
+#[test]
+fn a_store_that_is_killed_while_it_shrinks_keeps_everything() {
+    if let Some(path) = std::env::var_os(KILLED) {
+        let mut database = Database::open(Path::new(&path)).unwrap();
+        database.load().unwrap();
+        while database.is_tidying_due().unwrap() {
+            database.tidy().unwrap();
+            println!("step");
+        }
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    write_and_delete(&mut database, 30_000);
+    drop(database);
+    let mut kills = 0;
+    loop {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "store::tests::a_store_that_is_killed_while_it_shrinks_keeps_everything",
+                "--nocapture",
+            ])
+            .env(KILLED, &path)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+        let steps = lines
+            .map_while(Result::ok)
+            .filter(|line| line.ends_with("step"));
+        // The next step is under way, wherever it is.
+        let killed = steps.take(2).count() == 2;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let mut database = Database::open(&path).unwrap();
+        assert!(is_sound(&database));
+        assert_eq!(database.load().unwrap().statuses.len(), 10);
+        if !killed {
+            assert!(!database.is_tidying_due().unwrap());
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills > 1, "{kills}");
+}
+
+#[test]
+fn a_disk_that_is_full_while_the_store_shrinks_stops_only_that() {
+    if std::env::var_os(LIMITED).is_some() {
+        return fill_while_tidying();
+    }
+    with_limited_files("a_disk_that_is_full_while_the_store_shrinks_stops_only_that");
+}
+
+fn fill_while_tidying() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let (mut store, _) = Store::open_file(&path).unwrap();
+    write_and_delete(&mut store.database, 30_000);
+    store.database.checkpoint().unwrap();
+    let before = path.metadata().unwrap().len();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_FSIZE).unwrap();
+    setrlimit(Resource::RLIMIT_FSIZE, 0, hard).unwrap();
+    assert!(store.database.tidy().is_err());
+    setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    drop(store);
+    let (store, durable) = Store::open_file(&path).unwrap();
+    assert_eq!(durable.statuses.len(), 10);
+    setrlimit(Resource::RLIMIT_FSIZE, 0, hard).unwrap();
+    let (handle, reports) = collect(store);
+    // Its first step fails, which is nothing to report: no record was refused.
+    assert!(reports.recv_timeout(3 * super::writer::TIDY_AFTER).is_err());
+    setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
+    handle.submit(RecordSeq(1), end_of("after"));
+    until_persisted(&reports, 1);
+    let until = Instant::now() + PATIENCE;
+    while path.metadata().unwrap().len() > before / 2 {
+        assert!(Instant::now() < until, "{before}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    handle.close().unwrap();
+    let (store, durable) = Store::open_file(&path).unwrap();
+    assert_eq!(durable.statuses.len(), 11);
+    assert!(is_sound(&store.database));
 }
 
 fn left(start: i64) -> Record {
@@ -1271,7 +1436,7 @@ fn long_texts_are_written_in_several_transactions() {
         queue.push(RecordSeq(i.unsigned_abs()), Record::JobSaved { job, saved });
     }
     for _ in 0..2 {
-        let Work::Write(batch) = queue.take() else {
+        let Work::Write(batch) = queue.take(never()) else {
             panic!("work waits")
         };
         assert_eq!(batch.len(), 2);
@@ -1307,7 +1472,7 @@ fn configurations_and_times_do_not_gather_in_a_store_that_cannot_write() {
         queue.push(RecordSeq(2 * i + 2), Record::ConfigKept { config });
     }
     assert!(!queue.room().is_full());
-    let Work::Write(batch) = queue.take() else {
+    let Work::Write(batch) = queue.take(never()) else {
         panic!("work waits")
     };
     let kinds: Vec<&str> = batch
@@ -1336,7 +1501,7 @@ fn a_store_that_stands_still_is_full_at_its_bound() {
         queue.push(RecordSeq(i), Record::HoldBackOver);
     }
     assert!(room.is_full());
-    let Work::Write(batch) = queue.take() else {
+    let Work::Write(batch) = queue.take(never()) else {
         panic!("work waits")
     };
     assert!(batch.len() < 65_536);

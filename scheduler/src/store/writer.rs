@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_scheduler_core::Record;
 
 use super::StoreReport;
+use super::compaction;
 use super::error::StoreError;
 use super::identity::{Identity, LogFile};
 use super::marker::{Log, MarkerFile};
@@ -22,6 +23,15 @@ const RETRY: Duration = Duration::from_secs(1);
 /// freed before their record is on disk. Far less than the 100 ms within which `brasserie run` starts its first task.
 const GATHER: Duration = Duration::from_millis(4);
 
+/// How often the writer checks whether there is something to tidy if no record comes, or if tidying has failed, as on a full disk.
+const TIDY_PERIOD: Duration = Duration::from_secs(10);
+
+/// Tidying pauses for so many times as long as its last step took: it takes a quarter of the writer's time while records wait.
+const TIDY_PAUSE: u32 = 3;
+
+/// From a record to the check whether it has left something to tidy.
+pub(super) const TIDY_AFTER: Duration = Duration::from_secs(1);
+
 pub(super) struct Writer {
     path: PathBuf,
     /// Of the file that was opened at the start.
@@ -32,6 +42,10 @@ pub(super) struct Writer {
     state: State,
     queue: Arc<Queue>,
     report: Box<dyn Fn(StoreReport) + Send>,
+    /// When there may be something to tidy.
+    tidy_at: Instant,
+    /// What tidying failed with last; told once.
+    untidy: Option<String>,
 }
 
 /// ```text
@@ -80,21 +94,55 @@ impl Writer {
             state: State::Working(Box::new(database)),
             queue,
             report,
+            tidy_at: Instant::now() + TIDY_AFTER,
+            untidy: None,
         }
     }
 
     pub(super) fn run(mut self) -> Result<(), StoreError> {
         loop {
-            match self.queue.take() {
+            match self.queue.take(self.tidy_at) {
                 Work::Write(batch) => {
                     self.write(&batch)?;
+                    if self.untidy.is_none() {
+                        self.tidy_at = self.tidy_at.min(Instant::now() + TIDY_AFTER);
+                    }
                     self.queue.gather(GATHER);
                 }
+                Work::Tidy => self.tidy(),
                 Work::End => {
                     self.finish();
                     return Ok(());
                 }
             }
+        }
+    }
+
+    /// One step of what the file needs apart from records. A failure is none of the store: a record that cannot be written says so itself.
+    fn tidy(&mut self) {
+        let begun = Instant::now();
+        self.tidy_at = begun + TIDY_PERIOD;
+        let State::Working(database) = &mut self.state else {
+            return;
+        };
+        let tidied = match database.is_tidying_due() {
+            Ok(false) => return,
+            Ok(true) => database.tidy(),
+            Err(error) => Err(error),
+        };
+        let Err(error) = tidied else {
+            self.untidy = None;
+            self.tidy_at = Instant::now() + begun.elapsed() * TIDY_PAUSE;
+            return;
+        };
+        let is_news = self.untidy.as_deref() != Some(&error.to_string());
+        self.untidy = Some(error.to_string());
+        if is_news {
+            tracing::warn!(store = %self.path.display(), %error, "the store cannot be made smaller for now");
+        }
+        if !compaction::is_busy(&error) {
+            // As after a record that was not written.
+            self.distrust(String::new());
         }
     }
 
@@ -160,6 +208,20 @@ impl Writer {
         }
     }
 
+    /// The connection is not used for another record. Returns whether the reason is new.
+    fn distrust(&mut self, reason: String) -> bool {
+        let (is_news, log, last) = match std::mem::take(&mut self.state) {
+            State::Working(database) => (true, Some(database.log().clone()), Some(database)),
+            State::Failing { why, log, last } => (why != reason, log, last),
+        };
+        self.state = State::Failing {
+            why: reason,
+            log,
+            last,
+        };
+        is_news
+    }
+
     fn fail(&mut self, error: &StoreError) {
         let message = match error {
             StoreError::Sqlite(error) => format!(
@@ -168,16 +230,7 @@ impl Writer {
             ),
             error => error.to_string(),
         };
-        let (is_news, log, last) = match std::mem::take(&mut self.state) {
-            State::Working(database) => (true, Some(database.log().clone()), Some(database)),
-            State::Failing { why, log, last } => (why != message, log, last),
-        };
-        self.state = State::Failing {
-            why: message.clone(),
-            log,
-            last,
-        };
-        if is_news {
+        if self.distrust(message.clone()) {
             (self.report)(StoreReport::Failed(message.clone()));
             tracing::error!(
                 error = message,
