@@ -18,7 +18,7 @@ use crate::story::{EndedBy, Story};
 use crate::work::WorkTerms;
 
 /// A task: a job on a node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
     pub job: JobName,
     pub node: NodeName,

@@ -10,6 +10,7 @@ use brasserie_common::work::MAX_KNOWN_TASKS;
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::LogFormat;
 use brasserie_common_runtime::net::{self, AddressError, ListenAddress, NetworkExposure};
+use brasserie_scheduler_core::Retention;
 use brasserie_scheduler_core::credits::{DeadlineRule, Policy};
 use brasserie_thrift::rpc;
 use clap::{Args, Parser};
@@ -101,6 +102,9 @@ pub struct Flags {
     pub sources: SourceFlags,
 
     #[command(flatten)]
+    pub retention: RetentionFlags,
+
+    #[command(flatten)]
     pub workers: WorkerFlags,
 
     #[command(flatten)]
@@ -122,6 +126,21 @@ pub struct SourceFlags {
     /// Read them again after a failure; meanwhile the last good nodes stay
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
     pub nodes_retry: Duration,
+}
+
+/// How long completions are kept. Those of nodes that exist are kept as long as the data directory.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Retention")]
+pub struct RetentionFlags {
+    /// Forget how tasks ended on a node that no node source has listed for this long. If the node comes back later, its tasks run again.
+    /// Only the time counts in which a scheduler runs with nodes in force
+    #[arg(long, value_name = "TIME", default_value = "30d", value_parser = positive)]
+    pub keep_missing_for: Duration,
+
+    /// Keep at most this many completions of such nodes; the ones of nodes that have been missing longest are forgotten first, but none of
+    /// a node that has been missing for less than three days
+    #[arg(long, value_name = "NUMBER", default_value = "1000000")]
+    pub keep_missing_count: usize,
 }
 
 /// The worker protocol. Workers learn these values in the answers to their heartbeats.
@@ -333,6 +352,10 @@ impl Flags {
                 receive: workers.thrift_receive_timeout,
             },
             work: self.work.policy(),
+            retention: Retention {
+                missing_for: self.retention.keep_missing_for,
+                max_missing: self.retention.keep_missing_count,
+            },
             answered_folder: Some(SHARED_MEMORY.into()),
             ..StartOptions::new(self.data_dir, ConfigSource::File(self.config))
         })

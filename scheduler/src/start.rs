@@ -426,6 +426,7 @@ fn store_reporter(inbox: Inbox) -> impl Fn(StoreReport) + Send {
             StoreReport::Persisted(up_to) => Event::Persisted { up_to },
             StoreReport::Failed(message) => Event::StoreFailed { message },
             StoreReport::Recovered => Event::StoreRecovered,
+            StoreReport::Measured(size) => Event::StoreMeasured { size },
         });
     }
 }

@@ -117,6 +117,23 @@ struct ConfigStatus {
   3: i64 sinceMs,
 }
 
+// What the scheduler keeps on disk.
+struct StoreStatus {
+  // Of the database file and its log.
+  1: i64 bytes,
+  // Of these, free for what comes next. The scheduler returns them to the file system once they are a quarter of the file.
+  2: i64 freeBytes,
+  // How many tasks have a completion, whether or not they still exist.
+  3: i64 completions,
+  // Of these, on nodes that do not exist, as far as the scheduler has looked, which it does every hour.
+  4: i64 missingCompletions,
+  // On the file system that holds the store.
+  5: i64 diskFreeBytes,
+  // By how much the store has grown in the last growthSec seconds, which are a day at most. Unset in the first hour.
+  6: optional i64 growthBytes,
+  7: optional i64 growthSec,
+}
+
 struct ClusterStatus {
   1: common.BistroInstanceID scheduler,
   2: string clusterID,
@@ -136,6 +153,8 @@ struct ClusterStatus {
   10: optional ConfigStatus config,
   // Unset: nobody has asked for work.
   11: optional WorkRequestCounts workRequests,
+  // Unset: it is not known yet, or an older scheduler answers.
+  12: optional StoreStatus store,
 }
 
 struct RunningTaskStatus {

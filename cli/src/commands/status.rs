@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use brasserie_thrift::generated::brasserie::{
-    ClusterStatus, ConfigStatus, JobStatus, WorkAsked, WorkAskedOfType, WorkRequestCounts,
-    WorkerStatus,
+    ClusterStatus, ConfigStatus, JobStatus, StoreStatus, WorkAsked, WorkAskedOfType,
+    WorkRequestCounts, WorkerStatus,
 };
 use brasserie_thrift::generated::common::BistroInstanceID;
 use serde_json::{Value, json};
@@ -80,6 +80,9 @@ fn to_text(status: &ClusterStatus) -> String {
             .flatten()
             .for_each(|worker| worker_notes(worker, &mut text));
     }
+    if let Some(store) = &status.store {
+        text.push_str(&store_line(store));
+    }
     if let Some(counts) = &status.work_requests {
         text.push_str(&work_requests(counts));
     }
@@ -120,6 +123,30 @@ fn jobs_text(status: &ClusterStatus) -> String {
         }
     }
     text
+}
+
+/// What the scheduler keeps on disk.
+fn store_line(store: &StoreStatus) -> String {
+    let mib = |bytes: Option<i64>| format!("{:.1} MiB", bytes.unwrap_or(0) as f64 / 1_048_576.0);
+    let missing = match store.missing_completions.unwrap_or(0) {
+        0 => String::new(),
+        missing => format!(" ({missing} of nodes that do not exist)"),
+    };
+    let growth = match (store.growth_bytes, store.growth_sec) {
+        (Some(bytes), Some(sec)) => {
+            let over = Duration::from_secs(u64::try_from(sec).unwrap_or(0));
+            let sign = if bytes < 0 { "-" } else { "+" };
+            let bytes = i64::try_from(bytes.unsigned_abs()).ok();
+            format!(", {sign}{} in {}", mib(bytes), duration(over))
+        }
+        _ => String::new(),
+    };
+    format!(
+        "\nStore: {} completions{missing} in {}{growth}; {} of its disk are free.\n",
+        count(store.completions),
+        mib(store.bytes),
+        mib(store.disk_free_bytes)
+    )
 }
 
 /// What became of all requests for work.
@@ -236,6 +263,16 @@ fn to_json(status: &ClusterStatus) -> Value {
         "jobs": jobs,
         "workers": workers,
         "work_requests": status.work_requests.as_ref().map(work_requests_json),
+        "store": status.store.as_ref().map(store_json),
+    })
+}
+
+/// As the scheduler's own page for programs has it.
+fn store_json(store: &StoreStatus) -> Value {
+    json!({
+        "bytes": store.bytes, "free_bytes": store.free_bytes, "completions": store.completions,
+        "missing_completions": store.missing_completions, "disk_free_bytes": store.disk_free_bytes,
+        "growth_bytes": store.growth_bytes, "growth_sec": store.growth_sec,
     })
 }
 
@@ -379,6 +416,28 @@ mod tests {
         assert!(text.contains("did not list 4 runs"), "{text}");
         let json = to_json(&of(counts));
         assert_eq!(json["work_requests"]["looked_at"], 3, "{json}");
+    }
+
+    #[test]
+    fn the_size_and_growth_of_the_store_are_shown() {
+        assert!(!to_text(&ClusterStatus::default()).contains("Store:"));
+        let store = StoreStatus {
+            bytes: Some(276 << 20),
+            free_bytes: Some(0),
+            completions: Some(2_000_000),
+            missing_completions: Some(1_999_999),
+            disk_free_bytes: Some(1 << 30),
+            growth_bytes: Some(3 << 19),
+            growth_sec: Some(7200),
+        };
+        let status = ClusterStatus {
+            store: Some(store),
+            ..ClusterStatus::default()
+        };
+        let text = to_text(&status);
+        let line = "Store: 2000000 completions (1999999 of nodes that do not exist) in 276.0 MiB, +1.5 MiB in 2h; 1024.0 MiB of its disk are free.";
+        assert!(text.lines().any(|one| one == line), "{text}");
+        assert_eq!(to_json(&status)["store"]["growth_sec"], 7200);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use brasserie_scheduler_engine::NodeTable;
 
 use crate::effect::CallReply;
 use crate::record::JobVersion;
+use crate::store_size::StoreSize;
 use crate::view::Query;
 
 /// Plain data: what happened, and who asks.
@@ -78,6 +79,8 @@ pub enum Event {
     StoreFailed { message: String },
     /// The store writes again.
     StoreRecovered,
+    /// Every few seconds.
+    StoreMeasured { size: StoreSize },
     ConfigLoaded {
         config: Arc<Config>,
         warnings: Vec<String>,

@@ -18,6 +18,8 @@ pub struct History {
     pub jobs: Vec<JobName>,
     pub nodes: Vec<NodeName>,
     pub ends: Vec<PastEnd>,
+    /// Since when nodes have been missing, as [`crate::Durable::missing`].
+    pub missing: Vec<(NodeName, u32)>,
 }
 
 /// The last end of one task.
@@ -34,7 +36,13 @@ pub struct PastEnd {
 impl History {
     /// The same where the other facts are. Slow beside [`Scheduler::remember_end`].
     pub fn add_to(self, durable: &mut Durable) {
-        let History { jobs, nodes, ends } = self;
+        let History {
+            jobs,
+            nodes,
+            ends,
+            missing,
+        } = self;
+        durable.missing.extend(missing);
         for end in ends {
             let key = TaskKey {
                 job: jobs[end.job as usize].clone(),

@@ -20,7 +20,9 @@ mod questions;
 mod reconcile;
 mod record;
 mod replies;
+mod retention;
 mod scheduler;
+mod store_size;
 mod tasks;
 mod times;
 mod view;
@@ -44,10 +46,12 @@ pub use questions::MAX_ANSWER_WAIT;
 pub use reconcile::has_same_nodes;
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
-    JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record, SavedJob,
+    JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record, SavedJob, Trim,
 };
 pub use replies::MAX_REPLY_WAIT;
+pub use retention::Retention;
 pub use scheduler::{Options, Scheduler};
+pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
 pub use times::{GivenStretch, GivenTimes, ItemName};
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, JobHistogram, JobStatus, LevelHistogram, LogPeers, Query,

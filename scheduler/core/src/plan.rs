@@ -403,6 +403,7 @@ mod tests {
             new_cluster: true,
             call_deadline: Duration::from_secs(1),
             work: crate::credits::Policy::default(),
+            retention: crate::retention::Retention::UNLIMITED,
             seed: 7,
         };
         Scheduler::new(options, durable, Time::ZERO, WallTime::from_secs(10))

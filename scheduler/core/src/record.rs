@@ -96,6 +96,8 @@ pub enum Record {
         number: DeletionNumber,
         tasks: Vec<ForgottenTask>,
     },
+    /// Completions of nodes that were missing for long are forgotten, with deletions that nobody repeats, and missing nodes are noted.
+    HistoryTrimmed(Box<Trim>),
     /// This config file is in force: it stays so when a later scheduler cannot use the file.
     ConfigKept {
         config: KeptConfig,
@@ -185,6 +187,27 @@ pub struct ForgottenTask {
     pub up_to: InvocationId,
 }
 
+/// What is forgotten because of its age, and what that age is counted from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trim {
+    /// Seconds in which node tables were in force and the store worked, under all schedulers of the directory.
+    pub observed: u32,
+    /// Nodes with completions that are missing since then.
+    pub missing: Vec<NodeName>,
+    /// Nodes that were missing and exist again.
+    pub found: Vec<NodeName>,
+    /// Their completions are forgotten. No worker repeats them, as they are days old.
+    pub expired: Vec<TaskKey>,
+    /// What is remembered of deletions up to this one goes.
+    pub settled: Option<DeletionNumber>,
+}
+
+impl Trim {
+    pub(crate) fn facts(&self) -> usize {
+        self.missing.len() + self.found.len() + self.expired.len()
+    }
+}
+
 /// Counts the records that delete ends, so that it is known which workers were there.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -272,6 +295,10 @@ pub struct Durable {
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     /// Up to which run the ends of a task were deleted, as long as some worker might repeat one.
     pub forgotten: BTreeMap<TaskKey, Forgotten>,
+    /// As [`Trim::observed`].
+    pub observed: u32,
+    /// Since when, by `observed`, nodes with completions have been missing.
+    pub missing: BTreeMap<NodeName, u32>,
     /// Until when an earlier scheduler may have answered each recorded instance, by the clock that the scheduler is given. An instance
     /// that is absent counts as answered until now. No record holds this; the caller supplies it.
     pub answered: BTreeMap<WorkerId, Time>,
@@ -340,6 +367,7 @@ impl Durable {
                     self.forget(*number, task);
                 }
             }
+            Record::HistoryTrimmed(trim) => self.trim(trim),
             Record::ConfigKept { config } => self.config = Some(config.clone()),
             Record::TimesGiven { changed, forgotten } => {
                 for item in forgotten {
@@ -397,6 +425,21 @@ impl Durable {
         let up_to = task.up_to;
         let of = Forgotten { up_to, number };
         self.forgotten.entry(key).or_insert(of).add(of);
+    }
+
+    fn trim(&mut self, trim: &Trim) {
+        self.observed = self.observed.max(trim.observed);
+        for node in &trim.found {
+            self.missing.remove(node);
+        }
+        for node in &trim.missing {
+            self.missing.insert(node.clone(), trim.observed);
+        }
+        for key in &trim.expired {
+            self.statuses.remove(key);
+        }
+        self.forgotten
+            .retain(|_, of| trim.settled.is_none_or(|settled| settled < of.number));
     }
 
     fn end(&mut self, task: &EndedTask) {

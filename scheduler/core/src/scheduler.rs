@@ -30,6 +30,8 @@ use crate::questions::Questions;
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
 use crate::replies::{HeldReply, Replies};
+use crate::retention::{Retention, Upkeep};
+use crate::store_size::StoreSizes;
 use crate::tasks::Tasks;
 use crate::workers::Workers;
 use crate::workers::asking::Asking;
@@ -52,6 +54,7 @@ pub struct Options {
     pub call_deadline: Duration,
     /// For workers that ask for work.
     pub work: Policy,
+    pub retention: Retention,
     /// Seeds every random choice.
     pub seed: u64,
 }
@@ -80,6 +83,8 @@ pub struct Scheduler {
     estimates: Estimates,
     log: Log,
     replies: Replies,
+    upkeep: Upkeep,
+    store_sizes: StoreSizes,
     questions: Questions,
     effects: VecDeque<Effect>,
     news: Kept,
@@ -135,6 +140,8 @@ impl Scheduler {
             estimates: Estimates::default(),
             log: Log::default(),
             replies: Replies::default(),
+            upkeep: Upkeep::new(durable.observed),
+            store_sizes: StoreSizes::default(),
             questions: Questions::default(),
             effects: VecDeque::new(),
             news: Kept::default(),
@@ -157,6 +164,9 @@ impl Scheduler {
             generation: scheduler.fences.generation(),
         });
         scheduler.remember(now, durable.forgotten, durable.statuses);
+        for (node, since) in durable.missing {
+            scheduler.remember_missing(&node, since);
+        }
         scheduler
     }
 
@@ -218,6 +228,7 @@ impl Scheduler {
                 self.answer_all_marked(now);
             }
             Event::StoreRecovered => self.log.error = None,
+            Event::StoreMeasured { size } => self.store_sizes.measured(now, size),
             Event::ConfigLoaded {
                 config,
                 warnings,
@@ -281,6 +292,7 @@ impl Scheduler {
         self.tasks.drop_forgotten();
         self.tasks.floors_mut().drop_passed(now);
         self.continue_refresh(now);
+        self.trim_history(now);
         self.look_for_orphans(now);
         self.kill_due_orphans(now);
         self.start_tasks(now);

@@ -287,6 +287,35 @@ impl Tasks {
         self.pending_by_task.insert(task, seq);
     }
 
+    /// The stored end of the task is forgotten by the record `seq`, so long after it that no worker repeats it.
+    pub(crate) fn expire_end(&mut self, task: Task, seq: RecordSeq) {
+        self.ended.remove(&task);
+        self.pending.entry(seq).or_default().push(task);
+        self.pending_by_task.insert(task, seq);
+    }
+
+    /// Gives memory back after many ends have expired: where an eighth is left, moving it costs little.
+    pub(crate) fn shrink(&mut self) {
+        if self.ended.len() < self.ended.capacity() / 8 {
+            self.ended.shrink_to_fit();
+        }
+    }
+
+    /// The number of the last deletion.
+    pub(crate) fn last_deletion(&self) -> DeletionNumber {
+        self.forgotten.last()
+    }
+
+    /// How many tasks have deleted ends that are remembered.
+    pub(crate) fn deleted(&self) -> usize {
+        self.forgotten.len()
+    }
+
+    /// What was deleted up to this is remembered no longer.
+    pub(crate) fn settle(&mut self, number: DeletionNumber) {
+        self.forgotten.settle(number);
+    }
+
     pub(crate) fn remember_forgotten(&mut self, task: Task, of: Forgotten) {
         self.forgotten.remember(task, of);
     }
@@ -336,6 +365,11 @@ impl Tasks {
     /// The latest run of the task that has ended, whether or not it is known how.
     pub(crate) fn last_ended(&self, task: Task) -> Option<InvocationId> {
         self.ended(task).max(self.forgotten(task))
+    }
+
+    /// How many tasks have a stored end.
+    pub(crate) fn completions(&self) -> usize {
+        self.ended.len()
     }
 
     pub(crate) fn ended(&self, task: Task) -> Option<InvocationId> {

@@ -19,6 +19,7 @@ use crate::listing::{TaskList, TaskPage};
 use crate::plan::WhatIf;
 use crate::record::{ClusterId, JobVersion};
 use crate::scheduler::Scheduler;
+use crate::store_size::StoreStatus;
 use crate::workers::asking::WorkCounts;
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
@@ -105,6 +106,8 @@ pub struct ClusterStatus {
     /// `None`: there is no configuration yet.
     pub config: Option<ConfigInForce>,
     pub work: WorkCounts,
+    /// `None`: its size is not known yet.
+    pub store: Option<StoreStatus>,
 }
 
 /// One job.
@@ -236,6 +239,7 @@ impl Scheduler {
             nodes_loaded: self.engine().nodes().is_some(),
             config: self.jobs().in_force().cloned(),
             work: self.work_counts(),
+            store: self.store_status(),
         }
     }
 

@@ -8,6 +8,8 @@ mod history;
 mod listing;
 mod orphans;
 mod refresh;
+#[path = "jobs/retention.rs"]
+mod retention;
 mod support;
 #[path = "jobs/times.rs"]
 mod times;

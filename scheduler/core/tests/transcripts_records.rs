@@ -48,6 +48,7 @@ fn safety_seconds(records: &[Record]) -> Vec<u32> {
         | Record::JobResumed { .. }
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }
+        | Record::HistoryTrimmed(_)
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => None,
     });

@@ -10,6 +10,7 @@ mod forest;
 mod histogram;
 mod names;
 mod placement;
+mod presence;
 mod reclaim;
 mod reconfigure;
 mod refresh;
@@ -22,6 +23,7 @@ mod work;
 pub use engine::Engine;
 pub use explain::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 pub use forest::{MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
+pub use presence::Presence;
 pub use types::{
     AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack, Judged,
     MachineLimits, NodesOf, Placement, Restart, Task, TaskState, Timeliness, Tries, WorkFound,

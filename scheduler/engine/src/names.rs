@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use brasserie_common::NodeName;
-use brasserie_common::collections::{SeededMap, SeededState};
+use brasserie_common::collections::{IdMap, SeededMap, SeededState};
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::ids::MAX_NAME_BYTES;
 
@@ -169,6 +169,8 @@ pub(crate) struct NodeNames {
     keys: SeededState,
     /// While it is found out which ids somebody has.
     marks: Option<Marks>,
+    /// Since when names have been missing from the nodes in force, where somebody noted it.
+    missing: IdMap<u32, u32>,
 }
 
 impl NodeNames {
@@ -181,6 +183,7 @@ impl NodeNames {
             ids: NameIndex::default(),
             keys: SeededState(seed),
             marks: None,
+            missing: IdMap::default(),
         }
     }
 
@@ -264,6 +267,22 @@ impl NodeNames {
         s.put(format!("{:?}", self.marks));
     }
 
+    pub(crate) fn missing_since(&self, id: u32) -> Option<u32> {
+        self.missing.get(&id).copied()
+    }
+
+    /// Noted until [`NodeNames::note_present`], or until the id is given back.
+    pub(crate) fn note_missing(&mut self, id: u32, since: u32) {
+        if self.has(id) {
+            self.missing.insert(id, since);
+        }
+    }
+
+    /// Whether it was noted to be missing.
+    pub(crate) fn note_present(&mut self, id: u32) -> bool {
+        !self.missing.is_empty() && self.missing.remove(&id).is_some()
+    }
+
     /// Ids that are some name's are below.
     pub(crate) fn end(&self) -> usize {
         self.end
@@ -342,6 +361,7 @@ impl NodeNames {
         work.spend(BLOCK_COST);
         for &id in doomed {
             work.spend(FREE_COST);
+            self.missing.remove(&(id as u32));
             let text = self.get(id as u32);
             let (hash, len) = (self.keys.hash_one(text), text.len());
             self.text_bytes -= len;

@@ -82,6 +82,11 @@ impl Reclaim {
         }
     }
 
+    /// So many fewer names may be needed than the last time.
+    pub(crate) fn fewer_are_kept(&mut self, names: usize) {
+        self.kept = self.kept.saturating_sub(names);
+    }
+
     /// When it begins, and what it waits for.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Reclaim {

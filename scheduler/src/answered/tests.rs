@@ -101,6 +101,7 @@ fn options() -> Options {
         new_cluster: false,
         call_deadline: Duration::from_secs(5),
         work: brasserie_scheduler_core::credits::Policy::default(),
+        retention: brasserie_scheduler_core::Retention::default(),
         seed: 1,
     }
 }

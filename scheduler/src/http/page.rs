@@ -7,7 +7,7 @@ use brasserie_common::text::printable_lines;
 use brasserie_common::time::format_duration;
 use brasserie_common::{Hold, WallTime};
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
+    ClusterStatus, ConfigInForce, JobStatus, ReadBy, StoreStatus, WorkCounts, WorkerStatus,
 };
 
 const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
@@ -71,8 +71,36 @@ fn write_page(out: &mut String, status: &ClusterStatus) -> fmt::Result {
     out.push_str("</table>");
     write_workers(out, &status.workers)?;
     write_work(out, &status.work)?;
+    write_store(out, status.store.as_ref())?;
     out.push_str("</body></html>\n");
     Ok(())
+}
+
+fn write_store(out: &mut String, store: Option<&StoreStatus>) -> fmt::Result {
+    let Some(store) = store else {
+        return Ok(());
+    };
+    let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+    write!(
+        out,
+        "<p>Store: {} completions ({} of nodes that do not exist) in {:.1} MiB",
+        store.completions,
+        store.missing,
+        mib(store.size.bytes)
+    )?;
+    if let Some(growth) = store.growth {
+        let sign = if growth.bytes < 0 { "-" } else { "+" };
+        let (bytes, over) = (
+            mib(growth.bytes.unsigned_abs()),
+            format_duration(growth.over),
+        );
+        write!(out, ", {sign}{bytes:.1} MiB in {over}")?;
+    }
+    write!(
+        out,
+        "; {:.1} MiB of its disk are free.</p>",
+        mib(store.size.disk_free_bytes)
+    )
 }
 
 fn write_config(out: &mut String, config: &ConfigInForce, wall: WallTime) -> fmt::Result {
@@ -191,8 +219,8 @@ mod tests {
     use brasserie_common::{
         Health, Processor, SchedulerId, ServiceAddress, Shard, WallTime, WorkRequestSeq, WorkerId,
     };
-    use brasserie_scheduler_core::ClusterId;
     use brasserie_scheduler_core::credits::{Asked, AskedOfType};
+    use brasserie_scheduler_core::{ClusterId, StoreGrowth, StoreSize};
 
     use super::*;
 
@@ -210,6 +238,7 @@ mod tests {
             nodes_loaded: true,
             config: None,
             work: WorkCounts::default(),
+            store: None,
         }
     }
 
@@ -294,6 +323,30 @@ mod tests {
         };
         let page = render(&ClusterStatus { work, ..status() });
         assert!(page.contains("did not list 4 runs"), "{page}");
+    }
+
+    #[test]
+    fn the_page_shows_the_size_and_growth_of_the_store() {
+        assert!(!render(&status()).contains("Store:"));
+        let store = StoreStatus {
+            size: StoreSize {
+                bytes: 276 << 20,
+                free_bytes: 0,
+                disk_bytes: 1 << 40,
+                disk_free_bytes: 1 << 30,
+            },
+            growth: Some(StoreGrowth {
+                bytes: -(1 << 19),
+                over: Duration::from_secs(7200),
+            }),
+            completions: 2_000_000,
+            missing: 1_999_999,
+        };
+        let store = Some(store);
+        let page = render(&ClusterStatus { store, ..status() });
+        let line = "<p>Store: 2000000 completions (1999999 of nodes that do not exist) in 276.0 MiB, -0.5 MiB in 2h; 1024.0 MiB of its disk \
+                    are free.</p>";
+        assert!(page.contains(line), "{page}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use brasserie_common::Hold;
 use brasserie_scheduler_core::credits::Asked;
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, JobStatus, ReadBy, WorkCounts, WorkerStatus,
+    ClusterStatus, ConfigInForce, JobStatus, ReadBy, StoreStatus, WorkCounts, WorkerStatus,
 };
 use serde_json::{Value, json};
 
@@ -21,6 +21,19 @@ pub(super) fn json(status: &ClusterStatus) -> Value {
         "jobs": status.jobs.iter().map(job).collect::<Vec<_>>(),
         "workers": status.workers.iter().map(worker).collect::<Vec<_>>(),
         "work_requests": work(&status.work),
+        "store": status.store.as_ref().map(store),
+    })
+}
+
+fn store(store: &StoreStatus) -> Value {
+    json!({
+        "bytes": store.size.bytes,
+        "free_bytes": store.size.free_bytes,
+        "completions": store.completions,
+        "missing_completions": store.missing,
+        "disk_free_bytes": store.size.disk_free_bytes,
+        "growth_bytes": store.growth.map(|growth| growth.bytes),
+        "growth_sec": store.growth.map(|growth| growth.over.as_secs()),
     })
 }
 

@@ -6,7 +6,8 @@ use brasserie_common::{Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, CursorPlace, EndedTaskView, JobHistogram, JobStatus, JobVersion,
-    KeptStory, ListedTask, ReadBy, RunningTaskView, TaskCursor, TaskPage, WorkCounts, WorkerStatus,
+    KeptStory, ListedTask, ReadBy, RunningTaskView, StoreStatus, TaskCursor, TaskPage, WorkCounts,
+    WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -41,6 +42,19 @@ pub(super) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         nodes_loaded: Some(status.nodes_loaded),
         config: status.config.map(config_status),
         work_requests: (status.work.requests > 0).then(|| work_requests(&status.work)),
+        store: status.store.as_ref().map(store_status),
+    }
+}
+
+fn store_status(store: &StoreStatus) -> wire::StoreStatus {
+    wire::StoreStatus {
+        bytes: Some(i64_of(store.size.bytes)),
+        free_bytes: Some(i64_of(store.size.free_bytes)),
+        completions: Some(i64_of(store.completions)),
+        missing_completions: Some(i64_of(store.missing)),
+        disk_free_bytes: Some(i64_of(store.size.disk_free_bytes)),
+        growth_bytes: store.growth.map(|growth| growth.bytes),
+        growth_sec: store.growth.map(|growth| i64_of(growth.over.as_secs())),
     }
 }
 

@@ -7,7 +7,7 @@ use brasserie_common::Timeouts;
 use brasserie_common_config::UnknownKeys;
 use brasserie_common_runtime::{ListenAddress, ServiceManager};
 use brasserie_scheduler_core::credits::Policy;
-use brasserie_scheduler_core::{Durable, Options};
+use brasserie_scheduler_core::{Durable, Options, Retention};
 use brasserie_thrift::rpc::Timeouts as CallTimeouts;
 
 use crate::sources::{ConfigSource, Periods};
@@ -78,6 +78,8 @@ pub struct StartOptions {
     pub call_timeouts: CallTimeouts,
     /// For workers that ask for work.
     pub work: Policy,
+    /// Which completions of nodes that no longer exist are kept.
+    pub retention: Retention,
     pub periods: Periods,
     /// Who hears that the core's driver lives.
     pub manager: ServiceManager,
@@ -102,6 +104,7 @@ impl StartOptions {
             startup_wait: None,
             call_timeouts: CallTimeouts::DEFAULT,
             work: Policy::default(),
+            retention: Retention::default(),
             periods: Periods::default(),
             manager: ServiceManager::default(),
         }
@@ -116,6 +119,7 @@ impl StartOptions {
             new_cluster: self.new_cluster != NewCluster::No && usage == Usage::New,
             call_deadline: calls.connect + calls.send + calls.receive + CALL_SLACK,
             work: self.work.clone(),
+            retention: self.retention,
             seed,
         }
     }

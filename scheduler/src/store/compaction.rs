@@ -30,6 +30,7 @@ pub(super) enum Compaction {
 pub(super) struct Pages {
     all: i64,
     free: i64,
+    bytes: i64,
 }
 
 impl Pages {
@@ -38,7 +39,12 @@ impl Pages {
         Ok(Pages {
             all: pragma("page_count")?,
             free: pragma("freelist_count")?,
+            bytes: pragma("page_size")?,
         })
+    }
+
+    pub(super) fn free_bytes(self) -> u64 {
+        (self.free * self.bytes).unsigned_abs()
     }
 }
 

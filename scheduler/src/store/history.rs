@@ -37,6 +37,7 @@ pub struct UnusedNames(pub(super) Vec<i64>);
 pub struct Past {
     jobs: Names<JobName>,
     nodes: Names<NodeName>,
+    missing: Vec<(NodeName, u32)>,
     ends: Receiver<Result<Vec<Stored>, StoreError>>,
 }
 
@@ -57,6 +58,7 @@ impl Past {
         Ok(Past {
             jobs: load_names(connection, "jobs")?,
             nodes: load_names(connection, "nodes")?,
+            missing: load_missing(connection)?,
             ends,
         })
     }
@@ -64,7 +66,11 @@ impl Past {
     /// Gives all of it to a scheduler that knows nothing yet.
     pub fn tell(self, scheduler: &mut Scheduler, now: Time) -> Result<UnusedNames, StoreError> {
         let names = scheduler.remember_names(&self.jobs.names, &self.nodes.names);
-        self.each(|end| scheduler.remember_end(now, &names, end))
+        let unused = self.each(|end| scheduler.remember_end(now, &names, end))?;
+        for (node, since) in &self.missing {
+            scheduler.remember_missing(node, *since);
+        }
+        Ok(unused)
     }
 
     /// All of it, in one piece.
@@ -73,6 +79,7 @@ impl Past {
             jobs: self.jobs.names.clone(),
             nodes: self.nodes.names.clone(),
             ends: Vec::new(),
+            missing: self.missing.clone(),
         };
         let unused = self.each(|end| history.ends.push(end))?;
         Ok((history, unused))
@@ -132,6 +139,19 @@ where
         names.names.push(N::try_from(name).map_err(damaged(table))?);
     }
     Ok(names)
+}
+
+fn load_missing(connection: &Connection) -> Result<Vec<(NodeName, u32)>, StoreError> {
+    let mut statement = connection
+        .prepare("SELECT name, missing_since_s FROM nodes WHERE missing_since_s IS NOT NULL")?;
+    let mut rows = statement.query(())?;
+    let mut missing = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(0)?.as_str().map_err(damaged("nodes"))?;
+        let name = NodeName::try_from(name).map_err(damaged("nodes"))?;
+        missing.push((name, row.get(1)?));
+    }
+    Ok(missing)
 }
 
 fn load_ends(path: &Path, to: &Sender<Result<Vec<Stored>, StoreError>>) -> Result<(), StoreError> {

@@ -55,6 +55,7 @@ pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<()
         | Record::TaskEnded(_)
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }
+        | Record::HistoryTrimmed(_)
         | Record::ConfigKept { .. }
         | Record::TimesGiven { .. } => {}
     }

@@ -24,7 +24,7 @@ use std::thread::JoinHandle;
 
 use brasserie_common::RecordSeq;
 use brasserie_common_runtime::{DataDir, FileId};
-use brasserie_scheduler_core::{Durable, Record};
+use brasserie_scheduler_core::{Durable, Record, StoreSize};
 
 pub use copy::copy_store;
 pub use error::StoreError;
@@ -76,6 +76,8 @@ pub enum StoreReport {
     Failed(String),
     /// It works again.
     Recovered,
+    /// Every few seconds, whether or not it works.
+    Measured(StoreSize),
 }
 
 impl Store {

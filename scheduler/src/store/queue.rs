@@ -263,6 +263,13 @@ fn weight(record: &Record) -> usize {
             let forgotten: usize = names.map(|bytes| FIXED + bytes).sum();
             FIXED + forgotten
         }
+        Record::HistoryTrimmed(trim) => {
+            let nodes = trim.missing.iter().chain(&trim.found);
+            let keys = trim.expired.iter();
+            let keys = keys.map(|key| key.job.as_str().len() + key.node.as_str().len());
+            let names = nodes.map(|node| node.as_str().len()).chain(keys);
+            FIXED + names.map(|bytes| FIXED + bytes).sum::<usize>()
+        }
         Record::ConfigKept { config } => FIXED + config.text.len(),
         Record::TimesGiven { changed, forgotten } => {
             let names = changed.iter().map(|(item, _)| item).chain(forgotten);

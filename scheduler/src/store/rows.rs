@@ -13,7 +13,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
-    MAX_LEFT, Record,
+    MAX_LEFT, Record, Trim,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
@@ -254,6 +254,7 @@ pub(super) fn apply(
                 forget(transaction, names, *number, task)?;
             }
         }
+        Record::HistoryTrimmed(trimmed) => trim(transaction, names, trimmed)?,
         Record::ConfigKept { config } => source_rows::apply_config(transaction, config)?,
         Record::TimesGiven { changed, forgotten } => {
             source_rows::apply_times(transaction, changed, forgotten)?;
@@ -410,6 +411,43 @@ fn forget(
     Ok(())
 }
 
+fn trim(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    trimmed: &Trim,
+) -> Result<(), StoreError> {
+    let Trim {
+        observed,
+        missing,
+        found,
+        expired,
+        settled,
+    } = trimmed;
+    transaction.execute(
+        "UPDATE meta SET observed_s = max(observed_s, ?1)",
+        [observed],
+    )?;
+    let mut note =
+        transaction.prepare_cached("UPDATE nodes SET missing_since_s = ?1 WHERE id = ?2")?;
+    for node in found {
+        note.execute(params![None::<u32>, names.node(transaction, node)?])?;
+    }
+    for node in missing {
+        note.execute(params![observed, names.node(transaction, node)?])?;
+    }
+    let mut delete =
+        transaction.prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?;
+    for key in expired {
+        let node = names.node(transaction, &key.node)?;
+        delete.execute([names.job(transaction, &key.job)?, node])?;
+        names.unused.insert(node);
+    }
+    match settled {
+        Some(settled) => Ok(names.drop_forgotten(transaction, settled.0.cast_signed())?),
+        None => Ok(()),
+    }
+}
+
 /// Whether the file holds the cluster and the row of this scheduler.
 pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<bool> {
     let Owner { cluster, scheduler } = owner;
@@ -428,13 +466,14 @@ pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<b
 /// Everything in the file but the history.
 pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     let mut durable = Durable::default();
-    let meta = "SELECT cluster, hold_back_ns, fence_generation FROM meta";
+    let meta = "SELECT cluster, hold_back_ns, fence_generation, observed_s FROM meta";
     connection.query_row(meta, (), |row| {
         durable.cluster = row
             .get::<_, Option<i64>>(0)?
             .map(|bits| ClusterId(bits.cast_unsigned()));
         durable.hold_back = duration(row.get(1)?);
         durable.fence_generation = FenceGeneration(row.get(2)?);
+        durable.observed = row.get(3)?;
         Ok(())
     })?;
     let mut statement = connection.prepare("SELECT start_time, rand FROM schedulers")?;

@@ -139,6 +139,14 @@ pub(super) const STEPS: &[Step] = &[
         to: 8,
         sql: "ALTER TABLE paused_jobs ADD COLUMN is_cancelled INTEGER NOT NULL DEFAULT 0;",
     },
+    Step {
+        to: 9,
+        // Former releases noted no missing nodes.
+        sql: "
+        ALTER TABLE meta ADD COLUMN observed_s INTEGER NOT NULL DEFAULT 0;
+        ALTER TABLE nodes ADD COLUMN missing_since_s INTEGER;
+    ",
+    },
 ];
 
 /// Whose records a store holds.

@@ -13,7 +13,7 @@ use brasserie_common::{
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
     InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record,
-    SavedJob,
+    SavedJob, Trim,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -142,6 +142,7 @@ fn record() -> impl Strategy<Value = Record> {
         of_jobs(),
         nanos.prop_map(|wait| Record::HoldBack { wait }),
         Just(Record::HoldBackOver),
+        history_trimmed(),
         task_ended().prop_map(Record::TaskEnded),
     ]
 }
@@ -196,6 +197,25 @@ fn history_deleted() -> impl Strategy<Value = Record> {
         number: DeletionNumber(number),
         tasks,
     })
+}
+
+/// Without missing nodes, whose notes go with the rows of their names.
+fn history_trimmed() -> impl Strategy<Value = Record> {
+    let expired = proptest::collection::vec(task_ended(), 0..3);
+    (any::<u32>(), expired, proptest::option::of(0..5_u64)).prop_map(
+        |(observed, expired, settled)| {
+            let keys = expired.into_iter().map(|task| TaskKey {
+                job: task.job,
+                node: task.node,
+            });
+            Record::HistoryTrimmed(Box::new(Trim {
+                observed,
+                expired: keys.collect(),
+                settled: settled.map(DeletionNumber),
+                ..Trim::default()
+            }))
+        },
+    )
 }
 
 fn times_given() -> impl Strategy<Value = Record> {
@@ -284,7 +304,10 @@ integration_tests_properties::properties! {
 fn collect(store: Store) -> (StoreHandle, mpsc::Receiver<StoreReport>) {
     let (sender, receiver) = mpsc::channel();
     let handle = store
-        .start(move |report| sender.send(report).unwrap_or_default())
+        .start(move |report| match report {
+            StoreReport::Measured(_) => {}
+            report => sender.send(report).unwrap_or_default(),
+        })
         .unwrap();
     (handle, receiver)
 }
@@ -817,7 +840,7 @@ fn files_of_others_of_the_future_and_of_nobody_are_refused_by_name() {
         .execute("UPDATE meta SET version = 99", ())
         .unwrap();
     let text = refused(&path);
-    let copy = format!("{}.format-7", path.display());
+    let copy = format!("{}.format-{}", path.display(), current_format());
     for told in ["newer version", "99", &copy] {
         assert!(text.contains(told), "{text}");
     }
@@ -968,6 +991,80 @@ fn the_sixth_format_learns_of_fences() {
 }
 
 /// A file as the program of that time wrote it: with statuses, and nothing about jobs.
+/// Completions of `j` on `n1` to `n3`, of which the first two are missing.
+fn with_missing_nodes(database: &mut Database) {
+    let ends: Vec<Record> = (1..4).map(|i| end_of(&format!("n{i}"))).collect();
+    database.write(ends.iter()).unwrap();
+    database
+        .write(
+            [trimmed(Trim {
+                observed: 100,
+                missing: vec![node("n1"), node("n2")],
+                ..Trim::default()
+            })]
+            .iter(),
+        )
+        .unwrap();
+}
+
+fn node(name: &str) -> NodeName {
+    NodeName::try_from(name).unwrap()
+}
+
+fn trimmed(trim: Trim) -> Record {
+    Record::HistoryTrimmed(Box::new(trim))
+}
+
+#[test]
+fn it_is_kept_since_when_nodes_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    with_missing_nodes(&mut database);
+    let durable = database.load().unwrap();
+    assert_eq!(durable.observed, 100);
+    assert_eq!(
+        durable.missing,
+        [(node("n1"), 100), (node("n2"), 100)].into()
+    );
+    let trim = Trim {
+        observed: 200,
+        found: vec![node("n1")],
+        expired: vec![TaskKey {
+            job: JobName::try_from("j").unwrap(),
+            node: node("n2"),
+        }],
+        ..Trim::default()
+    };
+    database.write([trimmed(trim)].iter()).unwrap();
+    let mut database = Database::open(&path).unwrap();
+    let durable = database.load().unwrap();
+    assert_eq!((durable.observed, durable.missing.len()), (200, 0));
+    let nodes: Vec<&str> = durable
+        .statuses
+        .keys()
+        .map(|key| key.node.as_str())
+        .collect();
+    assert_eq!(nodes, ["n1", "n3"]);
+}
+
+#[test]
+fn the_eighth_format_learns_of_missing_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let old = Database::open_with(&path, &STEPS[..8]).unwrap();
+    old.connection()
+        .execute_batch(
+            "INSERT INTO jobs VALUES (1, 'j'); INSERT INTO nodes VALUES (1, 'n1'), (2, 'n2'), (3, 'n3');",
+        )
+        .unwrap();
+    drop(old);
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(database.load().unwrap().missing.len(), 0);
+    with_missing_nodes(&mut database);
+    assert_eq!(database.load().unwrap().missing.len(), 2);
+}
+
 #[test]
 fn the_second_format_learns_of_jobs_and_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();

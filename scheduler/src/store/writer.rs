@@ -1,15 +1,16 @@
 //! The thread that writes: all that waits in one transaction, synced, then reported.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use brasserie_scheduler_core::Record;
+use brasserie_scheduler_core::{Record, StoreSize};
+use nix::sys::statvfs::statvfs;
 
 use super::StoreReport;
 use super::compaction;
 use super::error::StoreError;
-use super::identity::{Identity, LogFile};
+use super::identity::{Identity, LogFile, log_of};
 use super::marker::{Log, MarkerFile};
 use super::queue::{Queue, Waiting, Work};
 use super::schema::{Database, Owner};
@@ -46,6 +47,9 @@ pub(super) struct Writer {
     tidy_at: Instant,
     /// What tidying failed with last; told once.
     untidy: Option<String>,
+    measured_at: Option<Instant>,
+    /// In the file when it was read last.
+    free_bytes: u64,
 }
 
 /// ```text
@@ -96,6 +100,8 @@ impl Writer {
             report,
             tidy_at: Instant::now() + TIDY_AFTER,
             untidy: None,
+            measured_at: None,
+            free_bytes: 0,
         }
     }
 
@@ -118,10 +124,37 @@ impl Writer {
         }
     }
 
+    /// Reports how large the store is, unless it did so just now.
+    fn measure(&mut self) {
+        let is_due = |at: Instant| at.elapsed() >= TIDY_PERIOD;
+        if !self.measured_at.is_none_or(is_due) {
+            return;
+        }
+        self.measured_at = Some(Instant::now());
+        if let State::Working(database) = &self.state
+            && let Ok(pages) = database.pages()
+        {
+            self.free_bytes = pages.free_bytes();
+        }
+        let bytes = |path: &Path| path.metadata().map_or(0, |file| file.len());
+        let folder = self.path.parent().unwrap_or(Path::new("/"));
+        // A store without its disk says so by other means.
+        let Ok(disk) = statvfs(folder) else {
+            return;
+        };
+        (self.report)(StoreReport::Measured(StoreSize {
+            bytes: bytes(&self.path) + bytes(&log_of(&self.path)),
+            free_bytes: self.free_bytes,
+            disk_bytes: disk.blocks() * disk.fragment_size(),
+            disk_free_bytes: disk.blocks_available() * disk.fragment_size(),
+        }));
+    }
+
     /// One step of what the file needs apart from records. A failure is none of the store: a record that cannot be written says so itself.
     fn tidy(&mut self) {
         let begun = Instant::now();
         self.tidy_at = begun + TIDY_PERIOD;
+        self.measure();
         let State::Working(database) = &mut self.state else {
             return;
         };
@@ -150,6 +183,7 @@ impl Writer {
     fn write(&mut self, batch: &[Waiting]) -> Result<(), StoreError> {
         while let Err(error) = self.attempt(batch) {
             self.fail(&error);
+            self.measure();
             if self.queue.pause(RETRY) {
                 return self.attempt(batch);
             }

@@ -1075,6 +1075,141 @@ impl Default for ConfigStatus {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct StoreStatus {
+    pub bytes: Option<i64>,
+    pub free_bytes: Option<i64>,
+    pub completions: Option<i64>,
+    pub missing_completions: Option<i64>,
+    pub disk_free_bytes: Option<i64>,
+    pub growth_bytes: Option<i64>,
+    pub growth_sec: Option<i64>,
+}
+
+impl TSerializable for StoreStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<StoreStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = None;
+        let mut f_7: Option<i64> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = StoreStatus {
+            bytes: f_1,
+            free_bytes: f_2,
+            completions: f_3,
+            missing_completions: f_4,
+            disk_free_bytes: f_5,
+            growth_bytes: f_6,
+            growth_sec: f_7,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("StoreStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("bytes", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.free_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("freeBytes", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.completions {
+            o_prot.write_field_begin(&TFieldIdentifier::new("completions", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.missing_completions {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "missingCompletions",
+                TType::I64,
+                4,
+            ))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.disk_free_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("diskFreeBytes", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.growth_bytes {
+            o_prot.write_field_begin(&TFieldIdentifier::new("growthBytes", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.growth_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("growthSec", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for StoreStatus {
+    fn default() -> Self {
+        StoreStatus {
+            bytes: Some(0),
+            free_bytes: Some(0),
+            completions: Some(0),
+            missing_completions: Some(0),
+            disk_free_bytes: Some(0),
+            growth_bytes: None,
+            growth_sec: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ClusterStatus {
     pub scheduler: Option<common::BistroInstanceID>,
     pub cluster_id: Option<String>,
@@ -1087,6 +1222,7 @@ pub struct ClusterStatus {
     pub nodes_loaded: Option<bool>,
     pub config: Option<ConfigStatus>,
     pub work_requests: Option<WorkRequestCounts>,
+    pub store: Option<StoreStatus>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -1103,6 +1239,7 @@ impl TSerializable for ClusterStatus {
         let mut f_9: Option<bool> = Some(false);
         let mut f_10: Option<ConfigStatus> = None;
         let mut f_11: Option<WorkRequestCounts> = None;
+        let mut f_12: Option<StoreStatus> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1172,6 +1309,10 @@ impl TSerializable for ClusterStatus {
                     let val = WorkRequestCounts::read_from_in_protocol(i_prot)?;
                     f_11 = Some(val);
                 }
+                12 if field_ident.field_type == TType::Struct => {
+                    let val = StoreStatus::read_from_in_protocol(i_prot)?;
+                    f_12 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1191,6 +1332,7 @@ impl TSerializable for ClusterStatus {
             nodes_loaded: f_9,
             config: f_10,
             work_requests: f_11,
+            store: f_12,
         };
         Ok(ret)
     }
@@ -1264,6 +1406,11 @@ impl TSerializable for ClusterStatus {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.store {
+            o_prot.write_field_begin(&TFieldIdentifier::new("store", TType::Struct, 12))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1283,6 +1430,7 @@ impl Default for ClusterStatus {
             nodes_loaded: Some(false),
             config: None,
             work_requests: None,
+            store: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::{Time, Timeouts, WallTime};
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use brasserie_scheduler_core::credits::Policy;
-use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options, Scheduler};
+use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options, Retention, Scheduler};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
 /// What a good text of manual nodes says.
@@ -31,6 +31,7 @@ pub(crate) fn new_core() -> Scheduler {
         new_cluster: true,
         call_deadline: Duration::from_secs(10),
         work: Policy::default(),
+        retention: Retention::UNLIMITED,
         seed: 1,
     };
     Scheduler::new(options, Durable::default(), Time::ZERO, WallTime::default())

@@ -118,7 +118,7 @@ mod tests {
     use crate::model::directories::Stored;
     use brasserie_common::{Timeouts, WallTime};
     use brasserie_scheduler_core::credits::Policy;
-    use brasserie_scheduler_core::{Durable, Options};
+    use brasserie_scheduler_core::{Durable, Options, Retention};
 
     fn state(bits: brasserie_common::StatusBits) -> State {
         let mut state = State::default();
@@ -166,6 +166,7 @@ mod tests {
             new_cluster: false,
             call_deadline: std::time::Duration::from_secs(10),
             work: Policy::default(),
+            retention: Retention::UNLIMITED,
             seed: 1,
         };
         let core = Scheduler::new(options, durable, Time::ZERO, WallTime::default());

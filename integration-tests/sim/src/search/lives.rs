@@ -12,7 +12,7 @@ use brasserie_common::{
     ServiceAddress, Shard, TaskKey, WorkerDescription, WorkerId,
 };
 use brasserie_scheduler_core::credits::Policy;
-use brasserie_scheduler_core::{Answer, Options as SchedulerOptions, Query};
+use brasserie_scheduler_core::{Answer, Options as SchedulerOptions, Query, Retention};
 use brasserie_worker_core::Options as WorkerOptions;
 
 use super::packets::{FIRST_PORT, News, Packet};
@@ -59,6 +59,7 @@ impl SmallWorld {
             new_cluster: is_first || self.settings.new_cluster == NewCluster::Always,
             call_deadline: CALL_DEADLINE,
             work: Policy::default(),
+            retention: Retention::UNLIMITED,
             seed: self.draw(),
         };
         let clocks = (self.now, self.wall());

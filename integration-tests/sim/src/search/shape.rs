@@ -331,6 +331,9 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         forgotten,
         answered: _,
         is_a_backup,
+        // No world that is searched is long enough.
+        observed: _,
+        missing: _,
         // The order of generations equals the order of the runs.
         fence_generation: _,
     } = durable;
@@ -412,6 +415,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
                 s.invocation(task.up_to);
             });
         }
+        Record::HistoryTrimmed(trim) => s.put(format!("{trim:?}")),
         Record::ConfigKept { config } => s.put((&config.path, &config.text)),
         Record::TimesGiven { changed, forgotten } => s.put((changed, forgotten)),
     }

@@ -256,6 +256,7 @@ impl Pair {
             startup_wait: None,
             new_cluster: true,
             call_deadline: secs(5),
+            retention: brasserie_scheduler_core::Retention::UNLIMITED,
             seed: which as u64 + 1,
             work: brasserie_scheduler_core::credits::Policy::default(),
         };

@@ -15,6 +15,8 @@ use crate::news::Kept;
 use crate::questions::Questions;
 use crate::reconcile::Orphans;
 use crate::replies::Replies;
+use crate::retention::Upkeep;
+use crate::store_size::StoreSizes;
 use crate::tasks::Tasks;
 use crate::workers::Workers;
 use crate::workers::asking::Asking;
@@ -41,6 +43,8 @@ impl Scheduler {
             estimates: self.estimates.clone(),
             log: self.log.clone(),
             replies: Replies::default(),
+            upkeep: Upkeep::default(),
+            store_sizes: StoreSizes::default(),
             questions: Questions::default(),
             effects: VecDeque::new(),
             news: Kept::default(),
@@ -99,6 +103,18 @@ impl Scheduler {
     /// What is needed to place: the engine changes, and what it asks workers for is remembered by them.
     pub(super) fn engine_and_workers(&mut self) -> (&mut Engine, &mut Workers) {
         (&mut self.engine, &mut self.workers)
+    }
+
+    pub(crate) fn upkeep(&self) -> &Upkeep {
+        &self.upkeep
+    }
+
+    pub(crate) fn upkeep_mut(&mut self) -> &mut Upkeep {
+        &mut self.upkeep
+    }
+
+    pub(crate) fn store_sizes(&self) -> &StoreSizes {
+        &self.store_sizes
     }
 
     pub(crate) fn orphans(&self) -> &Orphans {

@@ -46,6 +46,7 @@ impl Scheduler {
             self.store_error()
                 .map(|e| format!("the store cannot write: {e}")),
         );
+        errors.extend(self.store_warning().map(|warning| warning.to_string()));
         errors.extend(self.ends_not_durable().take(MAX_NOT_DURABLE_SHOWN));
         errors.extend(self.wait.warning(now));
         errors.extend(self.workers.echo_problem());

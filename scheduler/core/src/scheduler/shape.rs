@@ -69,6 +69,8 @@ impl Options {
             new_cluster,
             call_deadline,
             work,
+            // No world that is searched is long enough.
+            retention: _,
             // A stream of random numbers.
             seed: _,
         } = self;

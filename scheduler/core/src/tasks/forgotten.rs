@@ -58,6 +58,19 @@ impl DeletedEnds {
         DeletionNumber(self.last.0 + 1)
     }
 
+    pub(super) fn last(&self) -> DeletionNumber {
+        self.last
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_task.len()
+    }
+
+    /// Nobody repeats what was deleted up to this one.
+    pub(super) fn settle(&mut self, number: DeletionNumber) {
+        self.settled = self.settled.max(number);
+    }
+
     /// The next deletion is recorded.
     pub(super) fn record(&mut self) -> DeletionNumber {
         self.last = self.next_number();

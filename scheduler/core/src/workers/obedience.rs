@@ -88,6 +88,7 @@ impl Scheduler {
             | Event::Persisted { .. }
             | Event::StoreFailed { .. }
             | Event::StoreRecovered
+            | Event::StoreMeasured { .. }
             | Event::ConfigLoaded { .. }
             | Event::ConfigFailed { .. }
             | Event::NodesLoaded { .. }

@@ -106,6 +106,7 @@ impl World {
                 format!("forgiven: {}", tasks.join("; "))
             }
             Record::HistoryDeleted { number: _, tasks } => self.history(tasks),
+            Record::HistoryTrimmed(trim) => format!("{trim:?}"),
             Record::ConfigKept { config } => format!("the config file {} is kept", config.path),
             Record::TimesGiven { changed, forgotten } => times(changed, forgotten),
         }

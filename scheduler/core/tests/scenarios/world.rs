@@ -13,7 +13,7 @@ use brasserie_common::{
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
 use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{
-    CallReply, ConfigOrigin, Durable, Event, Options, Record, Scheduler,
+    CallReply, ConfigOrigin, Durable, Event, Options, Record, Retention, Scheduler,
 };
 use brasserie_scheduler_engine::{NodeTableBuilder, TimesGiven};
 
@@ -198,6 +198,7 @@ impl World {
                 max_requests_per_second: 0,
                 ..Policy::default()
             },
+            retention: Retention::UNLIMITED,
             seed: self.starts,
         }
     }

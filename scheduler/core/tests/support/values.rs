@@ -10,8 +10,8 @@ use brasserie_common::{
     WorkerDescription, WorkerId,
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
-use brasserie_scheduler_core::Options;
 use brasserie_scheduler_core::credits::Policy;
+use brasserie_scheduler_core::{Options, Retention};
 
 /// Wall seconds at virtual time zero.
 pub const EPOCH: i64 = 1_700_000_000;
@@ -28,6 +28,7 @@ pub fn options() -> Options {
         new_cluster: true,
         call_deadline: Duration::from_secs(5),
         work: Policy::default(),
+        retention: Retention::default(),
         seed: 7,
     }
 }

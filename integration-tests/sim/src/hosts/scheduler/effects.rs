@@ -372,6 +372,7 @@ impl Turn<'_> {
             // No run has ended.
             | Record::TasksForgiven { .. }
             | Record::HistoryDeleted { .. }
+            | Record::HistoryTrimmed(_)
             | Record::ConfigKept { .. }
             | Record::TimesGiven { .. } => &[],
         };
@@ -519,6 +520,7 @@ fn fact(record: &Record) -> Fact {
         | Record::JobResumed { .. }
         | Record::TasksForgiven { .. }
         | Record::HistoryDeleted { .. }
+        | Record::HistoryTrimmed(_)
         | Record::ConfigKept { .. }
         | Record::FenceRaised { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,

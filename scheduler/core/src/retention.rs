@@ -1,0 +1,334 @@
+//! Forgets completions of nodes that have been missing for long, and what is remembered of deletions that nobody can repeat any more.
+//!
+//! A node that is missing may come back, since its source may have listed nothing for a while, and its tasks must not run again then. So
+//! only time counts in which a scheduler had a node table in force without the node, and a store that works: neither the time in which no
+//! scheduler ran, nor a jump of a clock. That time is recorded, so that it goes on after a restart.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use brasserie_common::{JobId, NodeName, RecordSeq, TaskKey, Time};
+use brasserie_scheduler_engine::{Presence, Task};
+
+use crate::record::{DeletionNumber, Record, Trim};
+use crate::scheduler::Scheduler;
+
+/// From one look at all completions to the next.
+const LONGEST_ROUND: Duration = Duration::from_secs(3600);
+/// The same for a short retention, which is for trials.
+const SHORTEST_ROUND: Duration = Duration::from_secs(1);
+/// The retention of a node is seen at least this exactly.
+const ROUNDS_OF_RETENTION: u32 = 16;
+
+/// However many completions of missing nodes there are, none is forgotten earlier than this after its node was seen: a weekend in which
+/// nobody notices that a source lists nothing.
+const GRACE: Duration = Duration::from_secs(3 * 86_400);
+
+/// What was deleted this long ago is repeated by no worker. A worker repeats an end that was not acknowledged every eight seconds as long as
+/// it lives, and is lost when it cannot reach the scheduler. If a worker did repeat such an end later, it would be refused.
+const REPEATED_FOR: Duration = Duration::from_secs(86_400);
+
+/// Deleted completions that are remembered at most, to know their repeats: a hundred bytes each.
+const MAX_DELETED: usize = 1_000_000;
+
+/// More than passes between two turns of a scheduler that runs.
+const LONGEST_TURN: Duration = Duration::from_secs(600);
+
+/// Pages of statuses, or jobs without any, that are looked at in one turn: a fraction of a millisecond.
+const PAGES_A_TURN: usize = 64;
+/// Facts of one record.
+const FACTS_A_TURN: usize = 1024;
+
+/// For how long, and how many, completions of nodes are kept that no longer exist. Those of nodes that exist are always kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    pub missing_for: Duration,
+    /// Of nodes that have been missing for longer than three days, those that have been missing longest go first.
+    pub max_missing: usize,
+}
+
+impl Retention {
+    /// Nothing is ever forgotten.
+    pub const UNLIMITED: Retention = Retention {
+        missing_for: Duration::MAX,
+        max_missing: usize::MAX,
+    };
+
+    fn round(self) -> Duration {
+        (self.missing_for / ROUNDS_OF_RETENTION).clamp(SHORTEST_ROUND, LONGEST_ROUND)
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Retention {
+            missing_for: Duration::from_secs(30 * 86_400),
+            max_missing: 1_000_000,
+        }
+    }
+}
+
+/// How far that has come.
+///
+/// ```text
+///   between rounds ---- time for one ----> looking at all completions, some in each turn ----> between rounds
+/// ```
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Upkeep {
+    /// Seconds in which node tables were in force and the store worked, under all schedulers of the directory.
+    observed: u32,
+    /// Up to when it is counted; `None` while it is not.
+    counted: Option<Time>,
+    next_round: Option<Time>,
+    round: Option<Round>,
+    /// What may be forgotten although its time is not over, and up to when its node was seen at the latest.
+    excess: (usize, u32),
+    /// Completions of missing nodes, as the last round has found.
+    missing: usize,
+    /// The last record: the next one waits until it is durable.
+    after: Option<RecordSeq>,
+    /// When things were deleted, by `observed`. After a restart this begins anew.
+    deletions: VecDeque<(DeletionNumber, u32)>,
+    /// The last one that stood there.
+    last_deletion: DeletionNumber,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Round {
+    job: u32,
+    page: usize,
+    /// Completions of missing nodes by when their nodes were seen.
+    seen: BTreeMap<u32, usize>,
+    expired: usize,
+}
+
+impl Upkeep {
+    pub(crate) fn new(observed: u32) -> Self {
+        Upkeep {
+            observed,
+            ..Upkeep::default()
+        }
+    }
+
+    /// Completions of nodes that do not exist, as far as anybody has looked.
+    pub(crate) fn missing(&self) -> usize {
+        self.missing
+    }
+
+    fn count(&mut self, now: Time) {
+        let counted = *self.counted.get_or_insert(now);
+        let passed = now.since(counted);
+        let seconds = passed.min(LONGEST_TURN).as_secs();
+        // Invariant: a u32 counts 136 years.
+        self.observed = self.observed.saturating_add(seconds as u32);
+        self.counted = Some(match passed > LONGEST_TURN {
+            true => now,
+            false => counted + Duration::from_secs(seconds),
+        });
+    }
+
+    fn has_been_missing_for(&self, since: u32) -> Duration {
+        Duration::from_secs(u64::from(self.observed.saturating_sub(since)))
+    }
+
+    /// All completions were looked at: what the next round forgets to come down to the limit.
+    fn end(&mut self, round: Round, retention: Retention) {
+        self.missing = round.seen.values().sum();
+        let mut excess = self.missing.saturating_sub(retention.max_missing);
+        let all = excess;
+        let mut up_to = 0;
+        for (since, count) in round.seen {
+            if excess == 0 || self.has_been_missing_for(since) < GRACE.min(retention.missing_for) {
+                break;
+            }
+            up_to = since;
+            excess = excess.saturating_sub(count);
+        }
+        self.excess = (all - excess, up_to);
+    }
+
+    /// Deletions up to this one are no longer remembered.
+    fn settled(&mut self, last: DeletionNumber, deleted: usize) -> Option<DeletionNumber> {
+        if self.last_deletion < last {
+            self.last_deletion = last;
+            self.deletions.push_back((last, self.observed));
+        }
+        let mut settled = None;
+        while let Some((number, at)) = self.deletions.front().copied()
+            && (self.has_been_missing_for(at) >= REPEATED_FOR || deleted > MAX_DELETED)
+        {
+            settled = Some(number);
+            self.deletions.pop_front();
+            if deleted > MAX_DELETED {
+                break;
+            }
+        }
+        settled
+    }
+}
+
+impl Scheduler {
+    /// Once a turn.
+    pub(crate) fn trim_history(&mut self, now: Time) {
+        let retention = self.options().retention;
+        if retention == Retention::UNLIMITED {
+            return;
+        }
+        if !self.engine().has_nodes_in_force() || self.store_error().is_some() {
+            self.upkeep_mut().counted = None;
+            return;
+        }
+        let upkeep = self.upkeep_mut();
+        upkeep.count(now);
+        let next = *upkeep.next_round.get_or_insert(now + retention.round());
+        let after = upkeep.after;
+        if after.is_some_and(|seq| !self.is_persisted(seq)) {
+            return;
+        }
+        let round = match self.upkeep_mut().round.take() {
+            Some(round) => round,
+            None if now >= next => {
+                self.upkeep_mut().next_round = Some(now + retention.round());
+                Round::default()
+            }
+            None => return,
+        };
+        self.go_on_trimming(now, retention, round);
+    }
+
+    fn go_on_trimming(&mut self, now: Time, retention: Retention, mut round: Round) {
+        let observed = self.upkeep().observed;
+        let mut trim = Trim {
+            observed,
+            ..Trim::default()
+        };
+        let seq = self.next_record();
+        let mut pages = 0;
+        let mut is_over = false;
+        while pages < PAGES_A_TURN && trim.facts() < FACTS_A_TURN {
+            pages += 1;
+            let job = JobId(round.job);
+            match self.engine().ended_nodes_of_page(job, round.page) {
+                Some(nodes) => {
+                    for node in nodes {
+                        let task = Task { job, node };
+                        self.look_at_end(now, task, (retention, seq), &mut round, &mut trim);
+                    }
+                    round.page += 1;
+                }
+                None if self.engine().has_job(job) => {
+                    round.job += 1;
+                    round.page = 0;
+                }
+                None => {
+                    is_over = true;
+                    break;
+                }
+            }
+        }
+        round.expired += trim.expired.len();
+        if is_over {
+            let last = self.tasks().last_deletion();
+            let deleted = self.tasks().deleted();
+            trim.settled = self.upkeep_mut().settled(last, deleted);
+            if let Some(settled) = trim.settled {
+                self.tasks_mut().settle(settled);
+            }
+            if round.expired > 0 {
+                self.engine_mut().names_were_let_go(round.expired);
+                self.tasks_mut().shrink();
+            }
+            self.upkeep_mut().end(round, retention);
+        } else {
+            self.upkeep_mut().round = Some(round);
+        }
+        let is_time = is_over && self.upkeep().missing > 0;
+        if trim.facts() > 0 || trim.settled.is_some() || is_time {
+            let persisted = self.persist(Record::HistoryTrimmed(Box::new(trim)));
+            assert_eq!(
+                seq, persisted,
+                "Invariant: looking at completions records nothing itself"
+            );
+            self.upkeep_mut().after = Some(seq);
+        }
+    }
+
+    fn look_at_end(
+        &mut self,
+        now: Time,
+        task: Task,
+        (retention, seq): (Retention, RecordSeq),
+        round: &mut Round,
+        trim: &mut Trim,
+    ) {
+        let observed = self.upkeep().observed;
+        let since = match self.engine().presence(task.node) {
+            Presence::InForce => {
+                if self.engine_mut().note_present(task.node) {
+                    trim.found.push(self.engine().node_name(task.node));
+                }
+                return;
+            }
+            Presence::Missing(Some(since)) => since,
+            Presence::Missing(None) => {
+                self.engine_mut().note_missing(task.node, observed);
+                trim.missing.push(self.engine().node_name(task.node));
+                observed
+            }
+        };
+        let upkeep = self.upkeep();
+        let is_over = upkeep.has_been_missing_for(since) >= retention.missing_for;
+        let (excess, up_to) = upkeep.excess;
+        let is_excess = excess > 0 && since <= up_to;
+        if (is_over || is_excess)
+            && let Some(key) = self.expire(now, task, seq)
+        {
+            trim.expired.push(key);
+            if is_excess {
+                self.upkeep_mut().excess.0 -= 1;
+            }
+            return;
+        }
+        *round.seen.entry(since).or_default() += 1;
+    }
+
+    /// Forgets how the task ended, unless it runs or may be alive, or its end is not durable.
+    fn expire(&mut self, now: Time, task: Task, seq: RecordSeq) -> Option<TaskKey> {
+        let is_busy = self.tasks().run(task).is_some()
+            || self.tasks().is_pending(task)
+            || self.tasks().floors().until(now, task).is_some();
+        if is_busy || self.tasks().ended(task).is_none() {
+            return None;
+        }
+        let key = self.task_key(task);
+        self.tasks_mut().expire_end(task, seq);
+        self.engine_mut().forget_status(task);
+        Some(key)
+    }
+
+    /// Takes from a store since when a node of the history has been missing, before the first event.
+    pub fn remember_missing(&mut self, node: &NodeName, since: u32) {
+        if let Some(node) = self.engine().find_node(node.as_str()) {
+            self.engine_mut().note_missing(node, since);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deletions_are_remembered_for_a_day_and_while_they_are_not_too_many() {
+        let mut upkeep = Upkeep::new(1000);
+        let (first, second) = (DeletionNumber(1), DeletionNumber(2));
+        assert_eq!(upkeep.settled(DeletionNumber(0), 0), None);
+        assert_eq!(upkeep.settled(first, 10), None);
+        upkeep.observed += 50_000;
+        assert_eq!(upkeep.settled(second, 20), None);
+        upkeep.observed += 40_000;
+        assert_eq!(upkeep.settled(second, 20), Some(first));
+        assert_eq!(upkeep.settled(second, 10), None);
+        assert_eq!(upkeep.settled(second, MAX_DELETED + 1), Some(second));
+    }
+}

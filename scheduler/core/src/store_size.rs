@@ -1,0 +1,187 @@
+//! How much room the store takes, how fast it grows, and when that will stop the scheduler.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use brasserie_common::Time;
+
+use crate::scheduler::Scheduler;
+
+/// From one size that is remembered to the next.
+const SAMPLE: Duration = Duration::from_secs(3600);
+/// Growth is that of the last day.
+const MAX_SAMPLES: usize = 25;
+
+/// A disk with less than this part free is nearly full,
+const NEARLY_FULL_PART: u64 = 20;
+/// unless so many bytes are free, which last for millions of completions.
+const ENOUGH: u64 = 1 << 30;
+/// A store that fills its disk within this time is reported.
+const SOON: Duration = Duration::from_secs(7 * 86_400);
+
+/// Growth below this is none: the log of the store grows and is truncated.
+const NOTABLE: u64 = 256 << 20;
+
+/// What the shell has measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreSize {
+    /// Of the database file and its log.
+    pub bytes: u64,
+    /// Of these, for what comes next.
+    pub free_bytes: u64,
+    /// Of the file system that holds the store.
+    pub disk_bytes: u64,
+    pub disk_free_bytes: u64,
+}
+
+/// By how much the store has grown lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreGrowth {
+    pub bytes: i64,
+    pub over: Duration,
+}
+
+/// The store for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreStatus {
+    pub size: StoreSize,
+    /// `None`: it has not been measured for an hour.
+    pub growth: Option<StoreGrowth>,
+    /// How many tasks have a completion, whether or not they still exist.
+    pub completions: usize,
+    /// Of these, on nodes that do not exist, as far as anybody has looked.
+    pub missing: usize,
+}
+
+/// Why an operator should care. Without numbers, which change all the time: the same problem is logged once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StoreWarning {
+    DiskNearlyFull,
+    FillsDisk,
+}
+
+impl fmt::Display for StoreWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StoreWarning::DiskNearlyFull => "the disk of the data directory is nearly full",
+            StoreWarning::FillsDisk => {
+                "the store grows so fast that its disk is full within a week"
+            }
+        })?;
+        f.write_str(
+            ": without room no completion is acknowledged and nothing starts. Free room on that disk, or keep less: --keep-missing-for, \
+             --keep-missing-count and `brasserie job delete-history`",
+        )
+    }
+}
+
+/// Sizes of the last day.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StoreSizes {
+    last: Option<(Time, StoreSize)>,
+    /// Oldest first.
+    samples: VecDeque<(Time, u64)>,
+}
+
+impl StoreSizes {
+    pub(crate) fn measured(&mut self, now: Time, size: StoreSize) {
+        self.last = Some((now, size));
+        let newest = self.samples.back();
+        if newest.is_none_or(|(at, _)| now.since(*at) >= SAMPLE) {
+            self.samples.push_back((now, size.bytes));
+        }
+        if self.samples.len() > MAX_SAMPLES {
+            self.samples.pop_front();
+        }
+    }
+
+    fn growth(&self) -> Option<StoreGrowth> {
+        let (now, size) = self.last?;
+        let (at, before) = self.samples.front().copied()?;
+        let over = now.since(at);
+        (over >= SAMPLE).then(|| StoreGrowth {
+            bytes: size.bytes.cast_signed() - before.cast_signed(),
+            over,
+        })
+    }
+
+    fn warning(&self) -> Option<StoreWarning> {
+        let (_, size) = self.last?;
+        if size.disk_free_bytes < ENOUGH.min(size.disk_bytes / NEARLY_FULL_PART) {
+            return Some(StoreWarning::DiskNearlyFull);
+        }
+        let StoreGrowth { bytes, over } = self.growth()?;
+        let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > NOTABLE)?;
+        let within = over.as_secs().saturating_mul(size.disk_free_bytes / bytes);
+        let within = Duration::from_secs(within);
+        (within < SOON).then_some(StoreWarning::FillsDisk)
+    }
+}
+
+impl Scheduler {
+    /// What an operator should know of the store's size.
+    pub(crate) fn store_warning(&self) -> Option<StoreWarning> {
+        self.store_sizes().warning()
+    }
+
+    pub(crate) fn store_status(&self) -> Option<StoreStatus> {
+        let sizes = self.store_sizes();
+        let (_, size) = sizes.last?;
+        Some(StoreStatus {
+            size,
+            growth: sizes.growth(),
+            completions: self.tasks().completions(),
+            missing: self.upkeep().missing(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn at(hours: u64) -> Time {
+        Time::ZERO + Duration::from_secs(1000 + hours * 3600)
+    }
+
+    fn size(bytes: u64, disk_free_bytes: u64) -> StoreSize {
+        StoreSize {
+            bytes,
+            free_bytes: 0,
+            disk_bytes: 100 * GIB,
+            disk_free_bytes,
+        }
+    }
+
+    #[test]
+    fn growth_is_that_of_the_last_day() {
+        let mut sizes = StoreSizes::default();
+        assert_eq!((sizes.growth(), sizes.warning()), (None, None));
+        for hour in 0..100 {
+            sizes.measured(at(hour), size(hour * 1000, 50 * GIB));
+        }
+        let growth = sizes.growth().expect("a day of sizes");
+        assert_eq!((growth.bytes, growth.over), (24_000, 24 * SAMPLE));
+        assert_eq!(sizes.warning(), None);
+        sizes.measured(at(100), size(0, 50 * GIB));
+        assert!(
+            sizes.growth().expect("a day of sizes").bytes < 0,
+            "it shrinks"
+        );
+        assert_eq!(sizes.warning(), None);
+    }
+
+    #[test]
+    fn a_disk_that_is_nearly_full_or_soon_will_be_is_reported() {
+        let mut sizes = StoreSizes::default();
+        sizes.measured(at(0), size(GIB, GIB - 1));
+        assert_eq!(sizes.warning(), Some(StoreWarning::DiskNearlyFull));
+        let mut sizes = StoreSizes::default();
+        sizes.measured(at(0), size(GIB, 50 * GIB));
+        sizes.measured(at(2), size(2 * GIB, 49 * GIB));
+        assert_eq!(sizes.warning(), Some(StoreWarning::FillsDisk));
+    }
+}

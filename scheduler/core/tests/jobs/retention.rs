@@ -1,0 +1,180 @@
+//! Completions of nodes that no longer exist are forgotten after their time, or when there are too many, and no others.
+
+use std::time::Duration;
+
+use brasserie_common::status::{StatusBits, StoredStatus};
+use brasserie_common::{InvocationId, NodeName, TaskKey, WallTime};
+use brasserie_scheduler_core::{Durable, Event, Options, Record, Retention};
+
+use crate::support::{Script, one_job, options};
+use crate::{name, restarted};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn key(node: usize) -> TaskKey {
+    TaskKey {
+        job: name("j"),
+        node: NodeName::try_from(format!("n{node}").as_str()).expect("a name"),
+    }
+}
+
+/// Job `j` is done on so many nodes, which all exist.
+fn done_on(nodes: usize, options: Options) -> Script {
+    let mut durable = Durable::default();
+    let end = (
+        InvocationId::new(1, 1),
+        StoredStatus {
+            bits: StatusBits::DONE,
+            time: WallTime::from_secs(1),
+            backoff_seconds: 0,
+            safety_seconds: 0,
+            data: None,
+        },
+    );
+    for node in 0..nodes {
+        durable.statuses.insert(key(node), end.clone());
+    }
+    let mut s = Script::new(options, durable);
+    s.load(one_job(nodes, ""));
+    s
+}
+
+/// Lets time pass as a scheduler sees it that has something to do now and then.
+fn pass(s: &mut Script, time: Duration) {
+    const STEP: Duration = Duration::from_secs(600);
+    for _ in 0..time.as_secs() / STEP.as_secs() {
+        s.advance(STEP);
+    }
+}
+
+fn kept(s: &Script) -> usize {
+    s.durable.statuses.len()
+}
+
+#[test]
+fn completions_of_a_missing_node_are_forgotten_after_their_time() {
+    let mut s = done_on(10, options());
+    s.load(one_job(4, ""));
+    pass(&mut s, 30 * DAY);
+    assert_eq!(kept(&s), 10);
+    pass(&mut s, 3 * HOUR);
+    assert_eq!(kept(&s), 4);
+    // They run again if they come back.
+    s.load(one_job(10, ""));
+    let counts = s.status().jobs[0].counts.clone();
+    assert_eq!((counts.done, counts.unstarted), (4, 6));
+}
+
+#[test]
+fn completions_of_nodes_that_exist_are_kept_for_ever() {
+    let retention = Retention {
+        missing_for: HOUR,
+        max_missing: 0,
+    };
+    let mut s = done_on(
+        10,
+        Options {
+            retention,
+            ..options()
+        },
+    );
+    pass(&mut s, 10 * DAY);
+    assert_eq!(kept(&s), 10);
+}
+
+#[test]
+fn the_time_of_a_node_that_came_back_begins_anew() {
+    let mut s = done_on(10, options());
+    for _ in 0..3 {
+        s.load(one_job(4, ""));
+        pass(&mut s, 20 * DAY);
+        s.load(one_job(10, ""));
+        pass(&mut s, 2 * HOUR);
+        s = s.restart(restarted());
+        s.load(one_job(10, ""));
+    }
+    assert_eq!(kept(&s), 10);
+}
+
+#[test]
+fn the_time_goes_on_after_a_restart_and_stands_still_without_nodes() {
+    let mut s = done_on(10, options());
+    s.load(one_job(4, ""));
+    pass(&mut s, 20 * DAY);
+    s = s.restart(restarted());
+    s.event(Event::NodesFailed {
+        message: "no source".to_owned(),
+    });
+    pass(&mut s, 20 * DAY);
+    assert_eq!(kept(&s), 10);
+    s.load(one_job(4, ""));
+    pass(&mut s, 9 * DAY);
+    assert_eq!(kept(&s), 10);
+    pass(&mut s, DAY + 12 * HOUR);
+    assert_eq!(kept(&s), 4);
+}
+
+/// A clock that jumps, and a machine that sleeps, make no node old.
+#[test]
+fn time_that_no_scheduler_has_seen_does_not_count() {
+    let mut s = done_on(10, options());
+    s.load(one_job(4, ""));
+    pass(&mut s, DAY);
+    s.advance(100 * DAY);
+    s.clock_is_ahead = 100 * DAY;
+    pass(&mut s, DAY);
+    assert_eq!(kept(&s), 10);
+}
+
+#[test]
+fn of_too_many_those_that_have_been_missing_longest_are_forgotten_first_but_none_at_once() {
+    let retention = Retention {
+        max_missing: 3,
+        ..Retention::default()
+    };
+    let mut s = done_on(
+        10,
+        Options {
+            retention,
+            ..options()
+        },
+    );
+    s.load(one_job(8, ""));
+    pass(&mut s, DAY);
+    s.load(one_job(4, ""));
+    pass(&mut s, 2 * DAY);
+    assert_eq!(kept(&s), 10, "a weekend is no reason");
+    pass(&mut s, 12 * HOUR);
+    assert!(!s.durable.statuses.contains_key(&key(8)) && !s.durable.statuses.contains_key(&key(9)));
+    assert_eq!(kept(&s), 8);
+    pass(&mut s, DAY);
+    assert_eq!(kept(&s), 7);
+}
+
+/// What is forgotten is so on disk before the task may start again.
+#[test]
+fn completions_are_forgotten_in_slices_that_are_durable() {
+    const NODES: usize = 3000;
+    let mut s = done_on(NODES, options());
+    s.load(one_job(1, ""));
+    pass(&mut s, 30 * DAY);
+    assert_eq!(kept(&s), NODES);
+    s.sync_at_once = false;
+    pass(&mut s, 12 * HOUR);
+    let trims = |s: &Script| {
+        let trims = s.records.iter().filter_map(|record| match record {
+            Record::HistoryTrimmed(trim) => Some(trim.expired.len()),
+            _ => None,
+        });
+        trims.filter(|expired| *expired > 0).collect::<Vec<_>>()
+    };
+    assert_eq!(trims(&s).len(), 1);
+    assert!(trims(&s)[0] < 2048);
+    for _ in 0..20 {
+        s.sync();
+        s.advance(Duration::from_secs(1));
+    }
+    assert_eq!(trims(&s).iter().sum::<usize>(), NODES - 1);
+    assert_eq!(kept(&s), 1);
+}

@@ -1,0 +1,54 @@
+//! Which nodes with statuses exist: those of the forest in force, and since when others have been missing from it, as far as it was noted.
+
+use brasserie_common::{JobId, NodeId};
+
+use crate::engine::Engine;
+
+/// Whether a node exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    InForce,
+    /// Since when, if it was noted, on the clock of whoever noted it.
+    Missing(Option<u32>),
+}
+
+impl Engine {
+    /// Whether it is known which nodes exist.
+    pub fn has_nodes_in_force(&self) -> bool {
+        self.forest.is_some()
+    }
+
+    pub fn presence(&self, node: NodeId) -> Presence {
+        let forest = self.forest.as_ref();
+        match forest.and_then(|forest| forest.any_row_of(node)) {
+            Some(_) => Presence::InForce,
+            None => Presence::Missing(self.node_names.missing_since(node.0)),
+        }
+    }
+
+    /// Notes that a node is missing. The note goes with the node's name, or when a task on the node ends.
+    pub fn note_missing(&mut self, node: NodeId, since: u32) {
+        self.node_names.note_missing(node.0, since);
+    }
+
+    /// Drops the note. Returns whether there was one.
+    pub fn note_present(&mut self, node: NodeId) -> bool {
+        self.node_names.note_present(node.0)
+    }
+
+    /// Nodes on which the job has ended, of one page of its statuses; `None` behind the last page.
+    pub fn ended_nodes_of_page(&self, job: JobId, page: usize) -> Option<Vec<NodeId>> {
+        let statuses = &self.jobs.get(job.index())?.statuses;
+        Some(statuses.page(page)?.collect())
+    }
+
+    /// Whether a job has this id.
+    pub fn has_job(&self, job: JobId) -> bool {
+        job.index() < self.jobs.len()
+    }
+
+    /// So many names may be nobody's now, although none came: they are given back as if so many were new.
+    pub fn names_were_let_go(&mut self, names: usize) {
+        self.reclaim.fewer_are_kept(names);
+    }
+}
