@@ -283,13 +283,17 @@ impl Filling<'_> {
     fn not_running(&mut self, task: Task, state: ListedState) -> ListedTask {
         let status = self.scheduler.engine().previous_status(task);
         let last = status.as_ref().and_then(|status| status.exception());
+        // An end that a crash may still lose is marked; the reasons of a task that waits for it say so.
+        let mark = self
+            .scheduler
+            .tasks()
+            .is_pending(task)
+            .then_some("its end is not yet on disk");
         let reason = match state {
-            // An end that a crash may still lose is marked.
-            _ if self.scheduler.tasks().is_pending(task) => {
-                Some("its last end is not yet on disk".to_owned())
+            ListedState::Done | ListedState::Failed => {
+                let parts: Vec<&str> = last.into_iter().chain(mark).collect();
+                (!parts.is_empty()).then(|| parts.join("; "))
             }
-            ListedState::Done => None,
-            ListedState::Failed => last.map(str::to_owned),
             ListedState::Running
             | ListedState::Unsure
             | ListedState::Waiting
