@@ -11,6 +11,8 @@ pub struct BackoffDuration {
     /// The next such end is final.
     pub no_more_backoffs: bool,
     pub seconds: u32,
+    /// How many errors in a row have waited so long, with this one: a policy may have a wait several times.
+    pub times: u32,
 }
 
 /// What follows the last configured value.
@@ -25,19 +27,21 @@ pub enum AfterLast {
 /// Why values are no backoff.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackoffError {
-    #[error("a backoff needs a value: seconds in increasing order, then \"repeat\" or \"fail\"")]
+    #[error(
+        "a backoff needs a value: waits, none below the one before, then \"repeat\" or \"fail\""
+    )]
     Empty,
     #[error("\"repeat\" needs a number of seconds before it")]
     NothingToRepeat,
     #[error("backoff value {0} is not positive")]
     NotPositive(i64),
-    #[error("backoff value {1} does not exceed the one before it ({0})")]
-    NotIncreasing(u32, i64),
+    #[error("backoff value {1} is below the one before it ({0})")]
+    Decreasing(u32, i64),
     #[error("backoff value {0} is above {max} seconds", max = i32::MAX)]
     TooLong(i64),
 }
 
-/// A strictly increasing list of waits in seconds, and what follows it.
+/// A list of waits in seconds, none below the one before it, and what follows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackoffPolicy {
     values: Vec<u32>,
@@ -56,9 +60,9 @@ impl BackoffPolicy {
             }
             let seconds = u32::try_from(value).map_err(|_| BackoffError::TooLong(value))?;
             if let Some(&last) = checked.last()
-                && last >= seconds
+                && last > seconds
             {
-                return Err(BackoffError::NotIncreasing(last, value));
+                return Err(BackoffError::Decreasing(last, value));
             }
             checked.push(seconds);
         }
@@ -80,23 +84,56 @@ impl BackoffPolicy {
     }
 
     /// The step after `current`, which must not be the last one. By value, not by index, so that an edited list changes
-    /// the next step gracefully.
+    /// the next step gracefully; only steps of the same value are counted.
     pub fn next(&self, current: BackoffDuration) -> BackoffDuration {
+        let equal = self.values.iter().filter(|&&v| v == current.seconds);
+        if equal.count() > current.times as usize {
+            return BackoffDuration {
+                no_more_backoffs: false,
+                times: current.times + 1,
+                ..current
+            };
+        }
         let longer = self.values.iter().copied().find(|&v| v > current.seconds);
         match (longer, self.after_last, self.values.last()) {
             (Some(seconds), _, _) => BackoffDuration {
                 no_more_backoffs: false,
                 seconds,
+                times: 1,
             },
             (None, AfterLast::Repeat, Some(&last)) => BackoffDuration {
                 no_more_backoffs: false,
                 seconds: last,
+                // Nothing follows, so that further ones need not be counted.
+                times: current.times.max(1),
             },
             (None, _, _) => BackoffDuration {
                 no_more_backoffs: true,
                 seconds: FAIL_SECONDS,
+                times: 1,
             },
         }
+    }
+
+    /// This policy with another number of retries, and another wait before each of them, where they are given; without a wait the last
+    /// one goes on. `None`: there are retries and no wait for them.
+    pub fn with_retries(&self, retries: Option<u32>, delay: Option<u32>) -> Option<BackoffPolicy> {
+        let wait = |index: usize| {
+            let own = self.values.get(index).or(self.values.last());
+            delay.or(own.copied())
+        };
+        let retries = match (retries, self.after_last) {
+            (Some(retries), _) => retries as usize,
+            (None, AfterLast::Fail) => self.values.len(),
+            (None, AfterLast::Repeat) => {
+                let values = delay.map_or_else(|| self.values.clone(), |delay| vec![delay]);
+                let after_last = AfterLast::Repeat;
+                return Some(BackoffPolicy { values, after_last });
+            }
+        };
+        let values: Option<Vec<u32>> = (0..retries).map(wait).collect();
+        let after_last = AfterLast::Fail;
+        values.map(|values| BackoffPolicy { values, after_last })
     }
 }
 
@@ -119,14 +156,15 @@ mod tests {
         BackoffDuration {
             no_more_backoffs: false,
             seconds,
+            times: u32::from(seconds > 0),
         }
     }
 
     #[test]
-    fn refuses_what_does_not_increase() {
+    fn refuses_what_is_no_backoff() {
         assert_eq!(
-            BackoffPolicy::new(&[1, 1], AfterLast::Fail),
-            Err(BackoffError::NotIncreasing(1, 1))
+            BackoffPolicy::new(&[2, 2, 1], AfterLast::Fail),
+            Err(BackoffError::Decreasing(2, 1))
         );
         assert_eq!(
             BackoffPolicy::new(&[0], AfterLast::Fail),
@@ -149,7 +187,8 @@ mod tests {
             policy.next(step(0)),
             BackoffDuration {
                 no_more_backoffs: true,
-                seconds: 60
+                seconds: 60,
+                times: 1,
             }
         );
     }
@@ -169,16 +208,82 @@ mod tests {
         assert!(fail.next(step(5)).no_more_backoffs);
     }
 
+    /// The waits of a task that ends in errors only, until it has failed or there were enough.
+    fn waits(policy: &BackoffPolicy) -> Vec<u32> {
+        let mut waits = Vec::new();
+        let mut step = policy.next(step(0));
+        while !step.no_more_backoffs && waits.len() < 6 {
+            waits.push(step.seconds);
+            step = policy.next(step);
+        }
+        waits
+    }
+
+    #[test]
+    fn equal_waits_are_counted() {
+        let policy = |values: &[i64], after_last| BackoffPolicy::new(values, after_last).unwrap();
+        assert_eq!(waits(&policy(&[10, 10], AfterLast::Fail)), [10, 10]);
+        assert_eq!(
+            waits(&policy(&[1, 5, 5, 5, 9], AfterLast::Fail)),
+            [1, 5, 5, 5, 9]
+        );
+        assert_eq!(
+            waits(&policy(&[1, 1, 5], AfterLast::Repeat)),
+            [1, 1, 5, 5, 5, 5]
+        );
+        // A list that was edited meanwhile: what is left of the same wait, else the next longer one.
+        let twice = BackoffDuration {
+            times: 2,
+            ..step(5)
+        };
+        let edited = policy(&[5, 5, 5, 7], AfterLast::Fail);
+        assert_eq!(
+            edited.next(twice),
+            BackoffDuration {
+                times: 3,
+                ..step(5)
+            }
+        );
+        assert_eq!(policy(&[5, 7], AfterLast::Fail).next(twice), step(7));
+        assert_eq!(policy(&[4, 7], AfterLast::Fail).next(twice), step(7));
+    }
+
+    #[test]
+    fn retries_bound_a_backoff_and_a_delay_replaces_its_waits() {
+        let of = |values: &[i64], after_last, retries, delay| {
+            let policy = BackoffPolicy::new(values, after_last).unwrap();
+            policy
+                .with_retries(retries, delay)
+                .map(|policy| waits(&policy))
+        };
+        use AfterLast::{Fail, Repeat};
+        assert_eq!(of(&[1, 5], Repeat, Some(2), Some(10)), Some(vec![10, 10]));
+        assert_eq!(of(&[1, 5], Repeat, Some(4), None), Some(vec![1, 5, 5, 5]));
+        assert_eq!(of(&[1, 5], Fail, Some(1), None), Some(vec![1]));
+        assert_eq!(of(&[1, 5], Fail, Some(0), None), Some(vec![]));
+        assert_eq!(of(&[1, 5], Fail, None, Some(3)), Some(vec![3, 3]));
+        assert_eq!(of(&[1, 5], Repeat, None, Some(3)), Some(vec![3; 6]));
+        assert_eq!(of(&[], Fail, Some(2), None), None);
+        assert_eq!(of(&[], Fail, Some(2), Some(3)), Some(vec![3, 3]));
+    }
+
     integration_tests_properties::properties! {
         256;
 
         #[test]
         fn a_step_never_shortens_before_the_end(mut values in proptest::collection::vec(1i64..100_000, 1..8), now in 0u32..100_000) {
             values.sort_unstable();
-            values.dedup();
             let policy = BackoffPolicy::new(&values, AfterLast::Repeat).unwrap();
             let next = policy.next(step(now));
-            prop_assert!(next.seconds > now || i64::from(next.seconds) == *values.last().unwrap());
+            prop_assert!(next.seconds >= now || i64::from(next.seconds) == *values.last().unwrap());
+        }
+
+        #[test]
+        fn each_wait_is_taken_as_often_as_it_stands(mut values in proptest::collection::vec(1i64..5, 0..6)) {
+            values.sort_unstable();
+            let policy = BackoffPolicy::new(&values, AfterLast::Fail).unwrap();
+            let taken: Vec<i64> = waits(&policy).into_iter().map(i64::from).collect();
+            prop_assert_eq!(taken, values);
         }
     }
 }

@@ -311,6 +311,7 @@ impl<H: Hasher> Shape<'_, H> {
         self.put((
             task.next_backoff.no_more_backoffs,
             task.next_backoff.seconds,
+            task.next_backoff.times,
         ));
         self.put(task.suicide_kill_wait);
         self.each(&task.resources, |s, on| {

@@ -16,6 +16,9 @@ pub type StatusData = Arc<Map<String, Value>>;
 /// Key under which a lost task's configured backoff hides in its data.
 const SAVED_BACKOFF_KEY: &str = "__bistro_saved_backoff";
 
+/// Key under which it hides there how many errors in a row have waited so long, if it is not one.
+const TIMES_KEY: &str = "__brasserie_backoff_times";
+
 /// The longest status text that is parsed, and the longest that a worker reads from a task: room for a page of data, small
 /// enough that a million of them fit a scheduler's memory.
 pub const MAX_STATUS_BYTES: usize = 64 * 1024;
@@ -219,6 +222,7 @@ impl ReportedStatus {
             None => None,
             Some(Value::Object(mut data)) => {
                 data.remove(SAVED_BACKOFF_KEY);
+                data.remove(TIMES_KEY);
                 (!data.is_empty()).then(|| Arc::new(data))
             }
             Some(_) => return Err(StatusError::DataNotAnObject),
@@ -361,11 +365,19 @@ impl StoredStatus {
             return BackoffDuration {
                 no_more_backoffs: true,
                 seconds: 0,
+                times: 0,
             };
         }
+        let seconds = self.saved_backoff().unwrap_or(self.backoff_seconds);
+        let counted = self
+            .data
+            .as_ref()
+            .and_then(|data| data.get(TIMES_KEY)?.as_u64());
+        let counted = counted.and_then(|times| u32::try_from(times).ok());
         BackoffDuration {
             no_more_backoffs: false,
-            seconds: self.saved_backoff().unwrap_or(self.backoff_seconds),
+            seconds,
+            times: counted.unwrap_or_else(|| u32::from(seconds != 0)),
         }
     }
 
@@ -379,17 +391,24 @@ impl StoredStatus {
         let mut bits = reported.bits;
         let mut data = reported.data.clone();
         let mut backoff_seconds = 0;
+        let mut times = 1;
         if let Some(old) = old.filter(|_| reported.says_nothing_ran()) {
             (bits, data) = old.carried_by(bits);
         }
         if bits.has(StatusBits::USES_BACKOFF) {
             if bits.has(StatusBits::DOES_NOT_ADVANCE_BACKOFF) {
-                let previous = old
-                    .map(|o| o.saved_backoff().unwrap_or(o.backoff_seconds))
-                    .filter(|&s| s != 0);
-                backoff_seconds = previous.unwrap_or(next_backoff.seconds);
+                let previous = old.map(|o| BackoffDuration {
+                    seconds: o.saved_backoff().unwrap_or(o.backoff_seconds),
+                    ..o.configured_backoff()
+                });
+                let previous = previous.filter(|previous| previous.seconds != 0);
+                // Without one, no error has waited so long.
+                (backoff_seconds, times) = match previous {
+                    Some(previous) => (previous.seconds, previous.times),
+                    None => (next_backoff.seconds, 0),
+                };
             } else {
-                backoff_seconds = next_backoff.seconds;
+                (backoff_seconds, times) = (next_backoff.seconds, next_backoff.times);
                 if next_backoff.no_more_backoffs {
                     bits = bits
                         .without(StatusBits::ERROR)
@@ -397,6 +416,11 @@ impl StoredStatus {
                         .with(StatusBits::FAILED);
                 }
             }
+        }
+        if times != 1 && !bits.has(StatusBits::FAILED) {
+            let mut fields = data.as_deref().cloned().unwrap_or_default();
+            fields.insert(TIMES_KEY.to_owned(), json!(times));
+            data = Some(Arc::new(fields));
         }
         StoredStatus {
             bits,
@@ -446,10 +470,14 @@ impl StoredStatus {
             bits = bits.without(StatusBits::FAILED).with(StatusBits::ERROR);
         }
         let mut data = self.data.clone();
-        if bits.has(StatusBits::HAS_SAVED_BACKOFF) {
+        let counts = |data: &StatusData| data.contains_key(TIMES_KEY);
+        if bits.has(StatusBits::HAS_SAVED_BACKOFF) || data.as_ref().is_some_and(counts) {
             let mut fields = data.as_deref().cloned().unwrap_or_default();
-            fields.insert(SAVED_BACKOFF_KEY.to_owned(), json!(0));
-            data = Some(Arc::new(fields));
+            fields.remove(TIMES_KEY);
+            if bits.has(StatusBits::HAS_SAVED_BACKOFF) {
+                fields.insert(SAVED_BACKOFF_KEY.to_owned(), json!(0));
+            }
+            data = (!fields.is_empty()).then(|| Arc::new(fields));
         }
         let forgiven = StoredStatus {
             bits,
@@ -471,6 +499,7 @@ impl StoredStatus {
         data.remove("exception");
         let configured = self.configured_backoff().seconds;
         if configured == 0 {
+            data.remove(TIMES_KEY);
             return (bits, (!data.is_empty()).then(|| Arc::new(data)));
         }
         data.insert(SAVED_BACKOFF_KEY.to_owned(), json!(configured));

@@ -318,6 +318,23 @@ pub struct TaskSubprocessOptions {
     /// In which group, by name or number. `None`: the user's own.
     #[serde(default)]
     pub group: Option<AccountName>,
+    /// Variables of its environment, in place of those that pass from the worker's. See [`is_variable`].
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Where it begins, an absolute path on the worker's machine. `None`: in a folder of its job.
+    #[serde(default)]
+    pub working_directory: Option<String>,
+}
+
+/// The most bytes of all names and values of [`TaskSubprocessOptions::environment`]: they travel with each start of a task.
+pub const MAX_ENVIRONMENT_BYTES: usize = 64 * 1024;
+
+/// Names that begin so are those of the worker, and a job cannot set them.
+pub const OWN_VARIABLES: &str = "BRASSERIE_";
+
+/// Whether a job may set a variable of this name.
+pub fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0']) && !name.starts_with(OWN_VARIABLES)
 }
 
 impl Default for TaskSubprocessOptions {
@@ -341,6 +358,8 @@ impl Default for TaskSubprocessOptions {
             limits: BTreeMap::new(),
             user: None,
             group: None,
+            environment: BTreeMap::new(),
+            working_directory: None,
         }
     }
 }

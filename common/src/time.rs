@@ -112,7 +112,7 @@ pub struct DurationError {
     pub text: String,
 }
 
-/// Reads `500ms`, `30s`, `5m`, `2h`, `1d`, `1.5s`; a bare number is seconds.
+/// Reads `500ms`, `30s`, `5m`, `2h`, `1d`, `1.5s`, `10 min`, `2 hours`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let error = || DurationError {
         text: text.to_owned(),
@@ -125,10 +125,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let number: f64 = number.parse().map_err(|_| error())?;
     let unit_seconds = match unit.trim() {
         "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
+        "" | "s" | "sec" | "second" | "seconds" => 1.0,
+        "m" | "min" | "minute" | "minutes" => 60.0,
+        "h" | "hour" | "hours" => 3600.0,
+        "d" | "day" | "days" => 86400.0,
         _ => return Err(error()),
     };
     Duration::try_from_secs_f64(number * unit_seconds).map_err(|_| error())
@@ -156,6 +156,18 @@ mod tests {
         assert_eq!(parse_duration("30"), Ok(Duration::from_secs(30)));
         assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_duration("1d"), Ok(Duration::from_secs(86400)));
+        for (text, seconds) in [
+            ("10 min", 600),
+            ("2 hours", 7200),
+            ("1 day", 86400),
+            ("3sec", 3),
+        ] {
+            assert_eq!(
+                parse_duration(text),
+                Ok(Duration::from_secs(seconds)),
+                "{text}"
+            );
+        }
         for bad in [
             "",
             "s",

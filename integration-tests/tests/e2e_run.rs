@@ -145,6 +145,30 @@ fn files_of_equal_names_are_processed_each() {
     assert!(refused.output.contains(error), "{}", refused.output);
 }
 
+/// What a job says of its tasks' environment, directory, number and retries, from the file to the processes.
+#[test]
+fn a_job_sets_environment_directory_limit_and_retries() {
+    let stage = Stage::new();
+    fs::create_dir(stage.path("out")).expect("a folder in a temporary folder");
+    let say = "mkdir alone || exit 9; echo $GREETING >> said; rmdir alone; exit 3";
+    let config = json!({
+        "bistro_settings": {"nodes": {"levels": ["n"], "node_sources": [
+            {"source": "manual", "prefs": {"a": [], "b": [], "c": []}},
+        ]}},
+        "bistro_job->say": {
+            "command": ["/bin/sh", "-c", say], "arguments": "none",
+            "env": {"GREETING": "good day"}, "cwd": "out", "max_running": 1,
+            "retries": 1, "retry_delay": "1s",
+        },
+    });
+    stage.write("c.json", &config.to_string());
+    let finished = stage.brasserie(&["run", text(&stage.path("c.json"))]);
+    assert_eq!(finished.code, Some(1), "{}", finished.output);
+    let said = fs::read_to_string(stage.path("out/said")).unwrap_or_default();
+    // Each of three tasks twice, never two at once.
+    assert_eq!(said, "good day\n".repeat(6), "{}", finished.output);
+}
+
 #[test]
 fn a_dangling_link_fails_by_name_after_its_backoff() {
     let stage = Stage::new();

@@ -84,6 +84,8 @@ struct TaskPhysicalResources {
 struct BackoffDuration {
   1: required bool noMoreBackoffs,
   2: required i32 seconds,
+  // How many errors in a row have waited so long, with this one; absent: 1.
+  16: optional i32 times,
 }
 
 struct Resource {
@@ -407,6 +409,10 @@ struct TaskSubprocessOptions {
   // 14 and 15 are set aside.
   // How the worker ends a task whose timeout or deadline is over.
   19: optional KillRequest killRequest,
+  // Variables of the task's environment, by name, which replace those that pass from the worker's.
+  20: optional map<string, string> environment,
+  // Where the task begins: an absolute path on the worker's machine; absent: in a folder of its job.
+  21: optional string workingDirectory,
 }
 
 struct SchedulerHeartbeatResponse {

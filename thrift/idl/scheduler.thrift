@@ -64,6 +64,8 @@ struct BistroJobConfig {
   28: optional double estDurationSec,
   29: optional bool bufferable,
   30: optional string report,
+  // How many of its tasks may run at once; above 0. Absent: as many as there is room for.
+  31: optional i32 maxRunning,
 }
 
 struct BistroCountWithSamples {

@@ -327,6 +327,8 @@ fn absent_fields_take_the_defaults_of_the_idl() {
         limits: None,
         user: None,
         group: None,
+        environment: None,
+        working_directory: None,
     });
     reads_nothing_as(common::KillRequest {
         method: Some(common::KillMethod::TERM),
@@ -464,6 +466,7 @@ fn python_call() -> worker::BistroWorkerRunTaskArgs {
             next_backoff_duration: Some(common::BackoffDuration {
                 no_more_backoffs: false,
                 seconds: 60,
+                times: None,
             }),
             physical_resources: Some(common::TaskPhysicalResources {
                 ms_since_epoch: Some(5),

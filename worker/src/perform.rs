@@ -402,6 +402,7 @@ mod tests {
                 next_backoff: BackoffDuration {
                     no_more_backoffs: false,
                     seconds: 1,
+                    times: 1,
                 },
                 suicide_kill_wait: Duration::ZERO,
                 physical: None,

@@ -255,6 +255,32 @@ fn a_limit_that_cannot_be_had_ends_the_start_by_its_name() {
     }
 }
 
+/// A directory below one that is closed to the user would otherwise be open by its path.
+#[test]
+fn a_directory_of_the_job_is_entered_with_the_rights_of_its_user() {
+    let Some(bench) = Bench::allowing(&["nobody"]) else {
+        return;
+    };
+    let in_directory = |path: &std::path::Path| TaskSubprocessOptions {
+        working_directory: Some(path.to_str().expect("a plain name").to_owned()),
+        ..user("nobody")
+    };
+    let closed = bench.dir.path().join("closed");
+    let inside = closed.join("inside");
+    fs::create_dir_all(&inside).expect("folders");
+    fs::set_permissions(&inside, fs::Permissions::from_mode(0o777)).expect("set");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("set");
+    let (why, fault) = bench.refused(in_directory(&inside));
+    assert!(
+        why.ends_with("cannot be entered: Permission denied"),
+        "{why}"
+    );
+    assert_eq!(fault, Fault::Task);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o711)).expect("set");
+    let lines = bench.lines_of("pwd", in_directory(&inside));
+    assert_eq!(lines, [inside.to_str().expect("a plain name")]);
+}
+
 #[test]
 fn a_task_has_the_rights_of_its_user_and_no_others() {
     let Some(bench) = Bench::allowing(&["nobody"]) else {

@@ -160,9 +160,29 @@ impl At<'_> {
         found.map(|&(_, value)| value)
     }
 
-    /// Seconds, kept in whole milliseconds.
-    pub fn seconds(&self, notes: &mut Notes) -> Option<Duration> {
-        let seconds = self.double(notes)?;
+    /// Whole milliseconds under a key that says so.
+    pub fn milliseconds(&self, least: i32, notes: &mut Notes) -> Option<Duration> {
+        let ms = self.integer32(least..=i32::MAX, notes)?;
+        u64::try_from(ms).ok().map(Duration::from_millis)
+    }
+
+    /// A text with a unit (`30s`), or seconds; kept in whole milliseconds.
+    pub fn duration(&self, notes: &mut Notes) -> Option<Duration> {
+        let seconds = match self.as_str() {
+            None => self.double(notes)?,
+            Some(text) => {
+                let written = parse_duration(text).map(|written| written.as_secs_f64());
+                let number = || json_number(text).and_then(|number| number.as_f64());
+                let Some(seconds) = written.ok().or_else(number) else {
+                    notes.error(
+                        self.expected("a duration")
+                            .help("a number with a unit (500ms, 30s, 5m, 2h, 1d), or seconds"),
+                    );
+                    return None;
+                };
+                seconds
+            }
+        };
         let duration = milliseconds_of(seconds);
         if duration.is_none() {
             notes.error(
@@ -173,34 +193,18 @@ impl At<'_> {
         duration
     }
 
-    /// Whole milliseconds under a key that says so.
-    pub fn milliseconds(&self, least: i32, notes: &mut Notes) -> Option<Duration> {
-        let ms = self.integer32(least..=i32::MAX, notes)?;
-        u64::try_from(ms).ok().map(Duration::from_millis)
-    }
-
-    /// A text with a unit (`30s`), or seconds.
-    pub fn duration(&self, notes: &mut Notes) -> Option<Duration> {
-        let Some(text) = self.as_str() else {
-            return self.seconds(notes);
-        };
-        match parse_duration(text) {
-            Ok(duration) if duration.as_secs_f64() <= MAX_SECONDS => Some(duration),
-            Ok(_) => {
-                notes.error(
-                    self.problem(format!("{} is out of range", self.node))
-                        .help(format!("seconds from 0 to {MAX_SECONDS}")),
-                );
-                None
-            }
-            Err(_) => {
-                notes.error(
-                    self.expected("a duration")
-                        .help("a number with a unit (500ms, 30s, 5m, 2h, 1d), or seconds"),
-                );
-                None
-            }
+    /// A text with a unit that comes to whole seconds, or an integer.
+    pub fn whole_seconds(&self, notes: &mut Notes) -> Option<i64> {
+        if self.as_str().is_none() {
+            return self.integer(i64::MIN..=i64::MAX, notes);
         }
+        let duration = self.duration(notes)?;
+        if duration.subsec_nanos() > 0 {
+            let text = format!("{} is no whole number of seconds", self.node);
+            notes.error(self.problem(text).help("as in 10 or \"10s\""));
+            return None;
+        }
+        i64::try_from(duration.as_secs()).ok()
     }
 
     /// `false` or a negative number: never; `true`: at once; else seconds.
@@ -209,10 +213,11 @@ impl At<'_> {
             Value::Bool(false) => Some(None),
             Value::Bool(true) => Some(Some(Duration::ZERO)),
             Value::Number(n) if n.as_f64().is_some_and(|n| n < 0.0) => Some(None),
-            Value::Number(_) => self.seconds(notes).map(Some),
+            Value::Number(_) => self.duration(notes).map(Some),
+            Value::String(text) if begins_with_digit(text) => self.duration(notes).map(Some),
             Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) | Value::Unread => {
                 notes.error(
-                    self.expected("true, false or seconds")
+                    self.expected("true, false or a duration")
                         .help("false: never; true: at once"),
                 );
                 None
@@ -220,12 +225,11 @@ impl At<'_> {
         }
     }
 
-    /// Increasing seconds, then `"repeat"` or `"fail"`.
+    /// Waits that do not get shorter, then `"repeat"` or `"fail"`.
     pub fn backoff(&self, notes: &mut Notes) -> Option<BackoffPolicy> {
-        const HELP: &str =
-            "seconds in increasing order, then \"repeat\" or \"fail\", as in [15, 60, \"repeat\"]";
+        const HELP: &str = "waits, none below the one before, then \"repeat\" or \"fail\", as in [15, \"1m\", \"repeat\"]";
         let Some(items) = self.as_array() else {
-            notes.error(self.expected("an array of seconds").help(HELP));
+            notes.error(self.expected("an array of waits").help(HELP));
             return None;
         };
         if items.is_empty() {
@@ -236,13 +240,13 @@ impl At<'_> {
         let mut values: Vec<i64> = Vec::new();
         let mut after_last = AfterLast::Fail;
         for (values_before, item) in self.items().enumerate() {
-            if item.as_str().is_some() {
+            if item.as_str().is_some_and(|text| !begins_with_digit(text)) {
                 let words = [("repeat", AfterLast::Repeat), ("fail", AfterLast::Fail)];
                 set(&mut after_last, item.choice(&words, notes));
                 self.warn_after_last(values_before, notes);
                 break;
             }
-            let Some(value) = item.integer(i64::MIN..=i64::MAX, notes) else {
+            let Some(value) = item.whole_seconds(notes) else {
                 continue;
             };
             // The pair alone breaks exactly the rules that the whole list would break here.
@@ -270,6 +274,11 @@ impl At<'_> {
             notes.warning(ignored.problem("has no effect after \"repeat\" or \"fail\""));
         }
     }
+}
+
+/// Whether a text is meant as a number, with a unit or without, and not as a word.
+fn begins_with_digit(text: &str) -> bool {
+    text.trim_start().starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// A text that is a number and nothing else. Rust would also read `inf` and `1_0`; JSON does not.

@@ -6,7 +6,10 @@ use brasserie_common::backoff::AfterLast;
 use brasserie_common::{Arguments, BackoffPolicy, KillRequest, StatusFrom, TaskSubprocessOptions};
 use serde_json::{Map, Value, json};
 
-use crate::jobs::{AFTER_ALL, BUFFERABLE, DEADLINE, DEPENDS_ON, EST_DURATION, REPORT, TIMEOUT};
+use crate::jobs::{
+    AFTER_ALL, BUFFERABLE, CWD, DEADLINE, DEPENDS_ON, ENV, EST_DURATION, MAX_RUNNING, REPORT,
+    TIMEOUT,
+};
 use crate::json;
 use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
@@ -94,6 +97,11 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
         "errors",
         (!job.errors.is_empty()).then_some(json!(job.errors)),
     );
+    process(job, &mut put);
+}
+
+/// What a task's process is, where the job says something.
+fn process(job: &JobConfig, put: &mut impl FnMut(&str, Option<Value>)) {
     let status_from = job.status_from();
     put(
         "status_from",
@@ -111,6 +119,14 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
     ] {
         put(key, span.map(|span| json!(span.as_secs_f64())));
     }
+    let options = &job.task_subprocess;
+    let environment = &options.environment;
+    put(ENV, (!environment.is_empty()).then_some(json!(environment)));
+    put(
+        CWD,
+        options.working_directory.as_ref().map(|path| json!(path)),
+    );
+    put(MAX_RUNNING, job.max_running.map(|most| json!(most)));
     put(BUFFERABLE, job.bufferable.then_some(json!(true)));
     put(REPORT, job.report.map(|policy| json!(policy.as_str())));
 }

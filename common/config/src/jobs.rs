@@ -1,16 +1,19 @@
 //! `bistro_job->NAME` to a job: a bad field keeps its default and disables the job, the other fields are used.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
+use brasserie_common::backoff::AfterLast;
 use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common::task::{MAX_ENVIRONMENT_BYTES, OWN_VARIABLES, is_variable};
 use brasserie_common::time::format_duration;
-use brasserie_common::{Arguments, JobName, ReportPolicy, StatusFrom};
+use brasserie_common::{Arguments, BackoffPolicy, JobName, ReportPolicy, StatusFrom};
 
 use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
-use crate::keys::{INT64, Key, Shape, TEXTS};
+use crate::keys::{INT64, Key, Shape, TEXTS, within};
 use crate::model::{Config, JobConfig, SchedulerPolicy};
 use crate::problem::{self, Problem};
 use crate::read::{At, Notes, UnknownKeys};
@@ -62,6 +65,16 @@ pub(crate) const KEYS: &[Key] = &[
         "When a task runs again after an error.",
     ),
     Key::new(
+        RETRIES,
+        Shape::Integer(0, MAX_RETRIES),
+        "How often a task runs again after an error, then it has failed.",
+    ),
+    Key::new(
+        RETRY_DELAY,
+        Shape::Duration,
+        "The wait before each of them, in place of those of the backoff.",
+    ),
+    Key::new(
         DEPENDS_ON,
         Shape::List(&Shape::Name),
         "Jobs that must be done on the same node before.",
@@ -81,6 +94,21 @@ pub(crate) const KEYS: &[Key] = &[
         COMMAND,
         TEXTS,
         "The program and its arguments, without a shell.",
+    ),
+    Key::new(
+        ENV,
+        Shape::Map("VARIABLE", &Shape::Text),
+        "Variables of each task's environment.",
+    ),
+    Key::new(
+        CWD,
+        Shape::Name,
+        "The directory in which each task begins, on its worker's machine.",
+    ),
+    Key::new(
+        MAX_RUNNING,
+        within(1..=i32::MAX),
+        "How many tasks of the job may run at once.",
     ),
     Key::new(
         "version_id",
@@ -125,6 +153,11 @@ pub(crate) const KEYS: &[Key] = &[
     ),
 ];
 const COMMAND: &str = "command";
+pub(crate) const ENV: &str = "env";
+pub(crate) const CWD: &str = "cwd";
+pub(crate) const MAX_RUNNING: &str = "max_running";
+const RETRIES: &str = "retries";
+const RETRY_DELAY: &str = "retry_delay";
 pub(crate) const TIMEOUT: &str = "timeout";
 pub(crate) const DEADLINE: &str = "deadline";
 pub(crate) const EST_DURATION: &str = "est_duration";
@@ -132,6 +165,12 @@ pub(crate) const BUFFERABLE: &str = "bufferable";
 pub(crate) const REPORT: &str = "report";
 pub(crate) const DEPENDS_ON: &str = "depends_on";
 pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
+
+/// More retries are for a backoff that ends in `"repeat"`.
+const MAX_RETRIES: i64 = 1000;
+
+/// As long as paths of Linux can be.
+const MAX_PATH_BYTES: usize = 4096;
 
 const STATUS_FROM: [StatusFrom; 3] = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
 const ARGUMENTS: [Arguments; 2] = [Arguments::Append, Arguments::None];
@@ -190,6 +229,7 @@ fn defaults(name: JobName, config: &Config) -> JobConfig {
         command: Vec::new(),
         est_duration: None,
         bufferable: false,
+        max_running: None,
         report: None,
         create_time: 0,
         modify_time: 0,
@@ -307,6 +347,45 @@ fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
     if let Some(at) = at.get("backoff") {
         set(&mut job.backoff, at.backoff(notes));
     }
+    retries(at, job, notes);
+    if let Some(at) = at.get(MAX_RUNNING)
+        && let Some(most) = at.integer32(1..=i32::MAX, notes)
+    {
+        job.max_running = u32::try_from(most).ok();
+    }
+}
+
+/// A number of retries and their delay, as a backoff.
+fn retries(at: &At, job: &mut JobConfig, notes: &mut Notes) {
+    let (retries_at, delay_at) = (at.get(RETRIES), at.get(RETRY_DELAY));
+    let errors = notes.errors.len();
+    let retries = retries_at.as_ref().and_then(|at| {
+        let retries = at.integer(0..=MAX_RETRIES, notes)?;
+        u32::try_from(retries).ok()
+    });
+    let delay = delay_at.as_ref().and_then(|at| {
+        let seconds = at.whole_seconds(notes)?;
+        let is_wait = BackoffPolicy::new(&[seconds], AfterLast::Fail).is_ok();
+        if !is_wait {
+            let text = format!("{} is no wait between retries", at.node);
+            notes.error(
+                at.problem(text)
+                    .help("one second or more, as in 10 or \"10s\""),
+            );
+        }
+        u32::try_from(seconds).ok().filter(|_| is_wait)
+    });
+    if notes.errors.len() > errors || (retries.is_none() && delay.is_none()) {
+        return;
+    }
+    match (job.backoff.with_retries(retries, delay), retries_at) {
+        (Some(backoff), _) => job.backoff = backoff,
+        (None, Some(at)) => notes.error(
+            at.key_problem("there is no wait for these retries: the backoff has none")
+                .help("add `retry_delay`, as in \"10s\""),
+        ),
+        (None, None) => {}
+    }
 }
 
 /// On which host the job runs, or the hosts of which level.
@@ -351,6 +430,15 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
     if let Some(at) = at.get("task_subprocess") {
         task_subprocess(&at, &mut job.task_subprocess, notes);
+    }
+    if let Some(at) = at.get(ENV) {
+        set(
+            &mut job.task_subprocess.environment,
+            environment(&at, notes),
+        );
+    }
+    if let Some(at) = at.get(CWD) {
+        job.task_subprocess.working_directory = working_directory(&at, notes);
     }
     if let Some(at) = at.get("status_from") {
         set(
@@ -449,6 +537,70 @@ fn command(at: &At, notes: &mut Notes) -> Option<Vec<String>> {
         is_good = false;
     }
     is_good.then_some(words)
+}
+
+fn environment(at: &At, notes: &mut Notes) -> Option<BTreeMap<String, String>> {
+    if !at.expect_object(notes) {
+        return None;
+    }
+    let mut all = BTreeMap::new();
+    let mut bytes = 0;
+    for entry in at.entries() {
+        let name = entry.key();
+        if !is_variable(name) {
+            let help = match name.starts_with(OWN_VARIABLES) {
+                true => "tasks find the worker's values in variables that begin so",
+                false => "a name that is not empty, without `=` and NUL",
+            };
+            let problem = entry.key_problem("no variable of a job can have this name");
+            notes.error(problem.value(quote(name)).help(help));
+            continue;
+        }
+        let Some(value) = entry.string(notes) else {
+            continue;
+        };
+        if value.contains('\0') {
+            notes.error(entry.problem("a NUL character, which no variable can hold"));
+        }
+        bytes += name.len() + value.len();
+        all.insert(name.to_owned(), value);
+    }
+    if bytes > MAX_ENVIRONMENT_BYTES {
+        let text = format!("the variables have {bytes} bytes, more than {MAX_ENVIRONMENT_BYTES}");
+        notes.error(
+            at.key_problem(text)
+                .help("put them into a file that tasks read"),
+        );
+        return None;
+    }
+    Some(all)
+}
+
+fn working_directory(at: &At, notes: &mut Notes) -> Option<String> {
+    let path = at.string(notes)?;
+    if path.is_empty() || path.contains('\0') || path.len() > MAX_PATH_BYTES {
+        notes.error(
+            at.problem("this is no path")
+                .help("a directory of the worker's machine"),
+        );
+        return None;
+    }
+    Some(path)
+}
+
+/// A job by API has no file in whose folder a relative path could begin.
+pub(crate) fn refuse_relative_directory(at: &At, draft: &mut Draft) {
+    let directory = draft.job.task_subprocess.working_directory.as_deref();
+    let is_relative = directory.is_some_and(|path| Path::new(path).is_relative());
+    if let Some(at) = at.get(CWD).filter(|_| is_relative) {
+        let text = format!(
+            "the path {} is relative, and the job is in no file",
+            at.node
+        );
+        draft
+            .notes
+            .error(at.problem(text).help("name the whole path"));
+    }
 }
 
 /// What is shown, passed on or compared, and decides nothing.

@@ -33,8 +33,6 @@ pub(crate) enum Shape {
     Name,
     /// One of these.
     Words(fn() -> Vec<&'static str>),
-    /// From zero up.
-    Seconds,
     /// With a unit, or seconds.
     Duration,
     NeverOrSeconds,
@@ -111,7 +109,6 @@ pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
         | Shape::Text
         | Shape::Name
         | Shape::Words(_)
-        | Shape::Seconds
         | Shape::Duration
         | Shape::NeverOrSeconds
         | Shape::Backoff => {}

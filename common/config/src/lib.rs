@@ -52,7 +52,8 @@
 //! * Two nodes of one level with one name are an error, unless their source says `"names": "shared"`, which makes them replicas; with
 //!   `"names": "path"` names begin with those of the parents.
 //! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
-//! * Jobs may say `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
+//! * A `backoff` may have a wait several times; jobs may bound it by `retries` and `retry_delay`. Seconds may be written with a unit.
+//! * Jobs may say `env`, `cwd`, `max_running`, `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
 //! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
 //!   negative amounts, regular expressions that cannot be compiled or mean something else in Perl, `fraction_of_nodes` above 1,
 //!   cycles of `depends_on`, a job without `command` that has a misspelt one. Unknown keys are warnings, or errors with
@@ -243,7 +244,8 @@ pub fn parse_job(
     let Some(name) = name else {
         return Err(ConfigErrors(notes.errors));
     };
-    let draft = jobs::parse(&at, name, config, options.unknown_keys);
+    let mut draft = jobs::parse(&at, name, config, options.unknown_keys);
+    jobs::refuse_relative_directory(&at, &mut draft);
     let (job, problems, warnings) = finish_job(draft);
     Ok(ParsedJob {
         job,

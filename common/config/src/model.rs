@@ -88,16 +88,27 @@ impl Config {
             .map(ResourceId)
     }
 
-    /// Makes commands that start with `./` or `../` mean the same file wherever a task runs: they are next to the config file,
-    /// in this (absolute) folder. Names without a slash are searched for by workers; absolute paths stay.
+    /// Makes commands that start with `./` or `../`, and relative working directories, mean the same wherever a task runs: they are next
+    /// to the config file, in this (absolute) folder. Names of programs without a slash are searched for by workers; absolute paths stay.
     pub fn resolve_commands(&mut self, folder: &Path) {
+        let resolve = |path: &str| {
+            let clean = path.strip_prefix("./").unwrap_or(path);
+            folder.join(clean).to_string_lossy().into_owned()
+        };
         for job in &mut self.jobs {
+            let directory = job.task_subprocess.working_directory.as_deref();
+            if let Some(directory) = directory.filter(|path| Path::new(path).is_relative()) {
+                let directory = match directory {
+                    "." => folder.to_string_lossy().into_owned(),
+                    other => resolve(other),
+                };
+                job.task_subprocess.working_directory = Some(directory);
+            }
             let Some(program) = job.command.first_mut() else {
                 continue;
             };
             if program.starts_with("./") || program.starts_with("../") {
-                let clean = program.strip_prefix("./").unwrap_or(program);
-                *program = folder.join(clean).to_string_lossy().into_owned();
+                *program = resolve(program);
             }
         }
     }
@@ -367,6 +378,8 @@ pub struct JobConfig {
     pub est_duration: Option<Duration>,
     /// Tasks may wait at a worker until it has processors for them: what they hold meanwhile is not missed elsewhere.
     pub bufferable: bool,
+    /// How many of its tasks may run at once; `None`: as many as there is room for.
+    pub max_running: Option<u32>,
     /// When a worker that asks for work tells how a task has ended; `None`: as the worker's own settings say.
     pub report: Option<ReportPolicy>,
     pub create_time: i64,

@@ -9,7 +9,8 @@ use crate::{SETTINGS, jobs, settings};
 const WHOLE_TEXT: &str = r"^\s*[+-]?[0-9]+(\.0*)?([eE][+-]?[0-9]+)?\s*$";
 const NUMBER_TEXT: &str = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$";
 const TRUTH_TEXT: &str = r"^\s*([Tt]([Rr][Uu][Ee])?|[Ff]([Aa][Ll][Ss][Ee])?|[Yy]([Ee][Ss])?|[Nn][Oo]?|[Oo][Nn]|[Oo][Ff][Ff]|[01])\s*$";
-const DURATION_TEXT: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|m|h|d)?\s*$";
+const DURATION_TEXT: &str =
+    r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)?\s*$";
 
 /// The longest time, in seconds.
 const MAX_SECONDS: i64 = i32::MAX as i64;
@@ -46,13 +47,10 @@ pub fn key_paths() -> Vec<String> {
 /// What many keys share.
 fn definitions() -> Vec<(String, Value)> {
     let number = json!({"anyOf": [{"type": "number"}, {"type": "string", "pattern": NUMBER_TEXT}]});
-    let seconds = json!({"anyOf": [
-        {"type": "number", "minimum": 0, "maximum": MAX_SECONDS},
-        {"type": "string", "pattern": NUMBER_TEXT},
-    ]});
     let duration = json!({"anyOf": [
         {"type": "number", "minimum": 0, "maximum": MAX_SECONDS},
         {"type": "string", "pattern": DURATION_TEXT},
+        {"type": "string", "pattern": NUMBER_TEXT},
     ]});
     let backoff = json!({
         "type": "array",
@@ -61,7 +59,7 @@ fn definitions() -> Vec<(String, Value)> {
             {"enum": ["repeat", "fail"]},
             {"type": "integer", "minimum": 1, "maximum": MAX_SECONDS},
             {"type": "boolean"},
-            {"type": "string"},
+            {"type": "string", "pattern": DURATION_TEXT},
         ]},
     });
     [
@@ -79,11 +77,14 @@ fn definitions() -> Vec<(String, Value)> {
             "name",
             json!({"anyOf": [{"type": "string", "minLength": 1}, {"type": ["number", "boolean"]}]}),
         ),
-        ("seconds", seconds),
         ("duration", duration),
         (
             "never_or_seconds",
-            json!({"anyOf": [{"type": "boolean"}, {"type": "number", "maximum": MAX_SECONDS}]}),
+            json!({"anyOf": [
+                {"type": "boolean"},
+                {"type": "number", "maximum": MAX_SECONDS},
+                {"type": "string", "pattern": DURATION_TEXT},
+            ]}),
         ),
         ("backoff", backoff),
     ]
@@ -107,7 +108,6 @@ fn of(shape: Shape) -> Value {
         Shape::Text => shared("text"),
         Shape::Name => shared("name"),
         Shape::Words(words) => json!({"enum": words()}),
-        Shape::Seconds => shared("seconds"),
         Shape::Duration => shared("duration"),
         Shape::NeverOrSeconds => shared("never_or_seconds"),
         Shape::Backoff => shared("backoff"),

@@ -16,7 +16,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new("enabled", Shape::Truth, "False: nothing new starts."),
     Key::new(
         "working_wait",
-        Shape::Seconds,
+        Shape::Duration,
         "How soon a task runs again that ended without backoff and without being done.",
     ),
     Key::new("idle_wait", Shape::Any, subprocess::NO_EFFECT),
@@ -201,7 +201,7 @@ fn scalars(at: &At, config: &mut Config, notes: &mut Notes) {
         set(&mut config.enabled, at.boolean(notes));
     }
     if let Some(at) = at.get("working_wait") {
-        set(&mut config.working_wait, at.seconds(notes));
+        set(&mut config.working_wait, at.duration(notes));
     }
     if let Some(at) = at.get("idle_wait") {
         notes.warning(

@@ -534,6 +534,8 @@ const OF_JOBS: &[(&str, Proof)] = &[
     ("level_for_host_placement", Tests(&["placement_on_hosts"])),
     ("host_placement", Tests(&["placement_on_hosts"])),
     ("backoff", Tests(&["backoff"])),
+    ("retries", Tests(&["retries"])),
+    ("retry_delay", Tests(&["retries"])),
     ("depends_on", Tests(&["depends_on"])),
     (
         "run_only_after_all_nodes_are_done_for",
@@ -545,6 +547,21 @@ const OF_JOBS: &[(&str, Proof)] = &[
         "command",
         Tests(&["command", "the_program_and_what_is_said_to_it"]),
     ),
+    (
+        "env",
+        Tests(&[
+            "where_and_with_what_a_task_begins",
+            "a_job_sets_variables_and_the_directory",
+        ]),
+    ),
+    (
+        "cwd",
+        Tests(&[
+            "where_and_with_what_a_task_begins",
+            "a_job_sets_variables_and_the_directory",
+        ]),
+    ),
+    ("max_running", Tests(&["max_running"])),
     ("version_id", Tests(&["a_job_survives_its_export"])),
     (
         "errors",

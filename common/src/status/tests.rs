@@ -1,12 +1,14 @@
 //! What may be reported, and what follows what.
 
 use super::*;
+use crate::backoff::{AfterLast, BackoffPolicy};
 use proptest::prelude::*;
 
 fn step(seconds: u32, no_more_backoffs: bool) -> BackoffDuration {
     BackoffDuration {
         no_more_backoffs,
         seconds,
+        times: u32::from(seconds != 0),
     }
 }
 
@@ -197,6 +199,70 @@ fn was_not_running_keeps_the_step_and_the_data_of_the_status_before_but_not_its_
         (fresh.configured_backoff(), fresh.data),
         (step(0, false), None)
     );
+}
+
+/// As often as the backoff has the wait, whatever happens between the errors.
+#[test]
+fn errors_with_equal_waits_are_counted() {
+    let policy = BackoffPolicy::new(&[10, 10, 10], AfterLast::Fail).unwrap();
+    let next = |old: Option<&StoredStatus>| {
+        policy.next(
+            old.map(StoredStatus::configured_backoff)
+                .unwrap_or_default(),
+        )
+    };
+    let end = |old: Option<&StoredStatus>, reported: &ReportedStatus| {
+        StoredStatus::after(old, reported, next(old), WallTime(0))
+    };
+    let error = ReportedStatus::error_backoff("x");
+    // A kill that is no fault of the task costs none.
+    let killed = end(None, &ReportedStatus::incomplete_backoff("killed"));
+    assert_eq!(
+        (killed.backoff_seconds, killed.configured_backoff().times),
+        (10, 0)
+    );
+    let first = end(Some(&killed), &error);
+    assert_eq!(first.configured_backoff(), step(10, false));
+    assert_eq!(first, end(None, &error), "one error is the usual case");
+    let killed = end(Some(&first), &ReportedStatus::incomplete_backoff("killed"));
+    assert_eq!(killed.configured_backoff(), step(10, false));
+    // A lost run is an error; its own end takes its place.
+    let shard = Shard::try_from("s").unwrap();
+    let lost = end(
+        Some(&first),
+        &ReportedStatus::worker_lost(&shard, "gone", next(Some(&first))),
+    );
+    let lost = lost.waiting_at_least(66);
+    let twice = BackoffDuration {
+        times: 2,
+        ..step(10, false)
+    };
+    assert_eq!(lost.configured_backoff(), twice);
+    let second = StoredStatus::after(Some(&lost), &error, next(Some(&first)), WallTime(0));
+    assert_eq!(second.configured_backoff(), twice);
+    let not_run = end(Some(&second), &ReportedStatus::was_not_running());
+    assert_eq!(not_run.configured_backoff(), twice);
+    let json = serde_json::to_string(&second).unwrap();
+    let second: StoredStatus = serde_json::from_str(&json).unwrap();
+    let third = end(Some(&second), &error);
+    assert_eq!(
+        (third.is_failed(), third.configured_backoff().times),
+        (false, 3)
+    );
+    assert!(end(Some(&third), &error).is_failed());
+    // Another end begins anew, and so does what is forgiven.
+    assert_eq!(
+        end(Some(&third), &ReportedStatus::incomplete()).configured_backoff(),
+        step(0, false)
+    );
+    assert_eq!(
+        third.forgiven().unwrap().configured_backoff(),
+        step(0, false)
+    );
+    // No task says how often it has failed.
+    let text = r#"{"result": "error_backoff", "data": {"__brasserie_backoff_times": 9}}"#;
+    let claimed = end(None, &ReportedStatus::parse(text, StatusSource::Task));
+    assert_eq!(claimed.configured_backoff(), step(10, false));
 }
 
 #[test]

@@ -346,6 +346,7 @@ fn task() -> RunningTask {
         next_backoff_duration: Some(BackoffDuration {
             no_more_backoffs: false,
             seconds: 5,
+            times: None,
         }),
         physical_resources: Some(TaskPhysicalResources {
             ms_since_epoch: Some(1),

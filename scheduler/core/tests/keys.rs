@@ -44,6 +44,17 @@ fn the_program_and_what_is_said_to_it() {
 }
 
 #[test]
+fn where_and_with_what_a_task_begins() {
+    let plain = start_of(one_job(1, "")).options;
+    assert!(plain.environment.is_empty() && plain.working_directory.is_none());
+    let own = start_of(one_job(1, r#", "env": {"A": "b", "C": 1}, "cwd": "/data""#)).options;
+    let variables = [("A", "b"), ("C", "1")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(own.environment, variables.into());
+    assert_eq!(own.working_directory.as_deref(), Some("/data"));
+}
+
+#[test]
 fn how_its_output_is_read() {
     let own = start_of(one_job(
         1,

@@ -244,6 +244,7 @@ fn done_while_a_later_run_is_lost() -> Script {
         next_backoff: BackoffDuration {
             no_more_backoffs: true,
             seconds: 60,
+            times: 1,
         },
         ..listed("b", "n0", second_run())
     };

@@ -57,6 +57,10 @@ impl Engine {
                 if let Some(hold) = job_config.hold {
                     reasons.push(Reason::JobHeld(hold));
                 }
+                if let Some(most) = job_config.max_running.filter(|_| job.may_start() == 0) {
+                    let running = job.running;
+                    reasons.push(Reason::JobFull { running, most });
+                }
                 self.explain_dependencies(forest, job, task, &mut reasons);
                 self.explain_gates(forest, job, &mut reasons);
                 let before = reasons.len();

@@ -60,6 +60,9 @@ pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
         est_duration_sec: job.est_duration.map(|d| d.as_secs_f64().into()),
         bufferable: Some(job.bufferable),
         report: job.report.map(|policy| policy.as_str().to_owned()),
+        max_running: job
+            .max_running
+            .map(|most| i32::try_from(most).unwrap_or(i32::MAX)),
     }
 }
 

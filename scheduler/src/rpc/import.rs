@@ -22,7 +22,7 @@ pub(super) enum ImportError {
 
 /// The job's text. What inherits from the settings when it is empty is left out; its name is not in it.
 pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
-    let (backoff, times) = (backoff(&job), times(&job));
+    let (backoff, further) = (backoff(&job), further(&job));
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
     put("enabled", json!(job.enabled.unwrap_or(false)));
@@ -67,7 +67,7 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
             put(key, json!(names));
         }
     }
-    for (key, value) in times {
+    for (key, value) in further {
         put(key, value);
     }
     if let Some(bufferable) = job.bufferable {
@@ -92,15 +92,26 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
     Ok(Value::Object(fields).to_string())
 }
 
-/// How long its tasks take, or may take, in seconds.
-fn times(job: &BistroJobConfig) -> Vec<(&'static str, Value)> {
+/// How long its tasks take, or may take, in seconds; how many of them run, where, and with which variables.
+fn further(job: &BistroJobConfig) -> Vec<(&'static str, Value)> {
     let times = [
         ("timeout", job.timeout_sec),
         ("deadline", job.deadline_sec),
         ("est_duration", job.est_duration_sec),
     ];
-    let said = times.into_iter();
-    said.filter_map(|(key, seconds)| Some((key, json!(f64::from(seconds?)))))
+    let times = times.into_iter();
+    let times = times.filter_map(|(key, seconds)| Some((key, json!(f64::from(seconds?)))));
+    let options = job.task_subprocess_options.as_ref();
+    let environment = options.and_then(|options| options.environment.as_ref());
+    let directory = options.and_then(|options| options.working_directory.as_ref());
+    let others = [
+        ("max_running", job.max_running.map(|most| json!(most))),
+        ("env", environment.map(|all| json!(all))),
+        ("cwd", directory.map(|path| json!(path))),
+    ];
+    let others = others.into_iter();
+    times
+        .chain(others.filter_map(|(key, value)| Some((key, value?))))
         .collect()
 }
 
@@ -246,7 +257,7 @@ mod tests {
             "resources": {"disk": 3, "slots": 0}, "config": {"a": [1, {"b": null}]},
             "filters": {"db": {"whitelist": ["x"], "whitelist_regex": "x+", "blacklist": ["y"], "blacklist_regex": "^y",
                 "tag_whitelist": ["t"], "fraction_of_nodes": 0.5}},
-            "level_for_host_placement": "host", "host_placement": "h", "backoff": [1, 2, "fail"], "depends_on": ["plain"],
+            "level_for_host_placement": "host", "host_placement": "h", "backoff": [1, 2, 2, "fail"], "depends_on": ["plain"],
             "run_only_after_all_nodes_are_done_for": ["plain", "never"],
             "kill_orphan_tasks_after_sec": 1.5, "command": ["/bin/true", "x"],
             "task_subprocess": {"poll_ms": 20, "max_log_lines_per_poll_interval": 7,
@@ -256,7 +267,8 @@ mod tests {
                 "limits": {"nofile": 5, "core": {"soft": 0, "hard": "unlimited"}}, "user": "ann", "group": "g"},
             "kill_subprocess": {"method": "term_wait_kill", "kill_wait_ms": 5},
             "version_id": 3, "status_from": "exit_code", "arguments": "none", "timeout": 1.5, "deadline": 2.25,
-            "est_duration": 3.5, "bufferable": true, "report": "lazy"
+            "est_duration": 3.5, "bufferable": true, "report": "lazy",
+            "env": {"A": "b=c", "E": ""}, "cwd": "/data", "max_running": 3
         },
         "bistro_job->plain": {},
         "bistro_job->never": {"backoff": ["fail"], "kill_orphan_tasks_after_sec": false},

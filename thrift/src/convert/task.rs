@@ -1,9 +1,11 @@
 //! Running tasks, how to run them and how to end them.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::task::CGroupOptions;
+use brasserie_common::task::{CGroupOptions, MAX_ENVIRONMENT_BYTES, is_variable};
 use brasserie_common::{
     AccountName, Arguments, BackoffDuration, EndedBy, Fence, Kill, KillMethod, KillRequest,
     LogOverflow, Output, ReportedStatus, RunningTask, StatusFrom, StatusSource,
@@ -22,18 +24,17 @@ impl TryFrom<wire::BackoffDuration> for BackoffDuration {
     type Error = WireError;
 
     fn try_from(backoff: wire::BackoffDuration) -> Result<Self, WireError> {
-        let seconds = u32::try_from(backoff.seconds).map_err(|_| {
-            WireError::new(
-                "BackoffDuration.seconds",
-                Problem::OutOfRange {
-                    value: backoff.seconds.into(),
-                    allowed: "0 or more",
-                },
-            )
-        })?;
+        let count = |path: &str, value: i32| {
+            let problem = Problem::OutOfRange {
+                value: value.into(),
+                allowed: "0 or more",
+            };
+            u32::try_from(value).map_err(|_| WireError::new(path, problem))
+        };
         Ok(BackoffDuration {
             no_more_backoffs: backoff.no_more_backoffs,
-            seconds,
+            seconds: count("BackoffDuration.seconds", backoff.seconds)?,
+            times: count("BackoffDuration.times", backoff.times.unwrap_or(1))?,
         })
     }
 }
@@ -43,6 +44,7 @@ impl From<BackoffDuration> for wire::BackoffDuration {
         wire::BackoffDuration {
             no_more_backoffs: backoff.no_more_backoffs,
             seconds: saturating_i32(backoff.seconds),
+            times: Some(saturating_i32(backoff.times)),
         }
     }
 }
@@ -279,8 +281,51 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
             limits: limits::from_wire(options.limits.unwrap_or_default())?,
             user: account("TaskSubprocessOptions.user", options.user)?,
             group: account("TaskSubprocessOptions.group", options.group)?,
+            environment: environment(options.environment.unwrap_or_default())?,
+            working_directory: options
+                .working_directory
+                .map(working_directory)
+                .transpose()?,
         })
     }
+}
+
+/// Names that a job may set, with values that a program can receive.
+fn environment(all: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, WireError> {
+    let path = "TaskSubprocessOptions.environment";
+    let bytes: usize = all
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if bytes > MAX_ENVIRONMENT_BYTES {
+        let problem = Problem::OutOfRange {
+            value: i64::try_from(bytes).unwrap_or(i64::MAX),
+            allowed: "65536 bytes of names and values",
+        };
+        return Err(WireError::new(path, problem));
+    }
+    for (name, value) in &all {
+        if !is_variable(name) {
+            let allowed = "a name without `=` and NUL that does not begin with BRASSERIE_";
+            return Err(WireError::new(path, Problem::unknown_word(name, allowed)));
+        }
+        if value.contains('\0') {
+            let allowed = "a value without NUL";
+            return Err(WireError::new(path, Problem::unknown_word(value, allowed)));
+        }
+    }
+    Ok(all)
+}
+
+/// A path that begins at the root, as nothing else means the same on each machine.
+fn working_directory(path: String) -> Result<String, WireError> {
+    if Path::new(&path).is_absolute() && !path.contains('\0') {
+        return Ok(path);
+    }
+    Err(WireError::new(
+        "TaskSubprocessOptions.workingDirectory",
+        Problem::unknown_word(&path, "an absolute path"),
+    ))
 }
 
 /// A name that says something.
@@ -377,6 +422,8 @@ impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
             limits: Some(limits::to_wire(&options.limits)).filter(|list| !list.is_empty()),
             user: options.user.map(Into::into),
             group: options.group.map(Into::into),
+            environment: Some(options.environment).filter(|all| !all.is_empty()),
+            working_directory: options.working_directory,
         }
     }
 }

@@ -134,10 +134,13 @@ fn share() -> impl Strategy<Value = GpuShare> {
 }
 
 fn backoff() -> impl Strategy<Value = BackoffDuration> {
-    (any::<bool>(), 0..=i32::MAX as u32).prop_map(|(no_more_backoffs, seconds)| BackoffDuration {
-        no_more_backoffs,
-        seconds,
-    })
+    (any::<bool>(), 0..=i32::MAX as u32, 0..=i32::MAX as u32).prop_map(
+        |(no_more_backoffs, seconds, times)| BackoffDuration {
+            no_more_backoffs,
+            seconds,
+            times,
+        },
+    )
 }
 
 fn reported() -> impl Strategy<Value = ReportedStatus> {
@@ -304,12 +307,17 @@ prop_compose! {
         timeout in proptest::option::of(milliseconds(1)),
         limit_kill in proptest::option::of(kill_request()),
         limits in process_limits(),
-        (user, group) in (account(), account()),
+        (user, group, environment, working_directory) in (
+            account(),
+            account(),
+            proptest::collection::btree_map("[A-Z_]{1,9}", "[^\0]{0,9}", 0..3),
+            proptest::option::of("/[^\0]{0,9}"),
+        ),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll, max_log_lines_per_poll_interval, parent_death_signal, process_group_leader, use_canary_pipe,
             refresh_resources, cgroups, status_from, arguments, max_log_bytes_per_poll_interval, log_overflow, output,
-            timeout, deadline: None, limit_kill, limits, user, group,
+            timeout, deadline: None, limit_kill, limits, user, group, environment, working_directory,
         }
     }
 }
@@ -936,6 +944,7 @@ fn tasks_with_senseless_fields_are_refused() {
             t.next_backoff_duration = Some(wire::BackoffDuration {
                 no_more_backoffs: false,
                 seconds: -9,
+                times: None,
             });
         }),
         "RunningTask.nextBackoffDuration.seconds: -9 is not allowed; allowed is 0 or more"
@@ -1485,6 +1494,7 @@ fn numbers_that_the_wire_cannot_hold_are_clamped() {
     let backoff = BackoffDuration {
         no_more_backoffs: false,
         seconds: u32::MAX,
+        times: u32::MAX,
     };
     assert_eq!(wire::BackoffDuration::from(backoff).seconds, i32::MAX);
 }

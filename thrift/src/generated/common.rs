@@ -733,6 +733,7 @@ impl Default for TaskPhysicalResources {
 pub struct BackoffDuration {
     pub no_more_backoffs: bool,
     pub seconds: i32,
+    pub times: Option<i32>,
 }
 
 impl TSerializable for BackoffDuration {
@@ -740,6 +741,7 @@ impl TSerializable for BackoffDuration {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<bool> = None;
         let mut f_2: Option<i32> = None;
+        let mut f_16: Option<i32> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -755,6 +757,10 @@ impl TSerializable for BackoffDuration {
                     let val = i_prot.read_i32()?;
                     f_2 = Some(val);
                 }
+                16 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -769,6 +775,7 @@ impl TSerializable for BackoffDuration {
                 .expect("auto-generated code should have checked for presence of required fields"),
             seconds: f_2
                 .expect("auto-generated code should have checked for presence of required fields"),
+            times: f_16,
         };
         Ok(ret)
     }
@@ -781,6 +788,11 @@ impl TSerializable for BackoffDuration {
         o_prot.write_field_begin(&TFieldIdentifier::new("seconds", TType::I32, 2))?;
         o_prot.write_i32(self.seconds)?;
         o_prot.write_field_end()?;
+        if let Some(fld_var) = self.times {
+            o_prot.write_field_begin(&TFieldIdentifier::new("times", TType::I32, 16))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3486,6 +3498,8 @@ pub struct TaskSubprocessOptions {
     pub log_overflow: Option<String>,
     pub output: Option<String>,
     pub kill_request: Option<KillRequest>,
+    pub environment: Option<BTreeMap<String, String>>,
+    pub working_directory: Option<String>,
 }
 
 impl TSerializable for TaskSubprocessOptions {
@@ -3510,6 +3524,8 @@ impl TSerializable for TaskSubprocessOptions {
         let mut f_17: Option<String> = None;
         let mut f_18: Option<String> = None;
         let mut f_19: Option<KillRequest> = None;
+        let mut f_20: Option<BTreeMap<String, String>> = None;
+        let mut f_21: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -3591,6 +3607,21 @@ impl TSerializable for TaskSubprocessOptions {
                     let val = KillRequest::read_from_in_protocol(i_prot)?;
                     f_19 = Some(val);
                 }
+                20 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<String, String> = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_17 = i_prot.read_string()?;
+                        let map_val_18 = i_prot.read_string()?;
+                        val.insert(map_key_17, map_val_18);
+                    }
+                    i_prot.read_map_end()?;
+                    f_20 = Some(val);
+                }
+                21 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_21 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -3616,6 +3647,8 @@ impl TSerializable for TaskSubprocessOptions {
             log_overflow: f_17,
             output: f_18,
             kill_request: f_19,
+            environment: f_20,
+            working_directory: f_21,
         };
         Ok(ret)
     }
@@ -3727,6 +3760,29 @@ impl TSerializable for TaskSubprocessOptions {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.environment {
+            o_prot.write_field_begin(&TFieldIdentifier::new("environment", TType::Map, 20))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::String,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                o_prot.write_string(v)?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.working_directory {
+            o_prot.write_field_begin(&TFieldIdentifier::new(
+                "workingDirectory",
+                TType::String,
+                21,
+            ))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3752,6 +3808,8 @@ impl Default for TaskSubprocessOptions {
             log_overflow: None,
             output: None,
             kill_request: None,
+            environment: None,
+            working_directory: None,
         }
     }
 }

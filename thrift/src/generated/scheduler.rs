@@ -206,6 +206,7 @@ pub struct BistroJobConfig {
     pub est_duration_sec: Option<OrderedFloat<f64>>,
     pub bufferable: Option<bool>,
     pub report: Option<String>,
+    pub max_running: Option<i32>,
 }
 
 impl TSerializable for BistroJobConfig {
@@ -241,6 +242,7 @@ impl TSerializable for BistroJobConfig {
         let mut f_28: Option<OrderedFloat<f64>> = None;
         let mut f_29: Option<bool> = None;
         let mut f_30: Option<String> = None;
+        let mut f_31: Option<i32> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -406,6 +408,10 @@ impl TSerializable for BistroJobConfig {
                     let val = i_prot.read_string()?;
                     f_30 = Some(val);
                 }
+                31 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_31 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -444,6 +450,7 @@ impl TSerializable for BistroJobConfig {
             est_duration_sec: f_28,
             bufferable: f_29,
             report: f_30,
+            max_running: f_31,
         };
         Ok(ret)
     }
@@ -654,6 +661,11 @@ impl TSerializable for BistroJobConfig {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.max_running {
+            o_prot.write_field_begin(&TFieldIdentifier::new("maxRunning", TType::I32, 31))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -692,6 +704,7 @@ impl Default for BistroJobConfig {
             est_duration_sec: None,
             bufferable: None,
             report: None,
+            max_running: None,
         }
     }
 }

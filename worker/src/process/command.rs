@@ -1,6 +1,7 @@
 //! What a task's process is started with: program, arguments, environment, working directory, descriptors; and why it
 //! could not be started, in words a user can act on.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
@@ -10,13 +11,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use brasserie_common::task::is_variable;
 use brasserie_common::{Arguments, Fault};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::fchown;
 
 use super::accounts::{Accounts, Chosen, WHO};
-use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without_cards};
+use super::environment::{DEVICE_ORDER, VISIBLE_DEVICES, without, without_cards};
 use super::folders::{Folders, WorkingDir};
 use super::launch::{Account, Refused, Step};
 use super::{Marks, PassedEnvironment, SpawnRequest};
@@ -141,17 +143,24 @@ impl Commands {
         })
     }
 
-    /// What of the worker's own environment passes, but for who one is and what cards there are.
+    /// What of the worker's own environment passes, but for who one is, what cards there are, and what the job sets itself.
     pub(super) fn environment(
         &self,
         chosen: Option<&Chosen>,
         request: &SpawnRequest,
-    ) -> &[CString] {
+    ) -> Cow<'_, [CString]> {
         let of_user = chosen.and_then(|chosen| self.environments.get(&chosen.name));
         let environment = of_user.unwrap_or(&self.environment);
-        match request.cuda_devices.is_empty() {
+        let passed = match request.cuda_devices.is_empty() {
             true => &environment.usual,
             false => &environment.with_cards,
+        };
+        let own = &request.options.environment;
+        match own.is_empty() {
+            true => Cow::Borrowed(passed),
+            false => Cow::Owned(without(passed, |name| {
+                std::str::from_utf8(name).is_ok_and(|name| own.contains_key(name))
+            })),
         }
     }
 
@@ -187,7 +196,10 @@ impl Commands {
             .map(|(i, text)| c_string(&format!("argument {i}"), text.as_bytes()))
             .collect::<Result<_, _>>()?;
         let environment = self.additions(request)?;
-        let working_dir = self.folders.of(&request.key.job, chosen)?;
+        let working_dir = match &request.options.working_directory {
+            Some(path) => WorkingDir::given(path)?,
+            None => self.folders.of(&request.key.job, chosen)?,
+        };
         Ok(Prepared {
             program,
             argv,
@@ -224,6 +236,10 @@ impl Commands {
             values.push((VISIBLE_DEVICES, &devices));
             values.push((DEVICE_ORDER, "PCI_BUS_ID"));
         }
+        // Behind those of the worker, which a program finds first.
+        let own = request.options.environment.iter();
+        let own = own.filter(|(name, _)| is_variable(name));
+        values.extend(own.map(|(name, value)| (name.as_str(), value.as_str())));
         values
             .into_iter()
             .map(|(name, value)| c_string(name, format!("{name}={value}").as_bytes()))

@@ -53,16 +53,21 @@ const NEVER: [&str; 14] = [
 pub(super) const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 pub(super) const DEVICE_ORDER: &str = "CUDA_DEVICE_ORDER";
 
-/// What passes to a task that has cards of its own. Of two entries with one name a program would find the first, and see cards of
-/// others.
+/// What passes to a task that has cards of its own, and sees no others.
 pub(super) fn without_cards(entries: &[CString]) -> Vec<CString> {
-    let is_of_cards = |entry: &&CString| {
-        let name = entry.to_bytes().split(|byte| *byte == b'=').next();
+    without(entries, |name| {
         [VISIBLE_DEVICES, DEVICE_ORDER]
-            .iter()
-            .any(|of_cards| name == Some(of_cards.as_bytes()))
-    };
-    let others = entries.iter().filter(|entry| !is_of_cards(entry));
+            .map(str::as_bytes)
+            .contains(&name)
+    })
+}
+
+/// What passes to a task that has variables of these names itself. Of two entries with one name a program would find the first.
+pub(super) fn without(entries: &[CString], is_own: impl Fn(&[u8]) -> bool) -> Vec<CString> {
+    let others = entries.iter().filter(|entry| {
+        let name = entry.to_bytes().split(|byte| *byte == b'=').next();
+        !name.is_some_and(&is_own)
+    });
     others.cloned().collect()
 }
 

@@ -45,6 +45,8 @@ pub(super) struct Folders {
 enum Owner {
     Worker,
     User(Uid),
+    /// The job names the directory, which the worker neither makes nor owns.
+    Job,
 }
 
 /// Where one task works.
@@ -55,13 +57,26 @@ pub(super) struct WorkingDir {
 }
 
 impl WorkingDir {
+    /// A directory that the job names.
+    pub(super) fn given(path: &str) -> Result<Self, StartFailure> {
+        Ok(WorkingDir {
+            path: c_string("the working directory", path.as_bytes())?,
+            owner: Owner::Job,
+        })
+    }
+
+    /// Whether the job names it.
+    pub(super) fn is_given(&self) -> bool {
+        self.owner == Owner::Job
+    }
+
     pub(super) fn path(&self) -> &CStr {
         &self.path
     }
 
     /// Whether a start failed because somebody removed it.
     pub(super) fn is_lost(&self, refused: Refused) -> bool {
-        refused.error == Errno::ENOENT && !as_path(&self.path).is_dir()
+        refused.error == Errno::ENOENT && !self.is_given() && !as_path(&self.path).is_dir()
     }
 }
 
@@ -106,7 +121,7 @@ impl Folders {
         }
         let name = file_name(job.as_str());
         let path = match owner {
-            Owner::Worker => self.jobs.join(name),
+            Owner::Worker | Owner::Job => self.jobs.join(name),
             Owner::User(user) => self.users.join(user.to_string()).join(name),
         };
         let path = c_string("the working directory", path.as_os_str().as_bytes())?;
@@ -125,6 +140,7 @@ impl Folders {
         let made = match dir.owner {
             Owner::Worker => fs::create_dir_all(path),
             Owner::User(user) => self.make_for(path, user),
+            Owner::Job => Ok(()),
         };
         made.map_err(|e| {
             let path = path.display();

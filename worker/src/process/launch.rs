@@ -26,6 +26,8 @@ pub(super) struct Launch<'a> {
     /// `NAME=value` entries; the second list is appended to the first.
     pub environment: [&'a [CString]; 2],
     pub working_dir: &'a CStr,
+    /// Whether the account must be able to enter it; else the worker's rights are enough.
+    pub enters_as_account: bool,
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,

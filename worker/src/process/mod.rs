@@ -9,7 +9,8 @@
 //!
 //! * argv: the command, then (`arguments: append`) node name, `/dev/fd/N` for its status, JSON argument. The program is
 //!   executed directly, without a shell; a name without `/` is looked up in the absolute folders of `PATH`.
-//! * working directory: `<data dir>/jobs/<job>`, the name percent-encoded. A relative program path starts there.
+//! * working directory: the one that the job names, else `<data dir>/jobs/<job>`, the name percent-encoded. A relative program path
+//!   starts there.
 //! * stdin is `/dev/null`; stdout and stderr go to the log; descriptor `N` takes status lines. All other descriptors of
 //!   the worker are closed on exec.
 //! * what [`PassedEnvironment`] lets through of the worker's environment, plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_NODE_LABEL` (the node's

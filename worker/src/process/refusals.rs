@@ -25,7 +25,7 @@ pub(super) fn explain(Refused { step, error }: Refused, asked: Asked<'_>) -> Sta
         Step::Join => "its control group cannot be joined",
         Step::Lead => "its session cannot be made",
         Step::Redirect => "its descriptors cannot be put in place",
-        Step::WorkingDirectory => "its working directory cannot be entered",
+        Step::WorkingDirectory => return explain_directory(error, asked),
         Step::Limit(_) | Step::Account if error == Errno::ENOSYS => {
             let why = "this machine lets the worker start programs by posix_spawn only, which sets neither limits nor users";
             return StartFailure::of_worker(why.to_owned());
@@ -34,6 +34,16 @@ pub(super) fn explain(Refused { step, error }: Refused, asked: Asked<'_>) -> Sta
         Step::Account => "the rights of its user cannot be taken",
     };
     StartFailure::of_worker(format!("{what}: {}", error.desc()))
+}
+
+fn explain_directory(error: Errno, asked: Asked<'_>) -> StartFailure {
+    let why = error.desc();
+    match &asked.options.working_directory {
+        Some(path) => StartFailure::of_task(format!(
+            "the job's working directory (`cwd`) {path} cannot be entered: {why}"
+        )),
+        None => StartFailure::of_worker(format!("its working directory cannot be entered: {why}")),
+    }
 }
 
 /// Limits that the worker itself does not have: root could give them, but a job's owner is not to get beyond what the machine's

@@ -199,11 +199,14 @@ impl Plan<'_> {
                 return (Step::Limit(limit.resource), error);
             }
         }
-        // With our rights: the way to it may be closed to the account.
-        if let Err(error) = call(
-            libc::SYS_chdir,
-            [launch.working_dir.as_ptr() as c_long, 0, 0, 0, 0],
-        ) {
+        let enter = || {
+            let path = launch.working_dir.as_ptr() as c_long;
+            call(libc::SYS_chdir, [path, 0, 0, 0, 0])
+        };
+        // With our rights: the way to its own folder may be closed to the account.
+        if !launch.enters_as_account
+            && let Err(error) = enter()
+        {
             return (Step::WorkingDirectory, error);
         }
         for signal in self.handled {
@@ -215,6 +218,11 @@ impl Plan<'_> {
             && let Err(error) = account.assume()
         {
             return (Step::Account, error);
+        }
+        if launch.enters_as_account
+            && let Err(error) = enter()
+        {
+            return (Step::WorkingDirectory, error);
         }
         // After the account, which clears it. The kernel kills the task when the thread that starts it ends, which is the supervising
         // thread: it ends after its last task, or with the whole process. The keeper would kill it too, but may be dead or stopped.

@@ -350,14 +350,13 @@ impl Supervisor {
         }
         let pipes = TaskPipes::new(account).map_err(|refused| explain(refused, asked))?;
         let [stdout, stderr, status] = pipes.write.each_ref().map(OwnedFd::as_fd);
+        let passed = self.commands.environment(chosen, request);
         let launch = Launch {
             program: &prepared.program,
             argv: &prepared.argv,
-            environment: [
-                self.commands.environment(chosen, request),
-                &prepared.environment,
-            ],
+            environment: [&passed, &prepared.environment],
             working_dir: prepared.working_dir.path(),
+            enters_as_account: prepared.working_dir.is_given(),
             stdin: self.reserved.null.as_fd(),
             stdout,
             stderr,

@@ -301,6 +301,7 @@ impl Stage {
             next_backoff_duration: Some(BackoffDuration {
                 no_more_backoffs: false,
                 seconds: 1,
+                times: None,
             }),
             worker_suicide_task_kill_wait_ms: Some(100),
             ..RunningTask::default()

@@ -108,8 +108,8 @@ fn scalars_of_settings() {
             r#"2:20: bistro_settings.level_for_tasks: there is no level "hots"; did you mean `host`?"#,
         ),
         (
-            r#""kill_orphan_tasks_after_sec": "5""#,
-            r#"2:32: bistro_settings.kill_orphan_tasks_after_sec: expected true, false or seconds, found "5"; false: never; true: at once"#,
+            r#""kill_orphan_tasks_after_sec": "soon""#,
+            r#"2:32: bistro_settings.kill_orphan_tasks_after_sec: expected true, false or a duration, found "soon"; false: never; true: at once"#,
         ),
         (
             r#""kill_orphan_tasks_after_sec": 1e10"#,
@@ -154,10 +154,9 @@ fn scalars_of_settings() {
 
 #[test]
 fn backoffs() {
-    const HELP: &str =
-        "seconds in increasing order, then \"repeat\" or \"fail\", as in [15, 60, \"repeat\"]";
+    const HELP: &str = "waits, none below the one before, then \"repeat\" or \"fail\", as in [15, \"1m\", \"repeat\"]";
     for (backoff, expected) in [
-        ("5", format!("2:12: bistro_settings.backoff: expected an array of seconds, found 5; {HELP}")),
+        ("5", format!("2:12: bistro_settings.backoff: expected an array of waits, found 5; {HELP}")),
         ("[]", format!("2:12: bistro_settings.backoff: a backoff needs a value; {HELP}")),
         (
             "[\"repeat\"]",
@@ -165,8 +164,8 @@ fn backoffs() {
         ),
         ("[1, 0]", format!("2:16: bistro_settings.backoff[1]: backoff value 0 is not positive; {HELP}")),
         (
-            "[5, 5]",
-            format!("2:16: bistro_settings.backoff[1]: backoff value 5 does not exceed the one before it (5); {HELP}"),
+            "[5, 4]",
+            format!("2:16: bistro_settings.backoff[1]: backoff value 4 is below the one before it (5); {HELP}"),
         ),
         (
             "[4294967296]",
@@ -811,6 +810,79 @@ fn a_cycle_may_go_over_both_ways_to_wait() {
     );
 }
 
+#[test]
+fn mistakes_of_retries_variables_and_directories() {
+    let path = "bistro_job->x";
+    for (body, expected) in [
+        (
+            r#""retries": -1"#,
+            format!("3:30: {path}.retries: -1 is out of range; an integer from 0 to 1000"),
+        ),
+        (
+            r#""retry_delay": "100ms""#,
+            format!(
+                "3:34: {path}.retry_delay: \"100ms\" is no whole number of seconds; as in 10 or \"10s\""
+            ),
+        ),
+        (
+            r#""retry_delay": 0"#,
+            format!(
+                "3:34: {path}.retry_delay: 0 is no wait between retries; one second or more, as in 10 or \"10s\""
+            ),
+        ),
+        (
+            r#""retries": 2, "backoff": ["fail"]"#,
+            format!(
+                "3:19: {path}.retries: there is no wait for these retries: the backoff has none; add `retry_delay`, as in \"10s\""
+            ),
+        ),
+        (
+            r#""env": {"A=B": "c"}"#,
+            format!(
+                "3:27: {path}.env.A=B: no variable of a job can have this name; a name that is not empty, without `=` and NUL"
+            ),
+        ),
+        (
+            r#""env": {"BRASSERIE_NODE": "c"}"#,
+            format!(
+                "3:27: {path}.env.BRASSERIE_NODE: no variable of a job can have this name; tasks find the worker's values in variables that begin so"
+            ),
+        ),
+        (
+            r#""env": {"A": []}"#,
+            format!("3:32: {path}.env.A: expected a string, found an empty array"),
+        ),
+        (
+            r#""env": {"A": "\u0000"}"#,
+            format!(r#"3:32: {path}.env.A: a NUL character, which no variable can hold"#),
+        ),
+        (
+            r#""cwd": """#,
+            format!("3:26: {path}.cwd: this is no path; a directory of the worker's machine"),
+        ),
+        (
+            r#""max_running": 0"#,
+            format!("3:34: {path}.max_running: 0 is out of range; an integer from 1 to 2147483647"),
+        ),
+    ] {
+        assert_eq!(job_problems(body), [expected], "{body}");
+    }
+    let large = format!(r#""env": {{"A": "{}"}}"#, "x".repeat(65_536));
+    assert_eq!(
+        job_problems(&large),
+        [format!(
+            "3:19: {path}.env: the variables have 65537 bytes, more than 65536; put them into a file that tasks read"
+        )]
+    );
+    let name = JobName::try_from("x").unwrap();
+    let read = |text: &str| parse_job(&name, text, &config(""), ParseOptions::default()).unwrap();
+    assert_eq!(
+        lines(&read(r#"{"cwd": "here"}"#).problems),
+        ["1:9: cwd: the path \"here\" is relative, and the job is in no file; name the whole path"]
+    );
+    assert_eq!(read(r#"{"cwd": "/here"}"#).problems, []);
+}
+
 /// The program of such a job would be its worker's, if any.
 #[test]
 fn a_job_without_a_command_that_has_a_misspelt_one() {
@@ -954,7 +1026,7 @@ fn an_unknown_key_of_a_job_refuses_the_file_too() {
         lines(&of("\"priority\": [], \"prio\": 2").unwrap_err().0),
         [
             "3:31: bistro_job->x.priority: expected a number, found an empty array",
-            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, version_id, errors, status_from, arguments, timeout and 4 more",
+            "3:35: bistro_job->x.prio: unknown key; known are enabled, owner, level_for_tasks, priority, resources, config, filters, level_for_host_placement, host_placement, backoff, retries, retry_delay, depends_on, run_only_after_all_nodes_are_done_for, create_time, modify_time, kill_orphan_tasks_after_sec, task_subprocess, kill_subprocess, kill_request, command, env, cwd, max_running and 9 more",
         ]
     );
 }

@@ -110,7 +110,7 @@ prop_compose! {
         arguments in proptest::sample::select(vec![Arguments::Append, Arguments::None]),
         (timeout, deadline) in (time_limit(), time_limit()),
         limits in process_limits(),
-        (user, group) in (account(), account()),
+        (user, group, environment, directory) in (account(), account(), environment(), option::of(name())),
     ) -> TaskSubprocessOptions {
         TaskSubprocessOptions {
             poll: Duration::from_millis(poll),
@@ -130,6 +130,8 @@ prop_compose! {
             // A group alone is none.
             group: user.as_ref().and(group),
             user,
+            environment,
+            working_directory: directory.map(|path| format!("/{path}")),
             ..Default::default()
         }
     }
@@ -144,6 +146,10 @@ fn process_limits() -> impl Strategy<Value = std::collections::BTreeMap<Limited,
     btree_map(proptest::sample::select(&Limited::ALL), limit, 0..4)
 }
 
+fn environment() -> impl Strategy<Value = std::collections::BTreeMap<String, String>> {
+    btree_map("[A-Za-z_.]{1,9}", name(), 0..3)
+}
+
 fn account() -> impl Strategy<Value = Option<AccountName>> {
     option::of(name().prop_map(|text| AccountName::try_from(text).unwrap()))
 }
@@ -154,11 +160,11 @@ fn time_limit() -> impl Strategy<Value = Option<Duration>> {
 
 fn backoff() -> impl Strategy<Value = BackoffPolicy> {
     (
-        proptest::collection::btree_set(1i64..=i64::from(i32::MAX), 0..4),
+        vec(prop_oneof![1i64..4, 1i64..=i64::from(i32::MAX)], 0..5),
         any::<bool>(),
     )
-        .prop_map(|(values, repeat)| {
-            let values: Vec<i64> = values.into_iter().collect();
+        .prop_map(|(mut values, repeat)| {
+            values.sort_unstable();
             let after = if repeat && !values.is_empty() {
                 AfterLast::Repeat
             } else {
@@ -181,7 +187,7 @@ prop_compose! {
         task_subprocess in task_subprocess(),
         (method, wait) in (proptest::sample::select(vec![KillMethod::Term, KillMethod::Kill, KillMethod::TermWaitKill]), 0u64..=i32::MAX as u64),
         command in vec(name(), 0..3),
-        (est_duration, bufferable, report) in (time_limit(), any::<bool>(), option::of(proptest::sample::select(ReportPolicy::ALL.to_vec()))),
+        (est_duration, bufferable, report, max_running) in (time_limit(), any::<bool>(), option::of(proptest::sample::select(ReportPolicy::ALL.to_vec())), option::of(1..=i32::MAX as u32)),
         (create_time, modify_time, version_id) in any::<(i64, i64, i64)>(),
         errors in vec(any::<String>(), 0..3),
     ) -> JobConfig {
@@ -208,6 +214,7 @@ prop_compose! {
             command,
             est_duration,
             bufferable,
+            max_running,
             report,
             create_time,
             modify_time,

@@ -140,6 +140,91 @@ fn orphans_are_killed_never_at_once_or_later() {
 }
 
 #[test]
+fn seconds_may_be_written_with_a_unit() {
+    let written = |key: &str, text: &str| config(&format!("\"{key}\": {text}"));
+    for (text, ms) in [
+        ("\"2s\"", 2000),
+        ("\"10 min\"", 600_000),
+        ("\"1.5\"", 1500),
+        ("\"5e-1\"", 500),
+    ] {
+        let wait = Duration::from_millis(ms);
+        assert_eq!(written("working_wait", text).working_wait, wait, "{text}");
+        let orphans = written("kill_orphan_tasks_after_sec", text);
+        assert_eq!(orphans.kill_orphan_tasks_after, Some(wait), "{text}");
+        assert_eq!(job(&format!("\"timeout\": {text}")).timeout(), Some(wait));
+    }
+}
+
+/// The waits of a task that ends in errors only, and whether it fails then.
+fn waits(body: &str) -> (Vec<u32>, bool) {
+    let policy = job(body).backoff;
+    let fails = policy.after_last() == brasserie_common::backoff::AfterLast::Fail;
+    (policy.values().to_vec(), fails)
+}
+
+#[test]
+fn a_backoff_has_equal_waits_and_units() {
+    assert_eq!(
+        waits(r#""backoff": ["2s", 2, "10 min", "600", "fail"]"#),
+        (vec![2, 2, 600, 600], true)
+    );
+}
+
+#[test]
+fn retries_and_their_delay() {
+    // Three tries, 10 s apart.
+    let three = (vec![10, 10], true);
+    assert_eq!(waits(r#""retries": 2, "retry_delay": 10"#), three);
+    assert_eq!(waits(r#""retries": "2", "retry_delay": "10s""#), three);
+    assert_eq!(waits(r#""retries": 0"#), (vec![], true));
+    // The waits of the backoff, as long as there are some.
+    assert_eq!(
+        waits(r#""retries": 3, "backoff": [1, 5, "repeat"]"#),
+        (vec![1, 5, 5], true)
+    );
+    assert_eq!(waits(r#""retries": 1"#), (vec![15], true));
+    // As often as the backoff says.
+    assert_eq!(waits(r#""retry_delay": "1m""#), (vec![60], false));
+    assert_eq!(
+        waits(r#""retry_delay": 7, "backoff": [1, 5, "fail"]"#),
+        (vec![7, 7], true)
+    );
+}
+
+#[test]
+fn variables_and_directories() {
+    let own =
+        job(r#""env": {"A": "b=c", "N": 5, "T": true}, "cwd": "data/in", "max_running": "3""#);
+    let options = &own.task_subprocess;
+    let variables: Vec<(&str, &str)> = options
+        .environment
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    assert_eq!(variables, [("A", "b=c"), ("N", "5"), ("T", "true")]);
+    assert_eq!(own.max_running, Some(3));
+    let plain = job("");
+    assert!(plain.task_subprocess.environment.is_empty());
+    assert_eq!(
+        (plain.task_subprocess.working_directory, plain.max_running),
+        (None, None)
+    );
+    // A relative path begins where the file is.
+    for (path, expected) in [
+        ("data/in", "/etc/b/data/in"),
+        (".", "/etc/b"),
+        ("./x", "/etc/b/x"),
+        ("/x", "/x"),
+    ] {
+        let mut config = good("", &format!("\"bistro_job->x\": {{\"cwd\": \"{path}\"}}")).config;
+        config.resolve_commands(std::path::Path::new("/etc/b"));
+        let resolved = config.jobs[0].task_subprocess.working_directory.as_deref();
+        assert_eq!(resolved, Some(expected));
+    }
+}
+
+#[test]
 fn truths_and_texts_are_coerced() {
     let enabled = |text: &str| config(&format!("\"enabled\": {text}")).enabled;
     for yes in [

@@ -83,7 +83,8 @@ impl Run {
             state,
         } = self;
         s.invocation(*invocation);
-        s.put((shard, next_backoff.no_more_backoffs, next_backoff.seconds));
+        s.put((shard, next_backoff.no_more_backoffs));
+        s.put((next_backoff.seconds, next_backoff.times));
         s.put((kill_wait, sent_for, state));
     }
 }

@@ -272,6 +272,7 @@ impl World {
             next_backoff: BackoffDuration {
                 no_more_backoffs: false,
                 seconds: 15,
+                times: 1,
             },
             suicide_kill_wait: kill_wait,
             physical: None,

@@ -91,6 +91,7 @@ pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask 
         next_backoff: BackoffDuration {
             no_more_backoffs: false,
             seconds: 15,
+            times: 1,
         },
         suicide_kill_wait: Duration::from_secs(5),
         physical: None,

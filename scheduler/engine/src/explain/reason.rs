@@ -74,6 +74,11 @@ pub enum Reason {
     JobDisabled,
     /// By an operator.
     JobHeld(Hold),
+    /// As many tasks of the job run as its own limit allows.
+    JobFull {
+        running: u32,
+        most: u32,
+    },
     JobErrors(Vec<String>),
     NotAtLevel {
         node: NodeName,
@@ -251,6 +256,10 @@ impl fmt::Display for Reason {
             Reason::UnknownJob => f.write_str("no such job is configured"),
             Reason::JobDisabled => f.write_str("the job is disabled"),
             Reason::JobHeld(hold) => f.write_str(held(*hold)),
+            Reason::JobFull { running, most } => write!(
+                f,
+                "{running} tasks of the job are running, and its `max_running` is {most}"
+            ),
             Reason::JobErrors(errors) => {
                 write!(f, "the job's configuration has errors: {}", errors.join("; "))
             }
@@ -288,15 +297,7 @@ impl fmt::Display for Reason {
                 fmt_all(f, job, Some(why), *left, first.as_ref())
             }
             Reason::Short { node, need } => write!(f, "node `{node}` {need}"),
-            Reason::AboveLimit {
-                level,
-                resource,
-                need,
-                limit,
-            } => write!(
-                f,
-                "it can never run: it needs {need} of `{resource}`, and nodes of level `{level}` have {limit}"
-            ),
+            Reason::AboveLimit { .. } => self.fmt_above_limit(f),
             Reason::NoWorkers => f.write_str("no worker is connected"),
             Reason::NoWorkerNow { .. } => self.fmt_no_worker(f),
             Reason::NoWorkerEver { why } => {
@@ -336,6 +337,22 @@ impl Reason {
         write!(
             f,
             "it may start again in {remaining}, after its {wait} (last status: {status})"
+        )
+    }
+
+    fn fmt_above_limit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reason::AboveLimit {
+            level,
+            resource,
+            need,
+            limit,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "it can never run: it needs {need} of `{resource}`, and nodes of level `{level}` have {limit}"
         )
     }
 

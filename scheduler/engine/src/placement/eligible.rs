@@ -387,15 +387,16 @@ impl Engine {
         let job = &self.jobs[id.index()];
         let columns = &self.columns[id.index()];
         let is_open = job.config.is_some() && columns.gate == Gate::Open;
+        let may_start = job.may_start();
         let could_start = match is_open && job.can_run {
-            true => columns.eligible,
+            true => columns.eligible.min(may_start),
             false => 0,
         };
         self.pool.count(id, job.demand, could_start);
         let Some(demand) = self.pool.demands.get_mut(job.demand) else {
             return;
         };
-        if columns.ready.is_empty() || !is_open {
+        if columns.ready.is_empty() || !is_open || may_start == 0 {
             demand.active.remove(id.index());
         } else {
             demand.active.insert(id.index());

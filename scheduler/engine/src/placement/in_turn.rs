@@ -53,13 +53,13 @@ impl Engine {
                 self.wake_all(forest, key);
                 continue;
             };
-            let mut behind_gates = Vec::new();
-            match self.next_at(forest, row, start, &mut behind_gates) {
+            let mut not_yet = Vec::new();
+            match self.next_at(forest, row, start, &mut not_yet) {
                 Next::Job(id, rank) => self.call(forest, key, id, rank),
                 Next::NoWorker => {}
                 Next::Nobody => self.lists.close(row),
             }
-            for (id, rank) in behind_gates {
+            for (id, rank) in not_yet {
                 self.call(forest, key, id, rank);
             }
         }
@@ -74,14 +74,14 @@ impl Engine {
         }
     }
 
-    /// Jobs that wait for others as a whole are no candidates, and nobody calls them when they become some: so they are told apart,
-    /// to be ready then.
+    /// Jobs that wait for others as a whole, or run as many tasks as they may, are no candidates, and nobody calls them when they become
+    /// some: so they are told apart, to be ready then.
     fn next_at(
         &self,
         forest: &Forest,
         row: u32,
         start: JobId,
-        behind_gates: &mut Vec<(JobId, usize)>,
+        not_yet: &mut Vec<(JobId, usize)>,
     ) -> Next {
         let (Some(level), node) = (forest.level(row), forest.node(row)) else {
             return Next::Nobody;
@@ -106,8 +106,10 @@ impl Engine {
                 }
             };
             last = Some((class, has_room));
-            if has_room && self.columns[id.index()].gate != Gate::Open {
-                behind_gates.push((id, rank));
+            let is_candidate = self.columns[id.index()].gate == Gate::Open
+                && self.jobs[id.index()].may_start() > 0;
+            if has_room && !is_candidate {
+                not_yet.push((id, rank));
             } else if has_room {
                 if self.pool.has_room_for(self.jobs[id.index()].demand) {
                     return Next::Job(id, rank);

@@ -217,6 +217,7 @@ impl Engine {
         self.jobs[task.job.index()].running += 1;
         self.waits.set(task, None);
         self.refresh(task, Reach::Dependents);
+        self.sync_active(task.job);
         self.offer_worker(worker);
         if unknown.is_empty() {
             AdoptOutcome::Adopted

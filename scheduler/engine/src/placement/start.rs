@@ -34,7 +34,7 @@ impl Engine {
     ///
     /// Invariants that make `None` true without a scan: an eligible task is ready or in a wait list; of those of one job
     /// that wait at one place which has room for them, the first is ready, or the place is open; a job that has ready tasks is a candidate exactly
-    /// if the root and some worker have room for one.
+    /// if it runs fewer than its own limit, and the root and some worker have room for one.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
         self.place_within(now, &mut Tries::endless(), &mut |_, _| Judged::UNSEEN)
     }

@@ -46,6 +46,12 @@ impl Job {
         !self.dependents.is_empty() || !self.followers.is_empty()
     }
 
+    /// How many more of its tasks may run, by its own limit.
+    pub(crate) fn may_start(&self) -> u32 {
+        let most = self.config.as_ref().and_then(|config| config.max_running);
+        most.map_or(u32::MAX, |most| most.saturating_sub(self.running))
+    }
+
     pub(crate) fn is_done_on(&self, node: NodeId) -> bool {
         let bits = self.statuses.bits(node);
         bits.is_some_and(|bits| bits.has(StatusBits::DONE))

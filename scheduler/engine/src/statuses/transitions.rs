@@ -205,6 +205,7 @@ impl Engine {
     fn stop(&mut self, task: Task) -> Option<Run> {
         let run = self.running.remove(&task)?;
         self.jobs[task.job.index()].running -= 1;
+        self.sync_active(task.job);
         for charge in &run.charges {
             self.ledger.free(*charge);
         }

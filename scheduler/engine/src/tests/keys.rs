@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{StatusBits, Time};
+use brasserie_common::status::StoredStatus;
+use brasserie_common::{ReportedStatus, StatusBits, Time, WallTime};
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
 use serde_json::{Value, json};
 
 use super::world::*;
-use crate::{Eligibility, Engine, NodeTableBuilder};
+use crate::{Eligibility, Engine, NodeTableBuilder, Task, TaskState};
 
 const T0: Time = Time::ZERO;
 
@@ -166,6 +167,68 @@ fn backoff() {
     assert_eq!(first(json!({"backoff": [3, "repeat"]}), json!({})), 3);
     let both = first(json!({"backoff": [3, "repeat"]}), json!({"backoff": [4]}));
     assert_eq!(both, 4);
+}
+
+/// Three tries, 10 s apart: after the third error the task has failed.
+#[test]
+fn retries() {
+    let job = json!({"retries": 2, "retry_delay": "10s"});
+    let mut engine = engine_of(&json!({}), &json!({"x": job}));
+    let task = task(&mut engine, "x", "a");
+    let mut steps = Vec::new();
+    for _ in 0..3 {
+        let next = engine.next_backoff(task);
+        steps.push((next.seconds, next.no_more_backoffs));
+        let error = ReportedStatus::error_backoff("");
+        let before = engine.previous_status(task);
+        let status = StoredStatus::after(before.as_ref(), &error, next, WallTime::from_secs(0));
+        engine.load_status(T0, task, status, None);
+    }
+    assert_eq!(steps, [(10, false), (10, false), (60, true)]);
+    assert_eq!(engine.task_state(task), TaskState::Failed);
+}
+
+#[test]
+fn max_running() {
+    let two = json!({"max_running": 2});
+    assert_eq!(nodes_of(json!({}), two.clone()).len(), 2);
+    let mut engine = engine_of(&json!({}), &json!({"x": two, "y": {}}));
+    let placed = place_all(&mut engine, T0);
+    let mut started: Vec<String> = names(&engine, &placed);
+    started.sort();
+    assert_eq!(started.len(), 5, "two of x, and all of y");
+    let of_x = engine.find_job("x").unwrap();
+    let running: Vec<Task> = placed
+        .iter()
+        .map(|p| p.task)
+        .filter(|t| t.job == of_x)
+        .collect();
+    let waiting = ["a", "b", "c"].map(|node| task(&mut engine, "x", node));
+    let waiting = waiting
+        .into_iter()
+        .find(|task| !running.contains(task))
+        .unwrap();
+    let reasons: Vec<String> = engine
+        .explain(T0, waiting)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        reasons,
+        ["2 tasks of the job are running, and its `max_running` is 2"]
+    );
+    end(&mut engine, T0, running[0], StatusBits::DONE);
+    let placed = place_all(&mut engine, T0);
+    assert_eq!(placed.iter().map(|p| p.task).collect::<Vec<_>>(), [waiting]);
+    // A raised limit is in force at once.
+    end(&mut engine, T0, running[1], StatusBits::INCOMPLETE);
+    end(&mut engine, T0, waiting, StatusBits::INCOMPLETE);
+    let one = read(&json!({}), &json!({"x": {"max_running": 1}}));
+    engine.apply_config(T0, Arc::new(one));
+    assert_eq!(place_all(&mut engine, T0).len(), 1);
+    let unlimited = read(&json!({}), &json!({"x": {}}));
+    engine.apply_config(T0, Arc::new(unlimited));
+    assert_eq!(place_all(&mut engine, T0).len(), 1);
 }
 
 #[test]

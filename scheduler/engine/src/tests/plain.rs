@@ -305,6 +305,15 @@ impl Plain {
         is_asked_for && !is_late
     }
 
+    /// How many more tasks of a job may run by its own limit.
+    pub(super) fn may_start(&self, job: Option<&JobConfig>) -> u32 {
+        let limit = job.and_then(|job| Some((job.name.as_str(), job.max_running?)));
+        limit.map_or(u32::MAX, |(name, most)| {
+            let running = self.running.keys().filter(|(of, _)| of == name);
+            most.saturating_sub(running.count() as u32)
+        })
+    }
+
     /// Workers on which the task could start now; empty if it could not.
     pub(super) fn could_start(&self, now: Time, job: &JobConfig, node: &str) -> BTreeSet<String> {
         let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
@@ -316,6 +325,7 @@ impl Plain {
             || !job.can_run()
             || self.barrier.is_some_and(|until| until > now)
             || self.running.contains_key(&key)
+            || self.may_start(Some(job)) == 0
             || status.is_some_and(|s| s.is_done() || s.is_failed())
             || self.waits.get(&key).is_some_and(|until| *until > now)
             || self.held.contains(&key);

@@ -103,6 +103,7 @@ fn random_job(name: &str, resources: usize, dice: &mut Dice) -> JobConfig {
     job.enabled = !dice.chance(8);
     job.hold = dice.chance(8).then_some(Hold::Paused);
     job.bufferable = dice.chance(2);
+    job.max_running = dice.chance(4).then(|| 1 + dice.below(3) as u32);
     if dice.chance(2) {
         job.task_subprocess.deadline = Some(Duration::from_secs(100));
         job.est_duration = dice.chance(3).then(|| Duration::from_secs(30));
@@ -671,7 +672,11 @@ impl Pair {
                 let (job, columns) = (&engine.jobs[id.index()], &engine.columns[id.index()]);
                 let demand = &engine.pool.demands[job.demand];
                 let ready = match job.can_run && columns.gate == Gate::Open {
-                    true => u64::from(columns.eligible),
+                    true => u64::from(
+                        columns
+                            .eligible
+                            .min(self.plain.may_start(engine.job_config(id))),
+                    ),
                     false => 0,
                 };
                 let allowances = worker.allowances.as_ref();

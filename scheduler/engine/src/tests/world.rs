@@ -87,6 +87,7 @@ pub(super) fn job(name: &str) -> JobConfig {
         command: vec!["true".to_owned()],
         est_duration: None,
         bufferable: false,
+        max_running: None,
         report: None,
         create_time: 0,
         modify_time: 0,

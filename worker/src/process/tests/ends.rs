@@ -127,6 +127,41 @@ fn a_task_finds_its_nodes_name_without_the_parents() {
 }
 
 #[test]
+fn a_job_sets_variables_and_the_directory() {
+    let mut bench = Bench::new();
+    let mut said = |text: &str, set: &[(&str, &str)], directory: Option<&str>| {
+        let mut request = script(text, StatusFrom::ExitCode);
+        let set = set
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        request.options.environment = set.collect();
+        request.options.working_directory = directory.map(str::to_owned);
+        let key = request.key.clone();
+        bench.runner.spawn(request).expect("accepted");
+        let end = bench.end(&key);
+        (bench.lines(LogStream::Stdout, &key).concat(), end.status)
+    };
+    let text = "echo \"$A\" \"$PATH\" $(env | grep -c ^PATH=) \"$BRASSERIE_JOB\"; pwd";
+    let set = [
+        ("A", "b = c"),
+        ("PATH", "/bin:/usr/bin"),
+        ("BRASSERIE_JOB", "none"),
+    ];
+    let (lines, status) = said(text, &set, Some("/usr"));
+    assert_eq!(lines, "b = c /bin:/usr/bin 1 job\n/usr\n");
+    assert!(status.is_done());
+    let (lines, status) = said("echo here", &[], Some("/no/such/folder"));
+    assert_eq!(lines, "");
+    assert!(status.is_error_backoff(), "the fault of its job");
+    assert_eq!(
+        status.exception(),
+        Some(
+            "cannot start: the job's working directory (`cwd`) /no/such/folder cannot be entered: No such file or directory"
+        )
+    );
+}
+
+#[test]
 fn a_task_finds_its_fence() {
     let mut bench = Bench::new();
     let mut request = script("echo fence $BRASSERIE_FENCE", StatusFrom::ExitCode);
