@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use brasserie_common::InvocationId;
+use brasserie_common::cluster_view::ClusterView;
 use brasserie_common::logs::LogStream;
 use brasserie_thrift::generated::brasserie::{
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
@@ -11,14 +12,14 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult, BrasserieForgiveTasksArgs,
     BrasserieForgiveTasksResult, BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
     BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
-    BrasserieGetJobStatusResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieKillTaskArgs,
-    BrasserieKillTaskResult, BrasseriePauseJobArgs, BrasseriePauseJobResult,
-    BrasseriePlanConfigArgs, BrasseriePlanConfigResult, BrasserieRemoveJobArgs,
-    BrasserieRemoveJobResult, BrasserieResumeJobArgs, BrasserieResumeJobResult,
-    BrasserieSubmitJobArgs, BrasserieSubmitJobResult, ClusterStatus, DeletedHistory,
-    JobRefusedException, JobStatus, LastRun, MissingInstance, Plan, SubmittedJob, TaskCursor,
-    TaskKill, TaskPage,
+    BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult,
+    BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
+    BrasserieGetTaskPageResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,
+    BrasseriePauseJobArgs, BrasseriePauseJobResult, BrasseriePlanConfigArgs,
+    BrasseriePlanConfigResult, BrasserieRemoveJobArgs, BrasserieRemoveJobResult,
+    BrasserieResumeJobArgs, BrasserieResumeJobResult, BrasserieSubmitJobArgs,
+    BrasserieSubmitJobResult, ClusterStatus, DeletedHistory, JobRefusedException, JobStatus,
+    JobStatusPage, LastRun, MissingInstance, Plan, SubmittedJob, TaskCursor, TaskKill, TaskPage,
 };
 use brasserie_thrift::generated::common::{BistroInstanceID, LogLines};
 use brasserie_thrift::generated::scheduler::{
@@ -171,15 +172,73 @@ impl Connection {
         failure.into()
     }
 
+    /// The cluster with all of its jobs.
     pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
-        let call = self.pool.call(
-            &self.peer,
-            "getClusterStatus",
-            &BrasserieGetClusterStatusArgs {},
-        );
+        self.status_with_jobs(usize::MAX).await
+    }
+
+    /// For people and programs: the cluster with those jobs that a scheduler lists of its own accord, and more of them, in the order of
+    /// their names, if it lists fewer than `jobs`.
+    pub(crate) async fn view(&self, jobs: usize) -> Result<ClusterView> {
+        self.status_with_jobs(jobs).await.map(ClusterView::from)
+    }
+
+    /// The same with these jobs alone.
+    pub(crate) async fn view_of_jobs(&self, names: &[String]) -> Result<ClusterView> {
+        let mut status = self.bounded_status().await?;
+        let listed = status.jobs.take().unwrap_or_default();
+        let mut jobs = Vec::new();
+        for name in names {
+            jobs.push(match status.job_totals {
+                Some(_) => self.job_status(name).await?,
+                // An older scheduler lists all jobs, and does not know the call.
+                None => {
+                    let job = listed.iter().find(|job| job.name.as_ref() == Some(name));
+                    let job = job.with_context(|| format!("no job is called `{name}`"))?;
+                    job.clone()
+                }
+            });
+        }
+        status.jobs = Some(jobs);
+        let mut view = ClusterView::from(status);
+        view.more_jobs = view.jobs_total > view.jobs.len() as u64;
+        Ok(view)
+    }
+
+    async fn status_with_jobs(&self, jobs: usize) -> Result<ClusterStatus> {
+        let mut status = self.bounded_status().await?;
+        let listed = status.jobs.as_ref().map_or(0, Vec::len);
+        if listed >= jobs || status.more_jobs != Some(true) {
+            return Ok(status);
+        }
+        let (mut all, mut after) = (Vec::new(), String::new());
+        while all.len() < jobs {
+            let page = self.job_status_page(&after).await?;
+            all.extend(page.jobs.unwrap_or_default());
+            status.more_jobs = page.has_more;
+            if page.has_more != Some(true) {
+                break;
+            }
+            after = next_page(&after, all.last().and_then(|job| job.name.clone()))?;
+        }
+        status.jobs = Some(all);
+        Ok(status)
+    }
+
+    /// The cluster with those jobs that a scheduler lists of its own accord.
+    pub(crate) async fn bounded_status(&self) -> Result<ClusterStatus> {
+        let arguments = BrasserieGetClusterStatusArgs {};
         let result: BrasserieGetClusterStatusResult =
-            call.await.into_result().map_err(|e| self.unreachable(e))?;
+            self.ask("getClusterStatus", &arguments).await?;
         result.result_value.context("the scheduler sent no status")
+    }
+
+    async fn job_status_page(&self, after: &str) -> Result<JobStatusPage> {
+        let after = after.to_owned();
+        let arguments = BrasserieGetJobStatusPageArgs { after, limit: 0 };
+        let result: BrasserieGetJobStatusPageResult =
+            self.ask("getJobStatusPage", &arguments).await?;
+        result.result_value.context("the scheduler sent no jobs")
     }
 
     /// All jobs, in the order of their names: page by page, so that any number will do.
@@ -194,11 +253,10 @@ impl Connection {
             if !page.has_more.unwrap_or_default() {
                 return Ok(jobs);
             }
-            let last = jobs.last().and_then(|job| job.name.clone());
-            after = last.unwrap_or_default();
-            if after <= arguments.after {
-                bail!("the scheduler says that there are more jobs, and sends none");
-            }
+            after = next_page(
+                &arguments.after,
+                jobs.last().and_then(|job| job.name.clone()),
+            )?;
         }
     }
 
@@ -383,6 +441,15 @@ impl Connection {
             call.await.into_result().map_err(|e| self.unreachable(e))?;
         result.result_value.context("the scheduler sent no lines")
     }
+}
+
+/// Where the page after the one that ends with `last` begins.
+fn next_page(after: &str, last: Option<String>) -> Result<String> {
+    let last = last.unwrap_or_default();
+    if last.as_str() <= after {
+        bail!("the scheduler says that there are more jobs, and sends none");
+    }
+    Ok(last)
 }
 
 /// `None`: it is no HOST:PORT.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use brasserie_common::SchedulerId;
+use brasserie_common::cluster_view::ClusterView;
 use brasserie_common::logs::{LineId, LogQuery};
 use brasserie_common_config::{
     Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
@@ -14,7 +15,6 @@ use brasserie_common_config::{
 use brasserie_common_runtime::files::{self, FileError};
 use brasserie_scheduler::store::copy_store;
 use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartOptions};
-use brasserie_thrift::generated::brasserie::ClusterStatus;
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_worker::logs::LogReader;
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,7 @@ impl RunRecord {
             return Ok(None);
         };
         let connection = Connection::new(&address.to_string())?;
-        let instance = connection.cluster_status().await?.scheduler;
+        let instance = connection.bounded_status().await?.scheduler;
         let [start_time, rand] = self.instance;
         let is_same = instance.is_some_and(|instance| {
             (instance.start_time, instance.rand) == (Some(start_time), Some(rand))
@@ -223,13 +223,16 @@ impl Source {
         })
     }
 
-    /// What the scheduler shows, without what it says of its own start.
-    pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
-        let mut status = self.connection.cluster_status().await?;
-        if self.ended.is_some() {
-            status.wait_ended = None;
+    /// Leaves out what the scheduler of an ended run says of its own start.
+    pub(crate) fn without_own_start(&self, view: ClusterView) -> ClusterView {
+        match self.ended {
+            None => view,
+            Some(_) => ClusterView {
+                wait_ended: None,
+                nothing_starts: Vec::new(),
+                ..view
+            },
         }
-        Ok(status)
     }
 
     /// For people, if it is about a run that has ended: that it has, and how to go on.
@@ -281,7 +284,7 @@ impl EndedRun {
 /// Waits until nodes are there, or an error says why not: counts of tasks mean nothing before.
 pub(crate) async fn wait_for_nodes(connection: &Connection) -> Result<()> {
     loop {
-        let status = connection.cluster_status().await?;
+        let status = connection.bounded_status().await?;
         let errors = status.errors.unwrap_or_default();
         if status.nodes_loaded.unwrap_or(false) || !errors.is_empty() {
             return Ok(());

@@ -4,12 +4,12 @@
 //! it is put in ([`printable`], [`printable_block`], [`table`]).
 
 use std::io::{self, Write as _};
-use std::time::Duration;
 
 use brasserie_common::text::{printable_json, printable_lines};
 use serde_json::Value;
 
 pub(crate) use brasserie_common::text::{printable, printable_block};
+pub(crate) use brasserie_common::time::readable_duration as duration;
 
 /// A table without frames; columns are as wide as their widest cell. Numbers go right. Cells are made printable.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
@@ -48,20 +48,6 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
         text.push_str(&line(&mut row.iter().map(String::as_str)));
     }
     text
-}
-
-/// `950 ms`, `2.4 s`, `3 min 20 s`, `2 h 5 min`.
-pub(crate) fn duration(d: Duration) -> String {
-    let secs = d.as_secs();
-    if d < Duration::from_secs(1) {
-        format!("{} ms", d.as_millis())
-    } else if secs < 60 {
-        format!("{:.1} s", d.as_secs_f64())
-    } else if secs < 3600 {
-        format!("{} min {} s", secs / 60, secs % 60)
-    } else {
-        format!("{} h {} min", secs / 3600, secs % 3600 / 60)
-    }
 }
 
 /// A word of a shell's command line.
@@ -174,13 +160,5 @@ mod tests {
         assert_eq!(shell_word("a b"), "'a b'");
         assert_eq!(shell_word("it's"), r"'it'\''s'");
         assert_eq!(shell_word(""), "''");
-    }
-
-    #[test]
-    fn durations_read_well() {
-        let texts: Vec<String> = [0.95, 2.44, 200.0, 7500.0]
-            .map(|s| duration(Duration::from_secs_f64(s)))
-            .to_vec();
-        assert_eq!(texts, ["950 ms", "2.4 s", "3 min 20 s", "2 h 5 min"]);
     }
 }

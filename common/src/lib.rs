@@ -7,6 +7,7 @@
 pub mod backoff;
 pub mod call;
 pub mod cards;
+pub mod cluster_view;
 pub mod collections;
 pub mod edf;
 pub mod estimate;

@@ -146,9 +146,31 @@ pub fn format_duration(d: Duration) -> String {
     }
 }
 
+/// For people: `950 ms`, `2.4 s`, `3 min 20 s`, `2 h 5 min`.
+pub fn readable_duration(d: Duration) -> String {
+    let secs = d.as_secs();
+    if d < Duration::from_secs(1) {
+        format!("{} ms", d.as_millis())
+    } else if secs < 60 {
+        format!("{:.1} s", d.as_secs_f64())
+    } else if secs < 3600 {
+        format!("{} min {} s", secs / 60, secs % 60)
+    } else {
+        format!("{} h {} min", secs / 3600, secs % 3600 / 60)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        let texts: Vec<String> = [0.95, 2.44, 200.0, 7500.0]
+            .map(|s| readable_duration(Duration::from_secs_f64(s)))
+            .to_vec();
+        assert_eq!(texts, ["950 ms", "2.4 s", "3 min 20 s", "2 h 5 min"]);
+    }
 
     #[test]
     fn durations_read_units_and_bare_seconds() {

@@ -1,8 +1,6 @@
 //! The scheduler's data directory in the hands of others: deleted, unmounted and damaged, under real programs.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -280,7 +278,7 @@ fn what_is_shown_as_done_while_a_disk_hangs_is_marked_and_nobody_waits_for_it() 
         let status = client.status().expect("an answer");
         assert_eq!(shown_as_durable(&status), 1, "{status:?}");
     }
-    assert_eq!(get(&spec, "/health/live"), "alive\n");
+    assert_eq!(spec.get("/health/live"), "alive\n");
     let explained = stage.explain(&spec, "work", &node);
     let text = explained.to_string();
     for part in ["not yet stored durably", "\"last_run_error\""] {
@@ -289,15 +287,4 @@ fn what_is_shown_as_done_while_a_disk_hangs_is_marked_and_nobody_waits_for_it() 
     let acknowledged = reporter.join().expect("it reports without an error");
     assert!(acknowledged.is_err(), "{acknowledged:?}");
     assert_eq!(found_again(scheduler, &spec, start), 1);
-}
-
-/// The body of what a scheduler's page says.
-fn get(spec: &SchedulerSpec, path: &str) -> String {
-    let mut stream = TcpStream::connect((spec.address, spec.http_port)).expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    let (_, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
-    body.to_owned()
 }

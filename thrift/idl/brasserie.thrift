@@ -34,6 +34,32 @@ struct JobStatus {
   17: optional i64 version,
   // An operator has cancelled it: it is paused, and its running tasks are ended.
   18: optional bool cancelled,
+  // How long a task is expected to run, in seconds, and where that comes from: "given", "learned" or "default".
+  19: optional double estimateSec,
+  20: optional string estimateIs,
+}
+
+// Tasks of many jobs, as in JobStatus.
+struct TaskCounts {
+  1: i64 total,
+  2: i64 unstarted,
+  3: i64 running,
+  4: i64 done,
+  5: i64 incomplete,
+  6: i64 error,
+  7: i64 inBackoff,
+  8: i64 failed,
+  9: i64 infeasible,
+}
+
+// All jobs, whether or not they are listed.
+struct JobTotals {
+  1: i64 jobs,
+  // By state, as JobState in common/src/cluster_view.rs names them. States without jobs are left out.
+  2: map<string, i64> jobsByState,
+  3: TaskCounts tasks,
+  // Enabled jobs that are not settled.
+  4: i64 unsettledJobs,
 }
 
 struct SlotUse {
@@ -155,6 +181,23 @@ struct ClusterStatus {
   11: optional WorkRequestCounts workRequests,
   // Unset: it is not known yet, or an older scheduler answers.
   12: optional StoreStatus store,
+  // Why no task starts at all; empty: tasks may start. Unset, from an older scheduler: unknown.
+  13: optional list<string> nothingStarts,
+  // Unset, from an older scheduler: jobs lists all.
+  14: optional JobTotals jobTotals,
+  // jobs does not list all: it has those that need attention first. getJobStatusPage has every job.
+  15: optional bool moreJobs,
+  // How many workers there are; workers lists at most 10,000, those that are not healthy first. Unset: it lists all.
+  16: optional i64 workersTotal,
+}
+
+// How some of the jobs are, in the order of the bytes of their names.
+struct JobStatusPage {
+  1: list<JobStatus> jobs,
+  // How many jobs there are in all.
+  2: i64 total,
+  // There are more after the last of these: ask for those after its name.
+  3: bool hasMore,
 }
 
 struct RunningTaskStatus {
@@ -395,7 +438,11 @@ exception PlanRefusedException {
 } (message = "message")
 
 service Brasserie extends scheduler.BistroScheduler {
+  // At most 1000 jobs and 8 MiB of them.
   ClusterStatus getClusterStatus(),
+
+  // All jobs as in the status, page by page: after and limit as in getJobPage.
+  JobStatusPage getJobStatusPage(1: string after, 2: i32 limit),
 
   // As getJobs, page by page. after: the last name of the page before; empty: from the first job on. limit: no more than so many, and
   // no more than the scheduler gives at once; 0 or less: as many as that.

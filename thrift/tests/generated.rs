@@ -247,7 +247,7 @@ structs! {
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
-    brasserie: JobStatus, SlotUse, WorkAskedOfType, WorkAsked, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus, RunningTaskStatus,
+    brasserie: JobStatus, TaskCounts, JobTotals, JobStatusPage, SlotUse, WorkAskedOfType, WorkAsked, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus, RunningTaskStatus,
         UnfinishedTask,
         BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
         BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
@@ -259,7 +259,7 @@ structs! {
         BrasseriePlanConfigArgs, BrasseriePlanConfigResult,
         DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
         MissingInstance, ForgetRefusedException, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
-        JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult,
+        JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
         LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
         WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
         TaskCursor, ListedTask, TaskPage, TaskKill, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,

@@ -323,7 +323,13 @@ async fn watch(connection: &Connection, progress: &Progress) -> Result<Watched> 
             .iter()
             .flatten()
             .filter(|job| job.enabled.unwrap_or(false));
-        if nodes_loaded && jobs.all(|job| job.settled.unwrap_or(false)) {
+        // Pages of jobs are of different moments, sums of all jobs are of one.
+        let totals = status.job_totals.as_ref();
+        let is_settled = match totals.and_then(|totals| totals.unsettled_jobs) {
+            Some(unsettled) => unsettled == 0,
+            None => jobs.all(|job| job.settled.unwrap_or(false)),
+        };
+        if nodes_loaded && is_settled {
             return Ok(Watched::Settled(Box::new(status)));
         }
     }

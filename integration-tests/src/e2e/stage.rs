@@ -1,7 +1,8 @@
 //! The temporary folder of one test: configs, data directories, logs, and the programs that are started on them.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,6 +69,21 @@ impl SchedulerSpec {
         }
         self.flags.push(flag.to_owned());
         self
+    }
+
+    /// The body of what the scheduler answers to an HTTP request.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect((self.address, self.http_port)).expect("it listens");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+        body.to_owned()
     }
 
     /// The flags of the next start.

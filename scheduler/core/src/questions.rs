@@ -68,7 +68,9 @@ impl Questions {
 /// Whether an answer counts completions without a mark at each. One that explains a task marks its status.
 fn counts_completions(query: &Query) -> bool {
     match query {
-        Query::Status | Query::JobStatus { .. } | Query::Histograms { .. } => true,
+        Query::Status | Query::Jobs { .. } | Query::JobStatus { .. } | Query::Histograms { .. } => {
+            true
+        }
         Query::NothingStarts
         | Query::Config
         | Query::Explain { .. }

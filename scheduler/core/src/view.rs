@@ -1,34 +1,46 @@
 //! Read-only answers: what people and programs may ask of a scheduler without changing anything.
 
+mod jobs;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use brasserie_common::cluster_view::{Urgency, most_urgent};
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
-    Estimate, Health, Hold, InvocationId, JobId, JobName, NodeName, SchedulerId, ServiceAddress,
-    Shard, TaskKey, Time, WallTime, WorkerId,
+    Estimate, Health, InvocationId, JobId, JobName, NodeName, SchedulerId, ServiceAddress, Shard,
+    TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
-use brasserie_scheduler_engine::{Counts, LateBy, Reason, Task};
+use brasserie_scheduler_engine::{LateBy, Reason, Task};
 
 use crate::credits::Asked;
 use crate::jobs::ConfigInForce;
 use crate::listing::{TaskList, TaskPage};
 use crate::plan::WhatIf;
-use crate::record::{ClusterId, JobVersion};
+use crate::record::ClusterId;
 use crate::scheduler::Scheduler;
 use crate::store_size::StoreStatus;
 use crate::workers::asking::WorkCounts;
+use crate::workers::remote::Remote;
+pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
 const MAX_LISTED: usize = 1000;
+
+/// The most workers that one answer lists: a few MiB, and more than a scheduler serves.
+const MAX_LISTED_WORKERS: usize = 10_000;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {
     Status,
+    /// These jobs, at most [`MAX_LISTED_JOBS`].
+    Jobs {
+        names: Vec<String>,
+    },
     /// Why no task starts at all, for probes: answered at once whatever the disk does.
     NothingStarts,
     /// The configuration in force.
@@ -67,6 +79,7 @@ pub enum Query {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Status(Box<ClusterStatus>),
+    Jobs(Vec<JobStatus>, WallTime),
     NothingStarts(Vec<String>),
     Config(Option<Arc<Config>>),
     Histograms(Vec<JobHistogram>),
@@ -95,7 +108,10 @@ pub struct ClusterStatus {
     pub initial_wait: Option<String>,
     /// Why the initial wait ended.
     pub wait_ended: Option<String>,
+    pub job_totals: JobTotals,
+    /// At most [`MAX_LISTED_JOBS`], in the order of the configuration.
     pub jobs: Vec<JobStatus>,
+    pub workers_total: usize,
     pub workers: Vec<WorkerStatus>,
     /// What somebody should know: config errors, node source failures, store failures.
     pub errors: Vec<String>,
@@ -108,27 +124,6 @@ pub struct ClusterStatus {
     pub work: WorkCounts,
     /// `None`: its size is not known yet.
     pub store: Option<StoreStatus>,
-}
-
-/// One job.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobStatus {
-    pub name: JobName,
-    pub enabled: bool,
-    /// An operator holds it.
-    pub hold: Option<Hold>,
-    /// `None`: it comes from the file.
-    pub version: Option<JobVersion>,
-    pub counts: Counts,
-    /// Every task is DONE, FAILED or can never run, and no end waits for the disk.
-    pub settled: bool,
-    /// Until the first backoff ends.
-    pub next_backoff_end: Option<Duration>,
-    pub errors: Vec<String>,
-    /// Since the first start until the last end, or until now while something runs.
-    pub elapsed: Option<Duration>,
-    /// How long a task of it is taken to run, where workers ask for work.
-    pub estimate: Estimate,
 }
 
 /// One worker.
@@ -194,6 +189,7 @@ impl Scheduler {
     pub fn answer(&self, now: Time, query: &Query) -> Answer {
         match query {
             Query::Status => Answer::Status(Box::new(self.status(now))),
+            Query::Jobs { names } => Answer::Jobs(self.listed_jobs(now, names), self.wall()),
             Query::NothingStarts => Answer::NothingStarts(self.why_nothing_starts(now)),
             Query::Config => Answer::Config(self.engine().config().cloned()),
             Query::Histograms { jobs, samples } => match self.why_no_histograms(jobs) {
@@ -213,26 +209,25 @@ impl Scheduler {
     }
 
     fn status(&self, now: Time) -> ClusterStatus {
-        let jobs = match self.engine().config() {
-            Some(config) => config
-                .jobs
-                .iter()
-                .map(|job| self.job_status(now, job))
-                .collect(),
-            None => Vec::new(),
+        let (job_totals, jobs) = self.jobs_at_a_glance(now);
+        let here = self.workers().iter().filter(|w| !w.said_goodbye());
+        let here: Vec<_> = here.collect();
+        let urgency = |worker: &&Remote| match worker.health() {
+            Health::Healthy => Urgency::Running,
+            Health::New | Health::Unhealthy | Health::MustDie => Urgency::NeedsAPerson,
         };
+        let listed = most_urgent(here.iter().map(urgency), MAX_LISTED_WORKERS).into_iter();
         ClusterStatus {
             scheduler: self.id(),
             cluster: self.cluster(),
             wall: self.wall(),
             initial_wait: self.wait_message(now),
             wait_ended: self.initial_wait().ended_because().map(str::to_owned),
+            job_totals,
             jobs,
-            workers: self
-                .workers()
-                .iter()
-                .filter(|w| !w.said_goodbye())
-                .map(|w| self.worker_status(now, w))
+            workers_total: here.len(),
+            workers: listed
+                .map(|place| self.worker_status(now, here[place]))
                 .collect(),
             errors: self.errors(now),
             nothing_starts: self.why_nothing_starts(now),
@@ -245,29 +240,9 @@ impl Scheduler {
 
     fn status_of(&self, now: Time, job: &str) -> Answer {
         let id = self.engine().find_job(job);
-        match id.and_then(|id| self.engine().job_config(id)) {
-            Some(job) => Answer::JobStatus(Box::new(self.job_status(now, job)), self.wall()),
+        match id.and_then(|id| self.job_status(now, id)) {
+            Some(status) => Answer::JobStatus(Box::new(status), self.wall()),
             None => Answer::Unknown(self.and_config(format!("no job is called `{job}`"))),
-        }
-    }
-
-    fn job_status(&self, now: Time, job: &brasserie_common_config::JobConfig) -> JobStatus {
-        let id = self.engine().find_job(job.name.as_str());
-        let counts = id.map(|id| self.engine().counts(id)).unwrap_or_default();
-        let ends_pending = id.is_some_and(|id| self.tasks().has_pending_end(id));
-        JobStatus {
-            name: job.name.clone(),
-            enabled: job.can_run(),
-            hold: job.hold,
-            version: self.jobs().version(&job.name),
-            settled: !ends_pending && id.is_some_and(|id| self.engine().is_settled(id)),
-            next_backoff_end: id
-                .and_then(|id| self.engine().next_backoff_end(id))
-                .map(|at| at.since(now)),
-            errors: job.errors.clone(),
-            elapsed: id.and_then(|id| self.tasks().elapsed(id, now)),
-            estimate: id.map_or_else(|| Estimate::of(None, None), |id| self.estimate(id)),
-            counts,
         }
     }
 

@@ -3,23 +3,27 @@
 mod connections;
 mod hosts;
 mod page;
-mod status;
 
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::extract::{Query as Wanted, State};
+use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use brasserie_common::Principal;
-use brasserie_scheduler_core::{Answer, ClusterStatus, Query};
+use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS};
+use brasserie_scheduler_core::{Answer, MAX_LISTED_JOBS, Query};
+use brasserie_thrift::generated::brasserie::{BrasserieGetJobStatusPageArgs, JobStatus};
+use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::{Inbox, Lane};
+use crate::rpc::answers::{Failure, job_status, job_status_page};
+use crate::rpc::render;
 use crate::start::host_name;
 use hosts::Hosts;
 
@@ -65,22 +69,79 @@ async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
     })
 }
 
-async fn status(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
-    let status = cluster_status(&inbox).await?;
-    let json = [(header::CONTENT_TYPE, "application/json")];
-    Ok((json, status::json(&status).to_string()).into_response())
+/// Which jobs a page or a document lists, in a URL's query; nothing: those that need attention first.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Selection {
+    /// This one alone.
+    job: Option<String>,
+    /// Those with greater names, in the order of names; empty: from the first one on.
+    after: Option<String>,
+    /// At most so many, and at most 1000.
+    limit: Option<usize>,
 }
 
-async fn page(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
-    let status = cluster_status(&inbox).await?;
-    Ok(Html(page::render(&status)).into_response())
+async fn status(
+    State(inbox): State<Inbox>,
+    Wanted(selection): Wanted<Selection>,
+) -> Result<Response, NoAnswer> {
+    let view = cluster_view(&inbox, &selection, MAX_LISTED_JOBS).await?;
+    Ok(axum::Json(view).into_response())
 }
 
-async fn cluster_status(inbox: &Inbox) -> Result<ClusterStatus, NoAnswer> {
-    match ask(inbox, Lane::Ordinary, Query::Status).await? {
-        Answer::Status(status) => Ok(*status),
-        _ => Err(NoAnswer::Ending),
+async fn page(
+    State(inbox): State<Inbox>,
+    Wanted(selection): Wanted<Selection>,
+) -> Result<Response, NoAnswer> {
+    let view = cluster_view(&inbox, &selection, DEFAULT_ROWS).await?;
+    Ok(Html(page::render(&view, selection.after.is_some())).into_response())
+}
+
+async fn cluster_view(
+    inbox: &Inbox,
+    selection: &Selection,
+    limit: usize,
+) -> Result<ClusterView, NoAnswer> {
+    let limit = selection.limit.unwrap_or(limit).min(MAX_LISTED_JOBS);
+    let mut status = match ask(inbox, Lane::Ordinary, Query::Status).await? {
+        Answer::Status(status) => render::cluster_status(*status),
+        _ => return Err(NoAnswer::Ending),
+    };
+    let jobs = tokio::time::timeout(ANSWER_TIMEOUT, selected(inbox, selection, limit)).await;
+    let jobs = jobs.map_err(|_| NoAnswer::Late)??;
+    if let Some((jobs, more)) = jobs {
+        (status.jobs, status.more_jobs) = (Some(jobs), Some(more));
     }
+    let mut view = ClusterView::from(status);
+    if selection.job.is_some() {
+        view.more_jobs = view.jobs_total > view.jobs.len() as u64;
+    }
+    view.keep_jobs(limit);
+    Ok(view)
+}
+
+/// The jobs that a URL names, and whether there are others; `None`: it names none.
+async fn selected(
+    inbox: &Inbox,
+    selection: &Selection,
+    limit: usize,
+) -> Result<Option<(Vec<JobStatus>, bool)>, Failure> {
+    let from = Principal::Own;
+    if let Some(job) = &selection.job {
+        let job = job_status(inbox, from, job.clone()).await?;
+        return Ok(Some((vec![job], true)));
+    }
+    let Some(after) = selection.after.clone() else {
+        return Ok(None);
+    };
+    // Invariant: at most `MAX_LISTED_JOBS`.
+    let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+    let args = BrasserieGetJobStatusPageArgs { after, limit };
+    let page = job_status_page(inbox, from, args).await?;
+    Ok(Some((
+        page.jobs.unwrap_or_default(),
+        page.has_more.unwrap_or(false),
+    )))
 }
 
 /// Never waits for the disk.
@@ -101,16 +162,24 @@ async fn ask(inbox: &Inbox, lane: Lane, query: Query) -> Result<Answer, NoAnswer
 }
 
 /// Why the core has not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 enum NoAnswer {
     #[error("the scheduler is ending")]
     Ending,
     #[error("the core of the scheduler has not answered for {} seconds; its log may say why", ANSWER_TIMEOUT.as_secs())]
     Late,
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 impl IntoResponse for NoAnswer {
     fn into_response(self) -> Response {
-        (StatusCode::SERVICE_UNAVAILABLE, format!("{self}\n")).into_response()
+        let code = match self {
+            NoAnswer::Failed(Failure::Unknown(_)) => StatusCode::NOT_FOUND,
+            NoAnswer::Ending | NoAnswer::Late | NoAnswer::Failed(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
+        (code, format!("{self}\n")).into_response()
     }
 }

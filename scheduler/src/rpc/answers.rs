@@ -14,10 +14,10 @@ use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusResult,
     BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
-    BrasserieGetJobStatusResult, BrasserieGetRunningTaskListArgs,
-    BrasserieGetRunningTaskListResult, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
-    BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult, BrasserieGetUnfinishedTasksArgs,
-    BrasserieGetUnfinishedTasksResult,
+    BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult,
+    BrasserieGetRunningTaskListArgs, BrasserieGetRunningTaskListResult,
+    BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
+    BrasserieGetTaskPageResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -57,7 +57,7 @@ pub(super) struct Answers {
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     Stopped(#[from] Stopped),
     #[error("no configuration has been loaded yet")]
@@ -262,6 +262,20 @@ impl Answers {
         });
     }
 
+    pub(super) fn job_status_page(
+        &self,
+        from: Principal,
+        args: BrasserieGetJobStatusPageArgs,
+        to: Responder,
+    ) {
+        self.later(to, |inbox| async move {
+            let page = job_status_page(&inbox, from, args).await?;
+            Ok(BrasserieGetJobStatusPageResult {
+                result_value: Some(page),
+            })
+        });
+    }
+
     pub(super) fn running(
         &self,
         from: Principal,
@@ -315,17 +329,16 @@ impl Answers {
         to: Responder,
     ) {
         self.later(to, |inbox| async move {
-            let query = Query::JobStatus { job: args.job };
-            match inbox.query(from, query).await? {
-                Answer::JobStatus(status, wall) => Ok(BrasserieGetJobStatusResult {
-                    result_value: Some(render::job_status(*status, wall)),
+            match job_status(&inbox, from, args.job).await {
+                Ok(status) => Ok(BrasserieGetJobStatusResult {
+                    result_value: Some(status),
                     ex: None,
                 }),
-                Answer::Unknown(text) => Ok(BrasserieGetJobStatusResult {
+                Err(Failure::Unknown(text)) => Ok(BrasserieGetJobStatusResult {
                     result_value: None,
                     ex: Some(unknown_job(&text)),
                 }),
-                _ => Err(Failure::AnotherAnswer),
+                Err(failure) => Err(failure),
             }
         });
     }
@@ -433,6 +446,42 @@ fn cursor(cursor: wire::TaskCursor) -> Option<TaskCursor> {
 async fn config(inbox: &Inbox, from: Principal) -> Result<Arc<Config>, Failure> {
     let config = expect_answer!(inbox.query(from, Query::Config).await?, Answer::Config)?;
     config.ok_or(Failure::NoConfig)
+}
+
+/// How some jobs are, of all in the order of their names.
+pub(crate) async fn job_status_page(
+    inbox: &Inbox,
+    from: Principal,
+    args: BrasserieGetJobStatusPageArgs,
+) -> Result<wire::JobStatusPage, Failure> {
+    let config = config(inbox, from.clone()).await?;
+    let (jobs, after_page) = job_pages::jobs_after(&config, &args.after, args.limit);
+    let names = jobs.iter().map(|job| job.name.as_str().to_owned());
+    let names = names.collect();
+    match inbox.query(from, Query::Jobs { names }).await? {
+        Answer::Jobs(jobs, wall) => {
+            let (jobs, fit) = render::fitting_jobs(jobs, wall);
+            Ok(wire::JobStatusPage {
+                jobs: Some(jobs),
+                total: Some(job_pages::total(&config)),
+                has_more: Some(after_page > 0 || !fit),
+            })
+        }
+        _ => Err(Failure::AnotherAnswer),
+    }
+}
+
+/// How one job is.
+pub(crate) async fn job_status(
+    inbox: &Inbox,
+    from: Principal,
+    job: String,
+) -> Result<wire::JobStatus, Failure> {
+    match inbox.query(from, Query::JobStatus { job }).await? {
+        Answer::JobStatus(status, wall) => Ok(render::job_status(*status, wall)),
+        Answer::Unknown(text) => Err(Failure::Unknown(text)),
+        _ => Err(Failure::AnotherAnswer),
+    }
 }
 
 /// The exception for a job that the configuration does not have.

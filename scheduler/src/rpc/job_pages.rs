@@ -3,6 +3,7 @@
 use std::io;
 
 use brasserie_common_config::{Config, JobConfig};
+use brasserie_scheduler_core::MAX_LISTED_JOBS;
 use brasserie_thrift::generated::brasserie::{BrasserieGetJobPageArgs, JobPage};
 use thrift::protocol::{TBinaryOutputProtocol, TSerializable};
 
@@ -10,7 +11,7 @@ use super::export;
 
 /// Jobs of one page. An ordinary job takes about half a KiB, so a page is written and read within a few milliseconds, and the most
 /// jobs that there can be by API, 65,536, take 66 calls.
-pub(super) const MAX_JOBS_A_PAGE: usize = 1000;
+pub(super) const MAX_JOBS_A_PAGE: usize = MAX_LISTED_JOBS;
 /// Bytes of one page, but for a job that is longer alone: half of the longest frame. A job by API is a megabyte at most, so each page
 /// brings some of them on.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
@@ -18,15 +19,33 @@ const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// The jobs after a name. Who goes on after the last name of each page meets every job that is there all the while once: names do not
 /// change, and their order does not depend on which others there are.
 pub(super) fn page(config: &Config, args: &BrasserieGetJobPageArgs) -> JobPage {
-    let limit = usize::try_from(args.limit).unwrap_or(0);
+    let (jobs, after_page) = jobs_after(config, &args.after, args.limit);
+    let (jobs, fit) = fitting(jobs.into_iter().map(|job| export::job(config, job)));
+    JobPage {
+        jobs: Some(jobs),
+        total: Some(total(config)),
+        has_more: Some(after_page > 0 || !fit),
+    }
+}
+
+pub(super) fn total(config: &Config) -> i64 {
+    // Invariant: fewer jobs than bytes of memory.
+    i64::try_from(config.jobs.len()).unwrap_or(i64::MAX)
+}
+
+/// At most `limit` jobs after a name, or as many as a page has for a limit of 0 or less; and how many follow these.
+pub(super) fn jobs_after<'c>(
+    config: &'c Config,
+    after: &str,
+    limit: i32,
+) -> (Vec<&'c JobConfig>, usize) {
+    let limit = usize::try_from(limit).unwrap_or(0);
     let limit = match limit {
         0 => MAX_JOBS_A_PAGE,
         limit => limit.min(MAX_JOBS_A_PAGE),
     };
     let jobs = config.jobs.iter().map(|job| &**job);
-    let mut left: Vec<&JobConfig> = jobs
-        .filter(|job| job.name.as_str() > args.after.as_str())
-        .collect();
+    let mut left: Vec<&JobConfig> = jobs.filter(|job| job.name.as_str() > after).collect();
     let count = limit.min(left.len());
     if count < left.len() {
         // To sort all for each page would cost more than the page.
@@ -35,22 +54,20 @@ pub(super) fn page(config: &Config, args: &BrasserieGetJobPageArgs) -> JobPage {
     let after_page = left.len() - count;
     left.truncate(count);
     left.sort_unstable_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
+    (left, after_page)
+}
+
+/// The first entries that fit into one answer, at least one; and whether all do.
+pub(super) fn fitting<T: TSerializable>(entries: impl Iterator<Item = T>) -> (Vec<T>, bool) {
     let (mut page, mut bytes) = (Vec::new(), 0);
-    for job in left {
-        let job = export::job(config, job);
-        bytes += length(&job);
+    for entry in entries {
+        bytes += length(&entry);
         if bytes > MAX_PAGE_BYTES && !page.is_empty() {
-            break;
+            return (page, false);
         }
-        page.push(job);
+        page.push(entry);
     }
-    let has_more = after_page > 0 || page.len() < count;
-    JobPage {
-        jobs: Some(page),
-        // Invariant: fewer jobs than bytes of memory.
-        total: Some(i64::try_from(config.jobs.len()).unwrap_or(i64::MAX)),
-        has_more: Some(has_more),
-    }
+    (page, true)
 }
 
 /// In the longer one of the two protocols.

@@ -1,6 +1,6 @@
 //! Thrift in both directions: what others ask of the scheduler, and what it asks of workers.
 
-mod answers;
+pub(crate) mod answers;
 mod export;
 mod forgetting;
 mod import;
@@ -9,7 +9,7 @@ mod jobs;
 mod logs;
 mod plans;
 pub(crate) mod pool;
-mod render;
+pub(crate) mod render;
 pub(crate) mod service;
 mod statuses;
 mod work;

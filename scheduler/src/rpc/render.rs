@@ -5,13 +5,15 @@ use std::time::Duration;
 use brasserie_common::{Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, CursorPlace, EndedTaskView, JobHistogram, JobStatus, JobVersion,
-    KeptStory, ListedTask, ReadBy, RunningTaskView, StoreStatus, TaskCursor, TaskPage, WorkCounts,
-    WorkerStatus,
+    ClusterStatus, ConfigInForce, CursorPlace, EndedTaskView, JobHistogram, JobStatus, JobTotals,
+    JobVersion, KeptStory, ListedTask, ReadBy, RunningTaskView, StoreStatus, TaskCursor, TaskPage,
+    WorkCounts, WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::generated::scheduler::{BistroCountWithSamples, BistroJobHistogram};
+
+use super::job_pages::fitting;
 
 /// Counts and times beyond the wire's numbers cannot occur, but must not wrap either.
 fn i64_of(count: impl TryInto<i64>) -> i64 {
@@ -22,19 +24,19 @@ fn i32_of(count: impl TryInto<i32>) -> i32 {
     count.try_into().unwrap_or(i32::MAX)
 }
 
-pub(super) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
+pub(crate) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
     let wall = status.wall;
+    let (jobs, fit) = fitting_jobs(status.jobs, wall);
+    let listed = i64_of(jobs.len());
+    let job_totals = job_totals(status.job_totals);
     wire::ClusterStatus {
         scheduler: Some(status.scheduler.into()),
         cluster_id: Some(status.cluster.to_string()),
         initial_wait: status.initial_wait,
-        jobs: Some(
-            status
-                .jobs
-                .into_iter()
-                .map(|job| job_status(job, wall))
-                .collect(),
-        ),
+        more_jobs: Some(!fit || job_totals.jobs > Some(listed)),
+        job_totals: Some(job_totals),
+        jobs: Some(jobs),
+        workers_total: Some(i64_of(status.workers_total)),
         workers: Some(status.workers.into_iter().map(worker_status).collect()),
         errors: Some(status.errors),
         wall_time_ms: Some(wall.as_millis()),
@@ -42,6 +44,7 @@ pub(super) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         nodes_loaded: Some(status.nodes_loaded),
         config: status.config.map(config_status),
         work_requests: (status.work.requests > 0).then(|| work_requests(&status.work)),
+        nothing_starts: Some(status.nothing_starts),
         store: status.store.as_ref().map(store_status),
     }
 }
@@ -56,6 +59,33 @@ fn store_status(store: &StoreStatus) -> wire::StoreStatus {
         growth_bytes: store.growth.map(|growth| growth.bytes),
         growth_sec: store.growth.map(|growth| i64_of(growth.over.as_secs())),
     }
+}
+
+fn job_totals(totals: JobTotals) -> wire::JobTotals {
+    let by_state = totals.by_state.into_iter();
+    let by_state = by_state.map(|(state, count)| (state.as_str().to_owned(), i64_of(count)));
+    let tasks = totals.tasks;
+    wire::JobTotals {
+        jobs: Some(i64_of(totals.jobs)),
+        jobs_by_state: Some(by_state.collect()),
+        tasks: Some(wire::TaskCounts {
+            total: Some(i64_of(tasks.total)),
+            unstarted: Some(i64_of(tasks.unstarted)),
+            running: Some(i64_of(tasks.running)),
+            done: Some(i64_of(tasks.done)),
+            incomplete: Some(i64_of(tasks.incomplete)),
+            error: Some(i64_of(tasks.error)),
+            in_backoff: Some(i64_of(tasks.in_backoff)),
+            failed: Some(i64_of(tasks.failed)),
+            infeasible: Some(i64_of(tasks.never)),
+        }),
+        unsettled_jobs: Some(i64_of(totals.unsettled)),
+    }
+}
+
+/// The first of these jobs that fit into one answer, and whether all do.
+pub(super) fn fitting_jobs(jobs: Vec<JobStatus>, wall: WallTime) -> (Vec<wire::JobStatus>, bool) {
+    fitting(jobs.into_iter().map(|job| job_status(job, wall)))
 }
 
 fn work_requests(counts: &WorkCounts) -> wire::WorkRequestCounts {
@@ -99,6 +129,8 @@ pub(super) fn job_status(job: JobStatus, wall: WallTime) -> wire::JobStatus {
         paused: Some(job.hold.is_some()),
         cancelled: Some(job.hold == Some(Hold::Cancelled)),
         version: job.version.map(|JobVersion(version)| version),
+        estimate_sec: Some(job.estimate.seconds.into()),
+        estimate_is: Some(job.estimate.basis.as_str().to_owned()),
     }
 }
 

@@ -70,6 +70,7 @@ impl Service for SchedulerService {
             "getClusterStatus" => {
                 call.serve(|_: BrasserieGetClusterStatusArgs, to| answers.cluster_status(from, to));
             }
+            "getJobStatusPage" => call.serve(|args, to| answers.job_status_page(from, args, to)),
             "getJobPage" => call.serve(|args, to| answers.job_page(from, args, to)),
             "getRunningTaskList" => call.serve(|args, to| answers.running(from, args, to)),
             "getTaskPage" => call.serve(|args, to| answers.task_page(from, args, to)),

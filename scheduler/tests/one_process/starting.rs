@@ -118,7 +118,10 @@ async fn http_tells_that_it_lives_and_how_it_is() {
     assert_eq!(parsed["jobs"][0]["name"], "copy");
     assert_eq!(parsed["jobs"][0]["unstarted"], 3);
     let page = get(&scheduler, "/").await;
-    assert!(page.contains("<td>copy</td><td>3</td>"), "{page}");
+    assert!(
+        page.contains("<td>copy</td><td>waiting</td><td>3</td>"),
+        "{page}"
+    );
     assert!(
         get(&scheduler, "/nothing")
             .await

@@ -5,6 +5,7 @@
 //! identities and addresses: a zero there would be somebody else's word. Numbers that the wire cannot hold are clamped on the
 //! way out; durations lose their fraction towards the side on which a worker ends before its scheduler gives its tasks away.
 
+mod cluster_view;
 mod error;
 mod ids;
 mod limits;

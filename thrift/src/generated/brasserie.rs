@@ -4,13 +4,14 @@
 use crate::generated::common;
 use crate::generated::scheduler;
 use crate::generated::worker;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::fmt::{Display, Formatter};
 use thrift::OrderedFloat;
 use thrift::protocol::{
-    TFieldIdentifier, TInputProtocol, TListIdentifier, TOutputProtocol, TSerializable,
-    TStructIdentifier, TType, field_id, verify_required_field_exists,
+    TFieldIdentifier, TInputProtocol, TListIdentifier, TMapIdentifier, TOutputProtocol,
+    TSerializable, TStructIdentifier, TType, field_id, verify_required_field_exists,
 };
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -33,6 +34,8 @@ pub struct JobStatus {
     pub paused: Option<bool>,
     pub version: Option<i64>,
     pub cancelled: Option<bool>,
+    pub estimate_sec: Option<OrderedFloat<f64>>,
+    pub estimate_is: Option<String>,
 }
 
 impl TSerializable for JobStatus {
@@ -56,6 +59,8 @@ impl TSerializable for JobStatus {
         let mut f_16: Option<bool> = Some(false);
         let mut f_17: Option<i64> = None;
         let mut f_18: Option<bool> = None;
+        let mut f_19: Option<OrderedFloat<f64>> = None;
+        let mut f_20: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -141,6 +146,14 @@ impl TSerializable for JobStatus {
                     let val = i_prot.read_bool()?;
                     f_18 = Some(val);
                 }
+                19 if field_ident.field_type == TType::Double => {
+                    let val = OrderedFloat::from(i_prot.read_double()?);
+                    f_19 = Some(val);
+                }
+                20 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_20 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -167,6 +180,8 @@ impl TSerializable for JobStatus {
             paused: f_16,
             version: f_17,
             cancelled: f_18,
+            estimate_sec: f_19,
+            estimate_is: f_20,
         };
         Ok(ret)
     }
@@ -267,6 +282,16 @@ impl TSerializable for JobStatus {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.estimate_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("estimateSec", TType::Double, 19))?;
+            o_prot.write_double(fld_var.into())?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.estimate_is {
+            o_prot.write_field_begin(&TFieldIdentifier::new("estimateIs", TType::String, 20))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -293,6 +318,273 @@ impl Default for JobStatus {
             paused: Some(false),
             version: None,
             cancelled: None,
+            estimate_sec: None,
+            estimate_is: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct TaskCounts {
+    pub total: Option<i64>,
+    pub unstarted: Option<i64>,
+    pub running: Option<i64>,
+    pub done: Option<i64>,
+    pub incomplete: Option<i64>,
+    pub error: Option<i64>,
+    pub in_backoff: Option<i64>,
+    pub failed: Option<i64>,
+    pub infeasible: Option<i64>,
+}
+
+impl TSerializable for TaskCounts {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<TaskCounts> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<i64> = Some(0);
+        let mut f_4: Option<i64> = Some(0);
+        let mut f_5: Option<i64> = Some(0);
+        let mut f_6: Option<i64> = Some(0);
+        let mut f_7: Option<i64> = Some(0);
+        let mut f_8: Option<i64> = Some(0);
+        let mut f_9: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                5 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_5 = Some(val);
+                }
+                6 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_6 = Some(val);
+                }
+                7 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_7 = Some(val);
+                }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_9 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = TaskCounts {
+            total: f_1,
+            unstarted: f_2,
+            running: f_3,
+            done: f_4,
+            incomplete: f_5,
+            error: f_6,
+            in_backoff: f_7,
+            failed: f_8,
+            infeasible: f_9,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("TaskCounts");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("total", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.unstarted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("unstarted", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.running {
+            o_prot.write_field_begin(&TFieldIdentifier::new("running", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.done {
+            o_prot.write_field_begin(&TFieldIdentifier::new("done", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.incomplete {
+            o_prot.write_field_begin(&TFieldIdentifier::new("incomplete", TType::I64, 5))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.error {
+            o_prot.write_field_begin(&TFieldIdentifier::new("error", TType::I64, 6))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.in_backoff {
+            o_prot.write_field_begin(&TFieldIdentifier::new("inBackoff", TType::I64, 7))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.failed {
+            o_prot.write_field_begin(&TFieldIdentifier::new("failed", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.infeasible {
+            o_prot.write_field_begin(&TFieldIdentifier::new("infeasible", TType::I64, 9))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for TaskCounts {
+    fn default() -> Self {
+        TaskCounts {
+            total: Some(0),
+            unstarted: Some(0),
+            running: Some(0),
+            done: Some(0),
+            incomplete: Some(0),
+            error: Some(0),
+            in_backoff: Some(0),
+            failed: Some(0),
+            infeasible: Some(0),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct JobTotals {
+    pub jobs: Option<i64>,
+    pub jobs_by_state: Option<BTreeMap<String, i64>>,
+    pub tasks: Option<TaskCounts>,
+    pub unsettled_jobs: Option<i64>,
+}
+
+impl TSerializable for JobTotals {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<JobTotals> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i64> = Some(0);
+        let mut f_2: Option<BTreeMap<String, i64>> = Some(BTreeMap::new());
+        let mut f_3: Option<TaskCounts> = None;
+        let mut f_4: Option<i64> = Some(0);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::Map => {
+                    let map_ident = i_prot.read_map_begin()?;
+                    let mut val: BTreeMap<String, i64> = BTreeMap::new();
+                    for _ in 0..map_ident.size {
+                        let map_key_1 = i_prot.read_string()?;
+                        let map_val_2 = i_prot.read_i64()?;
+                        val.insert(map_key_1, map_val_2);
+                    }
+                    i_prot.read_map_end()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Struct => {
+                    let val = TaskCounts::read_from_in_protocol(i_prot)?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = JobTotals {
+            jobs: f_1,
+            jobs_by_state: f_2,
+            tasks: f_3,
+            unsettled_jobs: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("JobTotals");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobs", TType::I64, 1))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.jobs_by_state {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobsByState", TType::Map, 2))?;
+            o_prot.write_map_begin(&TMapIdentifier::new(
+                TType::String,
+                TType::I64,
+                fld_var.len() as i32,
+            ))?;
+            for (k, v) in fld_var {
+                o_prot.write_string(k)?;
+                o_prot.write_i64(*v)?;
+            }
+            o_prot.write_map_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.tasks {
+            o_prot.write_field_begin(&TFieldIdentifier::new("tasks", TType::Struct, 3))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.unsettled_jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("unsettledJobs", TType::I64, 4))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for JobTotals {
+    fn default() -> Self {
+        JobTotals {
+            jobs: Some(0),
+            jobs_by_state: Some(BTreeMap::new()),
+            tasks: None,
+            unsettled_jobs: Some(0),
         }
     }
 }
@@ -547,8 +839,8 @@ impl TSerializable for WorkAsked {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkAskedOfType> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_1 = WorkAskedOfType::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_1);
+                        let list_elem_3 = WorkAskedOfType::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_3);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -692,8 +984,8 @@ impl TSerializable for WorkerStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<SlotUse> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_2 = SlotUse::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_2);
+                        let list_elem_4 = SlotUse::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_4);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -714,8 +1006,8 @@ impl TSerializable for WorkerStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_3 = i_prot.read_string()?;
-                        val.push(list_elem_3);
+                        let list_elem_5 = i_prot.read_string()?;
+                        val.push(list_elem_5);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -1223,6 +1515,10 @@ pub struct ClusterStatus {
     pub config: Option<ConfigStatus>,
     pub work_requests: Option<WorkRequestCounts>,
     pub store: Option<StoreStatus>,
+    pub nothing_starts: Option<Vec<String>>,
+    pub job_totals: Option<JobTotals>,
+    pub more_jobs: Option<bool>,
+    pub workers_total: Option<i64>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -1240,6 +1536,10 @@ impl TSerializable for ClusterStatus {
         let mut f_10: Option<ConfigStatus> = None;
         let mut f_11: Option<WorkRequestCounts> = None;
         let mut f_12: Option<StoreStatus> = None;
+        let mut f_13: Option<Vec<String>> = None;
+        let mut f_14: Option<JobTotals> = None;
+        let mut f_15: Option<bool> = None;
+        let mut f_16: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1263,8 +1563,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_4 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_4);
+                        let list_elem_6 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_6);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1273,8 +1573,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkerStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_5 = WorkerStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_5);
+                        let list_elem_7 = WorkerStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_7);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -1283,8 +1583,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_6 = i_prot.read_string()?;
-                        val.push(list_elem_6);
+                        let list_elem_8 = i_prot.read_string()?;
+                        val.push(list_elem_8);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -1313,6 +1613,28 @@ impl TSerializable for ClusterStatus {
                     let val = StoreStatus::read_from_in_protocol(i_prot)?;
                     f_12 = Some(val);
                 }
+                13 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_9 = i_prot.read_string()?;
+                        val.push(list_elem_9);
+                    }
+                    i_prot.read_list_end()?;
+                    f_13 = Some(val);
+                }
+                14 if field_ident.field_type == TType::Struct => {
+                    let val = JobTotals::read_from_in_protocol(i_prot)?;
+                    f_14 = Some(val);
+                }
+                15 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_15 = Some(val);
+                }
+                16 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1333,6 +1655,10 @@ impl TSerializable for ClusterStatus {
             config: f_10,
             work_requests: f_11,
             store: f_12,
+            nothing_starts: f_13,
+            job_totals: f_14,
+            more_jobs: f_15,
+            workers_total: f_16,
         };
         Ok(ret)
     }
@@ -1411,6 +1737,30 @@ impl TSerializable for ClusterStatus {
             fld_var.write_to_out_protocol(o_prot)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.nothing_starts {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nothingStarts", TType::List, 13))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.job_totals {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobTotals", TType::Struct, 14))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.more_jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("moreJobs", TType::Bool, 15))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.workers_total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("workersTotal", TType::I64, 16))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1431,6 +1781,99 @@ impl Default for ClusterStatus {
             config: None,
             work_requests: None,
             store: None,
+            nothing_starts: None,
+            job_totals: None,
+            more_jobs: None,
+            workers_total: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct JobStatusPage {
+    pub jobs: Option<Vec<JobStatus>>,
+    pub total: Option<i64>,
+    pub has_more: Option<bool>,
+}
+
+impl TSerializable for JobStatusPage {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<JobStatusPage> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<Vec<JobStatus>> = Some(Vec::new());
+        let mut f_2: Option<i64> = Some(0);
+        let mut f_3: Option<bool> = Some(false);
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<JobStatus> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_10 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_10);
+                    }
+                    i_prot.read_list_end()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_3 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = JobStatusPage {
+            jobs: f_1,
+            total: f_2,
+            has_more: f_3,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("JobStatusPage");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.jobs {
+            o_prot.write_field_begin(&TFieldIdentifier::new("jobs", TType::List, 1))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.total {
+            o_prot.write_field_begin(&TFieldIdentifier::new("total", TType::I64, 2))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.has_more {
+            o_prot.write_field_begin(&TFieldIdentifier::new("hasMore", TType::Bool, 3))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for JobStatusPage {
+    fn default() -> Self {
+        JobStatusPage {
+            jobs: Some(Vec::new()),
+            total: Some(0),
+            has_more: Some(false),
         }
     }
 }
@@ -1591,8 +2034,8 @@ impl TSerializable for UnfinishedTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_7 = i_prot.read_string()?;
-                        val.push(list_elem_7);
+                        let list_elem_11 = i_prot.read_string()?;
+                        val.push(list_elem_11);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1915,8 +2358,8 @@ impl TSerializable for TaskPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = ListedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_8);
+                        let list_elem_12 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2098,8 +2541,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = i_prot.read_string()?;
-                        val.push(list_elem_9);
+                        let list_elem_13 = i_prot.read_string()?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2251,9 +2694,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 =
+                        let list_elem_14 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_10);
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2345,8 +2788,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = i_prot.read_string()?;
-                        val.push(list_elem_11);
+                        let list_elem_15 = i_prot.read_string()?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2701,8 +3144,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_12);
+                        let list_elem_16 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2788,8 +3231,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = i_prot.read_string()?;
-                        val.push(list_elem_13);
+                        let list_elem_17 = i_prot.read_string()?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3192,8 +3635,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        let list_elem_18 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3318,8 +3761,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = i_prot.read_string()?;
-                        val.push(list_elem_15);
+                        let list_elem_19 = i_prot.read_string()?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3328,8 +3771,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = i_prot.read_string()?;
-                        val.push(list_elem_16);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3354,8 +3797,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_21 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -3376,8 +3819,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_22 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -3394,8 +3837,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_23 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -3412,8 +3855,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_24 = i_prot.read_string()?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -3430,8 +3873,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_25 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -3452,8 +3895,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = i_prot.read_string()?;
-                        val.push(list_elem_22);
+                        let list_elem_26 = i_prot.read_string()?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -3462,8 +3905,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = i_prot.read_string()?;
-                        val.push(list_elem_23);
+                        let list_elem_27 = i_prot.read_string()?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -4269,8 +4712,8 @@ impl TSerializable for WorkRequestOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::WorkDemand> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = common::WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_24);
+                        let list_elem_28 = common::WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -4504,8 +4947,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_25);
+                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4538,8 +4981,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = i_prot.read_string()?;
-                        val.push(list_elem_26);
+                        let list_elem_30 = i_prot.read_string()?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -4552,8 +4995,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PairOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = PairOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_27);
+                        let list_elem_31 = PairOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
@@ -4706,8 +5149,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ProcessorsOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_28);
+                        let list_elem_32 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -4716,8 +5159,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<AssociationOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = AssociationOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_33 = AssociationOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -4885,8 +5328,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
+                        let list_elem_34 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4895,8 +5338,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = i_prot.read_string()?;
-                        val.push(list_elem_31);
+                        let list_elem_35 = i_prot.read_string()?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5044,6 +5487,110 @@ impl TSerializable for BrasserieGetClusterStatusResult {
     }
     fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
         let struct_ident = TStructIdentifier::new("BrasserieGetClusterStatusResult");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(ref fld_var) = self.result_value {
+            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
+            fld_var.write_to_out_protocol(o_prot)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetJobStatusPageArgs {
+    pub after: String,
+    pub limit: i32,
+}
+
+impl TSerializable for BrasserieGetJobStatusPageArgs {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetJobStatusPageArgs> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<String> = None;
+        let mut f_2: Option<i32> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_2 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        verify_required_field_exists("BrasserieGetJobStatusPageArgs.after", &f_1)?;
+        verify_required_field_exists("BrasserieGetJobStatusPageArgs.limit", &f_2)?;
+        let ret = BrasserieGetJobStatusPageArgs {
+            after: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            limit: f_2
+                .expect("auto-generated code should have checked for presence of required fields"),
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("getJobStatusPage_args");
+        o_prot.write_struct_begin(&struct_ident)?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("after", TType::String, 1))?;
+        o_prot.write_string(&self.after)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I32, 2))?;
+        o_prot.write_i32(self.limit)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct BrasserieGetJobStatusPageResult {
+    pub result_value: Option<JobStatusPage>,
+}
+
+impl TSerializable for BrasserieGetJobStatusPageResult {
+    fn read_from_in_protocol(
+        i_prot: &mut dyn TInputProtocol,
+    ) -> thrift::Result<BrasserieGetJobStatusPageResult> {
+        i_prot.read_struct_begin()?;
+        let mut f_0: Option<JobStatusPage> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                0 if field_ident.field_type == TType::Struct => {
+                    let val = JobStatusPage::read_from_in_protocol(i_prot)?;
+                    f_0 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = BrasserieGetJobStatusPageResult { result_value: f_0 };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("BrasserieGetJobStatusPageResult");
         o_prot.write_struct_begin(&struct_ident)?;
         if let Some(ref fld_var) = self.result_value {
             o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::Struct, 0))?;
@@ -5230,8 +5777,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_36 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5360,8 +5907,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_37 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5547,8 +6094,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = i_prot.read_string()?;
-                        val.push(list_elem_34);
+                        let list_elem_38 = i_prot.read_string()?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5755,8 +6302,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = i_prot.read_string()?;
-                        val.push(list_elem_35);
+                        let list_elem_39 = i_prot.read_string()?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5883,8 +6430,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_36);
+                        let list_elem_40 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6692,8 +7239,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_37);
+                        let list_elem_41 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6760,8 +7307,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_38);
+                        let list_elem_42 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6963,8 +7510,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = i_prot.read_string()?;
-                        val.push(list_elem_39);
+                        let list_elem_43 = i_prot.read_string()?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7208,8 +7755,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_40);
+                        let list_elem_44 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -169,7 +169,7 @@ impl Look {
         if let Whom::Address(peer) = &self.whom {
             return Ok(Seen::One(self.pool.ask_address(peer).await));
         }
-        let status = self.scheduler.cluster_status().await?;
+        let status = self.scheduler.bounded_status().await?;
         let workers = asking::workers(&status, &self.scheduler_address)?;
         match &self.whom {
             Whom::Shard(shard) => {

@@ -40,7 +40,7 @@ async fn tell(look: &Look, from: Option<&ServiceAddress>) -> Result<Told> {
             });
         }
         Whom::Shard(_) | Whom::All => {
-            let status = look.scheduler.cluster_status().await?;
+            let status = look.scheduler.bounded_status().await?;
             workers(&status, &look.scheduler_address)?
         }
     };

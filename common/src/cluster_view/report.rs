@@ -1,0 +1,298 @@
+//! The tables and sentences that people read of a cluster, the same on the page and in `brasserie status`: problems first, then workers,
+//! then jobs.
+//!
+//! Names in sentences are made printable here; whole sentences and cells are escaped by the program that prints them.
+
+use std::time::Duration;
+
+use super::{
+    ClusterView, ConfigView, JobState, JobView, Urgency, WorkRequestsView, WorkerView, most_urgent,
+};
+use crate::text::printable;
+use crate::time::readable_duration;
+
+const WORKER_COLUMNS: [&str; 7] = [
+    "worker",
+    "state",
+    "running",
+    "unsure",
+    "host",
+    "address",
+    "heartbeat",
+];
+const JOB_COLUMNS: [&str; 10] = [
+    "job",
+    "state",
+    "tasks",
+    "done",
+    "running",
+    "waiting",
+    "backoff",
+    "failed",
+    "never",
+    "next retry",
+];
+/// Jobs that one sentence names.
+const MAX_NAMED: usize = 5;
+
+/// A cluster as people read it. Every list is bounded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What an operator must act upon, most general first.
+    pub problems: Vec<String>,
+    pub problems_left_out: usize,
+    /// The configuration in force, the sums of jobs and tasks, and the like.
+    pub facts: Vec<String>,
+    /// No rows: no worker has connected.
+    pub workers: Table,
+    pub workers_left_out: u64,
+    /// What else there is to say of the workers in the table.
+    pub remarks: Vec<String>,
+    pub jobs: Table,
+    pub jobs_left_out: u64,
+}
+
+/// Cells are plain text that nobody has escaped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    pub columns: &'static [&'static str],
+    pub rows: Vec<Vec<String>>,
+}
+
+fn millis(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+fn chosen<T>(all: &[T], limit: usize, urgency: impl Fn(&T) -> Urgency) -> Vec<&T> {
+    let places = most_urgent(all.iter().map(urgency), limit);
+    places.into_iter().map(|place| &all[place]).collect()
+}
+
+impl ClusterView {
+    /// What people read, with at most `limit` problems, workers, remarks and jobs each.
+    pub fn report(&self, limit: usize) -> Report {
+        let workers = chosen(&self.workers, limit, WorkerView::urgency);
+        let jobs = chosen(&self.jobs, limit, JobView::urgency);
+        let mut problems = self.problems();
+        let problems_left_out = problems.len().saturating_sub(limit);
+        problems.truncate(limit);
+        let remarks = workers.iter().flat_map(|worker| worker.remarks());
+        let left_out = |total: u64, listed: usize| total.saturating_sub(listed as u64);
+        Report {
+            problems,
+            problems_left_out,
+            facts: self.facts(),
+            workers_left_out: left_out(self.workers_total, workers.len()),
+            remarks: remarks.take(limit).collect(),
+            jobs_left_out: left_out(self.jobs_total, jobs.len()),
+            workers: Table {
+                columns: &WORKER_COLUMNS,
+                rows: workers.iter().map(|worker| worker.cells()).collect(),
+            },
+            jobs: Table {
+                columns: &JOB_COLUMNS,
+                rows: jobs.iter().map(|job| job.cells()).collect(),
+            },
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut problems = self.nothing_starts.clone();
+        problems.extend(self.errors.iter().cloned());
+        problems.extend(self.workers.iter().filter_map(WorkerView::problem));
+        // Mistakes in the config file are among the errors, with their places.
+        let is_new = |error: &&String| !self.errors.iter().any(|told| told.ends_with(*error));
+        let broken = self.jobs.iter().flat_map(|job| {
+            let name = printable(&job.name);
+            let errors = job.errors.iter().filter(is_new);
+            errors.map(move |error| format!("job `{name}`: {error}"))
+        });
+        problems.extend(broken);
+        problems.extend(self.in_jobs("failed", self.tasks.failed, |job| job.tasks.failed));
+        problems.extend(self.in_jobs("can never run", self.tasks.never, |job| job.tasks.never));
+        problems
+    }
+
+    /// Names the jobs with such tasks.
+    fn in_jobs(&self, what: &str, tasks: u64, of: impl Fn(&JobView) -> u64) -> Option<String> {
+        if tasks == 0 {
+            return None;
+        }
+        let jobs: Vec<&JobView> = self.jobs.iter().filter(|job| of(job) > 0).collect();
+        let named = jobs.iter().take(MAX_NAMED);
+        let named: Vec<String> = named
+            .map(|job| format!("`{}`: {}", printable(&job.name), of(job)))
+            .collect();
+        let named_tasks: u64 = jobs.iter().take(MAX_NAMED).map(|job| of(job)).sum();
+        let others = match tasks.saturating_sub(named_tasks) {
+            0 => String::new(),
+            others => format!(", other jobs: {others}"),
+        };
+        let noun = if tasks == 1 { "task" } else { "tasks" };
+        let jobs = match named.is_empty() {
+            true => String::new(),
+            false => format!(" ({}{others})", named.join(", ")),
+        };
+        Some(format!("{tasks} {noun} {what}{jobs}"))
+    }
+
+    fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        if let (None, Some(why)) = (&self.initial_wait, &self.wait_ended) {
+            facts.push(format!("The initial wait is over: {why}."));
+        }
+        let wall = self.wall_time_ms;
+        let config = self.config.as_ref();
+        facts.extend(config.and_then(|config| config.sentence(wall)));
+        facts.push(self.sums());
+        facts.extend(
+            self.work_requests
+                .iter()
+                .flat_map(WorkRequestsView::sentences),
+        );
+        facts
+    }
+
+    /// `3 jobs: 1 running, 2 done; 30 tasks: 4 running, 26 done`
+    fn sums(&self) -> String {
+        let listed = |counts: &mut dyn Iterator<Item = (String, u64)>| {
+            let counts = counts.filter(|(_, count)| *count > 0);
+            let texts: Vec<String> = counts
+                .map(|(word, count)| format!("{count} {word}"))
+                .collect();
+            match texts.is_empty() {
+                true => String::new(),
+                false => format!(": {}", texts.join(", ")),
+            }
+        };
+        let states = self.jobs_by_state.iter();
+        let mut states = states.map(|(word, count)| (word.replace('_', " "), *count));
+        let tasks = &self.tasks;
+        let kinds = [
+            ("running", tasks.running),
+            ("waiting", tasks.waiting()),
+            ("in backoff", tasks.in_backoff),
+            ("done", tasks.done),
+            ("failed", tasks.failed),
+            ("can never run", tasks.never),
+        ];
+        let mut kinds = kinds
+            .into_iter()
+            .map(|(word, count)| (word.to_owned(), count));
+        let noun = |count: u64, one: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {one}s"),
+        };
+        let jobs = format!("{}{}", noun(self.jobs_total, "job"), listed(&mut states));
+        match self.nodes_loaded {
+            true => format!(
+                "{jobs}; {}{}.",
+                noun(tasks.total, "task"),
+                listed(&mut kinds)
+            ),
+            false => format!("{jobs}; nodes are loading, so the tasks are not counted yet."),
+        }
+    }
+}
+
+impl ConfigView {
+    fn sentence(&self, wall_time_ms: i64) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let kept = match self.kept {
+            true => ", kept by an earlier scheduler",
+            false => "",
+        };
+        let passed = readable_duration(millis(wall_time_ms.saturating_sub(self.since_ms)));
+        Some(format!(
+            "Config {}, in force for {passed}{kept}.",
+            printable(path)
+        ))
+    }
+}
+
+impl WorkRequestsView {
+    fn sentences(&self) -> Vec<String> {
+        let counts = format!(
+            "Requests for work: {}, of which {} were looked at; {} came again, {} while their workers could get nothing, {} too soon, {} when \
+             too many came at once.",
+            self.heard, self.looked_at, self.repeated, self.not_ready, self.too_soon, self.too_many
+        );
+        let missing = (self.missing_runs > 0).then(|| {
+            format!(
+                "Requests for work did not list {} runs that their workers had taken.",
+                self.missing_runs
+            )
+        });
+        [counts].into_iter().chain(missing).collect()
+    }
+}
+
+impl WorkerView {
+    fn cells(&self) -> Vec<String> {
+        let ago = |ms| format!("{} ago", readable_duration(millis(ms)));
+        vec![
+            self.shard.clone(),
+            self.state.clone(),
+            self.running.to_string(),
+            self.unsure.to_string(),
+            self.hostname.clone(),
+            self.address.clone(),
+            self.since_heartbeat_ms.map(ago).unwrap_or_default(),
+        ]
+    }
+
+    fn waits(&self) -> Option<String> {
+        let what = self.waits_for.as_ref()?;
+        Some(format!("waits {what}"))
+    }
+
+    /// Why it does no work although it should.
+    fn problem(&self) -> Option<String> {
+        if self.is_healthy() {
+            return None;
+        }
+        let state = self.state.as_str();
+        let waits = self.waits().map(|waits| format!("; it {waits}"));
+        let waits = waits.unwrap_or_default();
+        Some(format!(
+            "worker `{}` is {state}{waits}",
+            printable(&self.shard)
+        ))
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let waits = self.waits().filter(|_| self.is_healthy());
+        let asked = self.asked.as_ref().map(|asked| asked.text.clone());
+        let texts = waits
+            .into_iter()
+            .chain(asked)
+            .chain(self.notes.iter().cloned());
+        let shard = printable(&self.shard);
+        texts.map(|text| format!("{shard} {text}")).collect()
+    }
+}
+
+impl JobView {
+    fn cells(&self) -> Vec<String> {
+        let tasks = &self.tasks;
+        let retry = self
+            .next_backoff_end_in_ms
+            .map(|ms| format!("in {}", readable_duration(millis(ms))));
+        let count = |count: u64| match self.state {
+            JobState::LoadingNodes => String::new(),
+            _ => count.to_string(),
+        };
+        vec![
+            self.name.clone(),
+            self.state.as_str().replace('_', " "),
+            count(tasks.total),
+            count(tasks.done),
+            count(tasks.running),
+            count(tasks.waiting()),
+            count(tasks.in_backoff),
+            count(tasks.failed),
+            count(tasks.never),
+            retry.unwrap_or_default(),
+        ]
+    }
+}

@@ -1,0 +1,234 @@
+//! The document and its report: states, bounds, order.
+
+use super::*;
+
+fn job(name: &str, tasks: TaskCounts) -> JobView {
+    let facts = JobFacts {
+        is_enabled: true,
+        nodes_loaded: true,
+        tasks,
+        ..JobFacts::default()
+    };
+    JobView {
+        name: name.to_owned(),
+        state: facts.state(),
+        enabled: true,
+        tasks,
+        ..JobView::default()
+    }
+}
+
+fn done(count: u64) -> TaskCounts {
+    TaskCounts {
+        total: count,
+        done: count,
+        ..TaskCounts::default()
+    }
+}
+
+fn failed(count: u64) -> TaskCounts {
+    TaskCounts {
+        total: count,
+        failed: count,
+        ..TaskCounts::default()
+    }
+}
+
+fn cluster(jobs: Vec<JobView>) -> ClusterView {
+    let mut view = ClusterView {
+        nodes_loaded: true,
+        jobs_total: jobs.len() as u64,
+        ..ClusterView::default()
+    };
+    for job in &jobs {
+        view.tasks.add(&job.tasks);
+        let state = job.state.as_str().to_owned();
+        *view.jobs_by_state.entry(state).or_default() += 1;
+    }
+    view.jobs = jobs;
+    view
+}
+
+fn names(view: &ClusterView) -> Vec<&str> {
+    view.jobs.iter().map(|job| job.name.as_str()).collect()
+}
+
+#[test]
+fn a_job_is_in_the_first_state_that_fits() {
+    let mut facts = JobFacts {
+        is_broken: true,
+        hold: Some(Hold::Cancelled),
+        is_enabled: false,
+        nodes_loaded: false,
+        tasks: TaskCounts {
+            total: 7,
+            unstarted: 1,
+            running: 1,
+            in_backoff: 1,
+            failed: 1,
+            never: 1,
+            done: 1,
+            error: 1,
+            ..TaskCounts::default()
+        },
+    };
+    let mut states = vec![facts.state()];
+    let steps: [fn(&mut JobFacts); 11] = [
+        |f| f.is_broken = false,
+        |f| f.hold = Some(Hold::Paused),
+        |f| f.hold = None,
+        |f| f.is_enabled = true,
+        |f| f.nodes_loaded = true,
+        |f| f.tasks.running = 0,
+        |f| (f.tasks.unstarted, f.tasks.error) = (0, 0),
+        |f| f.tasks.in_backoff = 0,
+        |f| f.tasks.failed = 0,
+        |f| f.tasks.never = 0,
+        |f| f.tasks.done = 0,
+    ];
+    for step in steps {
+        step(&mut facts);
+        states.push(facts.state());
+    }
+    let texts: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+    let expected = [
+        "broken",
+        "cancelled",
+        "paused",
+        "disabled",
+        "loading_nodes",
+        "running",
+        "waiting",
+        "in_backoff",
+        "failed",
+        "never",
+        "done",
+        "no_tasks",
+    ];
+    assert_eq!(texts, expected);
+    for state in states {
+        assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+    }
+}
+
+#[test]
+fn a_short_list_keeps_what_needs_attention_in_its_order() {
+    let jobs = vec![
+        job("a", done(1)),
+        job("b", failed(1)),
+        job("c", done(1)),
+        job("d", failed(1)),
+    ];
+    let mut view = cluster(jobs);
+    view.keep_jobs(4);
+    assert!(!view.more_jobs && view.jobs.len() == 4);
+    view.keep_jobs(3);
+    assert_eq!((names(&view), view.more_jobs), (vec!["a", "b", "d"], true));
+    view.keep_jobs(1);
+    assert_eq!(names(&view), ["b"]);
+    view.keep_jobs(0);
+    assert_eq!((names(&view).len(), view.jobs_total), (0, 4));
+}
+
+#[test]
+fn the_report_is_bounded_and_counts_what_it_leaves_out() {
+    let jobs = (0..30).map(|i| JobView {
+        errors: vec!["is wrong".to_owned()],
+        ..job(&format!("j{i}"), failed(1))
+    });
+    let worker = |i| WorkerView {
+        shard: format!("w{i}"),
+        state: "healthy".to_owned(),
+        notes: vec!["is odd".to_owned(); 5],
+        ..WorkerView::default()
+    };
+    let view = ClusterView {
+        workers: (0..30).map(worker).collect(),
+        workers_total: 40,
+        jobs_total: 100,
+        ..cluster(jobs.collect())
+    };
+    let report = view.report(10);
+    assert_eq!((report.problems.len(), report.problems_left_out), (10, 21));
+    assert_eq!((report.jobs.rows.len(), report.jobs_left_out), (10, 90));
+    assert_eq!(
+        (report.workers.rows.len(), report.workers_left_out),
+        (10, 30)
+    );
+    assert_eq!(report.remarks.len(), 10);
+}
+
+#[test]
+fn problems_name_why_nothing_starts_then_workers_then_jobs() {
+    let worker = WorkerView {
+        shard: "w\r".to_owned(),
+        state: "unhealthy".to_owned(),
+        waits_for: Some("for a heartbeat".to_owned()),
+        ..WorkerView::default()
+    };
+    let broken = JobView {
+        errors: vec!["has no command".to_owned()],
+        ..job("broken\n", done(0))
+    };
+    let mut jobs = vec![broken];
+    jobs.extend((0..7).map(|i| job(&format!("j{i}"), failed(2))));
+    let view = ClusterView {
+        nothing_starts: vec!["initial wait: why".to_owned()],
+        errors: vec!["the store is slow".to_owned()],
+        workers: vec![worker],
+        ..cluster(jobs)
+    };
+    let expected = [
+        "initial wait: why",
+        "the store is slow",
+        r"worker `w\r` is unhealthy; it waits for a heartbeat",
+        r"job `broken\n`: has no command",
+        "14 tasks failed (`j0`: 2, `j1`: 2, `j2`: 2, `j3`: 2, `j4`: 2, other jobs: 4)",
+    ];
+    assert_eq!(view.report(100).problems, expected);
+}
+
+#[test]
+fn sums_say_when_nodes_are_loading() {
+    let view = cluster(vec![job("a", done(2)), job("b", failed(1))]);
+    let sums = "2 jobs: 1 done, 1 failed; 3 tasks: 2 done, 1 failed.";
+    assert_eq!(view.report(9).facts, [sums]);
+    let loading = JobView {
+        state: JobState::LoadingNodes,
+        ..job("a", TaskCounts::default())
+    };
+    let view = ClusterView {
+        nodes_loaded: false,
+        ..cluster(vec![loading])
+    };
+    let report = view.report(9);
+    let sums = "1 job: 1 loading nodes; nodes are loading, so the tasks are not counted yet.";
+    assert_eq!(report.facts, [sums]);
+    assert_eq!(report.jobs.rows[0][..3], ["a", "loading nodes", ""]);
+}
+
+#[test]
+fn requests_for_work_are_counted_where_a_worker_asks() {
+    let counts = WorkRequestsView {
+        heard: 9,
+        looked_at: 3,
+        repeated: 1,
+        not_ready: 2,
+        too_soon: 2,
+        too_many: 1,
+        missing_runs: 4,
+    };
+    let view = ClusterView {
+        work_requests: Some(counts),
+        ..cluster(Vec::new())
+    };
+    let facts = view.report(9).facts;
+    assert_eq!(
+        facts[1..],
+        [
+            "Requests for work: 9, of which 3 were looked at; 1 came again, 2 while their workers could get nothing, 2 too soon, 1 when too \
+             many came at once.",
+            "Requests for work did not list 4 runs that their workers had taken."
+        ]
+    );
+}

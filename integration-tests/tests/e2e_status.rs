@@ -1,0 +1,215 @@
+//! What `brasserie status` and the scheduler's page show of real clusters: one document, in the same words, at any number of jobs.
+
+use std::collections::BTreeSet;
+
+use integration_tests::e2e::{Client, SchedulerSpec, Stage};
+use serde_json::{Value, json};
+
+/// More than one answer lists.
+const MANY_JOBS: usize = 1200;
+
+fn status(stage: &Stage, spec: &SchedulerSpec, arguments: &[&str]) -> String {
+    let address = format!("{}:{}", spec.address, spec.port);
+    let all = [&["status", "--scheduler", &address], arguments].concat();
+    let finished = stage.brasserie(&all);
+    assert_eq!(finished.code, Some(0), "{finished:?}");
+    finished.output
+}
+
+fn document(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The document without what two readings at two moments may tell apart: the numbers of milliseconds.
+fn at_any_time(value: &Value) -> Value {
+    match value {
+        Value::Object(keys) => {
+            let keys = keys.iter().map(|(key, value)| {
+                let value = match key.ends_with("_ms") && value.is_number() {
+                    true => json!("milliseconds"),
+                    false => at_any_time(value),
+                };
+                (key.clone(), value)
+            });
+            Value::Object(keys.collect())
+        }
+        Value::Array(members) => Value::Array(members.iter().map(at_any_time).collect()),
+        plain => plain.clone(),
+    }
+}
+
+#[test]
+fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
+    let stage = Stage::new();
+    let config = stage.write(
+        "config.json",
+        r#"{
+            "bistro_settings": {
+                "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "n1": [], "n2": [] } }] },
+                "backoff": ["fail"]
+            },
+            "bistro_job->good": { "command": ["true"] },
+            "bistro_job->bad": { "command": ["false"] },
+            "bistro_job->broken": { "command": ["true"], "priority": "high" },
+            "bistro_job->off": { "command": ["true"], "enabled": false }
+        }"#,
+    );
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    let client = Client::new(spec.port);
+    client.wait_healthy(1);
+    client.wait_until("all tasks to be over", |status| {
+        let totals = status.job_totals.as_ref();
+        status.nodes_loaded == Some(true) && totals.is_some_and(|all| all.unsettled_jobs == Some(0))
+    });
+
+    let of_http = document(&spec.get("/status"));
+    let of_command = document(&status(&stage, &spec, &["--json"]));
+    assert_eq!(at_any_time(&of_http), at_any_time(&of_command));
+    assert_eq!(
+        of_http["jobs_by_state"],
+        json!({ "broken": 1, "disabled": 1, "done": 1, "failed": 1 })
+    );
+    let job = &of_http["jobs"][1];
+    assert_eq!(
+        (&job["name"], &job["state"], &job["failed"]),
+        (&json!("bad"), &json!("failed"), &json!(2))
+    );
+    assert_eq!(job["estimate_is"], "default", "{job}");
+
+    let (page, text) = (spec.get("/"), status(&stage, &spec, &[]));
+    let words = [
+        "4 jobs: 1 broken, 1 disabled, 1 done, 1 failed; 8 tasks: 4 waiting, 2 done, 2 failed.",
+        "2 tasks failed (`bad`: 2)",
+        "next retry",
+        "heartbeat",
+        "priority: expected a number, found",
+    ];
+    for words in words {
+        assert!(text.contains(words), "{words}: {text}");
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let order = ["! 2 tasks failed", "\nworker ", "\njob "];
+    let order = order.map(|words| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("{words}: {text}"))
+    });
+    assert!(order.is_sorted(), "{text}");
+
+    let one = status(&stage, &spec, &["--job", "bad", "--json"]);
+    let one_of_http = spec.get("/status?job=bad");
+    assert_eq!(
+        at_any_time(&document(&one)),
+        at_any_time(&document(&one_of_http))
+    );
+    assert_eq!(document(&one)["jobs"].as_array().map(Vec::len), Some(1));
+    let address = format!("{}:{}", spec.address, spec.port);
+    let nobody = stage.brasserie(&["status", "--job", "nobody", "--scheduler", &address]);
+    assert_eq!(nobody.code, Some(1), "{nobody:?}");
+    for told in [nobody.output, spec.get("/status?job=nobody")] {
+        assert!(told.contains("no job is called `nobody`"), "{told}");
+    }
+}
+
+/// Most jobs are off; the last one is broken.
+fn many_jobs() -> String {
+    let mut config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "n1": [] } }] }
+        }
+    });
+    for number in 0..MANY_JOBS {
+        let job = match number + 1 == MANY_JOBS {
+            true => json!({ "command": ["true"], "priority": "high" }),
+            false => json!({ "command": ["true"], "enabled": false }),
+        };
+        config[format!("bistro_job->j{number:04}")] = job;
+    }
+    config.to_string()
+}
+
+fn names(document: &Value) -> Vec<&str> {
+    let jobs = document["jobs"].as_array().into_iter().flatten();
+    jobs.filter_map(|job| job["name"].as_str()).collect()
+}
+
+#[test]
+fn many_jobs_are_shown_a_bounded_number_at_a_time_and_all_on_request() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", &many_jobs());
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let answer = client.wait_until("the nodes", |status| status.nodes_loaded == Some(true));
+    assert_eq!(answer.jobs.as_ref().map(Vec::len), Some(1000));
+    assert_eq!(answer.more_jobs, Some(true));
+
+    let last = format!("j{:04}", MANY_JOBS - 1);
+    let few = document(&status(&stage, &spec, &["--json", "--limit", "3"]));
+    assert_eq!(
+        names(&few),
+        ["j0000", "j0001", &last],
+        "the broken one is among them"
+    );
+    assert_eq!(
+        at_any_time(&few),
+        at_any_time(&document(&spec.get("/status?limit=3")))
+    );
+    assert_eq!(
+        (&few["jobs_total"], &few["more_jobs"]),
+        (&json!(MANY_JOBS), &json!(true))
+    );
+
+    let all = document(&status(&stage, &spec, &["--json", "--all"]));
+    assert_eq!(
+        (names(&all).len(), &all["more_jobs"]),
+        (MANY_JOBS, &json!(false))
+    );
+    let first = document(&spec.get("/status?after="));
+    let next = document(&spec.get("/status?after=j0999"));
+    let mut paged: BTreeSet<&str> = names(&first).into_iter().collect();
+    paged.extend(names(&next));
+    assert_eq!(
+        (paged.len(), &first["more_jobs"], &next["more_jobs"]),
+        (MANY_JOBS, &json!(true), &json!(false))
+    );
+
+    let text = status(&stage, &spec, &[]);
+    let lines = text.lines().count();
+    assert!(lines < 250, "{lines} lines: {text}");
+    assert!(
+        text.contains("and 1100 more jobs: `--all` shows them"),
+        "{text}"
+    );
+    let page = spec.get("/");
+    assert!(
+        page.contains("1100 more jobs: <a href=\"/?after=\">"),
+        "{page}"
+    );
+    assert!(
+        spec.get("/?after=").contains("<a href=\"/?after=j0099\">"),
+        "{page}"
+    );
+}
+
+/// A run is over when all of its jobs are, listed or not.
+#[test]
+fn a_run_of_many_jobs_does_all_of_them() {
+    let stage = Stage::new();
+    let mut config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "n1": [] } }] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 8 } } }
+        }
+    });
+    for number in 0..1010 {
+        config[format!("bistro_job->j{number:04}")] = json!({ "command": ["true"] });
+    }
+    let config = stage.write("config.json", &config.to_string());
+    let finished = stage.brasserie(&["run", config.to_str().expect("a plain name")]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    for job in ["j0000 ", "j1009 ", "all done"] {
+        assert!(finished.output.contains(job), "{job}: {}", finished.output);
+    }
+}

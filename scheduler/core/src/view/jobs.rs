@@ -1,0 +1,135 @@
+//! The jobs in answers: sums over all of them, and the few that one answer lists.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use brasserie_common::cluster_view::{JobFacts, JobState, TaskCounts, Urgency, most_urgent};
+use brasserie_common::{Estimate, Hold, JobId, JobName, Time};
+use brasserie_common_config::JobConfig;
+use brasserie_scheduler_engine::Counts;
+
+use crate::record::JobVersion;
+use crate::scheduler::Scheduler;
+
+/// The most jobs that one answer lists: a few hundred KiB, and more rows than anybody reads.
+pub const MAX_LISTED_JOBS: usize = 1000;
+/// Errors of one job that are listed.
+const MAX_ERRORS: usize = 20;
+
+/// One job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobStatus {
+    pub name: JobName,
+    pub enabled: bool,
+    /// An operator holds it.
+    pub hold: Option<Hold>,
+    /// `None`: it comes from the file.
+    pub version: Option<JobVersion>,
+    pub counts: Counts,
+    /// Every task is DONE, FAILED or can never run, and no end waits for the disk.
+    pub settled: bool,
+    /// Until the first backoff ends.
+    pub next_backoff_end: Option<Duration>,
+    pub errors: Vec<String>,
+    /// Since the first start until the last end, or until now while something runs.
+    pub elapsed: Option<Duration>,
+    /// How long a task of it is taken to run, where workers ask for work.
+    pub estimate: Estimate,
+}
+
+/// All jobs, listed or not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct JobTotals {
+    pub jobs: u64,
+    pub by_state: BTreeMap<JobState, u64>,
+    pub tasks: TaskCounts,
+    /// Enabled jobs that are not settled.
+    pub unsettled: u64,
+}
+
+impl Scheduler {
+    /// The sums, and at most [`MAX_LISTED_JOBS`] jobs in the order of the configuration: those that need attention first.
+    pub(super) fn jobs_at_a_glance(&self, now: Time) -> (JobTotals, Vec<JobStatus>) {
+        let mut totals = JobTotals::default();
+        let ids: Vec<JobId> = self.engine().jobs().collect();
+        let urgencies: Vec<Urgency> = ids
+            .iter()
+            .filter_map(|id| {
+                let job = self.engine().job_config(*id)?;
+                let facts = self.job_facts(*id, job);
+                totals.add(&facts);
+                let is_open = job.can_run() && !self.is_job_settled(*id);
+                totals.unsettled += u64::from(is_open);
+                Some(facts.urgency())
+            })
+            .collect();
+        let listed = most_urgent(urgencies.into_iter(), MAX_LISTED_JOBS).into_iter();
+        let listed = listed.filter_map(|place| self.job_status(now, ids[place]));
+        let listed = listed.collect();
+        (totals, listed)
+    }
+
+    /// These jobs, without those that do not exist.
+    pub(super) fn listed_jobs(&self, now: Time, names: &[String]) -> Vec<JobStatus> {
+        let ids = names.iter().take(MAX_LISTED_JOBS);
+        let ids = ids.filter_map(|name| self.engine().find_job(name));
+        ids.filter_map(|id| self.job_status(now, id)).collect()
+    }
+
+    fn job_facts(&self, id: JobId, job: &JobConfig) -> JobFacts {
+        let counts = self.engine().counts(id);
+        JobFacts {
+            is_broken: !job.errors.is_empty(),
+            hold: job.hold,
+            is_enabled: job.can_run(),
+            nodes_loaded: self.engine().nodes().is_some(),
+            tasks: TaskCounts {
+                total: counts.total,
+                unstarted: counts.unstarted,
+                running: counts.running,
+                done: counts.done,
+                incomplete: counts.incomplete,
+                error: counts.error,
+                in_backoff: counts.in_backoff,
+                failed: counts.failed,
+                never: counts.never,
+            },
+        }
+    }
+
+    fn is_job_settled(&self, id: JobId) -> bool {
+        self.engine().is_settled(id) && !self.tasks().has_pending_end(id)
+    }
+
+    /// `None`: the job is not configured.
+    pub(super) fn job_status(&self, now: Time, id: JobId) -> Option<JobStatus> {
+        let job = self.engine().job_config(id)?;
+        let mut errors: Vec<String> = job.errors.iter().take(MAX_ERRORS).cloned().collect();
+        if job.errors.len() > MAX_ERRORS {
+            let more = job.errors.len() - MAX_ERRORS;
+            errors.push(format!(
+                "and {more} more errors: see `brasserie config check`"
+            ));
+        }
+        Some(JobStatus {
+            name: job.name.clone(),
+            enabled: job.can_run(),
+            hold: job.hold,
+            version: self.jobs().version(&job.name),
+            settled: self.is_job_settled(id),
+            next_backoff_end: self.engine().next_backoff_end(id).map(|at| at.since(now)),
+            errors,
+            elapsed: self.tasks().elapsed(id, now),
+            estimate: self.estimate(id),
+            counts: self.engine().counts(id),
+        })
+    }
+}
+
+impl JobTotals {
+    fn add(&mut self, job: &JobFacts) {
+        self.jobs += 1;
+        *self.by_state.entry(job.state()).or_default() += 1;
+        self.tasks.add(&job.tasks);
+    }
+}
