@@ -50,6 +50,14 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
+/// A time in seconds since 1970 as a date with its zone, which is UTC: the machines of a cluster may have others.
+pub(crate) fn date(seconds: i64) -> String {
+    match jiff::Timestamp::from_second(seconds) {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+        Err(_) => format!("{seconds} seconds after 1970"),
+    }
+}
+
 /// A word of a shell's command line.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
@@ -152,6 +160,12 @@ mod tests {
         assert_eq!(text, "{\"a\":\"\\u001b\\u009b\\u007f\\u202eß\"}\n");
         let read: Value = serde_json::from_str(&text).expect("it is still JSON");
         assert_eq!(read, value);
+    }
+
+    #[test]
+    fn dates_have_their_zone_and_none_is_too_far_away() {
+        assert_eq!(date(1_795_436_034), "2026-11-23 12:13:54 UTC");
+        assert_eq!(date(i64::MAX), format!("{} seconds after 1970", i64::MAX));
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub struct WorkerView {
     pub address: String,
     /// The worker instance, START:RAND.
     pub instance: String,
-    /// `new`, `healthy`, `unhealthy` or `must_die`.
+    /// `joining`, `healthy`, `unhealthy` or `lost`.
     pub state: String,
     /// Tasks that run there, `unsure` ones included.
     pub running: u64,
@@ -106,7 +106,11 @@ pub struct WorkerView {
     pub since_heartbeat_ms: Option<i64>,
     /// What it waits for before it gets tasks, as the rest of a sentence that begins with "waits".
     pub waits_for: Option<String>,
-    /// Remarks, each as the rest of a sentence that begins with the worker's name.
+    /// It is lost after this time unless it becomes healthy; `None`: nothing counts towards its loss.
+    pub lost_in_ms: Option<i64>,
+    /// What an operator must act upon, each as a sentence without its subject. Failures stay for an hour after they are over.
+    pub problems: Vec<String>,
+    /// Other remarks, each as the rest of a sentence that begins with the worker's name.
     pub notes: Vec<String>,
     /// How the worker contains its tasks, and why, in its own words.
     pub containment: Option<String>,
@@ -362,7 +366,7 @@ impl WorkerView {
     }
 
     pub fn urgency(&self) -> Urgency {
-        match self.is_healthy() {
+        match self.is_healthy() && self.problems.is_empty() {
             true => Urgency::Running,
             false => Urgency::NeedsAPerson,
         }

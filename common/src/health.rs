@@ -276,6 +276,15 @@ impl HealthModel {
         }
     }
 
+    /// How long it is not lost yet, if its evidence stays as it is; `None` if nothing counts towards its loss.
+    pub fn lost_in(&self, now: Time, gaps: Gaps, first: FirstHealth) -> Option<Duration> {
+        let counts = match self.health {
+            Health::New | Health::Unhealthy => !self.next(now, gaps, first).only_withheld,
+            Health::Healthy | Health::MustDie => false,
+        };
+        counts.then(|| self.lost_after(gaps).since(now))
+    }
+
     /// When `next` could change its mind if nothing else happens; just after the limit, since the limit itself is still good.
     pub fn next_change(&self, gaps: Gaps) -> Option<Time> {
         let just_after = |at: Time| at + Duration::from_nanos(1);

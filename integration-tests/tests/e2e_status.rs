@@ -1,8 +1,14 @@
 //! What `brasserie status` and the scheduler's page show of real clusters: one document, in the same words, at any number of jobs.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use brasserie_thrift::generated::bits::BistroTaskStatusBits;
+use brasserie_thrift::generated::scheduler::{
+    BistroSchedulerGetJobHistogramsArgs, BistroSchedulerGetJobHistogramsResult,
+};
 use integration_tests::e2e::{Client, SchedulerSpec, Stage};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 /// More than one answer lists.
@@ -20,15 +26,16 @@ fn document(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The document without what two readings at two moments may tell apart: the numbers of milliseconds.
+/// The document without what two readings at two moments may tell apart: the numbers of milliseconds and bytes.
 fn at_any_time(value: &Value) -> Value {
     match value {
         Value::Object(keys) => {
             let keys = keys.iter().map(|(key, value)| {
-                let value = match key.ends_with("_ms") && value.is_number() {
-                    true => json!("milliseconds"),
-                    false => at_any_time(value),
-                };
+                let value =
+                    match (key.ends_with("_ms") || key.ends_with("bytes")) && value.is_number() {
+                        true => json!("a number"),
+                        false => at_any_time(value),
+                    };
                 (key.clone(), value)
             });
             Value::Object(keys.collect())
@@ -191,6 +198,87 @@ fn many_jobs_are_shown_a_bounded_number_at_a_time_and_all_on_request() {
         spec.get("/?after=").contains("<a href=\"/?after=j0099\">"),
         "{page}"
     );
+}
+
+/// Finished tasks of job `work` in its histogram, and whether the histogram says that nodes are loading.
+fn histogram(client: &Client) -> (i32, Option<bool>) {
+    let arguments = BistroSchedulerGetJobHistogramsArgs {
+        jobs: vec!["work".to_owned()],
+        samples: 0,
+    };
+    let found: BistroSchedulerGetJobHistogramsResult = client
+        .call("getJobHistograms", &arguments)
+        .expect("an answer");
+    let job = found.result_value.unwrap_or_default().remove(0);
+    let levels = job.statuses.unwrap_or_default();
+    let done = levels
+        .get("item")
+        .and_then(|level| level.get(&BistroTaskStatusBits::DONE)?.count);
+    (done.unwrap_or(0), job.nodes_loading)
+}
+
+#[test]
+fn a_scheduler_that_loads_its_nodes_says_so_instead_of_counting() {
+    let stage = Stage::new();
+    let gate = stage.write("gate", "");
+    let list = format!(
+        "#!/bin/sh\nuntil test -e '{}'; do sleep 0.02; done\necho n1\n",
+        gate.display()
+    );
+    stage.write_script("list", &list);
+    let config = stage.write(
+        "config.json",
+        r#"{
+            "bistro_settings": {
+                "nodes": { "levels": ["item"], "node_sources": [
+                    { "source": "script", "prefs": { "parent_level": "instance", "script": "list" } }
+                ] }
+            },
+            "bistro_job->work": { "command": ["true"] }
+        }"#,
+    );
+    let spec = stage.calm_spec(&config);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    let client = Client::new(spec.port);
+    client.wait_all_done();
+    assert_eq!(histogram(&client), (1, None));
+
+    scheduler.kill_program();
+    std::fs::remove_file(&gate).expect("it was written");
+    let _scheduler = stage.start_scheduler(&spec);
+    client.wait_until("the config", |status| status.config.is_some());
+    assert_eq!(histogram(&client), (0, Some(true)));
+    let text = status(&stage, &spec, &[]);
+    let page = spec.get("/");
+    for words in [
+        "loading nodes",
+        "nodes are loading, so the tasks are not counted yet",
+    ] {
+        assert!(text.contains(words), "{text}");
+        assert!(page.contains(words), "{page}");
+    }
+    let loading = document(&spec.get("/status"));
+    assert_eq!(loading["jobs"][0]["state"], "loading_nodes", "{loading}");
+    stage.write("gate", "");
+    client.wait_all_done();
+    assert_eq!(histogram(&client), (1, None));
+}
+
+#[test]
+fn logs_of_a_worker_that_has_left_say_where_they_lie() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::ZERO);
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    let mut worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    Client::new(spec.port).wait_all_done();
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait().code(), Some(0));
+    let address = format!("{}:{}", spec.address, spec.port);
+    let logs = stage.brasserie(&["logs", "work", "n1", "--scheduler", &address]);
+    let words = "the last run of job `work` on node `n1` was on worker `one`, which has left: its lines lie on that worker's host";
+    assert!(logs.output.contains(words), "{logs:?}");
 }
 
 /// A run is over when all of its jobs are, listed or not.

@@ -164,6 +164,7 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
     let (code, output) = fleet.forget(&["--yes"]);
     assert_eq!(code, Some(1), "{output}");
     assert!(output.contains("no worker called"), "{output}");
+    assert!(output.contains("there is nothing to do"), "{output}");
 }
 
 /// 1 s + 5 s + 1 s for the last healthcheck, 25 s to be lost, and 4 s for the rest.

@@ -118,6 +118,10 @@ struct WorkerStatus {
   13: optional WorkAsked asked,
   // As in BistroWorker.
   14: optional string containment,
+  // It is lost after this time unless it becomes healthy; unset: nothing counts towards its loss.
+  15: optional i64 lostInMs,
+  // Entries of notes that an operator must act upon.
+  16: optional list<string> problems,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.

@@ -77,6 +77,8 @@ struct BistroJobHistogram {
   1: string job,
   // By level. The inner keys are sets of bits, thus mostly no value that the enum names.
   2: map<string, map<bits.BistroTaskStatusBits, BistroCountWithSamples>> statuses,
+  // Nodes are loading, so that statuses is empty, whatever has ended. Absent: they are loaded.
+  16: optional bool nodesLoading,
 }
 
 exception BistroSchedulerUnknownJobException {

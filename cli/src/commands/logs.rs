@@ -3,12 +3,13 @@
 mod files;
 mod follow;
 pub(crate) mod lines;
+mod lost;
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stdout};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use brasserie_common::logs::LogStream;
 use brasserie_common::{InstanceId, InvocationId};
 use brasserie_thrift::generated::common::LogLine;
@@ -116,15 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             }
         })?;
     }
-    let (lines, notices) = block_on(async {
-        let files = files::notices(&source, &request).await?;
-        let (lines, mut notices) = collect(&source, request, args.limit).await?;
-        if lines.is_empty() {
-            check_names(&source, args).await?;
-        }
-        notices.extend(files);
-        anyhow::Ok((lines, notices))
-    })??;
+    let (lines, notices) = block_on(found(&source, request, args))??;
     for notice in &notices {
         complain!("brasserie: {}", printable_block(notice));
     }
@@ -147,6 +140,37 @@ async fn check_names(source: &LogSource, args: &Args) -> Result<()> {
         Some(node) => connection.explain(job, node).await.map(|_| ()),
     };
     known.context("no worker has such lines")
+}
+
+/// Lines, and notices about such as may be missing.
+async fn found(
+    source: &LogSource,
+    request: LogRequest,
+    args: &Args,
+) -> Result<(Vec<LogLine>, Vec<String>)> {
+    let lines = async {
+        let files = files::notices(source, &request).await?;
+        let (lines, mut notices) = collect(source, request.clone(), args.limit).await?;
+        notices.extend(files);
+        anyhow::Ok((lines, notices))
+    };
+    let found = lines.await;
+    if found.as_ref().is_ok_and(|(lines, _)| !lines.is_empty()) {
+        return found;
+    }
+    match (lost::notice(source, &request).await, found) {
+        (Ok(Some(lost)), Ok((lines, mut notices))) => {
+            notices.push(lost);
+            Ok((lines, notices))
+        }
+        (Ok(Some(lost)), Err(error)) => Err(anyhow!("{error:#}; {lost}")),
+        (Ok(None) | Err(_), found) => {
+            if found.is_ok() {
+                check_names(source, args).await?;
+            }
+            found
+        }
+    }
 }
 
 /// Pages on until there are enough lines or no more; gives lines oldest first, and notices about workers that did not answer.

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    ClusterView, ConfigView, JobState, JobView, Urgency, WorkRequestsView, WorkerView, most_urgent,
+    ClusterView, ConfigView, JobState, JobView, StoreView, Urgency, WorkRequestsView, WorkerView,
+    most_urgent,
 };
 use crate::text::printable;
 use crate::time::readable_duration;
@@ -99,7 +100,8 @@ impl ClusterView {
     fn problems(&self) -> Vec<String> {
         let mut problems = self.nothing_starts.clone();
         problems.extend(self.errors.iter().cloned());
-        problems.extend(self.workers.iter().filter_map(WorkerView::problem));
+        let of_workers = self.workers.iter();
+        problems.extend(of_workers.flat_map(WorkerView::problem_sentences));
         // Mistakes in the config file are among the errors, with their places.
         let is_new = |error: &&String| !self.errors.iter().any(|told| told.ends_with(*error));
         let broken = self.jobs.iter().flat_map(|job| {
@@ -145,6 +147,7 @@ impl ClusterView {
         let config = self.config.as_ref();
         facts.extend(config.and_then(|config| config.sentence(wall)));
         facts.push(self.sums());
+        facts.extend(self.store.as_ref().map(StoreView::sentence));
         facts.extend(
             self.work_requests
                 .iter()
@@ -210,6 +213,30 @@ impl ConfigView {
     }
 }
 
+impl StoreView {
+    fn sentence(&self) -> String {
+        let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / 1_048_576.0);
+        let missing = match self.missing_completions {
+            0 => String::new(),
+            missing => format!(" ({missing} of nodes that do not exist)"),
+        };
+        let growth = self.growth_bytes.zip(self.growth_s);
+        let growth = growth.map(|(bytes, seconds)| {
+            let sign = if bytes < 0 { "-" } else { "+" };
+            let over = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+            let (bytes, over) = (mib(bytes.unsigned_abs()), readable_duration(over));
+            format!(", {sign}{bytes} in {over}")
+        });
+        format!(
+            "Store: {} completions{missing} in {}{}; {} of its disk are free.",
+            self.completions,
+            mib(self.bytes),
+            growth.unwrap_or_default(),
+            mib(self.disk_free_bytes)
+        )
+    }
+}
+
 impl WorkRequestsView {
     fn sentences(&self) -> Vec<String> {
         let counts = format!(
@@ -246,29 +273,32 @@ impl WorkerView {
         Some(format!("waits {what}"))
     }
 
-    /// Why it does no work although it should.
-    fn problem(&self) -> Option<String> {
-        if self.is_healthy() {
-            return None;
-        }
-        let state = self.state.as_str();
-        let waits = self.waits().map(|waits| format!("; it {waits}"));
-        let waits = waits.unwrap_or_default();
-        Some(format!(
-            "worker `{}` is {state}{waits}",
-            printable(&self.shard)
-        ))
+    /// Why it does no work although it should, and what else is wrong with it.
+    fn problem_sentences(&self) -> Vec<String> {
+        let shard = printable(&self.shard);
+        let state = (!self.is_healthy()).then(|| {
+            let lost = self.lost_in_ms.map(|ms| {
+                let left = readable_duration(millis(ms));
+                format!(", and lost in {left} unless it recovers")
+            });
+            let waits = self.waits().map(|waits| format!("; it {waits}"));
+            let (lost, waits) = (lost.unwrap_or_default(), waits.unwrap_or_default());
+            format!("worker `{shard}` is {}{lost}{waits}", self.state)
+        });
+        let problems = self.problems.iter();
+        let problems = problems.map(|problem| format!("worker `{shard}`: {problem}"));
+        state.into_iter().chain(problems).collect()
     }
 
     fn remarks(&self) -> Vec<String> {
+        let shard = printable(&self.shard);
         let waits = self.waits().filter(|_| self.is_healthy());
         let asked = self.asked.as_ref().map(|asked| asked.text.clone());
-        let texts = waits
-            .into_iter()
-            .chain(asked)
-            .chain(self.notes.iter().cloned());
-        let shard = printable(&self.shard);
-        texts.map(|text| format!("{shard} {text}")).collect()
+        let sentences = waits.into_iter().chain(asked);
+        let sentences = sentences.map(|text| format!("{shard} {text}"));
+        let notes = self.notes.iter();
+        let notes = notes.map(|note| format!("{shard}: {note}"));
+        sentences.chain(notes).collect()
     }
 }
 

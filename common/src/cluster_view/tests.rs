@@ -164,6 +164,8 @@ fn problems_name_why_nothing_starts_then_workers_then_jobs() {
         shard: "w\r".to_owned(),
         state: "unhealthy".to_owned(),
         waits_for: Some("for a heartbeat".to_owned()),
+        lost_in_ms: Some(12_000),
+        problems: vec!["its last healthcheck failed".to_owned()],
         ..WorkerView::default()
     };
     let broken = JobView {
@@ -181,7 +183,8 @@ fn problems_name_why_nothing_starts_then_workers_then_jobs() {
     let expected = [
         "initial wait: why",
         "the store is slow",
-        r"worker `w\r` is unhealthy; it waits for a heartbeat",
+        r"worker `w\r` is unhealthy, and lost in 12.0 s unless it recovers; it waits for a heartbeat",
+        r"worker `w\r`: its last healthcheck failed",
         r"job `broken\n`: has no command",
         "14 tasks failed (`j0`: 2, `j1`: 2, `j2`: 2, `j3`: 2, `j4`: 2, other jobs: 4)",
     ];
@@ -231,4 +234,24 @@ fn requests_for_work_are_counted_where_a_worker_asks() {
             "Requests for work did not list 4 runs that their workers had taken."
         ]
     );
+}
+
+#[test]
+fn the_size_and_growth_of_the_store_are_shown() {
+    let store = StoreView {
+        bytes: 276 << 20,
+        free_bytes: 0,
+        completions: 2_000_000,
+        missing_completions: 1_999_999,
+        disk_free_bytes: 1 << 30,
+        growth_bytes: Some(3 << 19),
+        growth_s: Some(7200),
+    };
+    let view = ClusterView {
+        store: Some(store),
+        ..cluster(Vec::new())
+    };
+    let line = "Store: 2000000 completions (1999999 of nodes that do not exist) in 276.0 MiB, +1.5 MiB in 2 h 0 min; 1024.0 MiB of its disk \
+                are free.";
+    assert_eq!(view.report(9).facts[1], line);
 }

@@ -82,7 +82,7 @@ pub enum Answer {
     Jobs(Vec<JobStatus>, WallTime),
     NothingStarts(Vec<String>),
     Config(Option<Arc<Config>>),
-    Histograms(Vec<JobHistogram>),
+    Histograms(Histograms),
     Explain(Vec<String>),
     RunningTasks(Vec<RunningTaskView>),
     Unfinished(Vec<EndedTaskView>),
@@ -91,6 +91,14 @@ pub enum Answer {
     LogPeers(LogPeers),
     WhatIf(Box<WhatIf>),
     Unknown(String),
+}
+
+/// The histograms of some jobs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histograms {
+    /// Without nodes no task is known, so that every histogram is empty.
+    pub nodes_loaded: bool,
+    pub jobs: Vec<JobHistogram>,
 }
 
 /// One job's histogram: level name, bits, count and sample names.
@@ -141,7 +149,11 @@ pub struct WorkerStatus {
     pub since_heartbeat: Option<Duration>,
     /// What it waits for before it gets tasks.
     pub waits_for: Option<String>,
-    /// What somebody should know about it.
+    /// Until it is lost, if nothing changes.
+    pub lost_in: Option<Duration>,
+    /// What an operator must act upon.
+    pub problems: Vec<String>,
+    /// What else somebody should know about it.
     pub notes: Vec<String>,
     /// `None`: it asks for nothing, and gets what there is room for.
     pub asked: Option<Asked>,
@@ -172,8 +184,9 @@ pub struct EndedTaskView {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogPeers {
     pub ask: Vec<(Shard, ServiceAddress)>,
-    pub unhealthy: Vec<Shard>,
-    pub lost: Vec<Shard>,
+    /// With the names of their hosts.
+    pub unhealthy: Vec<(Shard, Arc<str>)>,
+    pub lost: Vec<(Shard, Arc<str>)>,
 }
 
 /// For people: nobody means milliseconds of a minute.
@@ -194,7 +207,10 @@ impl Scheduler {
             Query::Config => Answer::Config(self.engine().config().cloned()),
             Query::Histograms { jobs, samples } => match self.why_no_histograms(jobs) {
                 Some(why) => Answer::Unknown(why),
-                None => Answer::Histograms(self.histograms(jobs, *samples)),
+                None => Answer::Histograms(Histograms {
+                    nodes_loaded: self.engine().nodes().is_some(),
+                    jobs: self.histograms(jobs, *samples),
+                }),
             },
             Query::Explain { job, node } => self.explain(now, job, node),
             Query::RunningTasks { job } => {
@@ -443,10 +459,11 @@ impl Scheduler {
         let mut peers = LogPeers::default();
         for worker in self.workers().iter() {
             let shard = worker.shard().clone();
+            let hostname = worker.description().machine_lock.hostname.clone();
             match worker.health() {
                 Health::New | Health::Healthy => peers.ask.push((shard, worker.address().clone())),
-                Health::Unhealthy => peers.unhealthy.push(shard),
-                Health::MustDie => peers.lost.push(shard),
+                Health::Unhealthy => peers.unhealthy.push((shard, hostname)),
+                Health::MustDie => peers.lost.push((shard, hostname)),
             }
         }
         peers

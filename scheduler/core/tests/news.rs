@@ -286,7 +286,7 @@ fn a_worker_that_must_die_is_told_why_and_so_are_people() {
     let answer = s.heartbeat(&w, set).expect("an answer");
     assert_eq!(answer.worker_state, Health::MustDie);
     assert_eq!(answer.why_must_die.as_deref(), Some(WHY));
-    let shown = s.status().workers[0].notes.join(" ");
+    let shown = s.status().workers[0].problems.join(" ");
     assert!(shown.contains(&format!("must end: {WHY}")), "{shown}");
     assert!(news(&mut s).iter().any(|line| line.contains(WHY)));
     // Another worker takes its place.

@@ -307,7 +307,7 @@ fn a_silent_worker_is_shown_as_silent_while_it_still_counts_as_healthy() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
-    assert_eq!(s.status().workers[0].notes, Vec::<String>::new());
+    assert_eq!(s.status().workers[0].problems, Vec::<String>::new());
     s.advance(w.heartbeat_period * 2);
     let status = s.status();
     let shown = &status.workers[0];
@@ -318,11 +318,73 @@ fn a_silent_worker_is_shown_as_silent_while_it_still_counts_as_healthy() {
     );
     assert!(
         shown
-            .notes
+            .problems
             .iter()
-            .any(|note| note.contains(&silent) && note.contains("worker forget")),
+            .any(|problem| problem.contains(&silent) && problem.contains("worker forget")),
         "{:?}",
-        shown.notes
+        shown.problems
+    );
+}
+
+/// A minute in which the worker sends its heartbeats, and its healthchecks end so.
+fn pass_a_minute(s: &mut Script, w: &WorkerDescription, status: &ReportedStatus) {
+    for _ in 0..4 {
+        s.advance(w.heartbeat_period);
+        s.echo(w);
+        let is_check = |call: &Call| matches!(call, Call::Healthcheck { .. });
+        while let Some((call, _, Message::RunTask(run))) = s.take_call(is_check) {
+            s.complete(call, CallOutcome::Done(CallReply::Empty));
+            let (_, result) = s.update(w, &run.task, status.clone());
+            assert_eq!(result, Ok(()));
+        }
+    }
+}
+
+#[test]
+fn failures_of_a_worker_are_shown_for_an_hour_after_they_are_over() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let problems = |s: &mut Script| s.status().workers[0].problems.clone();
+    let full = ReportedStatus::error_backoff("the disk is full");
+    pass_a_minute(&mut s, &w, &full);
+    assert_eq!(
+        problems(&mut s),
+        ["its last healthcheck failed: the disk is full"]
+    );
+    pass_a_minute(&mut s, &w, &ReportedStatus::done());
+    let told = problems(&mut s).remove(0);
+    let past = "its healthchecks are good again, and failed ";
+    assert!(
+        told.starts_with(past) && told.ends_with(" ago: the disk is full"),
+        "{told}"
+    );
+    for _ in 0..60 {
+        pass_a_minute(&mut s, &w, &ReportedStatus::done());
+    }
+    assert_eq!(problems(&mut s), [""; 0]);
+
+    assert_eq!(s.status().workers[0].lost_in, None);
+    s.advance(
+        options()
+            .timeouts
+            .scheduler_gaps(w.heartbeat_period)
+            .max_heartbeat
+            + secs(1),
+    );
+    let silent = s.status().workers.remove(0);
+    assert_eq!(silent.health, Health::Unhealthy);
+    let left = silent.lost_in.expect("it is lost soon");
+    assert!(
+        left <= options().timeouts.lose_unhealthy_worker_after + secs(1),
+        "{left:?}"
+    );
+    pass_a_minute(&mut s, &w, &ReportedStatus::done());
+    let told = problems(&mut s).remove(0);
+    let past = "is HEALTHY again, and was UNHEALTHY ";
+    assert!(
+        told.starts_with(past) && told.contains("it waited for a heartbeat"),
+        "{told}"
     );
 }
 

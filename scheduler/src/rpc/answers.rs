@@ -184,9 +184,9 @@ impl Answers {
                 jobs: args.jobs,
                 samples,
             };
-            let jobs = expect_answer!(inbox.query(from, query).await?, Answer::Histograms)?;
+            let found = expect_answer!(inbox.query(from, query).await?, Answer::Histograms)?;
             Ok(BistroSchedulerGetJobHistogramsResult {
-                result_value: Some(jobs.into_iter().map(render::histogram).collect()),
+                result_value: Some(render::histograms(found)),
             })
         });
     }

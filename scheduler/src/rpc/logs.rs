@@ -26,6 +26,8 @@ const MAX_PAGE_BYTES: usize = 12 * 1024 * 1024;
 const LINE_OVERHEAD_BYTES: usize = 200;
 /// Pages that are gathered at once. Each may hold an answer of every worker, and logs must not crowd out the protocol.
 const MAX_PAGES_AT_ONCE: usize = 4;
+/// Workers that cannot be asked and are named, of each kind.
+const MAX_NAMED: usize = 10;
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +80,10 @@ impl Logs {
         };
         let unusable = unusable(&peers);
         if peers.ask.is_empty() {
-            return Err(unusable.map_or(LogsError::NoWorkers, LogsError::NoneUsable));
+            return Err(match unusable.is_empty() {
+                true => LogsError::NoWorkers,
+                false => LogsError::NoneUsable(unusable.join("; ")),
+            });
         }
         let query = LogQuery {
             limit: (PAGE_LINES / peers.ask.len()).max(MIN_LINES_PER_WORKER),
@@ -124,31 +129,32 @@ fn read(result: CallResult<BistroWorkerGetJobLogsByIDResult>) -> Result<LogPage,
     }
 }
 
-/// Names the workers that are known but cannot be asked.
-fn unusable(peers: &LogPeers) -> Option<String> {
-    let list = |what: &str, shards: &[Shard]| {
-        let names: Vec<&str> = shards.iter().map(Shard::as_str).collect();
-        (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+/// Names the workers that are known but cannot be asked, and says where their lines are.
+fn unusable(peers: &LogPeers) -> Vec<String> {
+    let sentences = |workers: &[(Shard, Arc<str>)], what: &str| {
+        let named = workers.iter().take(MAX_NAMED);
+        let mut all: Vec<String> = named
+            .map(|(shard, host)| format!("worker `{shard}` on host `{host}` {what}"))
+            .collect();
+        if workers.len() > MAX_NAMED {
+            let more = workers.len() - MAX_NAMED;
+            all.push(format!("the same is true of {more} more workers"));
+        }
+        all
     };
-    let parts: Vec<String> = [
-        list("unhealthy", &peers.unhealthy),
-        list("lost", &peers.lost),
+    let unhealthy = "is unhealthy and is not asked: its lines are missing here until it recovers";
+    let lost = "is lost: its lines are missing here, and lie on that host in the folder `logs` of the worker's data directory";
+    [
+        sentences(&peers.unhealthy, unhealthy),
+        sentences(&peers.lost, lost),
     ]
-    .into_iter()
-    .flatten()
-    .collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
+    .concat()
 }
 
 /// Every worker's page is complete up to its own next line, so the merged page is up to the nearest of those. The line at
 /// the boundary itself belongs to the next page, whichever worker has it.
-fn merge(
-    pages: Vec<WorkerPage>,
-    unusable: Option<String>,
-    ascending: bool,
-    now: WallTime,
-) -> LogPage {
-    let mut notices: Vec<String> = unusable.into_iter().collect();
+fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: WallTime) -> LogPage {
+    let mut notices = unusable;
     let mut next: Option<LineId> = None;
     let mut lines = Vec::new();
     for WorkerPage { shard, page } in pages {
@@ -267,7 +273,7 @@ mod tests {
                 ..LogLine::default()
             });
         }
-        let merged = merge(vec![of_a], None, true, WallTime::from_secs(5));
+        let merged = merge(vec![of_a], Vec::new(), true, WallTime::from_secs(5));
         assert_eq!(ids(&merged), [None, Some(1)]);
         assert_eq!(merged.lines[0].line, "worker a: lines are missing");
     }
@@ -279,7 +285,7 @@ mod tests {
             page("b", &[2, 3], Some(5)),
             page("c", &[5, 6], Some(8)),
         ];
-        let merged = merge(pages, None, true, WallTime::from_secs(7));
+        let merged = merge(pages, Vec::new(), true, WallTime::from_secs(7));
         assert_eq!(ids(&merged), [1, 2, 3, 4].map(Some));
         assert_eq!(merged.next, Some(LineId(5)));
     }
@@ -293,7 +299,7 @@ mod tests {
         for (ascending, want) in [(true, ["a", "b"]), (false, ["b", "a"])] {
             for order in [["a", "b"], ["b", "a"]] {
                 let pages = order.map(|shard| page(shard, &[4], None)).into();
-                let merged = merge(pages, None, ascending, WallTime::default());
+                let merged = merge(pages, Vec::new(), ascending, WallTime::default());
                 assert_eq!(shards(&merged), want, "{ascending}");
             }
         }
@@ -302,7 +308,7 @@ mod tests {
     #[test]
     fn descending_pages_show_the_boundary_once() {
         let pages = vec![page("a", &[9, 5, 1], None), page("b", &[8, 7], Some(5))];
-        let merged = merge(pages, None, false, WallTime::from_secs(7));
+        let merged = merge(pages, Vec::new(), false, WallTime::from_secs(7));
         assert_eq!(ids(&merged), [9, 8, 7].map(Some));
         assert_eq!(merged.next, Some(LineId(5)));
     }
@@ -316,21 +322,30 @@ mod tests {
         let pages = vec![failed, page("a", &[3], None)];
         let merged = merge(
             pages,
-            Some("lost: c".to_owned()),
+            vec!["c is lost".to_owned()],
             false,
             WallTime::from_secs(7),
         );
         assert_eq!(ids(&merged), [Some(3), None, None]);
         let texts: Vec<&str> = merged.lines[1..].iter().map(|l| l.line.as_str()).collect();
-        assert_eq!(texts, ["lost: c", "worker b: timed out"]);
+        assert_eq!(texts, ["c is lost", "worker b: timed out"]);
         assert_eq!(merged.lines[1].time_secs, 7);
+        let named = |shard: &str| (Shard::try_from(shard).unwrap(), Arc::from("h"));
         let peers = LogPeers {
             ask: Vec::new(),
-            unhealthy: vec![Shard::try_from("u").unwrap()],
-            lost: vec![Shard::try_from("l").unwrap()],
+            unhealthy: vec![named("u")],
+            lost: (0..12).map(|i| named(&format!("l{i}"))).collect(),
         };
-        assert_eq!(unusable(&peers).as_deref(), Some("unhealthy: u; lost: l"));
-        assert_eq!(unusable(&LogPeers::default()), None);
+        let notices = unusable(&peers);
+        assert_eq!(notices.len(), 1 + MAX_NAMED + 1, "{notices:?}");
+        assert!(
+            notices[0].starts_with("worker `u` on host `h` is unhealthy"),
+            "{notices:?}"
+        );
+        let lost = "worker `l0` on host `h` is lost: its lines are missing here, and lie on that host in the folder `logs`";
+        assert!(notices[1].starts_with(lost), "{notices:?}");
+        assert!(notices[11].ends_with("2 more workers"), "{notices:?}");
+        assert_eq!(unusable(&LogPeers::default()), [""; 0]);
     }
 
     #[test]
@@ -341,7 +356,7 @@ mod tests {
             shard: Shard::default(),
             page: Ok(LogPage { lines, next: None }),
         }];
-        let merged = merge(pages, None, true, WallTime::default());
+        let merged = merge(pages, Vec::new(), true, WallTime::default());
         assert_eq!(ids(&merged), [Some(1), Some(2)]);
         assert_eq!(merged.next, Some(LineId(3)));
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use brasserie_common::{Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, CursorPlace, EndedTaskView, JobHistogram, JobStatus, JobTotals,
-    JobVersion, KeptStory, ListedTask, ReadBy, RunningTaskView, StoreStatus, TaskCursor, TaskPage,
-    WorkCounts, WorkerStatus,
+    ClusterStatus, ConfigInForce, CursorPlace, EndedTaskView, Histograms, JobHistogram, JobStatus,
+    JobTotals, JobVersion, KeptStory, ListedTask, ReadBy, RunningTaskView, StoreStatus, TaskCursor,
+    TaskPage, WorkCounts, WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -146,7 +146,9 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         unsure_tasks: Some(i32_of(worker.unsure)),
         since_heartbeat_ms: worker.since_heartbeat.map(millis),
         waits_for: worker.waits_for,
-        notes: Some(worker.notes),
+        notes: Some([worker.problems.clone(), worker.notes].concat()),
+        problems: Some(worker.problems),
+        lost_in_ms: worker.lost_in.map(millis),
         begun_anew: Some(i32_of(worker.begun_anew)),
         asked: worker.asked.as_ref().map(work_asked),
         containment: worker.containment.map(|text| text.as_ref().to_owned()),
@@ -243,7 +245,17 @@ fn millis(duration: Duration) -> i64 {
     i64_of(duration.as_millis())
 }
 
-pub(super) fn histogram((job, levels): JobHistogram) -> BistroJobHistogram {
+pub(super) fn histograms(histograms: Histograms) -> Vec<BistroJobHistogram> {
+    let nodes_loading = (!histograms.nodes_loaded).then_some(true);
+    let jobs = histograms.jobs.into_iter().map(histogram);
+    jobs.map(|job| BistroJobHistogram {
+        nodes_loading,
+        ..job
+    })
+    .collect()
+}
+
+fn histogram((job, levels): JobHistogram) -> BistroJobHistogram {
     let levels = levels.into_iter().map(|(level, buckets)| {
         let buckets = buckets.into_iter().map(|(bits, count, samples)| {
             let samples = samples.into_iter().map(String::from).collect();
@@ -258,5 +270,6 @@ pub(super) fn histogram((job, levels): JobHistogram) -> BistroJobHistogram {
     BistroJobHistogram {
         job: Some(job.into()),
         statuses: Some(levels.collect()),
+        nodes_loading: None,
     }
 }

@@ -160,6 +160,9 @@ fn job_view(job: wire::JobStatus, wall_time_ms: i64, nodes_loaded: bool) -> JobV
 
 impl From<wire::WorkerStatus> for WorkerView {
     fn from(worker: wire::WorkerStatus) -> Self {
+        let problems = worker.problems.unwrap_or_default();
+        let mut notes = worker.notes.unwrap_or_default();
+        notes.retain(|note| !problems.contains(note));
         WorkerView {
             shard: worker.shard.unwrap_or_default(),
             hostname: worker.hostname.unwrap_or_default(),
@@ -170,7 +173,9 @@ impl From<wire::WorkerStatus> for WorkerView {
             unsure: count(worker.unsure_tasks),
             since_heartbeat_ms: worker.since_heartbeat_ms,
             waits_for: worker.waits_for,
-            notes: worker.notes.unwrap_or_default(),
+            lost_in_ms: worker.lost_in_ms,
+            problems,
+            notes,
             containment: worker.containment,
             begun_anew: count(worker.begun_anew),
             asked: worker.asked.map(Into::into),

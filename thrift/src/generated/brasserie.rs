@@ -930,6 +930,8 @@ pub struct WorkerStatus {
     pub begun_anew: Option<i32>,
     pub asked: Option<WorkAsked>,
     pub containment: Option<String>,
+    pub lost_in_ms: Option<i64>,
+    pub problems: Option<Vec<String>>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -949,6 +951,8 @@ impl TSerializable for WorkerStatus {
         let mut f_12: Option<i32> = Some(0);
         let mut f_13: Option<WorkAsked> = None;
         let mut f_14: Option<String> = None;
+        let mut f_15: Option<i64> = None;
+        let mut f_16: Option<Vec<String>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1024,6 +1028,20 @@ impl TSerializable for WorkerStatus {
                     let val = i_prot.read_string()?;
                     f_14 = Some(val);
                 }
+                15 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_15 = Some(val);
+                }
+                16 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<String> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_6 = i_prot.read_string()?;
+                        val.push(list_elem_6);
+                    }
+                    i_prot.read_list_end()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1046,6 +1064,8 @@ impl TSerializable for WorkerStatus {
             begun_anew: f_12,
             asked: f_13,
             containment: f_14,
+            lost_in_ms: f_15,
+            problems: f_16,
         };
         Ok(ret)
     }
@@ -1130,6 +1150,20 @@ impl TSerializable for WorkerStatus {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.lost_in_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("lostInMs", TType::I64, 15))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.problems {
+            o_prot.write_field_begin(&TFieldIdentifier::new("problems", TType::List, 16))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
+            for e in fld_var {
+                o_prot.write_string(e)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1152,6 +1186,8 @@ impl Default for WorkerStatus {
             begun_anew: Some(0),
             asked: None,
             containment: None,
+            lost_in_ms: None,
+            problems: None,
         }
     }
 }
@@ -1563,8 +1599,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_6 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_6);
+                        let list_elem_7 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_7);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -1573,8 +1609,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkerStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_7 = WorkerStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_7);
+                        let list_elem_8 = WorkerStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_8);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -1583,8 +1619,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_8 = i_prot.read_string()?;
-                        val.push(list_elem_8);
+                        let list_elem_9 = i_prot.read_string()?;
+                        val.push(list_elem_9);
                     }
                     i_prot.read_list_end()?;
                     f_6 = Some(val);
@@ -1617,8 +1653,8 @@ impl TSerializable for ClusterStatus {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_9 = i_prot.read_string()?;
-                        val.push(list_elem_9);
+                        let list_elem_10 = i_prot.read_string()?;
+                        val.push(list_elem_10);
                     }
                     i_prot.read_list_end()?;
                     f_13 = Some(val);
@@ -1813,8 +1849,8 @@ impl TSerializable for JobStatusPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_10 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_10);
+                        let list_elem_11 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_11);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2034,8 +2070,8 @@ impl TSerializable for UnfinishedTask {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = i_prot.read_string()?;
-                        val.push(list_elem_11);
+                        let list_elem_12 = i_prot.read_string()?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -2358,8 +2394,8 @@ impl TSerializable for TaskPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = ListedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_12);
+                        let list_elem_13 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2541,8 +2577,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = i_prot.read_string()?;
-                        val.push(list_elem_13);
+                        let list_elem_14 = i_prot.read_string()?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2694,9 +2730,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 =
+                        let list_elem_15 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2788,8 +2824,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = i_prot.read_string()?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = i_prot.read_string()?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3144,8 +3180,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3231,8 +3267,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = i_prot.read_string()?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = i_prot.read_string()?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3635,8 +3671,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3761,8 +3797,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = i_prot.read_string()?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3771,8 +3807,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = i_prot.read_string()?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3797,8 +3833,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -3819,8 +3855,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_23 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -3837,8 +3873,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_24 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -3855,8 +3891,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = i_prot.read_string()?;
-                        val.push(list_elem_24);
+                        let list_elem_25 = i_prot.read_string()?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -3873,8 +3909,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_25);
+                        let list_elem_26 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -3895,8 +3931,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = i_prot.read_string()?;
-                        val.push(list_elem_26);
+                        let list_elem_27 = i_prot.read_string()?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -3905,8 +3941,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = i_prot.read_string()?;
-                        val.push(list_elem_27);
+                        let list_elem_28 = i_prot.read_string()?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -4712,8 +4748,8 @@ impl TSerializable for WorkRequestOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::WorkDemand> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = common::WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_28);
+                        let list_elem_29 = common::WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -4947,8 +4983,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_30 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4981,8 +5017,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = i_prot.read_string()?;
-                        val.push(list_elem_30);
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -4995,8 +5031,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PairOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = PairOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_32 = PairOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
@@ -5149,8 +5185,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ProcessorsOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_33 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -5159,8 +5195,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<AssociationOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = AssociationOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_34 = AssociationOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -5328,8 +5364,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_35 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5338,8 +5374,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = i_prot.read_string()?;
-                        val.push(list_elem_35);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5777,8 +5813,8 @@ impl TSerializable for BrasserieGetRunningTaskListResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<RunningTaskStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_36);
+                        let list_elem_37 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -5907,8 +5943,8 @@ impl TSerializable for BrasserieGetUnfinishedTasksResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<UnfinishedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_37);
+                        let list_elem_38 = UnfinishedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6094,8 +6130,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = i_prot.read_string()?;
-                        val.push(list_elem_38);
+                        let list_elem_39 = i_prot.read_string()?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6302,8 +6338,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = i_prot.read_string()?;
-                        val.push(list_elem_39);
+                        let list_elem_40 = i_prot.read_string()?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6430,8 +6466,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_40);
+                        let list_elem_41 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7239,8 +7275,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_41);
+                        let list_elem_42 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7307,8 +7343,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_42);
+                        let list_elem_43 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7510,8 +7546,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = i_prot.read_string()?;
-                        val.push(list_elem_43);
+                        let list_elem_44 = i_prot.read_string()?;
+                        val.push(list_elem_44);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7755,8 +7791,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_44 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_44);
+                        let list_elem_45 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_45);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -792,6 +792,7 @@ pub struct BistroJobHistogram {
     pub job: Option<String>,
     pub statuses:
         Option<BTreeMap<String, BTreeMap<bits::BistroTaskStatusBits, BistroCountWithSamples>>>,
+    pub nodes_loading: Option<bool>,
 }
 
 impl TSerializable for BistroJobHistogram {
@@ -803,6 +804,7 @@ impl TSerializable for BistroJobHistogram {
         let mut f_2: Option<
             BTreeMap<String, BTreeMap<bits::BistroTaskStatusBits, BistroCountWithSamples>>,
         > = Some(BTreeMap::new());
+        let mut f_16: Option<bool> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -839,6 +841,10 @@ impl TSerializable for BistroJobHistogram {
                     i_prot.read_map_end()?;
                     f_2 = Some(val);
                 }
+                16 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_16 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -849,6 +855,7 @@ impl TSerializable for BistroJobHistogram {
         let ret = BistroJobHistogram {
             job: f_1,
             statuses: f_2,
+            nodes_loading: f_16,
         };
         Ok(ret)
     }
@@ -883,6 +890,11 @@ impl TSerializable for BistroJobHistogram {
             o_prot.write_map_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.nodes_loading {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodesLoading", TType::Bool, 16))?;
+            o_prot.write_bool(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -893,6 +905,7 @@ impl Default for BistroJobHistogram {
         BistroJobHistogram {
             job: Some("".to_owned()),
             statuses: Some(BTreeMap::new()),
+            nodes_loading: None,
         }
     }
 }

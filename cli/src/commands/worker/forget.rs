@@ -9,7 +9,7 @@ use brasserie_thrift::generated::common::BistroInstanceID;
 
 use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
-use crate::output::{complain, duration, print, printable};
+use crate::output::{complain, date, duration, print, printable};
 
 /// Declare a worker dead that will never return, so that nothing waits for it any more.
 ///
@@ -134,7 +134,7 @@ fn described(missing: &MissingInstance) -> String {
         ),
         None => "not heard of since the scheduler started, so its tasks are unknown".to_owned(),
     };
-    format!("on host {host}, started at {started} (seconds since 1970): {silence}")
+    format!("on host {host}, started at {}: {silence}", date(started))
 }
 
 /// Returns whether the operator confirms the declaration. Asks only on a terminal.
@@ -200,6 +200,10 @@ mod tests {
         );
         assert!(
             text.contains("silent for 11 min 40 s, 2 task(s) running"),
+            "{text}"
+        );
+        assert!(
+            text.contains("started at 1970-01-01 00:00:07 UTC"),
             "{text}"
         );
         assert!(text.contains("no process of its tasks is alive"), "{text}");

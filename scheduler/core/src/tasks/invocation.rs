@@ -260,7 +260,8 @@ impl Scheduler {
             if update.status.is_done() {
                 remote.healthcheck_done(now, update.invocation);
             } else {
-                remote.healthcheck_failed(update.invocation, update.status.exception());
+                let why = update.status.exception();
+                remote.healthcheck_failed(now, update.invocation, why);
             }
             self.evaluate(now, &update.shard);
             return Ok(None);

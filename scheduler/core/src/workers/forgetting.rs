@@ -80,7 +80,11 @@ pub enum ForgetRefusal {
         ago: Duration,
         accepted_in: Duration,
     },
-    #[error("no worker called `{shard}` is here or waited for; {}", known_names(.known))]
+    #[error(
+        "no worker called `{shard}` is here or waited for; if it was declared dead or left before this scheduler started, there is nothing to \
+         do. The scheduler knows {}",
+        known_names(.known)
+    )]
     Unknown { shard: Shard, known: Vec<Shard> },
     #[error(
         "instance {instance} is not a missing one of worker `{shard}` (any more): look again with `brasserie status`, then repeat \
@@ -96,8 +100,8 @@ pub enum ForgetRefusal {
 fn known_names(known: &[Shard]) -> String {
     let names: Vec<String> = known.iter().map(|shard| format!("`{shard}`")).collect();
     match names.is_empty() {
-        true => "it knows none".to_owned(),
-        false => format!("it knows {}", names.join(", ")),
+        true => "no worker".to_owned(),
+        false => names.join(", "),
     }
 }
 

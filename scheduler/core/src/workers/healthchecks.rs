@@ -15,6 +15,7 @@ use brasserie_common::ids::HEALTHCHECK_JOB;
 use brasserie_common::{CallOutcome, Health, InvocationId, Shard, Time, WorkerId};
 
 use super::remote::{FETCH_RETRY, Remote};
+use super::standing::Remembered;
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, NewWorker};
 use crate::scheduler::Scheduler;
@@ -37,6 +38,8 @@ pub(super) struct Healthchecks {
     pub(super) open: BTreeMap<InvocationId, Open>,
     /// What went wrong with the last one that had a result, in the worker's words.
     pub(super) failure: Option<String>,
+    /// What went wrong lately, also if later ones were good.
+    pub(super) failures: Remembered,
     /// Distinct within the instance even when two start in one second, unlike the original's zero: the worker refuses an
     /// invocation that it has seen.
     next_rand: i64,
@@ -108,10 +111,17 @@ impl Remote {
     }
 
     /// `why`: in the worker's words, if it has run and the worker gave any.
-    pub(crate) fn healthcheck_failed(&mut self, invocation: InvocationId, why: Option<&str>) {
+    pub(crate) fn healthcheck_failed(
+        &mut self,
+        now: Time,
+        invocation: InvocationId,
+        why: Option<&str>,
+    ) {
         self.healthchecks.open.remove(&invocation);
         if let Some(why) = why {
-            self.healthchecks.failure = Some(why.chars().take(MAX_FAILURE_CHARS).collect());
+            let why: String = why.chars().take(MAX_FAILURE_CHARS).collect();
+            self.healthchecks.failures.add(now, why.clone());
+            self.healthchecks.failure = Some(why);
         }
     }
 }
@@ -196,7 +206,7 @@ impl Scheduler {
             }
             // No result will come, and waiting for one would keep others from being sent.
             CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
-                remote.healthcheck_failed(invocation, None);
+                remote.healthcheck_failed(now, invocation, None);
             }
             CallOutcome::Unknown(_) => {}
         }

@@ -18,6 +18,7 @@ use brasserie_scheduler_engine::{Eligibility, Task, WorkerIndex};
 use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
 use super::initial_wait::seconds;
+use super::standing::Remembered;
 use crate::calls::Purpose;
 use crate::credits::Credits;
 use crate::effect::{Call, CallReply};
@@ -77,6 +78,8 @@ pub(crate) struct Remote {
     /// Set when it has left.
     forgotten_at: Option<Time>,
     pub(super) additions: Additions,
+    /// Why it lately ceased to be HEALTHY.
+    pub(super) falls: Remembered,
     /// What it asked for, and what of that is left.
     pub(super) credits: Credits,
 }
@@ -148,6 +151,7 @@ impl Remote {
             left: None,
             forgotten_at: None,
             additions: Additions::default(),
+            falls: Remembered::default(),
         }
     }
 
@@ -355,7 +359,7 @@ impl Remote {
         self.busy_until = Some(now + BUSY_MARK);
     }
 
-    fn first_health(&self, consensus: &Consensus) -> FirstHealth {
+    pub(super) fn first_health(&self, consensus: &Consensus) -> FirstHealth {
         let is_recorded = self.is_recorded || sabotage::on(Sabotage::InstanceRecordAfterSending);
         let is_permitted =
             consensus.permits(self.id()) || sabotage::on(Sabotage::SkipFirstHealthPermission);
@@ -438,10 +442,15 @@ impl Scheduler {
             self.lose(now, shard, LeftCause::Lost, why);
             return;
         }
+        let falls = (remote.health(), verdict.health) == (Health::Healthy, Health::Unhealthy);
+        let why = self.stale_evidence(now, remote).filter(|_| falls);
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
         let earlier = remote.health();
+        if let Some(why) = why {
+            remote.falls.add(now, format!("it waited {why}"));
+        }
         remote.model.adopt(now, verdict.health);
         let news = remote.health_news(now, earlier, &timeouts);
         let poke = remote.wants_poke(current, verdict.only_withheld);

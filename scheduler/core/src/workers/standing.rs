@@ -1,5 +1,7 @@
 //! How one worker stands, for people: its state, what keeps it from working, and what is odd about it.
 
+use std::time::Duration;
+
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::Intake;
 use brasserie_common::{Health, Shard, Time};
@@ -13,6 +15,41 @@ use crate::view::WorkerStatus;
 const MISSED_HEARTBEATS: u32 = 2;
 /// The start of a worker's description of its containment if that is the weaker kind.
 const WEAKER_CONTAINMENT: &str = "process-groups";
+
+/// How long a failure of a worker is shown after it is over: an operator who looks within the hour sees one that comes and goes.
+const MEMORY: Duration = Duration::from_secs(3600);
+
+/// Failures of one kind, of which the last is shown for a while.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Remembered {
+    last: Option<(Time, String)>,
+    /// How many there were, none of them longer than [`MEMORY`] after the one before.
+    count: u32,
+}
+
+impl Remembered {
+    pub(super) fn add(&mut self, now: Time, why: String) {
+        self.count = match self.recent(now) {
+            Some(_) => self.count.saturating_add(1),
+            None => 1,
+        };
+        self.last = Some((now, why));
+    }
+
+    fn recent(&self, now: Time) -> Option<&(Time, String)> {
+        self.last.as_ref().filter(|(at, _)| now < *at + MEMORY)
+    }
+
+    /// `2 times, the last time 30s ago: WHY`
+    fn sentence(&self, now: Time) -> Option<String> {
+        let (at, why) = self.recent(now)?;
+        let ago = format_duration(whole_seconds(now.since(*at)));
+        Some(match self.count {
+            1 => format!("{ago} ago: {why}"),
+            count => format!("{count} times, the last time {ago} ago: {why}"),
+        })
+    }
+}
 
 impl Scheduler {
     pub(crate) fn worker_status(&self, now: Time, worker: &Remote) -> WorkerStatus {
@@ -34,7 +71,9 @@ impl Scheduler {
                 let room = full.filter(|_| is_asked)?;
                 Some(format!("for one of its tasks to end: it runs {room}"))
             }),
-            notes: self.notes_on(now, worker),
+            lost_in: self.lost_in(now, worker),
+            problems: self.problems_of(now, worker),
+            notes: self.notes_on(worker),
             asked: self.asked(now, worker),
             containment: worker.description().containment.clone(),
         }
@@ -80,7 +119,7 @@ impl Scheduler {
         }
     }
 
-    fn stale_evidence(&self, now: Time, worker: &Remote) -> Option<String> {
+    pub(super) fn stale_evidence(&self, now: Time, worker: &Remote) -> Option<String> {
         let gaps = worker.gaps(&self.options().timeouts);
         let beat = worker.model.last_heartbeat();
         if let Some(at) = beat.filter(|at| now > *at + gaps.max_heartbeat) {
@@ -141,14 +180,41 @@ impl Scheduler {
         ))
     }
 
-    fn notes_on(&self, now: Time, worker: &Remote) -> Vec<String> {
-        let mut notes: Vec<String> = self.silence(now, worker).into_iter().collect();
+    fn lost_in(&self, now: Time, worker: &Remote) -> Option<Duration> {
+        let first = worker.first_health(self.workers().consensus());
+        let gaps = worker.gaps(&self.options().timeouts);
+        worker.model.lost_in(now, gaps, first)
+    }
+
+    fn problems_of(&self, now: Time, worker: &Remote) -> Vec<String> {
+        let mut problems: Vec<String> = self.silence(now, worker).into_iter().collect();
         if let Some(left) = &worker.left {
-            notes.push(format!("must end: {}", left.why));
+            problems.push(format!("must end: {}", left.why));
         }
-        if let Some(why) = &worker.healthchecks.failure {
-            notes.push(format!("its last healthcheck failed: {why}"));
+        let checks = &worker.healthchecks;
+        let failures = checks.failures.sentence(now);
+        problems.extend(match &checks.failure {
+            Some(why) => Some(format!("its last healthcheck failed: {why}")),
+            None => {
+                failures.map(|told| format!("its healthchecks are good again, and failed {told}"))
+            }
+        });
+        if worker.health() == Health::Healthy
+            && let Some(told) = worker.falls.sentence(now)
+        {
+            problems.push(format!("is HEALTHY again, and was UNHEALTHY {told}"));
         }
+        let violations = worker.credits.violations();
+        if violations > 0 {
+            problems.push(format!(
+                "its requests for work did not list {violations} run(s) that it had taken: it breaks the protocol"
+            ));
+        }
+        problems
+    }
+
+    fn notes_on(&self, worker: &Remote) -> Vec<String> {
+        let mut notes = Vec::new();
         if worker.additions.lacks_digest {
             notes.push(
                 "names its worker set without a digest, as the original protocol does: it counts by the weaker hash"
@@ -176,12 +242,6 @@ impl Scheduler {
         if let Some(how) = containment.filter(|how| how.starts_with(WEAKER_CONTAINMENT)) {
             notes.push(format!("contains its tasks by {how}"));
         }
-        let violations = worker.credits.violations();
-        if violations > 0 {
-            notes.push(format!(
-                "its requests for work did not list {violations} run(s) that it had taken: it breaks the protocol"
-            ));
-        }
         if worker.begun_anew > 0 {
             notes.push(format!(
                 "obeyed another scheduler in between: associated anew {} time(s)",
@@ -192,6 +252,6 @@ impl Scheduler {
     }
 }
 
-fn whole_seconds(d: std::time::Duration) -> std::time::Duration {
-    std::time::Duration::from_secs(d.as_secs())
+fn whole_seconds(d: Duration) -> Duration {
+    Duration::from_secs(d.as_secs())
 }

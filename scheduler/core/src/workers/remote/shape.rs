@@ -37,6 +37,7 @@ impl Remote {
             forgotten_at,
             // For people.
             additions: _,
+            falls: _,
             credits,
         } = self;
         // Resources are the engine's.
