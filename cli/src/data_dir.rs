@@ -12,7 +12,7 @@ use brasserie_common::logs::{LineId, LogQuery};
 use brasserie_common_config::{
     Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
 };
-use brasserie_common_runtime::files::{self, FileError};
+use brasserie_common_runtime::files::{self, DataDir, FileError};
 use brasserie_scheduler::store::copy_store;
 use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartOptions};
 use brasserie_thrift::generated::common::LogLines;
@@ -121,7 +121,7 @@ impl RunRecord {
     }
 
     /// The scheduler of the run, while it runs.
-    async fn running(&self) -> Result<Option<Connection>> {
+    async fn running(&self, directory: &Path) -> Result<Option<Connection>> {
         if !self.is_reachable().await {
             return Ok(None);
         }
@@ -129,7 +129,12 @@ impl RunRecord {
             return Ok(None);
         };
         let connection = Connection::new(&address.to_string())?;
-        let instance = connection.bounded_status().await?.scheduler;
+        let instance = match connection.bounded_status().await {
+            Ok(status) => status.scheduler,
+            // Another program may have got the port of a run that was killed.
+            Err(_) if !DataDir::is_in_use(&scheduler_folder(directory))? => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let [start_time, rand] = self.instance;
         let is_same = instance.is_some_and(|instance| {
             (instance.start_time, instance.rand) == (Some(start_time), Some(rand))
@@ -203,7 +208,7 @@ impl Source {
             });
         };
         let record = RunRecord::read(directory)?;
-        let running = record.running().await;
+        let running = record.running(directory).await;
         let running = running.with_context(|| {
             let directory = directory.display();
             format!("the run in {directory} goes on, and its scheduler does not answer")

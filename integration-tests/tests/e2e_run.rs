@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -525,6 +526,13 @@ fn a_run_can_be_looked_at_while_it_goes_on_and_after_it_was_killed() {
         (0, json!(0)),
         "the record names a scheduler that is gone"
     );
+
+    let record = fs::read(data_dir.join("run.json")).expect("its record");
+    let record: Value = serde_json::from_slice(&record).expect("JSON");
+    let address = record["scheduler"].as_str().expect("it was killed");
+    let another = TcpListener::bind(address).expect("the port is free");
+    std::thread::spawn(move || another.incoming().for_each(drop));
+    assert_eq!(job(), (0, json!(0)), "another program has its port");
 }
 
 /// A program's end with its streams apart.

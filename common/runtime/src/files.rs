@@ -133,6 +133,22 @@ impl DataDir {
         others_may_write(&path, &folder).map(|_| ())
     }
 
+    /// Returns whether a process has locked this existing directory. Changes nothing in it. A process that locks it at this very moment may
+    /// be refused, so only somebody who believes that none lives asks.
+    pub fn is_in_use(path: &Path) -> Result<bool, DataDirError> {
+        let use_error = |error| DataDirError::Use {
+            path: path.to_owned(),
+            error,
+        };
+        let folder = open_folder(path).map_err(use_error)?;
+        match folder.try_lock_shared() {
+            // Closing it gives the lock back.
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(use_error(error)),
+        }
+    }
+
     /// Absolute.
     pub fn path(&self) -> &Path {
         &self.path
@@ -406,7 +422,9 @@ mod tests {
             "{text}"
         );
         let of_a_process_being_started = first.lock.try_clone().expect("a copy");
+        assert!(DataDir::is_in_use(&path).expect("it exists"));
         drop(first);
+        assert!(!DataDir::is_in_use(&path).expect("it exists"));
         let again = DataDir::open_as(&path, 4711).expect("free again");
         let text = DataDir::open(&path).expect_err("in use").to_string();
         assert!(text.contains("process 4711"), "{text}");
