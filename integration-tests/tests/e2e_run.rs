@@ -857,3 +857,34 @@ fn an_interrupted_run_says_how_to_go_on_and_that_works() {
     assert_eq!(stage.records().finished(), 4);
     fs::remove_dir_all(folder).expect("it is there");
 }
+
+#[test]
+fn a_failure_that_is_tried_again_is_told_while_the_run_goes_on() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [] } }] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 1 } } },
+            "backoff": [3600, "fail"]
+        },
+        "bistro_job->j": { "command": ["/bin/sh", "-c", "echo because >&2; exit 1"], "arguments": "none" }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let data_dir = stage.path("data");
+    let mut run = stage.start_brasserie(&[
+        "run",
+        text(&config),
+        "--output",
+        "failed",
+        "--data-dir",
+        text(&data_dir),
+    ]);
+    wait_for("the failure to be told", || {
+        let told = run.output();
+        let failure = told.split_once("j: a task did not end well and is tried again")?;
+        let lines = failure.1;
+        (lines.contains("exited with code 1") && lines.contains("| because")).then_some(())
+    });
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait().code(), Some(130), "{}", run.output());
+}

@@ -9,6 +9,7 @@ mod rate;
 mod settings;
 mod summary;
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, stdout};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -35,6 +36,9 @@ use summary::{FailedTo, How, Summary};
 
 /// How often the progress is looked at: smooth for the eye, and one small call each.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Jobs of which a failure is told while the run goes on: about a screenful with its lines.
+const MAX_SETBACKS: usize = 3;
 
 /// How much later than the worker this process may notice a signal that was sent to both.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
@@ -137,7 +141,13 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         nothing_to_retry(&connection, &directory).await
     } else {
         cluster.start_worker(&directory.path(), WorkerFlags::of(&args))?;
-        watch_cluster(&mut cluster, &connection, &progress, &mut interrupts).await
+        let setbacks = Setbacks {
+            logs: LogReader::new(log_folder(&directory.path())),
+            output: args.output,
+            told: BTreeSet::new(),
+        };
+        let watching = watch(&connection, &progress, setbacks);
+        watch_cluster(&mut cluster, watching, &mut interrupts).await
     };
     progress.end_bars().await;
     let summary = end(cluster, watched, &connection, started, &mut interrupts).await;
@@ -169,12 +179,11 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
 /// Watches a run until nothing more can come of it.
 async fn watch_cluster(
     cluster: &mut Cluster,
-    connection: &Connection,
-    progress: &Progress,
+    watching: impl Future<Output = Result<Watched>>,
     interrupts: &mut Interrupts,
 ) -> Result<Watched> {
     tokio::select! {
-        watched = watch(connection, progress) => watched,
+        watched = watching => watched,
         () = interrupts.next() => Ok(Watched::Interrupted),
         reason = cluster.worker_ended() => {
             // A terminal signals the worker as well, which may be the first to end.
@@ -305,7 +314,11 @@ enum Watched {
     Broken(String),
 }
 
-async fn watch(connection: &Connection, progress: &Progress) -> Result<Watched> {
+async fn watch(
+    connection: &Connection,
+    progress: &Progress,
+    mut setbacks: Setbacks,
+) -> Result<Watched> {
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -318,6 +331,7 @@ async fn watch(connection: &Connection, progress: &Progress) -> Result<Watched> 
             return Ok(Watched::Broken(errors.join("\n")));
         }
         progress.show(status.clone());
+        setbacks.tell(connection, &status, progress).await?;
         let mut jobs = status
             .jobs
             .iter()
@@ -332,6 +346,40 @@ async fn watch(connection: &Connection, progress: &Progress) -> Result<Watched> 
         if nodes_loaded && is_settled {
             return Ok(Watched::Settled(Box::new(status)));
         }
+    }
+}
+
+/// Tells the first failure of each of the first jobs whose tasks are tried again. A run whose tasks fail one after the other may otherwise show nothing of it
+/// until the last try.
+struct Setbacks {
+    logs: LogReader,
+    output: Option<Output>,
+    /// The jobs of which it was told.
+    told: BTreeSet<String>,
+}
+
+impl Setbacks {
+    async fn tell(
+        &mut self,
+        connection: &Connection,
+        status: &ClusterStatus,
+        progress: &Progress,
+    ) -> Result<()> {
+        let output = Output::chosen(self.output, status);
+        for job in status.jobs.iter().flatten() {
+            let name = job.name.as_deref().unwrap_or_default();
+            if self.told.len() >= MAX_SETBACKS {
+                break;
+            }
+            if job.in_backoff.unwrap_or(0) == 0 || self.told.contains(name) {
+                continue;
+            }
+            if let Some(text) = summary::setback(connection, &self.logs, name, output).await? {
+                progress.say(text);
+                self.told.insert(name.to_owned());
+            }
+        }
+        Ok(())
     }
 }
 

@@ -29,12 +29,15 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// The choice of a run whose command line makes none.
-    fn for_tasks(tasks: i64) -> Self {
-        match tasks <= MAX_TASKS_PRINTED {
+    /// What the command line says, or else what fits the number of tasks.
+    pub(super) fn chosen(said: Option<Output>, status: &ClusterStatus) -> Self {
+        let jobs = status.jobs.iter().flatten();
+        let enabled = jobs.filter(|job| job.enabled.unwrap_or(false));
+        let tasks: i64 = enabled.filter_map(|job| job.total).sum();
+        said.unwrap_or(match tasks <= MAX_TASKS_PRINTED {
             true => Output::All,
             false => Output::Failed,
-        }
+        })
     }
 }
 
@@ -73,11 +76,8 @@ impl Printer {
 
     /// The first status that counts tasks decides what is printed, if the command line has not.
     pub(super) fn decide(&mut self, status: &ClusterStatus) {
-        if self.output.is_none() && status.nodes_loaded.unwrap_or(false) {
-            let jobs = status.jobs.iter().flatten();
-            let enabled = jobs.filter(|job| job.enabled.unwrap_or(false));
-            let tasks = enabled.filter_map(|job| job.total).sum();
-            self.output = Some(Output::for_tasks(tasks));
+        if status.nodes_loaded.unwrap_or(false) {
+            self.output = Some(Output::chosen(self.output, status));
         }
     }
 

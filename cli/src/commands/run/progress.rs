@@ -36,6 +36,8 @@ const MAX_NAME: usize = 16;
 struct Shown {
     /// The newest; those that the thread had no time for are skipped.
     status: ClusterStatus,
+    /// Messages, a few at most; the thread remembers how many it has printed.
+    messages: Vec<String>,
     phase: Phase,
 }
 
@@ -71,6 +73,7 @@ impl Progress {
             news,
             printer,
             display: Display::new(),
+            messages_printed: 0,
             tell_bars_over: Some(tell_bars_over),
         };
         // Without a thread the run shows neither bars nor output, and goes on.
@@ -86,6 +89,11 @@ impl Progress {
 
     pub(super) fn show(&self, status: ClusterStatus) {
         self.shown.send_modify(|shown| shown.status = status);
+    }
+
+    /// Prints a message above the bars.
+    pub(super) fn say(&self, message: String) {
+        self.shown.send_modify(|shown| shown.messages.push(message));
     }
 
     /// Waits until the last status is shown, at most as long as for the last lines of a log.
@@ -120,6 +128,7 @@ struct Thread {
     news: watch::Receiver<Shown>,
     printer: Printer,
     display: Display,
+    messages_printed: usize,
     /// Taken when they are.
     tell_bars_over: Option<oneshot::Sender<()>>,
 }
@@ -137,9 +146,14 @@ impl Thread {
                 // The run has failed otherwise.
                 Ok(Err(_)) => return None,
             };
-            let Shown { status, phase } = self.news.borrow_and_update().clone();
+            let Shown {
+                status,
+                messages,
+                phase,
+            } = self.news.borrow_and_update().clone();
             self.printer.decide(&status);
             self.print_news();
+            self.print_messages(&messages);
             match phase {
                 Phase::Running if is_new => self.display.show(&status),
                 Phase::Running => {}
@@ -161,6 +175,15 @@ impl Thread {
             self.display.make_room(|| printer.print(news));
         }
         is_something
+    }
+
+    fn print_messages(&mut self, messages: &[String]) {
+        let new = messages.get(self.messages_printed..).unwrap_or_default();
+        self.messages_printed = messages.len();
+        for message in new {
+            self.display
+                .make_room(|| telemetry::print_error(message.trim_end()));
+        }
     }
 
     fn end_bars(&mut self, status: &ClusterStatus) {

@@ -24,6 +24,8 @@ const MAX_ON_TERMINAL: usize = 10;
 const MAX_WITH_LINES: usize = 1000;
 /// Looking for lines takes no longer than this: a log may be large, and a task that printed nothing is looked for in all of it.
 const MAX_SEARCH: Duration = Duration::from_secs(10);
+/// The same while the run goes on.
+const MAX_SETBACK_SEARCH: Duration = Duration::from_secs(1);
 /// Last lines of a task.
 const LAST_LINES: usize = 10;
 /// Characters of each that are shown.
@@ -321,6 +323,33 @@ async fn list(
             return Ok(tasks);
         }
     }
+}
+
+/// A task of the job that has failed and is tried again, with its last lines; `None` if no task is in its backoff any more.
+pub(super) async fn setback(
+    connection: &Connection,
+    logs: &LogReader,
+    job: &str,
+    output: Output,
+) -> Result<Option<String>> {
+    let tasks = list(connection, job, ListedState::Backoff, 1).await?;
+    let Some(mut task) = tasks.into_iter().next() else {
+        return Ok(None);
+    };
+    // What the task printed is on the screen already.
+    if output != Output::All {
+        let (logs, asked) = (logs.clone(), task.clone());
+        let until = Instant::now() + MAX_SETBACK_SEARCH;
+        let read = move || last_lines(&logs.snapshot()?, &asked, until);
+        // The message stands without the lines.
+        task.last_lines = tokio::task::spawn_blocking(read).await?.unwrap_or_default();
+    }
+    let text = format!(
+        "{}: a task did not end well and is tried again\n{}",
+        printable(job),
+        task.text(output)
+    );
+    Ok(Some(text))
 }
 
 /// What it printed last on both streams, in the order of the log.
