@@ -131,11 +131,10 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         proposals,
         stories,
     );
-    let performer = Performer::new(store, Workers { pool }, inbox.clone(), call_deadline);
     let driver = Driver {
         scheduler,
         lanes,
-        performer,
+        performer: Performer::new(store, Workers { pool }, inbox.clone(), call_deadline),
         in_force: tell_in_force,
         answered,
         news: NewsLog::new(clock.now()),

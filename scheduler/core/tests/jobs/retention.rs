@@ -62,7 +62,7 @@ fn completions_of_a_missing_node_are_forgotten_after_their_time() {
     assert_eq!(kept(&s), 4);
     // They run again if they come back.
     s.load(one_job(10, ""));
-    let counts = s.status().jobs[0].counts.clone();
+    let counts = s.status().jobs[0].counts;
     assert_eq!((counts.done, counts.unstarted), (4, 6));
 }
 

@@ -1,6 +1,6 @@
 //! A call of a scheduler as the worker's shell hands it to the core.
 
-use brasserie_common::{Principal, RequestId, SchedulerId, WorkerId};
+use brasserie_common::{Kill, Principal, RequestId, RunningTask, SchedulerId, WorkerId};
 use brasserie_scheduler_core::{Message, RunTaskMessage};
 use brasserie_worker_core::{Event, RunTask};
 
@@ -74,19 +74,29 @@ impl Arrival {
                 scheduler,
                 worker,
                 kill,
-            } => Arrival {
+            } => Arrival::kill(request, &task, scheduler, worker, kill),
+        }
+    }
+
+    fn kill(
+        request: RequestId,
+        task: &RunningTask,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        kill: Kill,
+    ) -> Self {
+        Arrival {
+            scheduler,
+            meant: worker,
+            ask: Ask::Kill { run: run_of(task) },
+            event: Event::KillTask {
+                request,
+                from: Principal::Own,
+                task: task.key(),
+                invocation: task.invocation,
                 scheduler,
-                meant: worker,
-                ask: Ask::Kill { run: run_of(&task) },
-                event: Event::KillTask {
-                    request,
-                    from,
-                    task: task.key(),
-                    invocation: task.invocation,
-                    scheduler,
-                    worker,
-                    kill,
-                },
+                worker,
+                kill,
             },
         }
     }
