@@ -260,7 +260,7 @@ structs! {
         DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
         MissingInstance, ForgetRefusedException, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
-        LastRun, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+        LastRun, StoreStatus, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
         WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
         TaskCursor, ListedTask, TaskPage, TaskKill, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
         BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,

@@ -117,7 +117,7 @@ fn a_wrong_command_line_ends_with_two_and_names_the_argument_and_its_limit() {
         (&run, "--rec-half-life", "4000", spans),
         (&run, "--rec-half-life", "NaN", spans),
         (&run, "--rec-half-life", "9ms", spans),
-        (&run, "--rec-half-life", "10 days", "10 days"),
+        (&run, "--rec-half-life", "10 moons", "10 moons"),
         (&run, "--linger", "4000d", "must be 0 s at least"),
         (&["matrix"], "--delta", "0", spans),
         (&["storm"], "--workers", "0", "0 is not in 1..=100000"),

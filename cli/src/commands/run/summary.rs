@@ -25,7 +25,9 @@ const MAX_WITH_LINES: usize = 1000;
 /// Looking for lines takes no longer than this: a log may be large, and a task that printed nothing is looked for in all of it.
 const MAX_SEARCH: Duration = Duration::from_secs(10);
 /// The same while the run goes on.
-const MAX_SETBACK_SEARCH: Duration = Duration::from_secs(1);
+const MAX_SETBACK_SEARCH: Duration = Duration::from_millis(500);
+/// Between two looks for lines that the worker has not written yet, which takes a tenth of a second.
+const LINES_LAG: Duration = Duration::from_millis(50);
 /// Last lines of a task.
 const LAST_LINES: usize = 10;
 /// Characters of each that are shown.
@@ -340,7 +342,16 @@ pub(super) async fn setback(
     if output != Output::All {
         let (logs, asked) = (logs.clone(), task.clone());
         let until = Instant::now() + MAX_SETBACK_SEARCH;
-        let read = move || last_lines(&logs.snapshot()?, &asked, until);
+        let read = move || {
+            loop {
+                let lines = last_lines(&logs.snapshot()?, &asked, until)?;
+                // The worker tells of a task's end before its last lines are in the files.
+                if !lines.is_empty() || Instant::now() >= until {
+                    return anyhow::Ok(lines);
+                }
+                std::thread::sleep(LINES_LAG);
+            }
+        };
         // The message stands without the lines.
         task.last_lines = tokio::task::spawn_blocking(read).await?.unwrap_or_default();
     }
