@@ -546,7 +546,7 @@ async fn a_signal_ends_a_worker_whose_start_waits_for_a_disk() {
     let output = ended.expect("it ends").expect("no panic").expect("read");
     assert_eq!(output.status.code(), Some(128 + 15));
     let text = String::from_utf8_lossy(&output.stderr);
-    let named = ["SIGTERM came while process", "ended by a signal before"];
+    let named = ["SIGTERM came while process", "ended by SIGTERM before"];
     assert!(named.iter().any(|part| text.contains(part)), "{text}");
 }
 
