@@ -50,7 +50,7 @@ pub(crate) fn log_folder(directory: &Path) -> PathBuf {
     worker_folder(directory).join("logs")
 }
 
-/// What a run leaves in its data directory for other commands.
+/// The record that a run leaves in its data directory for other commands.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     about: String,
@@ -190,7 +190,7 @@ pub(crate) struct Source {
     ended: Option<EndedRun>,
 }
 
-/// What an ended run has left, with a scheduler that has no workers.
+/// Answers from the store of an ended run, by a scheduler that has no workers.
 struct EndedRun {
     scheduler: SchedulerHandle,
     _copy: TempDir,
@@ -255,7 +255,7 @@ impl Source {
     /// Ends the scheduler of an ended run, if that is what was asked.
     pub(crate) async fn close(self) {
         if let Some(ended) = self.ended {
-            // What it cannot write belongs to a copy that goes anyway.
+            // An error while it writes concerns only the copy, which is deleted anyway.
             let _ = ended.scheduler.shutdown().await;
         }
     }

@@ -69,13 +69,13 @@ impl Failure {
     }
 }
 
-/// What a user reads about an error.
+/// The parts of an error that a user reads.
 #[cfg(test)]
 pub(crate) fn text_of(error: &anyhow::Error) -> String {
     Report::of(error).text()
 }
 
-/// What a user gets to know.
+/// The message for the user.
 #[derive(Debug, PartialEq)]
 struct Report {
     message: String,

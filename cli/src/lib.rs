@@ -85,7 +85,7 @@ pub(crate) enum Ending {
     Usage,
     /// Nothing is wrong, and something would change.
     Changes,
-    /// What was waited for has not happened in time.
+    /// The time of a wait was over.
     TimedOut,
     Interrupted,
 }

@@ -34,7 +34,7 @@ pub struct ClusterView {
     pub nodes_loaded: bool,
     /// Why no task starts at all, the initial wait included; empty: tasks may start.
     pub nothing_starts: Vec<String>,
-    /// What is wrong with the cluster as a whole: the config, the node sources, the store.
+    /// Problems of the cluster as a whole: the config, the node sources, the store.
     pub errors: Vec<String>,
     /// `None`: there is no configuration yet.
     pub config: Option<ConfigView>,
@@ -69,10 +69,10 @@ pub struct ConfigView {
     pub since_ms: i64,
 }
 
-/// What the scheduler keeps on disk.
+/// The store of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StoreView {
-    /// Of the database file and its log.
+    /// Bytes of the database file and its log.
     pub bytes: u64,
     /// Bytes of these that are free for what comes next.
     pub free_bytes: u64,
@@ -80,7 +80,7 @@ pub struct StoreView {
     pub completions: u64,
     /// Completions on nodes that do not exist.
     pub missing_completions: u64,
-    /// On the file system that holds the store.
+    /// Free bytes of the file system that holds the store.
     pub disk_free_bytes: u64,
     /// By how much the store has grown in the last `growth_s` seconds, a day at most; `None`: not known in the first hour.
     pub growth_bytes: Option<i64>,
@@ -104,11 +104,11 @@ pub struct WorkerView {
     pub unsure: u64,
     /// `None`: no heartbeat has come in this association.
     pub since_heartbeat_ms: Option<i64>,
-    /// What it waits for before it gets tasks, as the rest of a sentence that begins with "waits".
+    /// The reason why it gets no tasks yet, as the rest of a sentence that begins with "waits".
     pub waits_for: Option<String>,
     /// It is lost after this time unless it becomes healthy; `None`: nothing counts towards its loss.
     pub lost_in_ms: Option<i64>,
-    /// What an operator must act upon, each as a sentence without its subject. Failures stay for an hour after they are over.
+    /// Problems that an operator must act upon, each a sentence without its subject. Failures stay for an hour after they are over.
     pub problems: Vec<String>,
     /// Other remarks, each as the rest of a sentence that begins with the worker's name.
     pub notes: Vec<String>,
@@ -120,7 +120,7 @@ pub struct WorkerView {
     pub asked: Option<AskedView>,
 }
 
-/// What is left of a worker's newest request for work.
+/// The rest of a worker's newest request for work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AskedView {
     pub seq: i64,
@@ -133,7 +133,7 @@ pub struct AskedView {
     pub text: String,
 }
 
-/// What is left of it for one type of processors.
+/// The rest of it for one type of processors.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AskedOfTypeView {
     pub processor: String,
@@ -150,7 +150,7 @@ pub struct AskedOfTypeView {
     pub late: u64,
 }
 
-/// What became of the workers' requests for work.
+/// Counts of the workers' requests for work, by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkRequestsView {
     pub heard: u64,
@@ -191,7 +191,7 @@ pub struct JobView {
     pub estimate_s: Option<f64>,
     /// Where the estimate comes from: `given`, `learned` or `default`.
     pub estimate_is: Option<String>,
-    /// What is wrong with its configuration.
+    /// Mistakes of its configuration.
     pub errors: Vec<String>,
 }
 
@@ -277,7 +277,7 @@ impl JobState {
     }
 }
 
-/// What a job's state follows from.
+/// The facts that decide the state of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFacts {
     pub is_broken: bool,

@@ -170,12 +170,12 @@ impl fmt::Display for ListedState {
     }
 }
 
-/// By what an operator keeps a job's tasks from starting.
+/// The way in which an operator keeps a job's tasks from starting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Hold {
-    /// What runs goes on.
+    /// Running tasks go on.
     Paused,
-    /// What runs is ended.
+    /// Running tasks are ended.
     Cancelled,
 }
 

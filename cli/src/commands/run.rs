@@ -37,7 +37,7 @@ use summary::{FailedTo, How, Summary};
 /// How often the progress is looked at: smooth for the eye, and one small call each.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Jobs of which a failure is told while the run goes on: about a screenful with its lines.
+/// While the run goes on, it reports the first failure of so many jobs: with the last lines about a screenful.
 const MAX_SETBACKS: usize = 3;
 
 /// How much later than the worker this process may notice a signal that was sent to both.
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     /// ended run as they do without the flag.
     #[arg(long, requires = "data_dir")]
     retry_failed: bool,
-    /// Whose output is printed, each line after its job and node. If you do not say it: `all` for up to 100 tasks, `failed` for more.
+    /// Selects the tasks whose output is printed, each line after its job and node. The default is `all` for up to 100 tasks, and `failed` for more.
     #[arg(long, value_name = "WHOSE", value_enum)]
     output: Option<Output>,
     /// Write every failed task into this file: a JSON object a line with `job`, `node` and `why`.
@@ -246,7 +246,7 @@ async fn end(
     summary.unwrap_or_else(|| Summary::empty(how, started.elapsed()))
 }
 
-/// What is left to show when everything else has ended: the readers may make this program wait.
+/// The report that is shown when everything else has ended, because readers may make this program wait.
 struct Report {
     summary: Summary,
     logs: LogReader,
@@ -295,7 +295,7 @@ async fn forgive(address: &str, config: &settings::RunConfig) -> Result<i64> {
     Ok(forgiven)
 }
 
-/// What the scheduler knows of a run that did not settle; `None` if it does not answer or has counted no tasks.
+/// Returns the summary of a run that did not settle; `None` if the scheduler does not answer or has counted no tasks.
 async fn last_summary(connection: &Connection, how: How, started: Instant) -> Option<Summary> {
     let status = connection.cluster_status().await.ok()?;
     if !status.nodes_loaded.unwrap_or(false) {
@@ -349,12 +349,12 @@ async fn watch(
     }
 }
 
-/// Tells the first failure of each of the first jobs whose tasks are tried again. A run whose tasks fail one after the other may otherwise show nothing of it
+/// Reports the first failure of each of the first jobs whose tasks are tried again. A run whose tasks all fail would otherwise not show why
 /// until the last try.
 struct Setbacks {
     logs: LogReader,
     output: Option<Output>,
-    /// The jobs of which it was told.
+    /// The jobs whose failure was reported.
     told: BTreeSet<String>,
 }
 

@@ -56,7 +56,7 @@ struct List {
     /// things are), done, disabled [default: all but disabled].
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ListedState::parse, hide_possible_values = true)]
     states: Vec<ListedState>,
-    /// At most so many tasks.
+    /// Lists at most N tasks.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
     limit: usize,
     #[command(flatten)]

@@ -100,7 +100,7 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
     process(job, &mut put);
 }
 
-/// What a task's process is, where the job says something.
+/// Adds the keys of a task's process that the job sets.
 fn process(job: &JobConfig, put: &mut impl FnMut(&str, Option<Value>)) {
     let status_from = job.status_from();
     put(

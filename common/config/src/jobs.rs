@@ -169,7 +169,7 @@ pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 /// More retries are for a backoff that ends in `"repeat"`.
 const MAX_RETRIES: i64 = 1000;
 
-/// As long as paths of Linux can be.
+/// The longest path on Linux.
 const MAX_PATH_BYTES: usize = 4096;
 
 const STATUS_FROM: [StatusFrom; 3] = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
@@ -282,7 +282,7 @@ fn misspelt_command(at: &At, notes: &mut Notes) {
     let entries: Vec<At> = at.entries().collect();
     if let Some(entry) = entries.iter().find(|entry| is_misspelt(entry)) {
         let problem = entry.key_problem("unknown key, and the job has no `command`");
-        // In place of the warning of the same key.
+        // It replaces the warning about the same key.
         notes.warnings.retain(|w| w.place() != problem.place());
         notes.error(
             problem

@@ -145,7 +145,7 @@ impl<'a> Layout<'a> {
     fn run(self, prefs: &At, notes: &mut Notes) -> (Vec<ManualNode>, Vec<Place>) {
         let specs = self.specs;
         let (mut nodes, mut places): (Vec<ManualNode>, Vec<Place>) = Default::default();
-        // What the file calls each of the nodes.
+        // The name of each node in the file.
         let mut plain: Vec<&str> = Vec::new();
         let mut too_deep = vec![false; specs.len()];
         for spec in specs {

@@ -48,7 +48,7 @@ impl Problems {
         self.more += other.more;
     }
 
-    /// In file order, and no more than anybody reads.
+    /// Problems in file order, bounded in number.
     pub fn bounded(mut self) -> Problems {
         self.shown.sort_by_key(Problem::place);
         self.more += self.shown.len().saturating_sub(MAX_PROBLEMS);
@@ -56,7 +56,7 @@ impl Problems {
         self
     }
 
-    /// With a last one that counts the others.
+    /// Ends with one that counts the others.
     pub fn counted(mut self) -> Vec<Problem> {
         if let Some(last) = self.shown.last()
             && self.more > 0

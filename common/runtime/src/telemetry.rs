@@ -1,4 +1,4 @@
-//! What a program says about itself while it runs: lines on standard error, filtered by `BRASSERIE_LOG`, as text or as JSON objects.
+//! The log of a program: lines on standard error, filtered by `BRASSERIE_LOG`, as text or as JSON objects.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::ffi::OsStr;

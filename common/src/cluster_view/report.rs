@@ -39,7 +39,7 @@ const MAX_NAMED: usize = 5;
 /// A cluster as people read it. Every list is bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What an operator must act upon, most general first.
+    /// Problems that an operator must act upon, most general first.
     pub problems: Vec<String>,
     pub problems_left_out: usize,
     /// The configuration in force, the sums of jobs and tasks, and the like.
@@ -47,7 +47,7 @@ pub struct Report {
     /// No rows: no worker has connected.
     pub workers: Table,
     pub workers_left_out: u64,
-    /// What else there is to say of the workers in the table.
+    /// Remarks on the workers in the table.
     pub remarks: Vec<String>,
     pub jobs: Table,
     pub jobs_left_out: u64,
@@ -70,7 +70,7 @@ fn chosen<T>(all: &[T], limit: usize, urgency: impl Fn(&T) -> Urgency) -> Vec<&T
 }
 
 impl ClusterView {
-    /// What people read, with at most `limit` problems, workers, remarks and jobs each.
+    /// The report for people, with at most `limit` problems, workers, remarks and jobs each.
     pub fn report(&self, limit: usize) -> Report {
         let workers = chosen(&self.workers, limit, WorkerView::urgency);
         let jobs = chosen(&self.jobs, limit, JobView::urgency);

@@ -71,7 +71,7 @@ pub enum News {
     ConfigInForce {
         what: String,
     },
-    /// What `status` shows as a problem, when it is new there.
+    /// A problem that `status` shows and did not show before.
     Problem(String),
 }
 

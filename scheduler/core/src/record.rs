@@ -79,7 +79,7 @@ pub enum Record {
         job: JobName,
         version: JobVersion,
     },
-    /// No task of this job starts, whoever has given the job; and those of one that is cancelled are ended.
+    /// No task of this job starts, also if the job is of the config file. Running tasks of a cancelled job are ended.
     JobHeld {
         job: JobName,
         hold: Hold,
@@ -187,7 +187,7 @@ pub struct ForgottenTask {
     pub up_to: InvocationId,
 }
 
-/// What is forgotten because of its age, and what that age is counted from.
+/// The completions that are forgotten because of their age, and the time from which that age counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trim {
     /// Seconds in which node tables were in force and the store worked, under all schedulers of the directory.
@@ -198,7 +198,7 @@ pub struct Trim {
     pub found: Vec<NodeName>,
     /// Their completions are forgotten. No worker repeats them, as they are days old.
     pub expired: Vec<TaskKey>,
-    /// What is remembered of deletions up to this one goes.
+    /// The memory of deletions up to this one goes.
     pub settled: Option<DeletionNumber>,
 }
 

@@ -13,7 +13,7 @@ use brasserie_scheduler_engine::{Presence, Task};
 use crate::record::{DeletionNumber, Record, Trim};
 use crate::scheduler::Scheduler;
 
-/// From one look at all completions to the next.
+/// Time between two looks at all completions.
 const LONGEST_ROUND: Duration = Duration::from_secs(3600);
 /// The same for a short retention, which is for trials.
 const SHORTEST_ROUND: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ pub(crate) struct Upkeep {
     counted: Option<Time>,
     next_round: Option<Time>,
     round: Option<Round>,
-    /// What may be forgotten although its time is not over, and up to when its node was seen at the latest.
+    /// Completions that may be forgotten although their time is not over, and the latest time at which their nodes were seen.
     excess: (usize, u32),
     /// Completions of missing nodes, as the last round has found.
     missing: usize,

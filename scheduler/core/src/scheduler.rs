@@ -334,7 +334,7 @@ impl Scheduler {
         self.effects.pop_front()
     }
 
-    /// What has happened since the last call that an operator's log should show, and how much more was dropped.
+    /// Returns the events for the operator's log since the last call, and how many more were dropped.
     pub fn take_news(&mut self) -> (Vec<News>, u64) {
         self.news.take()
     }

@@ -8,7 +8,7 @@ use brasserie_common::Time;
 
 use crate::scheduler::Scheduler;
 
-/// From one size that is remembered to the next.
+/// Time between two sizes that are remembered.
 const SAMPLE: Duration = Duration::from_secs(3600);
 /// Growth is that of the last day.
 const MAX_SAMPLES: usize = 25;
@@ -23,19 +23,19 @@ const SOON: Duration = Duration::from_secs(7 * 86_400);
 /// Growth below this is none: the log of the store grows and is truncated.
 const NOTABLE: u64 = 256 << 20;
 
-/// What the shell has measured.
+/// The measurement of the shell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreSize {
-    /// Of the database file and its log.
+    /// Bytes of the database file and its log.
     pub bytes: u64,
-    /// Of these, for what comes next.
+    /// Free bytes in them, which the next records use.
     pub free_bytes: u64,
-    /// Of the file system that holds the store.
+    /// Size and free bytes of the file system that holds the store.
     pub disk_bytes: u64,
     pub disk_free_bytes: u64,
 }
 
-/// By how much the store has grown lately.
+/// The recent growth of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreGrowth {
     pub bytes: i64,
@@ -120,7 +120,7 @@ impl StoreSizes {
 }
 
 impl Scheduler {
-    /// What an operator should know of the store's size.
+    /// Problems of the store's size for an operator.
     pub(crate) fn store_warning(&self) -> Option<StoreWarning> {
         self.store_sizes().warning()
     }

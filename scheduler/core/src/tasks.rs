@@ -311,7 +311,7 @@ impl Tasks {
         self.forgotten.len()
     }
 
-    /// What was deleted up to this is remembered no longer.
+    /// Deletions up to this one are remembered no longer.
     pub(crate) fn settle(&mut self, number: DeletionNumber) {
         self.forgotten.settle(number);
     }

@@ -96,7 +96,7 @@ pub enum Answer {
 /// The histograms of some jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histograms {
-    /// Without nodes no task is known, so that every histogram is empty.
+    /// The nodes are not loaded: no task is known, so every histogram is empty.
     pub nodes_loaded: bool,
     pub jobs: Vec<JobHistogram>,
 }
@@ -151,9 +151,9 @@ pub struct WorkerStatus {
     pub waits_for: Option<String>,
     /// Until it is lost, if nothing changes.
     pub lost_in: Option<Duration>,
-    /// What an operator must act upon.
+    /// Problems that an operator must act upon.
     pub problems: Vec<String>,
-    /// What else somebody should know about it.
+    /// Remarks on it.
     pub notes: Vec<String>,
     /// `None`: it asks for nothing, and gets what there is room for.
     pub asked: Option<Asked>,
@@ -184,7 +184,7 @@ pub struct EndedTaskView {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogPeers {
     pub ask: Vec<(Shard, ServiceAddress)>,
-    /// With the names of their hosts.
+    /// The names of their hosts come with them.
     pub unhealthy: Vec<(Shard, Arc<str>)>,
     pub lost: Vec<(Shard, Arc<str>)>,
 }

@@ -1,4 +1,4 @@
-//! Which nodes with statuses exist: those of the forest in force, and since when others have been missing from it, as far as it was noted.
+//! Tells which nodes with statuses exist in the forest in force, and since when others have been missing from it, if that was noted.
 
 use brasserie_common::{JobId, NodeId};
 
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     InForce,
-    /// Since when, if it was noted, on the clock of whoever noted it.
+    /// The time since when, if it was noted, on the clock of the caller that noted it.
     Missing(Option<u32>),
 }
 
@@ -47,7 +47,7 @@ impl Engine {
         job.index() < self.jobs.len()
     }
 
-    /// So many names may be nobody's now, although none came: they are given back as if so many were new.
+    /// Up to `names` names may be unused now. They are given back as if so many new ones had come.
     pub fn names_were_let_go(&mut self, names: usize) {
         self.reclaim.fewer_are_kept(names);
     }

@@ -77,7 +77,7 @@ struct Selection {
     job: Option<String>,
     /// Those with greater names, in the order of names; empty: from the first one on.
     after: Option<String>,
-    /// At most so many, and at most 1000.
+    /// The most jobs of a page; 1000 at most.
     limit: Option<usize>,
 }
 

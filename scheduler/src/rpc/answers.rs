@@ -408,7 +408,7 @@ impl Answers {
     }
 }
 
-/// What a page is asked for, if it makes sense.
+/// Reads the request for a page, if it makes sense.
 fn task_list(args: BrasserieGetTaskPageArgs) -> Result<TaskList, Failure> {
     let state = |text: &String| ListedState::parse(text).map_err(Failure::BadList);
     let after = args.after.map(|after| {

@@ -165,7 +165,7 @@ fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: Wa
                     (Some(a), Some(b)) => Some(if ascending { a.min(b) } else { a.max(b) }),
                     (a, b) => a.or(b),
                 };
-                // Of what it could not read, for one.
+                // For example of segments that it could not read.
                 let told = page.lines.iter().filter(|line| line.id.is_none());
                 notices.extend(told.map(|line| format!("worker {shard}: {}", line.line)));
                 let of_shard = |line| LogLine {

@@ -35,7 +35,7 @@ const LOOKUPS_BESIDE_RECORDS: i64 = 256;
 /// The same in a transaction without records: some milliseconds. Each transaction looks up at least one name.
 const LOOKUPS_ALONE: i64 = 4096;
 
-/// What else a transaction writes that drops names.
+/// The further writes of a transaction that drops names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
     Records,

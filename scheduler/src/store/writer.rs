@@ -30,7 +30,7 @@ const TIDY_PERIOD: Duration = Duration::from_secs(10);
 /// Tidying pauses for so many times as long as its last step took: it takes a quarter of the writer's time while records wait.
 const TIDY_PAUSE: u32 = 3;
 
-/// From a record to the check whether it has left something to tidy.
+/// Time between a record and the check whether it has left free pages.
 pub(super) const TIDY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
@@ -45,10 +45,10 @@ pub(super) struct Writer {
     report: Box<dyn Fn(StoreReport) + Send>,
     /// When there may be something to tidy.
     tidy_at: Instant,
-    /// What tidying failed with last; told once.
+    /// The last error of tidying, which is logged once.
     untidy: Option<String>,
     measured_at: Option<Instant>,
-    /// In the file when it was read last.
+    /// Free bytes in the file when it was read last.
     free_bytes: u64,
 }
 
@@ -174,7 +174,7 @@ impl Writer {
             tracing::warn!(store = %self.path.display(), %error, "the store cannot be made smaller for now");
         }
         if !compaction::is_busy(&error) {
-            // As after a record that was not written.
+            // The same happens after a record that was not written.
             self.distrust(String::new());
         }
     }

@@ -93,7 +93,7 @@ pub(super) enum Foreign {
 }
 
 impl Foreign {
-    /// What may stand where a frame's length should. As lengths these would all be above 300 MB.
+    /// The first bytes of other protocols, in the place of a frame's length. As lengths they would all be above 300 MB.
     fn of(first: [u8; LENGTH_BYTES]) -> Option<Self> {
         match &first {
             // A reply, and the methods of requests.

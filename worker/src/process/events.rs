@@ -41,7 +41,7 @@ pub(super) enum Event<'a> {
     LinesDropped {
         dropped: Dropped,
     },
-    /// What the task has written into its status pipe, if anything, is known from here on.
+    /// From here on the task's own status is known, if it wrote one into its status pipe.
     PipesClosed {
         raw: Option<&'a str>,
     },

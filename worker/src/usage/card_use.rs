@@ -30,7 +30,7 @@ pub(super) struct CardWatch {
     failure: Option<String>,
 }
 
-/// What processes used when they were listed.
+/// The use of each process when it was listed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CardUse {
     /// `memory_mb` and `compute` are what all processes together use of the card.

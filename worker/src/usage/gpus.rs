@@ -165,7 +165,7 @@ fn row(fields: &[&str]) -> Result<GpuInfo, RowProblem> {
     })
 }
 
-/// Of MiB, or of per cent.
+/// The unit is MiB, or per cent.
 pub(super) fn amount(text: &str) -> Result<f64, RowProblem> {
     let amount: f64 = text.parse().map_err(|_| RowProblem::Amount)?;
     match amount.is_finite() && amount >= 0.0 {

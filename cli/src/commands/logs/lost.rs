@@ -1,4 +1,4 @@
-//! Where the lines of a task are that nobody has: with the worker of its last run, which is not here any more.
+//! Says where the lines of a task lie whose worker has left: on that worker's host.
 
 use anyhow::Result;
 

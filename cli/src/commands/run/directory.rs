@@ -20,7 +20,7 @@ use crate::output::shell_word;
 pub(super) struct Directory {
     folder: Folder,
     keep: Keep,
-    /// What other commands are told; `None`: there is no scheduler yet.
+    /// The record that other commands read; `None`: there is no scheduler yet.
     record: Option<RunRecord>,
 }
 
@@ -30,7 +30,7 @@ enum Folder {
     Temporary(TempDir),
 }
 
-/// What becomes of a temporary folder after success.
+/// Whether a temporary folder stays after success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     /// `--keep`.

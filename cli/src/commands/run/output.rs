@@ -1,4 +1,4 @@
-//! Whose output a run prints, and the printing: each line with its job and node in front.
+//! Selects the tasks whose output a run prints, and prints each line after its job and node.
 
 use std::io::{IsTerminal as _, Write as _, stderr, stdout};
 use std::path::Path;
@@ -16,10 +16,10 @@ use crate::output::{Reader, print_raw};
 /// Up to so many tasks all output is printed unless the command line says otherwise: what a person reads.
 pub(super) const MAX_TASKS_PRINTED: i64 = 100;
 
-/// Whose output a run prints.
+/// The tasks whose output a run prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Output {
-    /// Of no task.
+    /// No task's.
     None,
     /// The last lines of each failed task, in the summary at the end.
     Failed,
@@ -29,7 +29,7 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// What the command line says, or else what fits the number of tasks.
+    /// Returns the choice of the command line, or else the default for the number of tasks.
     pub(super) fn chosen(said: Option<Output>, status: &ClusterStatus) -> Self {
         let jobs = status.jobs.iter().flatten();
         let enabled = jobs.filter(|job| job.enabled.unwrap_or(false));
@@ -141,7 +141,7 @@ impl Piece {
         match self.stream {
             LogStream::Stdout => print_raw(&self.text),
             LogStream::Stderr | LogStream::Statuses => {
-                // As with all of a program's messages: whoever does not read them misses them.
+                // A reader who has closed standard error misses the line, as with all messages of a program.
                 let _ = stderr().lock().write_all(self.text.as_bytes());
                 Ok(Reader::Listens)
             }

@@ -1,4 +1,4 @@
-//! What a person sees while a run goes on: what tasks print, and below it a bar a job on a terminal, or a line now and then elsewhere.
+//! Shows a run while it goes on: the output of tasks, and below it one bar for each job on a terminal, or a line now and then elsewhere.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const BAR_WIDTH: usize = 16;
 /// Characters of a job's name beside its bar, at most.
 const MAX_NAME: usize = 16;
 
-/// What the thread is to show.
+/// The input of the thread that shows.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     /// The newest; those that the thread had no time for are skipped.
@@ -76,7 +76,7 @@ impl Progress {
             messages_printed: 0,
             tell_bars_over: Some(tell_bars_over),
         };
-        // Without a thread the run shows neither bars nor output, and goes on.
+        // A run that gets no thread goes on and shows neither bars nor output.
         let _ = std::thread::Builder::new()
             .name("progress".to_owned())
             .spawn(move || tell_over.send(thread.run()));

@@ -13,7 +13,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Rate {
     /// When the run began, and what had ended before.
     first: (Instant, u64),
-    /// Of the last minute, oldest first.
+    /// The samples of the last minute, oldest first.
     samples: VecDeque<(Instant, u64)>,
     last: (Instant, u64),
 }

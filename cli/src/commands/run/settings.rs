@@ -37,7 +37,7 @@ pub(super) struct RunConfig {
     pub(super) config: Arc<Config>,
     /// The absolute path of its file.
     pub(super) file: PathBuf,
-    /// What the file says.
+    /// The text of the file.
     pub(super) text: String,
 }
 

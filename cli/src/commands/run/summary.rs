@@ -51,7 +51,7 @@ struct Task {
     job: String,
     node: String,
     why: String,
-    /// Of what it printed.
+    /// The last lines that it printed.
     last_lines: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Of a run of which nothing is known.
+    /// Returns the summary of a run of which nothing is known.
     pub(super) fn empty(how: How, elapsed: Duration) -> Self {
         Summary {
             how,
@@ -305,7 +305,7 @@ fn job_json(job: &JobStatus) -> Value {
     })
 }
 
-/// At most so many tasks of a job that are in this state.
+/// Lists at most `limit` tasks of a job that are in this state.
 async fn list(
     connection: &Connection,
     job: &str,
@@ -327,7 +327,7 @@ async fn list(
     }
 }
 
-/// A task of the job that has failed and is tried again, with its last lines; `None` if no task is in its backoff any more.
+/// Describes a task of the job that has failed and is tried again, with its last lines; `None` if no task is in its backoff any more.
 pub(super) async fn setback(
     connection: &Connection,
     logs: &LogReader,
@@ -338,7 +338,7 @@ pub(super) async fn setback(
     let Some(mut task) = tasks.into_iter().next() else {
         return Ok(None);
     };
-    // What the task printed is on the screen already.
+    // `all` has printed the lines already.
     if output != Output::All {
         let (logs, asked) = (logs.clone(), task.clone());
         let until = Instant::now() + MAX_SETBACK_SEARCH;
@@ -363,7 +363,7 @@ pub(super) async fn setback(
     Ok(Some(text))
 }
 
-/// What it printed last on both streams, in the order of the log.
+/// Returns the last lines of the task on both streams, in the order of the log.
 fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Vec<String>> {
     let mut lines: Vec<LogLine> = Vec::new();
     for stream in [LogStream::Stdout, LogStream::Stderr] {

@@ -116,7 +116,7 @@ impl Problems {
         self.add(now, What::Text(bounded(text)))
     }
 
-    /// As [`Problems::note`], of a task that did not start on a worker.
+    /// Does the same as [`Problems::note`] for a task that did not start on a worker.
     pub(crate) fn note_start(
         &mut self,
         now: Time,

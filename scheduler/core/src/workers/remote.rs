@@ -182,7 +182,7 @@ impl Remote {
         }
     }
 
-    /// What the log should say of a change from `earlier` to the present health.
+    /// Returns the log's text for a change from `earlier` to the present health.
     fn health_news(&self, now: Time, earlier: Health, timeouts: &Timeouts) -> Option<News> {
         match (earlier, self.health()) {
             (Health::Healthy, Health::Unhealthy) => Some(News::Unhealthy {

@@ -74,7 +74,7 @@ pub enum Reason {
     JobDisabled,
     /// By an operator.
     JobHeld(Hold),
-    /// As many tasks of the job run as its own limit allows.
+    /// The job's own limit of running tasks is reached.
     JobFull {
         running: u32,
         most: u32,

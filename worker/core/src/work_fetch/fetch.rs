@@ -163,7 +163,7 @@ impl<'a> Survey<'a> {
         self.fetchable.get(of.0).map_or(0.0, |all| all[for_type])
     }
 
-    /// What part of the instances it may have of what is fetched now, for people: nothing if it is not asked for the type.
+    /// The part of the instances that it may have of this fetch, for people; 0 if it is not asked for the type.
     pub fn may_have(&self, of: AssociationIndex, for_type: ProcessorType) -> f64 {
         let is_asked = self.reason(of).is_none() && self.pair_reason(of, for_type).is_none();
         match is_asked {

@@ -330,7 +330,7 @@ impl Supervisor {
 
     /// Reads what the dead have left in the pipes, whatever the rate, and closes those that somebody still holds.
     fn give_pipes_up(&mut self, number: TaskNumber, now: Instant) {
-        // What was printed is not lost because the log is behind.
+        // Output is not lost because the log is behind.
         if self.waits_for_log(number) {
             self.timers
                 .push(Reverse((now + LINGER, number, Timer::Linger)));
