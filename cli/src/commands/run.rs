@@ -331,7 +331,7 @@ async fn watch(
             return Ok(Watched::Broken(errors.join("\n")));
         }
         progress.show(status.clone());
-        setbacks.tell(connection, &status, progress).await?;
+        setbacks.tell(connection, &status, progress).await;
         let mut jobs = status
             .jobs
             .iter()
@@ -359,12 +359,7 @@ struct Setbacks {
 }
 
 impl Setbacks {
-    async fn tell(
-        &mut self,
-        connection: &Connection,
-        status: &ClusterStatus,
-        progress: &Progress,
-    ) -> Result<()> {
+    async fn tell(&mut self, connection: &Connection, status: &ClusterStatus, progress: &Progress) {
         let output = Output::chosen(self.output, status);
         for job in status.jobs.iter().flatten() {
             let name = job.name.as_deref().unwrap_or_default();
@@ -374,12 +369,13 @@ impl Setbacks {
             if job.in_backoff.unwrap_or(0) == 0 || self.told.contains(name) {
                 continue;
             }
-            if let Some(text) = summary::setback(connection, &self.logs, name, output).await? {
+            // A question that fails is asked again at the next look; the run goes on without its answer.
+            let setback = summary::setback(connection, &self.logs, name, output).await;
+            if let Ok(Some(text)) = setback {
                 progress.say(text);
                 self.told.insert(name.to_owned());
             }
         }
-        Ok(())
     }
 }
 
