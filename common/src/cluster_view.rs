@@ -258,7 +258,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// As in the document.
+    /// The word in the document.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::Broken => "broken",

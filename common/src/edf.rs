@@ -177,7 +177,7 @@ mod tests {
             (2, &tight, 10.0, 15.0, 0.0, false),
             // With the first of the deadlines it goes first, and the second of the others is late.
             (1, &two, 1.0, 5.0, 0.0, false),
-            // What is late already must not be later.
+            // A task that is late already must not be later.
             (1, &late, 1.0, 1.0, 0.0, false),
             (1, &late, 1.0, 11.0, 0.0, true),
             (1, &late, 1.0, 11.0, 1.0, false),

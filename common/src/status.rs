@@ -402,7 +402,7 @@ impl StoredStatus {
                     ..o.configured_backoff()
                 });
                 let previous = previous.filter(|previous| previous.seconds != 0);
-                // Without one, no error has waited so long.
+                // If there is none, no error has waited so long.
                 (backoff_seconds, times) = match previous {
                     Some(previous) => (previous.seconds, previous.times),
                     None => (next_backoff.seconds, 0),

@@ -137,7 +137,7 @@ impl ListedState {
         ListedState::Disabled,
     ];
 
-    /// As on the wire, and in the headers of `brasserie status`.
+    /// The name on the wire and in the headers of `brasserie status`.
     pub fn as_str(self) -> &'static str {
         match self {
             ListedState::Running => "running",

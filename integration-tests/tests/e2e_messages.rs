@@ -1,4 +1,4 @@
-//! What real programs print about themselves: the format of their logs, what is in them, and colours.
+//! Tests the logs of real programs: their format, their content and their colours.
 
 use std::process::Command;
 use std::time::Duration;

@@ -222,7 +222,7 @@ impl Played {
         )
     }
 
-    /// What is wrong with what a program says of a mistake.
+    /// Returns the faults of a program's message about a mistake.
     fn wrong(&self, row: &Row) -> String {
         let mut wrong = String::new();
         let mut note = |what: String| writeln!(wrong, "  {what}").expect("text");

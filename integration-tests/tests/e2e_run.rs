@@ -146,7 +146,7 @@ fn files_of_equal_names_are_processed_each() {
     assert!(refused.output.contains(error), "{}", refused.output);
 }
 
-/// What a job says of its tasks' environment, directory, number and retries, from the file to the processes.
+/// A job's environment, directory, limit of tasks and retries reach the processes from the file.
 #[test]
 fn a_job_sets_environment_directory_limit_and_retries() {
     let stage = Stage::new();
@@ -674,7 +674,7 @@ fn all_failed_tasks_are_listed_and_written() {
     assert_eq!(shown, 10, "{screen}");
 }
 
-/// What `brasserie` shows on a terminal of so many columns.
+/// Returns what `brasserie` shows on a terminal of so many columns.
 fn on_terminal(
     stage: &Stage,
     columns: u16,

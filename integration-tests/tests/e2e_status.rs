@@ -1,4 +1,4 @@
-//! What `brasserie status` and the scheduler's page show of real clusters: one document, in the same words, at any number of jobs.
+//! Tests that `brasserie status` and the scheduler's page show real clusters in one document, in the same words, at any number of jobs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -564,11 +564,11 @@ fn a_level_has_each_name_once_and_both_places_are_named() {
             source(1)
         )]
     );
-    // What a script finds is not known, but a range below its nodes may be right.
+    // The nodes of a script are not known, and a range below them may be right.
     let script =
         "{\"source\": \"script\", \"prefs\": {\"parent_level\": \"instance\", \"script\": \"x\"}}";
     assert_eq!(source_errors(&format!("{script},\n{range}")), [""; 0]);
-    // Of ranges beyond what is looked at, the mistake still shows.
+    // The mistake shows although only the first nodes of the ranges are looked at.
     let long = range.replace("8", "10000000");
     assert_eq!(source_errors(&format!("{hosts},\n{long}")).len(), 1);
     assert_eq!(
@@ -904,7 +904,7 @@ fn a_job_without_a_command_that_has_a_misspelt_one() {
         warnings("\"comand\": [\"a\"], \"command\": [\"b\"]"),
         ["3:19: bistro_job->x.comand: unknown key; did you mean `command`?"]
     );
-    // What only `config check` says, as workers may have a command for such jobs.
+    // Only `config check` says this, as workers may have a command for such jobs.
     let text = file(
         "",
         "\"bistro_job->x\": {},\n\"bistro_job->y\": {\"command\": [\"true\"]}",

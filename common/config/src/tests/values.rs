@@ -184,7 +184,7 @@ fn retries_and_their_delay() {
         (vec![1, 5, 5], true)
     );
     assert_eq!(waits(r#""retries": 1"#), (vec![15], true));
-    // As often as the backoff says.
+    // The task is tried again as often as the backoff says.
     assert_eq!(waits(r#""retry_delay": "1m""#), (vec![60], false));
     assert_eq!(
         waits(r#""retry_delay": 7, "backoff": [1, 5, "fail"]"#),
