@@ -360,8 +360,19 @@ fn a_task_is_not_tried_again_beside_its_own_daemon() {
 fn a_run_whose_worker_cannot_start_says_so() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
+    let (list, new) = (
+        stage.write("failed.jsonl", "an earlier list\n"),
+        stage.path("new"),
+    );
     let nobody = ["run", text(&config), "--allow-user", "no-such-user"];
-    let finished = stage.brasserie(&nobody);
+    let finished = stage.brasserie(&[&nobody[..], &["--failed-to", text(&list)]].concat());
+    let kept = fs::read_to_string(&list).expect("the list");
+    assert_eq!(kept, "an earlier list\n", "{}", finished.output);
+    stage.brasserie(&[&nobody[..], &["--failed-to", text(&new)]].concat());
+    assert!(
+        !new.exists(),
+        "a list of no tasks says that none has failed"
+    );
     assert_eq!(finished.code, Some(1), "{}", finished.output);
     for part in [
         "brasserie-worker: ",

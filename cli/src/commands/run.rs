@@ -32,7 +32,7 @@ use directory::{Directory, Keep};
 use interrupts::Interrupts;
 use output::{Output, Printer, Streams};
 use progress::Progress;
-use summary::{FailedTo, How, Summary};
+use summary::{How, Summary};
 
 /// How often the progress is looked at: smooth for the eye, and one small call each.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -78,7 +78,8 @@ pub(crate) struct Args {
     /// Selects the tasks whose output is printed, each line after its job and node. The default is `all` for up to 100 tasks, and `failed` for more.
     #[arg(long, value_name = "WHOSE", value_enum)]
     output: Option<Output>,
-    /// Write every failed task into this file: a JSON object a line with `job`, `node` and `why`.
+    /// Write every failed task into this file: a JSON object a line with `job`, `node` and `why`. A run that ends early leaves an
+    /// earlier list as it is, unless tasks have failed.
     #[arg(long, value_name = "FILE")]
     failed_to: Option<PathBuf>,
     /// One JSON document at the end, with all failed tasks, instead of the summary. What tasks print goes to standard error.
@@ -116,13 +117,14 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
     {
         return Err(Failure::usage(problem).into());
     }
+    if let Some(path) = &args.failed_to {
+        summary::check_failed_to(path)?;
+    }
     block_on(run_to_the_end(args, config))?
 }
 
 async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Ending> {
     let started = Instant::now();
-    let failed_to = args.failed_to.as_deref().map(FailedTo::create);
-    let failed_to = failed_to.transpose()?;
     let keep = Keep::from_flag(args.keep);
     let mut directory = Directory::open(args.data_dir.as_deref(), keep)?;
     let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
@@ -159,7 +161,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         summary,
         logs,
         kept: directory.kept_after(ending),
-        failed_to,
+        failed_to: args.failed_to,
         json: args.json,
     };
     let (ending, shown) = tokio::select! {
@@ -252,7 +254,7 @@ struct Report {
     logs: LogReader,
     /// The directory, if it stays.
     kept: Option<PathBuf>,
-    failed_to: Option<FailedTo>,
+    failed_to: Option<PathBuf>,
     json: bool,
 }
 
@@ -262,8 +264,8 @@ impl Report {
         let output = progress.finish().await.unwrap_or(Output::Failed);
         let show = move || {
             self.summary.read_last_lines(&self.logs);
-            if let Some(failed_to) = self.failed_to {
-                failed_to.write(&self.summary)?;
+            if let Some(path) = &self.failed_to {
+                self.summary.write_failed_to(path)?;
             }
             match self.json {
                 true => print_json(&self.summary.json(self.kept.as_deref()))?,

@@ -1,11 +1,11 @@
 //! The end of a run: what each job came to, and each task that failed, with the reason and its last lines.
 
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, ErrorKind, Write as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use brasserie_common::ListedState;
 use brasserie_common::logs::{LogLine, LogQuery, LogStream};
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus, ListedTask};
@@ -16,6 +16,7 @@ use super::output::Output;
 use crate::Ending;
 use crate::commands::logs::lines::{self, Names, TaskText};
 use crate::connection::Connection;
+use crate::failure::Failure;
 use crate::output::{Layout, duration, json_text, printable, printable_block, table};
 
 /// Failed tasks of a summary on a terminal: a screenful.
@@ -211,6 +212,22 @@ impl Summary {
         }
     }
 
+    /// Writes a JSON object a line for each failed task. An early end without failed tasks writes nothing, since an empty file says that
+    /// no task has failed.
+    pub(super) fn write_failed_to(&self, path: &Path) -> Result<()> {
+        if self.how != How::Settled && self.failed.is_empty() {
+            return Ok(());
+        }
+        let write = || -> io::Result<()> {
+            let mut out = BufWriter::new(File::create(path)?);
+            for task in &self.failed {
+                out.write_all(json_text(&task.json(), Layout::OneLine).as_bytes())?;
+            }
+            out.flush()
+        };
+        write().with_context(|| format!("cannot write {} (--failed-to)", path.display()))
+    }
+
     /// For programs.
     pub(super) fn json(&self, data_dir: Option<&Path>) -> Value {
         let (result, error) = match &self.how {
@@ -401,35 +418,28 @@ fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Vec<Str
     Ok(lines.into_iter().skip(skipped).map(text).collect())
 }
 
-/// The file of `--failed-to`.
-pub(super) struct FailedTo {
-    path: PathBuf,
-    file: File,
+/// Fails if the file of `--failed-to` cannot be written. Leaves it as it is, because an earlier list is replaced only when the run has
+/// another one.
+pub(super) fn check_failed_to(path: &Path) -> Result<(), Failure> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    let checked = match options.clone().create_new(true).open(path) {
+        Ok(_) => fs::remove_file(path),
+        // A reader of a pipe would take an opening without a list for the end.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_stream(path) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => options.open(path).map(drop),
+        Err(error) => Err(error),
+    };
+    checked.map_err(|error| {
+        let path = path.display();
+        Failure::usage(format!("cannot write {path} (--failed-to): {error}"))
+            .remedy("Name a file in an existing folder that you may write to")
+    })
 }
 
-impl FailedTo {
-    /// Empties the file, or creates it: before the run, which may take hours.
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path);
-        let file =
-            file.with_context(|| format!("cannot write {} (--failed-to)", path.display()))?;
-        Ok(FailedTo {
-            path: path.to_owned(),
-            file,
-        })
-    }
-
-    /// A JSON object a line for each failed task.
-    pub(super) fn write(self, summary: &Summary) -> Result<()> {
-        let mut out = BufWriter::new(self.file);
-        let mut tasks = summary.failed.iter();
-        let written = tasks.try_for_each(|task| {
-            let line = json_text(&task.json(), Layout::OneLine);
-            out.write_all(line.as_bytes())
-        });
-        let written = written.and_then(|()| out.flush());
-        written.with_context(|| format!("cannot write {} (--failed-to)", self.path.display()))
-    }
+/// Whether the path is a pipe, a terminal or another device.
+fn is_stream(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 #[cfg(test)]
