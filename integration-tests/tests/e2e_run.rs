@@ -899,3 +899,31 @@ fn a_failure_that_is_tried_again_is_told_while_the_run_goes_on() {
     run.signal(Signal::SIGINT);
     assert_eq!(run.wait().code(), Some(130), "{}", run.output());
 }
+
+/// The run of another try that printed nothing must not be given the lines of the one before.
+#[test]
+fn the_last_lines_of_a_failure_are_those_of_its_last_run() {
+    let stage = Stage::new();
+    let first = stage.path("first");
+    let script = format!(
+        "test -e '{first}' && kill -KILL $$; touch '{first}'; echo not an image; exit 1",
+        first = text(&first)
+    );
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [] } }] },
+            "backoff": [1, "fail"]
+        },
+        "bistro_job->j": { "command": ["/bin/sh", "-c", script], "arguments": "none" }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let arguments = ["run", text(&config), "--output", "failed"];
+    let (code, out, err) = streams(&stage, &arguments);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(err.contains("| not an image"), "the first failure: {err}");
+    assert!(out.contains("  a: "), "the last failure: {out}");
+    assert!(!out.contains("| not an image"), "{out}");
+    let kept = err.split_once("are kept in ").expect("it is named").1;
+    let folder = kept.split_once(';').expect("a command follows").0;
+    fs::remove_dir_all(folder).expect("it is there");
+}

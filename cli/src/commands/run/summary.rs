@@ -52,8 +52,8 @@ struct Task {
     job: String,
     node: String,
     why: String,
-    /// The last lines that it printed.
-    last_lines: Vec<String>,
+    /// The last lines that its last run printed; `None`: nobody has searched for them, or not in all of the log.
+    last_lines: Option<Vec<String>>,
 }
 
 /// The summary of a run.
@@ -111,7 +111,7 @@ impl Summary {
             if Instant::now() >= until {
                 break;
             }
-            task.last_lines = last_lines(&logs, task, until).unwrap_or_default();
+            task.last_lines = last_lines(&logs, task, until).ok().flatten();
         }
     }
 
@@ -264,7 +264,7 @@ impl Task {
             why: task
                 .reason
                 .unwrap_or_else(|| "it says no reason".to_owned()),
-            last_lines: Vec::new(),
+            last_lines: None,
         }
     }
 
@@ -278,6 +278,7 @@ impl Task {
             text.extend(
                 self.last_lines
                     .iter()
+                    .flatten()
                     .map(|line| format!("      | {}\n", printable(line))),
             );
         }
@@ -363,7 +364,8 @@ pub(super) async fn setback(
             loop {
                 let lines = last_lines(&logs.snapshot()?, &asked, until)?;
                 // The worker tells of a task's end before its last lines are in the files.
-                if !lines.is_empty() || Instant::now() >= until {
+                let is_empty = lines.as_ref().is_none_or(Vec::is_empty);
+                if !is_empty || Instant::now() >= until {
                     return anyhow::Ok(lines);
                 }
                 std::thread::sleep(LINES_LAG);
@@ -380,22 +382,22 @@ pub(super) async fn setback(
     Ok(Some(text))
 }
 
-/// Returns the last lines of the task on both streams, in the order of the log.
-fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Vec<String>> {
-    let mut lines: Vec<LogLine> = Vec::new();
-    for stream in [LogStream::Stdout, LogStream::Stderr] {
+/// Returns the last lines of the task's last run on both streams, in the order of the log; `None` if the time was over before any was
+/// found.
+fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Option<Vec<String>>> {
+    let newest = |stream, invocation, limit| -> Result<Vec<LogLine>> {
         let mut query = LogQuery {
             stream,
             jobs: vec![task.job.clone().try_into()?],
             nodes: vec![task.node.clone().try_into()?],
             from: None,
             ascending: false,
-            limit: LAST_LINES,
+            limit,
             regex: String::new(),
-            invocation: None,
+            invocation,
         };
         let mut found = Vec::new();
-        while found.len() < LAST_LINES && Instant::now() < until {
+        while found.len() < limit && Instant::now() < until {
             let page = logs.query(&query)?;
             found.extend(page.lines);
             match page.next {
@@ -403,7 +405,15 @@ fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Vec<Str
                 None => break,
             }
         }
-        lines.extend(found);
+        Ok(found)
+    };
+    // A run that printed nothing has events, and lines of the run before say nothing about its end.
+    let events = newest(LogStream::Statuses, None, 1)?;
+    let run = events.first().and_then(|event| event.invocation);
+    let mut lines = newest(LogStream::Stdout, run, LAST_LINES)?;
+    lines.extend(newest(LogStream::Stderr, run, LAST_LINES)?);
+    if lines.is_empty() && Instant::now() >= until {
+        return Ok(None);
     }
     lines.sort_by_key(|line| line.id);
     let skipped = lines.len().saturating_sub(LAST_LINES);
@@ -415,7 +425,7 @@ fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Vec<Str
             None => text.to_owned(),
         }
     };
-    Ok(lines.into_iter().skip(skipped).map(text).collect())
+    Ok(Some(lines.into_iter().skip(skipped).map(text).collect()))
 }
 
 /// Fails if the file of `--failed-to` cannot be written. Leaves it as it is, because an earlier list is replaced only when the run has
@@ -451,7 +461,7 @@ mod tests {
             job: "j".to_owned(),
             node: format!("n{node}"),
             why: "exit code 3".to_owned(),
-            last_lines: vec![format!("line {node}\u{1b}[2J")],
+            last_lines: Some(vec![format!("line {node}\u{1b}[2J")]),
         }
     }
 
@@ -504,7 +514,10 @@ mod tests {
 
     #[test]
     fn a_document_has_all_failed_tasks() {
-        let json = summary(500, 0).json(Some(Path::new("/d")));
+        let mut summary = summary(500, 0);
+        summary.failed[8].last_lines = Some(Vec::new());
+        summary.failed[9].last_lines = None;
+        let json = summary.json(Some(Path::new("/d")));
         assert_eq!(
             (&json["result"], &json["data_dir"]),
             (&json!("not_done"), &json!("/d"))
@@ -512,6 +525,8 @@ mod tests {
         let failed = json["failed_tasks"].as_array().map_or(0, Vec::len);
         assert_eq!(failed, 500);
         assert_eq!(json["failed_tasks"][7]["node"], "n7");
+        assert_eq!(json["failed_tasks"][8]["last_lines"], json!([]));
+        assert!(json["failed_tasks"][9]["last_lines"].is_null(), "{json}");
         let how = How::Broken("the worker ended".to_owned());
         let broken = Summary::empty(how, Duration::ZERO);
         assert_eq!(broken.json(None)["error"], "the worker ended");
