@@ -898,6 +898,16 @@ fn a_failure_that_is_tried_again_is_told_while_the_run_goes_on() {
     });
     run.signal(Signal::SIGINT);
     assert_eq!(run.wait().code(), Some(130), "{}", run.output());
+
+    // A task in its backoff has not failed, and its wait is left alone.
+    let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
+    let retried = stage.brasserie(&[&arguments[..], &["--retry-failed"]].concat());
+    assert_eq!(retried.code, Some(1), "{}", retried.output);
+    assert!(
+        retried.output.contains("nothing to retry"),
+        "{}",
+        retried.output
+    );
 }
 
 /// The run of another try that printed nothing must not be given the lines of the one before.

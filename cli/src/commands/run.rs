@@ -139,17 +139,25 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     let connection = Connection::new(&address)?;
     let mut progress = Progress::start(printer);
 
-    let watched = if args.retry_failed && forgive(&address, &config).await? == 0 {
-        nothing_to_retry(&connection, &directory).await
-    } else {
-        cluster.start_worker(&directory.path(), WorkerFlags::of(&args))?;
-        let setbacks = Setbacks {
-            logs: LogReader::new(log_folder(&directory.path())),
-            output: args.output,
-            told: BTreeSet::new(),
-        };
-        let watching = watch(&connection, &progress, setbacks);
-        watch_cluster(&mut cluster, watching, &mut interrupts).await
+    let before = async {
+        match args.retry_failed {
+            true => retry_failed(&address, &connection, &directory).await,
+            false => Ok(None),
+        }
+    };
+    let before = before.await;
+    let watched = match before.transpose() {
+        Some(watched) => watched,
+        None => {
+            cluster.start_worker(&directory.path(), WorkerFlags::of(&args))?;
+            let setbacks = Setbacks {
+                logs: LogReader::new(log_folder(&directory.path())),
+                output: args.output,
+                told: BTreeSet::new(),
+            };
+            let watching = watch(&connection, &progress, setbacks);
+            watch_cluster(&mut cluster, watching, &mut interrupts).await
+        }
     };
     progress.end_bars().await;
     let summary = end(cluster, watched, &connection, started, &mut interrupts).await;
@@ -195,17 +203,6 @@ async fn watch_cluster(
             }
         }
     }
-}
-
-/// Says so; the tasks are as earlier runs left them.
-async fn nothing_to_retry(connection: &Connection, directory: &Directory) -> Result<Watched> {
-    telemetry::print_error(&format!(
-        "brasserie: no task has failed in {}, so there is nothing to retry",
-        directory.path().display()
-    ));
-    wait_for_nodes(connection).await?;
-    let status = connection.cluster_status().await?;
-    Ok(Watched::Settled(Box::new(status)))
 }
 
 /// Ends the cluster. The summary of a run that has settled is made before, and of one that has not after the end of its tasks.
@@ -277,24 +274,49 @@ impl Report {
     }
 }
 
-/// Has the tasks run again that have failed. Returns how many these are.
-async fn forgive(address: &str, config: &settings::RunConfig) -> Result<i64> {
-    let connection = Connection::patient(address)?;
-    let mut forgiven = 0;
-    for job in config.config.jobs.iter().filter(|job| job.can_run()) {
-        match connection.forgive_tasks(job.name.as_str()).await? {
-            Outcome::Done(tasks) => forgiven += tasks,
-            Outcome::Refused { message, .. } => {
-                anyhow::bail!("the failed tasks cannot run again: {message}")
-            }
+/// Has the tasks run again that have failed. Returns how the run ends if none has; `None`: the worker has work.
+async fn retry_failed(
+    address: &str,
+    connection: &Connection,
+    directory: &Directory,
+) -> Result<Option<Watched>> {
+    wait_for_nodes(connection).await?;
+    let status = connection.cluster_status().await?;
+    if let Some(why) = why_no_nodes(&status) {
+        return Ok(Some(Watched::Broken(why)));
+    }
+    let patient = Connection::patient(address)?;
+    let mut failed = 0;
+    // A job without failed tasks is left out, because forgiving would end the backoffs of its tasks.
+    for job in status.jobs.iter().flatten().filter(|job| has_failed(job)) {
+        let name = job.name.as_deref().unwrap_or_default();
+        if let Outcome::Refused { message, .. } = patient.forgive_tasks(name).await? {
+            anyhow::bail!("the failed tasks cannot run again: {message}");
         }
+        failed += job.failed.unwrap_or(0);
     }
-    if forgiven > 0 {
+    if failed == 0 {
         telemetry::print_error(&format!(
-            "brasserie: tasks that have failed and run again: {forgiven}"
+            "brasserie: no task has failed in {}, so there is nothing to retry",
+            directory.path().display()
         ));
+        return Ok(Some(Watched::Settled(Box::new(status))));
     }
-    Ok(forgiven)
+    telemetry::print_error(&format!(
+        "brasserie: tasks that have failed and run again: {failed}"
+    ));
+    Ok(None)
+}
+
+/// Whether failed tasks of the job may run again.
+fn has_failed(job: &JobStatus) -> bool {
+    job.enabled.unwrap_or(false) && job.failed.unwrap_or(0) > 0
+}
+
+/// Why the scheduler has no nodes; `None`: it has, or may still get them.
+fn why_no_nodes(status: &ClusterStatus) -> Option<String> {
+    let errors = status.errors.as_ref().filter(|errors| !errors.is_empty())?;
+    (!status.nodes_loaded.unwrap_or(false)).then(|| errors.join("\n"))
 }
 
 /// Returns the summary of a run that did not settle; `None` if the scheduler does not answer or has counted no tasks.
@@ -326,12 +348,10 @@ async fn watch(
     loop {
         ticks.tick().await;
         let status = connection.cluster_status().await?;
-        let nodes_loaded = status.nodes_loaded.unwrap_or(false);
-        if !nodes_loaded
-            && let Some(errors) = status.errors.as_ref().filter(|errors| !errors.is_empty())
-        {
-            return Ok(Watched::Broken(errors.join("\n")));
+        if let Some(why) = why_no_nodes(&status) {
+            return Ok(Watched::Broken(why));
         }
+        let nodes_loaded = status.nodes_loaded.unwrap_or(false);
         progress.show(status.clone());
         setbacks.tell(connection, &status, progress).await;
         let mut jobs = status
