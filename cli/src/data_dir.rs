@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use crate::connection::{Connection, LogRequest, SchedulerArgs};
+use crate::interrupts::Interrupts;
 
 /// The record of the run, in the directory.
 const RECORD: &str = "run.json";
@@ -199,13 +200,32 @@ struct EndedRun {
 }
 
 impl Source {
-    pub(crate) async fn open(args: &SourceArgs) -> Result<Self> {
+    /// Asks the source that the command line names, and closes it. `None`: a signal came first, and no copy is left.
+    pub(crate) async fn ask<T>(
+        args: &SourceArgs,
+        question: impl AsyncFnOnce(&Source) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let (source, interrupts) = Source::open(args).await?;
+        let Some(mut interrupts) = interrupts else {
+            return question(&source).await.map(Some);
+        };
+        let answer = async {
+            wait_for_nodes(&source.connection).await?;
+            question(&source).await.map(Some)
+        };
+        let answer = tokio::select! {
+            answer = answer => answer,
+            () = interrupts.next() => Ok(None),
+        };
+        source.close().await;
+        answer
+    }
+
+    /// Opens a scheduler, or a copy, which a signal that ends the program at once would leave behind: a copy comes with its signals.
+    async fn open(args: &SourceArgs) -> Result<(Self, Option<Interrupts>)> {
         let Some(directory) = &args.data_dir else {
             let connection = Connection::new(&args.scheduler.scheduler)?;
-            return Ok(Source {
-                connection,
-                ended: None,
-            });
+            return Ok((Source::running(connection), None));
         };
         let record = RunRecord::read(directory)?;
         let running = record.running(directory).await;
@@ -214,18 +234,23 @@ impl Source {
             format!("the run in {directory} goes on, and its scheduler does not answer")
         });
         if let Some(connection) = running? {
-            return Ok(Source {
-                connection,
-                ended: None,
-            });
+            return Ok((Source::running(connection), None));
         }
+        let interrupts = Interrupts::listen().context("cannot listen for signals")?;
         let ended = EndedRun::open(directory, record).await?;
         let connection = Connection::new(&ended.scheduler.thrift_address().to_string())?;
-        wait_for_nodes(&connection).await?;
-        Ok(Source {
+        let source = Source {
             connection,
             ended: Some(ended),
-        })
+        };
+        Ok((source, Some(interrupts)))
+    }
+
+    fn running(connection: Connection) -> Self {
+        Source {
+            connection,
+            ended: None,
+        }
     }
 
     /// Leaves out what the scheduler of an ended run says of its own start.
@@ -253,7 +278,7 @@ impl Source {
     }
 
     /// Ends the scheduler of an ended run, if that is what was asked.
-    pub(crate) async fn close(self) {
+    async fn close(self) {
         if let Some(ended) = self.ended {
             // An error while it writes concerns only the copy, which is deleted anyway.
             let _ = ended.scheduler.shutdown().await;

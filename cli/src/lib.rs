@@ -4,6 +4,7 @@ mod commands;
 mod connection;
 mod data_dir;
 mod failure;
+mod interrupts;
 mod output;
 
 use std::process::ExitCode;

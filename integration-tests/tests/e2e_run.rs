@@ -937,3 +937,49 @@ fn the_last_lines_of_a_failure_are_those_of_its_last_run() {
     let folder = kept.split_once(';').expect("a command follows").0;
     fs::remove_dir_all(folder).expect("it is there");
 }
+
+/// Ctrl-C ends a command that waits for the nodes of a data directory, and leaves no copy of its store.
+#[test]
+fn a_signal_ends_what_waits_for_a_slow_script() {
+    let stage = Stage::new();
+    let (slow, waits) = (stage.path("slow"), stage.path("waits"));
+    let list = format!(
+        "#!/bin/sh\necho n1\ntest -e '{}' || exit 0\ntouch '{}'\nexec sleep 1000\n",
+        slow.display(),
+        waits.display()
+    );
+    stage.write_script("list", &list);
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "script", "prefs": { "parent_level": "instance", "script": "./list", "timeout": 900 } }
+            ] },
+            "backoff": ["fail"]
+        },
+        "bistro_job->fail": { "command": ["/bin/false"], "arguments": "none" }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let data_dir = stage.path("data");
+    let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
+    let first = stage.brasserie(&arguments);
+    assert_eq!(first.code, Some(1), "{}", first.output);
+
+    stage.write("slow", "");
+    let temporary = stage.path("tmp");
+    fs::create_dir(&temporary).expect("a folder in a temporary folder");
+    let left = || fs::read_dir(&temporary).expect("a readable folder").count();
+    let retry = [&arguments[..], &["--retry-failed"]].concat();
+    let status = ["status", "--data-dir", text(&data_dir)];
+    let explain = ["explain", "fail", "n1", "--data-dir", text(&data_dir)];
+    for (arguments, copies) in [(&retry[..], 0), (&status, 1), (&explain, 1)] {
+        let mut command = stage.brasserie_command(arguments);
+        command.env("TMPDIR", &temporary);
+        let mut process = stage.start("brasserie", command);
+        wait_for("the script", || waits.exists().then_some(()));
+        assert_eq!(left(), copies, "{arguments:?}");
+        process.signal(Signal::SIGINT);
+        assert_eq!(process.wait().code(), Some(130), "{}", process.output());
+        assert_eq!(left(), 0, "{arguments:?}: {}", process.output());
+        fs::remove_file(&waits).expect("it was made");
+    }
+}

@@ -25,15 +25,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let (note, reasons, last) = block_on(async {
-        let source = Source::open(&args.source).await?;
+    let asked = Source::ask(&args.source, async |source| {
         let reasons = source.connection.explain(&args.job, &args.node).await?;
         // Read from the scheduler's disk, which may hang or be gone; the reasons are not.
         let last = source.connection.last_run(&args.job, &args.node).await;
-        let note = source.note();
-        source.close().await;
-        anyhow::Ok((note, reasons, last))
-    })??;
+        Ok((source.note(), reasons, last))
+    });
+    let Some((note, reasons, last)) = block_on(asked)?? else {
+        return Ok(Ending::Interrupted);
+    };
     if args.json {
         let error = last.as_ref().err().map(|error| format!("{error:#}"));
         let last = last.ok().flatten();

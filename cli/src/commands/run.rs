@@ -2,7 +2,6 @@
 
 mod cluster;
 mod directory;
-mod interrupts;
 mod output;
 mod progress;
 mod rate;
@@ -26,10 +25,10 @@ use crate::Ending;
 use crate::connection::{Connection, Outcome, block_on};
 use crate::data_dir::{log_folder, wait_for_nodes};
 use crate::failure::Failure;
+use crate::interrupts::Interrupts;
 use crate::output::{print, print_json};
 use cluster::{Cluster, WorkerFlags};
 use directory::{Directory, Keep};
-use interrupts::Interrupts;
 use output::{Output, Printer, Streams};
 use progress::Progress;
 use summary::{How, Summary};
@@ -145,7 +144,10 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
             false => Ok(None),
         }
     };
-    let before = before.await;
+    let before = tokio::select! {
+        before = before => before,
+        () = interrupts.next() => Ok(Some(Watched::Interrupted)),
+    };
     let watched = match before.transpose() {
         Some(watched) => watched,
         None => {

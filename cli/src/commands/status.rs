@@ -40,14 +40,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
-    let (view, note) = block_on(async {
-        let source = Source::open(&args.source).await?;
-        let view = view(&source.connection, args).await;
-        let view = view.map(|view| source.without_own_start(view));
-        let note = source.note();
-        source.close().await;
-        anyhow::Ok((view?, note))
-    })??;
+    let asked = Source::ask(&args.source, async |source| {
+        let view = view(&source.connection, args).await?;
+        Ok((source.without_own_start(view), source.note()))
+    });
+    let Some((view, note)) = block_on(asked)?? else {
+        return Ok(Ending::Interrupted);
+    };
     match args.json {
         true => print_json(&serde_json::to_value(&view)?)?,
         false => print(&to_text(&args.report(&view), note))?,

@@ -1,4 +1,4 @@
-//! Signals to a run: the first one asks it to end its tasks, a later one to end at once.
+//! Signals to a command that has something to put in order: the first one asks it to, and a run ends at once at a later one.
 
 use std::io;
 use std::time::Duration;
@@ -14,13 +14,13 @@ const ONE_WISH: Duration = Duration::from_secs(1);
 const QUEUE: usize = 16;
 
 /// Listens from its making on; signals no longer end the process by themselves.
-pub(super) struct Interrupts {
+pub(crate) struct Interrupts {
     signals: mpsc::Receiver<()>,
     first: Option<Instant>,
 }
 
 impl Interrupts {
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let (sender, signals) = mpsc::channel(QUEUE);
         for kind in [
             SignalKind::interrupt(),
@@ -41,7 +41,7 @@ impl Interrupts {
     }
 
     /// The next wish to end; not the echo of one.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         loop {
             // The senders live as long as the runtime.
             if self.signals.recv().await.is_none() {
