@@ -195,17 +195,7 @@ fn document_of(task: &ListedTask) -> Value {
 
 fn kill(args: &Kill) -> Result<Ending> {
     let connection = Connection::patient(&args.common.scheduler.scheduler)?;
-    let outcomes = block_on(async {
-        let mut outcomes = Vec::new();
-        for node in &args.nodes {
-            let outcome = match connection.kill_task(&args.job, node).await? {
-                Outcome::Done(killed) => Ok(killed),
-                Outcome::Refused { message, .. } => Err(message),
-            };
-            outcomes.push((node, outcome));
-        }
-        anyhow::Ok(outcomes)
-    })??;
+    let outcomes = block_on(kill_each(&connection, args))??;
     let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
     if args.common.json {
         let tasks: Vec<Value> = outcomes
@@ -226,6 +216,29 @@ fn kill(args: &Kill) -> Result<Ending> {
         true => Ending::Failure,
         false => Ending::Success,
     })
+}
+
+/// Kills one task after the other. Errors if the scheduler gives no answer about the first one.
+async fn kill_each<'a>(
+    connection: &Connection,
+    args: &'a Kill,
+) -> Result<Vec<(&'a String, Result<TaskKill, String>)>> {
+    let mut outcomes = Vec::new();
+    for node in &args.nodes {
+        let outcome = match connection.kill_task(&args.job, node).await {
+            Ok(Outcome::Done(killed)) => Ok(killed),
+            Ok(Outcome::Refused { message, .. }) => Err(message),
+            Err(error) if outcomes.is_empty() => return Err(error),
+            // The outcomes of the tasks before are known.
+            Err(error) => Err(format!(
+                "{} on {}: {error:#}",
+                printable(&args.job),
+                printable(node)
+            )),
+        };
+        outcomes.push((node, outcome));
+    }
+    Ok(outcomes)
 }
 
 fn method_of(killed: &TaskKill) -> KillRequest {
@@ -274,7 +287,61 @@ fn outcome_document(node: &str, outcome: &Result<TaskKill, String>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use brasserie_thrift::generated::brasserie::{BrasserieKillTaskArgs, BrasserieKillTaskResult};
+    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+    use thrift::ApplicationErrorKind;
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+
+    /// A scheduler that goes away after the first task.
+    struct Leaving;
+
+    impl Service for Leaving {
+        fn call(&self, call: IncomingCall<'_>) {
+            call.serve(
+                |args: BrasserieKillTaskArgs, responder| match args.node.as_str() {
+                    "a" => responder.reply(&BrasserieKillTaskResult {
+                        result_value: Some(TaskKill::default()),
+                        ex: None,
+                    }),
+                    _ => responder.exception(ApplicationErrorKind::InternalError, "it ends"),
+                },
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn what_happened_to_earlier_tasks_is_known_if_the_scheduler_goes_away() {
+        let server = Server::bind(([127, 0, 0, 1], 0).into()).await;
+        let server = server.expect("a port");
+        let connection = Connection::new(&server.local_addr().to_string()).expect("an address");
+        let stop = CancellationToken::new();
+        let handle = server.serve(Leaving, Limits::DEFAULT, stop.clone());
+        let kill = |nodes: &[&str]| {
+            let nodes: Vec<&str> = [&["kill", "j"], nodes].concat();
+            <Line as clap::Parser>::parse_from(nodes).kill
+        };
+        let args = kill(&["a", "b"]);
+        let outcomes = kill_each(&connection, &args).await.expect("outcomes");
+        let (killed, failed) = (&outcomes[0].1, &outcomes[1].1);
+        assert!(killed.is_ok(), "{killed:?}");
+        let error = failed.as_ref().expect_err("it has ended");
+        assert!(
+            error.starts_with("j on b: ") && error.contains("it ends"),
+            "{error}"
+        );
+        let args = kill(&["b"]);
+        kill_each(&connection, &args).await.expect_err("no answer");
+        stop.cancel();
+        handle.stopped().await;
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        kill: Kill,
+    }
 
     fn failed(node: &str) -> ListedTask {
         ListedTask {
