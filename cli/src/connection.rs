@@ -1,5 +1,6 @@
 //! Calls of the command line to a running scheduler.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -177,10 +178,12 @@ impl Connection {
         self.status_with_jobs(usize::MAX).await
     }
 
-    /// For people and programs: the cluster with those jobs that a scheduler lists of its own accord, and more of them, in the order of
-    /// their names, if it lists fewer than `jobs`.
+    /// For people and programs: the cluster with those jobs that a scheduler lists of its own accord, and with the first others by name
+    /// if it lists fewer than `jobs`.
     pub(crate) async fn view(&self, jobs: usize) -> Result<ClusterView> {
-        self.status_with_jobs(jobs).await.map(ClusterView::from)
+        let mut view = ClusterView::from(self.status_with_jobs(jobs).await?);
+        view.more_jobs = view.jobs_total > view.jobs.len() as u64;
+        Ok(view)
     }
 
     /// The same with these jobs alone.
@@ -211,17 +214,22 @@ impl Connection {
         if listed >= jobs || status.more_jobs != Some(true) {
             return Ok(status);
         }
-        let (mut all, mut after) = (Vec::new(), String::new());
+        // Those that the scheduler listed need attention first, so they stay.
+        let named = |job: JobStatus| (job.name.clone().unwrap_or_default(), job);
+        let listed = status.jobs.take().unwrap_or_default();
+        let mut all: BTreeMap<String, JobStatus> = listed.into_iter().map(named).collect();
+        let mut after = String::new();
         while all.len() < jobs {
             let page = self.job_status_page(&after).await?;
-            all.extend(page.jobs.unwrap_or_default());
-            status.more_jobs = page.has_more;
+            let page_jobs = page.jobs.unwrap_or_default();
+            let last = page_jobs.last().and_then(|job| job.name.clone());
+            all.extend(page_jobs.into_iter().map(named));
             if page.has_more != Some(true) {
                 break;
             }
-            after = next_page(&after, all.last().and_then(|job| job.name.clone()))?;
+            after = next_page(&after, last)?;
         }
-        status.jobs = Some(all);
+        status.jobs = Some(all.into_values().collect());
         Ok(status)
     }
 

@@ -173,6 +173,10 @@ fn many_jobs_are_shown_a_bounded_number_at_a_time_and_all_on_request() {
         (names(&all).len(), &all["more_jobs"]),
         (MANY_JOBS, &json!(false))
     );
+    let most = document(&status(&stage, &spec, &["--json", "--limit", "1005"]));
+    assert_eq!(names(&most).len(), 1005);
+    assert!(names(&most).contains(&last.as_str()), "the broken one too");
+
     let first = document(&spec.get("/status?after="));
     let next = document(&spec.get("/status?after=j0999"));
     let mut paged: BTreeSet<&str> = names(&first).into_iter().collect();
