@@ -197,7 +197,7 @@ impl Connection {
                 // An older scheduler lists all jobs, and does not know the call.
                 None => {
                     let job = listed.iter().find(|job| job.name.as_ref() == Some(name));
-                    let job = job.with_context(|| format!("no job is called `{name}`"))?;
+                    let job = job.ok_or_else(|| Unknown(format!("no job is called `{name}`")))?;
                     job.clone()
                 }
             });

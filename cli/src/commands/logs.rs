@@ -136,7 +136,10 @@ async fn check_names(source: &LogSource, args: &Args) -> Result<()> {
         return Ok(());
     };
     let known = match &args.node {
-        None => connection.job_status(job).await.map(|_| ()),
+        None => connection
+            .view_of_jobs(std::slice::from_ref(job))
+            .await
+            .map(|_| ()),
         Some(node) => connection.explain(job, node).await.map(|_| ()),
     };
     known.context("no worker has such lines")
@@ -315,5 +318,69 @@ fn tell(told: &mut BTreeSet<String>, notices: Vec<String>) {
         if told.insert(notice.clone()) {
             complain!("brasserie: {}", printable_block(&notice));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_thrift::generated::brasserie::{
+        BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, ClusterStatus, JobStatus,
+    };
+    use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
+    use clap::Parser as _;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::connection::Connection;
+
+    /// A scheduler of a release that lists all jobs, and has no calls for single ones.
+    struct Older;
+
+    impl Service for Older {
+        fn call(&self, call: IncomingCall<'_>) {
+            if call.method() != "getClusterStatus" {
+                return call.unknown_method();
+            }
+            call.serve(|_: BrasserieGetClusterStatusArgs, responder| {
+                let job = JobStatus {
+                    name: Some("quiet".to_owned()),
+                    ..JobStatus::default()
+                };
+                responder.reply(&BrasserieGetClusterStatusResult {
+                    result_value: Some(ClusterStatus {
+                        jobs: Some(vec![job]),
+                        ..ClusterStatus::default()
+                    }),
+                });
+            });
+        }
+    }
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        logs: Args,
+    }
+
+    #[tokio::test]
+    async fn an_older_scheduler_knows_the_jobs_without_lines() {
+        let server = Server::bind(([127, 0, 0, 1], 0).into()).await;
+        let server = server.expect("a port");
+        let connection = Connection::new(&server.local_addr().to_string()).expect("an address");
+        let stop = CancellationToken::new();
+        let handle = server.serve(Older, Limits::DEFAULT, stop.clone());
+        let source = LogSource::Scheduler(connection);
+        let quiet = Line::parse_from(["logs", "quiet"]).logs;
+        let known = check_names(&source, &quiet).await;
+        assert!(known.is_ok(), "{known:?}");
+        let nobody = Line::parse_from(["logs", "nobody"]).logs;
+        let unknown = check_names(&source, &nobody).await.expect_err("no job");
+        let text = crate::failure::text_of(&unknown);
+        assert!(
+            text.contains("no job is called `nobody`. `brasserie job list`"),
+            "{text}"
+        );
+        stop.cancel();
+        handle.stopped().await;
     }
 }
