@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::Ending;
 use crate::connection::Unknown;
-use crate::output::print_json;
+use crate::output::{Layout, Reader, json_text, print_raw};
 
 /// A failure that says what to do, or that ends with another code than 1. It may stand anywhere in the chain of an error.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +161,10 @@ impl Report {
     }
 
     fn tell(&self) -> ExitCode {
-        if !wants_json() || print_json(&self.document()).is_err() {
+        // One line, which also ends the stream of `logs --follow`.
+        let print_document =
+            || print_raw(&json_text(&self.document(), Layout::OneLine)).map(|_: Reader| ());
+        if !wants_json() || print_document().is_err() {
             telemetry::print_last_error(&self.text());
         }
         self.ending.into()

@@ -264,6 +264,9 @@ impl Played {
             let found = document.pointer(place).map(Value::to_string);
             return (found.as_deref() != Some(value)).then(|| format!("{place} is {found:?}"));
         }
+        if out.lines().count() != 1 {
+            return Some(format!("with --json an error takes several lines: {out}"));
+        }
         let error = &document["error"];
         if error["exit_code"] != row.code || error["program"] != "brasserie" {
             return Some(format!("with --json: {document}"));
