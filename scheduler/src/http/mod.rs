@@ -94,7 +94,7 @@ async fn page(
     Wanted(selection): Wanted<Selection>,
 ) -> Result<Response, NoAnswer> {
     let view = cluster_view(&inbox, &selection, DEFAULT_ROWS).await?;
-    Ok(Html(page::render(&view, selection.after.is_some())).into_response())
+    Ok(Html(page::render(&view, &selection)).into_response())
 }
 
 async fn cluster_view(

@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Write};
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS, Table};
 use brasserie_common::text::printable_lines;
 
+use super::Selection;
+
 const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
     td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}\
     td:first-child,th:first-child{text-align:left}.bad{color:#a00}";
@@ -40,15 +42,17 @@ impl Display for InUrl<'_> {
     }
 }
 
-/// `by_name`: the jobs are a page of all in the order of their names.
-pub(super) fn render(view: &ClusterView, by_name: bool) -> String {
+/// `selection` is the query that chose the jobs of `view`.
+pub(super) fn render(view: &ClusterView, selection: &Selection) -> String {
     let mut page = String::new();
     // Invariant: writing to a String cannot fail.
-    write_page(&mut page, view, by_name).expect("a String takes any text");
+    write_page(&mut page, view, selection).expect("a String takes any text");
     page
 }
 
-fn write_page(out: &mut String, view: &ClusterView, by_name: bool) -> fmt::Result {
+fn write_page(out: &mut String, view: &ClusterView, selection: &Selection) -> fmt::Result {
+    // The jobs are a page of all in the order of their names.
+    let by_name = selection.after.is_some();
     let report = view.report(DEFAULT_ROWS.max(view.jobs.len()));
     write!(
         out,
@@ -73,7 +77,12 @@ fn write_page(out: &mut String, view: &ClusterView, by_name: bool) -> fmt::Resul
     match view.jobs.last().filter(|_| by_name && view.more_jobs) {
         Some(last) => {
             let next = InUrl(&last.name);
-            write!(out, "<p><a href=\"/?after={next}\">The next jobs</a></p>")?;
+            let limit = selection.limit.map(|limit| format!("&amp;limit={limit}"));
+            let limit = limit.unwrap_or_default();
+            write!(
+                out,
+                "<p><a href=\"/?after={next}{limit}\">The next jobs</a></p>"
+            )?;
         }
         None if by_name => {}
         None => write_left_out(out, report.jobs_left_out, "jobs", "/?after=")?,
@@ -166,13 +175,19 @@ mod tests {
             more_jobs: true,
             ..ClusterView::default()
         };
-        for by_name in [false, true] {
-            let page = render(&view, by_name);
+        let by_name = Selection {
+            after: Some(String::new()),
+            limit: Some(7),
+            job: None,
+        };
+        for selection in [&Selection::default(), &by_name] {
+            let page = render(&view, selection);
             assert!(!page.contains("<i>"), "{page}");
             assert!(page.contains("<td>&lt;i&gt;&quot;&#39;</td>"), "{page}");
         }
-        let page = render(&view, true);
-        assert!(page.contains("/?after=%3Ci%3E%22%27"), "{page}");
+        let page = render(&view, &by_name);
+        let next = "href=\"/?after=%3Ci%3E%22%27&amp;limit=7\"";
+        assert!(page.contains(next), "{page}");
     }
 
     #[test]
@@ -192,11 +207,11 @@ mod tests {
             more_jobs: true,
             ..ClusterView::default()
         };
-        let page = render(&view, false);
+        let page = render(&view, &Selection::default());
         let places = ["all is bad", "<td>w1</td>", "<td>j1</td>", "6 more jobs"];
         let places = places.map(|text| page.find(text).expect(text));
         assert!(places.is_sorted(), "{page}");
-        let empty = render(&ClusterView::default(), false);
+        let empty = render(&ClusterView::default(), &Selection::default());
         assert!(empty.contains("No worker has connected."), "{empty}");
     }
 }
