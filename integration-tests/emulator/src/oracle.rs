@@ -8,6 +8,9 @@ use crate::run::{Activity, cpu_scale, peak, speeds};
 use crate::scenario::{START, Scenario, Version};
 use crate::server::{Sent, Server};
 
+/// The number of CPUs by which running GPU tasks may exceed the CPUs of the worker.
+const GPU_TASK_CPU_EXCESS: f64 = 1.0;
+
 /// A task that it runs.
 struct Runs {
     scheduler: usize,
@@ -119,6 +122,13 @@ impl<'s> Ideal<'s> {
         });
     }
 
+    /// Returns the CPUs that further GPU tasks may use. CPU tasks do not reduce this number: they run slower beside GPU tasks.
+    fn cpus_for_gpu_tasks(&self) -> f64 {
+        let gpu_tasks = self.running.iter().filter(|it| it.version.cards.is_some());
+        let used: f64 = gpu_tasks.map(|it| it.version.cpus).sum();
+        f64::from(self.scenario.worker.cpus) + GPU_TASK_CPU_EXCESS - used
+    }
+
     /// Whatever is free is taken.
     fn fill(&mut self) {
         for place in 0..self.servers.len() {
@@ -136,7 +146,9 @@ impl<'s> Ideal<'s> {
                 return;
             }
             let slots: Vec<f64> = types.map(|of_type| free(of_type, false)).collect();
-            for sent in self.servers[place].push(self.scenario, self.now, &slots) {
+            let mut cpus = self.cpus_for_gpu_tasks();
+            let sent = self.servers[place].push_within(self.scenario, self.now, &slots, &mut cpus);
+            for sent in sent {
                 self.last_number += 1;
                 let number = self.last_number;
                 self.servers[place].has_sent(self.scenario, number, &sent);

@@ -146,6 +146,32 @@ count = 1
     near(outcome.allowed_idle, outcome.figures.idle);
 }
 
+/// The worker and the bound start two of four tasks: each task needs the only CPU, and GPU tasks may use one CPU more than the worker has.
+#[test]
+fn gpus_whose_tasks_find_no_cpu_are_allowed_to_be_idle() {
+    let text = r#"
+duration = 100
+delta = 10
+[worker]
+cpus = 1
+[[worker.cards]]
+model = "X"
+count = 4
+speed = 9
+[[scheduler]]
+name = "s"
+[[scheduler.job]]
+name = "a"
+runs = 100
+card = "X"
+cpus = 1
+"#;
+    let outcome = play(text);
+    near(outcome.allowed_idle, 1.0 - 2.0 * 10.0 / 37.0);
+    let excess = outcome.figures.idle - outcome.allowed_idle;
+    assert!((0.0..0.001).contains(&excess), "{excess}");
+}
+
 #[test]
 fn cpus_that_have_too_much_to_do_are_slower() {
     let version = |cpus, cards| Version {

@@ -119,6 +119,17 @@ impl Server {
 
     /// Without being asked: as much as it has slots for. What does not fit into what is left of them waits.
     pub fn push(&mut self, scenario: &Scenario, now: f64, slots: &[f64]) -> Vec<Sent> {
+        self.push_within(scenario, now, slots, &mut { f64::INFINITY })
+    }
+
+    /// Sends tasks like [`push`](Self::push), but GPU tasks for no more than `cpus` CPUs. Subtracts the CPUs of the sent GPU tasks from `cpus`.
+    pub fn push_within(
+        &mut self,
+        scenario: &Scenario,
+        now: f64,
+        slots: &[f64],
+        cpus: &mut f64,
+    ) -> Vec<Sent> {
         self.advance(now);
         if now < self.busy_until {
             return Vec::new();
@@ -132,8 +143,10 @@ impl Server {
             let own = self.own(scenario);
             let fits = |job: &Job| {
                 let versions = job.versions.iter().enumerate();
-                let fitting =
-                    versions.filter(|(_, it)| it.of_its_type() <= free[it.of_type()] + 1e-9);
+                let fitting = versions.filter(|(_, it)| {
+                    let has_cpus = it.cards.is_none() || it.cpus <= *cpus + 1e-9;
+                    has_cpus && it.of_its_type() <= free[it.of_type()] + 1e-9
+                });
                 let fastest =
                     fitting.max_by(|(_, one), (_, other)| one.flops.total_cmp(&other.flops));
                 fastest.map(|(version, _)| version)
@@ -153,6 +166,9 @@ impl Server {
             };
             let of = own.jobs[job].versions[version];
             free[of.of_type()] -= of.of_its_type();
+            if of.cards.is_some() {
+                *cpus -= of.cpus;
+            }
             self.pools[job].take();
             sent.push(self.draw(scenario, job, version, now));
         }
