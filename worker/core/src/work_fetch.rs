@@ -22,7 +22,6 @@ mod profile;
 mod reaction;
 mod reason;
 mod rec;
-mod reliance;
 mod report;
 mod rpc_policy;
 mod rr_sim;

@@ -55,9 +55,9 @@ fn two_tasks_of_thirty_seconds_leave_forty_of_a_hundred() {
 
 #[test]
 fn what_is_late_is_wasted() {
-    // One ends after 30 s and one after 60; they were to be reported within 40.
+    // One task ends after 30 s and one after 60 s; both deadlines are at 40 s. The worker has both tasks from the start.
     let text = format!(
-        "{ONE}[[scheduler.job]]\nname = \"a\"\nruns = 30\ncount = 2\ndeadline = 40\nestimate = {{ mean = \"1s\" }}\n"
+        "{ONE}[[scheduler.job]]\nname = \"a\"\nruns = 30\nqueued = 2\ncount = 0\ndeadline = 40\nestimate = {{ mean = \"1s\" }}\n"
     );
     let outcome = play(&text);
     near(outcome.figures.wasted, 0.3);

@@ -6,10 +6,11 @@ use std::time::Duration;
 use brasserie_common::{Time, WorkDemand};
 
 use super::amounts::{TOLERANCE, amount};
-use super::reliance::Awaited;
 
 /// A scheduler sends twice as many tasks for one request, unless it is told otherwise: so the next is asked for before it stops.
 const MOST_PER_INSTANCE: f64 = 500.0;
+/// Idle instances are grouped by age into at most this number of batches. If all batches are in use, the first is older than the patience.
+const BATCHES: usize = 4;
 
 /// Of one scheduler and one type, counted off as the scheduler does. Instances and idle ones are the same there; seconds are not quite, as
 /// both sides have their own estimates.
@@ -118,6 +119,66 @@ impl Credit {
     }
 }
 
+/// Instances that completions left idle and for which no task has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Awaited {
+    /// The oldest batch first; empty batches last.
+    batches: [Batch; BATCHES],
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Batch {
+    /// The time at which the first instance became idle. The others followed within a third of the patience.
+    since: Time,
+    instances: f64,
+}
+
+impl Batch {
+    fn is_used(&self) -> bool {
+        self.instances > TOLERANCE
+    }
+}
+
+impl Awaited {
+    /// Records `instances` that are idle from `now` on.
+    fn add(&mut self, now: Time, instances: f64, patience: Duration) {
+        let length = patience / (BATCHES as u32 - 1);
+        let used = self.batches.iter().filter(|batch| batch.is_used()).count();
+        let last = self.batches.get_mut(used.saturating_sub(1));
+        if let Some(last) = last.filter(|last| last.is_used())
+            && (used == BATCHES || now < last.since + length)
+        {
+            last.instances += instances;
+        } else if let Some(next) = self.batches.get_mut(used) {
+            *next = Batch {
+                since: now,
+                instances,
+            };
+        }
+    }
+
+    /// Removes `instances` for which tasks have arrived, the longest idle first.
+    fn take(&mut self, mut instances: f64) {
+        for batch in &mut self.batches {
+            let part = batch.instances.min(instances);
+            batch.instances -= part;
+            instances -= part;
+        }
+        self.batches.sort_by_key(|batch| !batch.is_used());
+    }
+
+    fn instances(&self) -> f64 {
+        let used = self.batches.iter().filter(|batch| batch.is_used());
+        used.map(|batch| batch.instances).sum()
+    }
+
+    /// Returns the time since which the first instance is idle.
+    fn since(&self) -> Option<Time> {
+        let first = self.batches.first().filter(|first| first.is_used());
+        first.map(|first| first.since)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use brasserie_common::Processor;
@@ -166,7 +227,7 @@ mod tests {
         }
     }
 
-    const PATIENCE: Duration = Duration::from_millis(100);
+    const PATIENCE: Duration = Duration::from_millis(90);
 
     /// For idle instances alone, of four, while so many tasks wait.
     fn standing(idle: f64, waiting: Option<f64>) -> Credit {
@@ -244,5 +305,50 @@ mod tests {
     fn nothing_stands_of_what_was_not_asked_for_or_does_not_linger() {
         assert_eq!(Credit::of(at(0), Duration::from_secs(9), &nothing()), None);
         assert_eq!(Credit::of(at(0), Duration::ZERO, &demand()), None);
+    }
+
+    fn ms(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn tasks_are_for_the_instances_that_are_idle_longest() {
+        let mut awaited = Awaited::default();
+        assert_eq!((awaited.since(), awaited.instances()), (None, 0.0));
+        for (now, instances) in [(0, 1.0), (29, 1.0), (30, 0.5), (70, 2.0)] {
+            awaited.add(ms(now), instances, PATIENCE);
+        }
+        assert_eq!((awaited.since(), awaited.instances()), (Some(ms(0)), 4.5));
+        for (came, since, left) in [
+            (1.5, Some(ms(0)), 3.0),
+            (0.5, Some(ms(30)), 2.5),
+            (0.5, Some(ms(70)), 2.0),
+            (9.0, None, 0.0),
+        ] {
+            awaited.take(came);
+            assert_eq!((awaited.since(), awaited.instances()), (since, left));
+        }
+    }
+
+    #[test]
+    fn the_age_of_the_oldest_instance_is_never_too_low_and_little_too_high() {
+        // One instance in forty receives no task; completions and tasks go on for the others.
+        let mut awaited = Awaited::default();
+        let mut ends: Vec<u64> = Vec::new();
+        for now in 0..400 {
+            awaited.add(ms(now), 1.0, PATIENCE);
+            ends.push(now);
+            if now % 40 != 0 {
+                awaited.take(1.0);
+                ends.remove(0);
+            }
+            let since = awaited.since().expect("one is awaited");
+            if now >= 90 && since + PATIENCE > ms(now) {
+                let oldest = ms(ends[0]);
+                assert!(since <= oldest && oldest < since + PATIENCE / 3, "{now}");
+            }
+            assert_eq!(awaited.instances(), ends.len() as f64);
+        }
+        assert!(awaited.since() <= Some(ms(ends[0])));
     }
 }

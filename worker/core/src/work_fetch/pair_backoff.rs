@@ -11,7 +11,6 @@ use super::credit::Credit;
 use super::profile::Profile;
 use super::reaction::Reaction;
 use super::reason::RpcReason;
-use super::reliance::Reliance;
 use super::types::{PerType, ProcessorType, Processors, Usage};
 use super::wait::{Wait, WaitCause, left};
 
@@ -45,7 +44,8 @@ pub struct PairBackoff {
     no_apps_until: Option<Time>,
     /// Of the last request, if that lingers.
     credit: Option<Credit>,
-    reliance: Reliance,
+    /// At the last request the scheduler had more tasks than it could send, so it sends further tasks by itself as runs complete.
+    has_more: bool,
 }
 
 /// What ends a backoff before its time, if it came of a request at which all instances were busy: only for idle ones are tasks sent that
@@ -113,9 +113,6 @@ impl PairBackoff {
     }
 
     fn task_came(&mut self, now: Time, usage: f64, secs: f64) {
-        if self.awaits_since().is_some() {
-            self.reliance.fed();
-        }
         if let Some(credit) = &mut self.credit {
             credit.take(usage, secs);
         }
@@ -200,7 +197,16 @@ impl PairBackoffs {
             let has_no_apps = said.no_apps || reaction == Some(Reaction::Flag);
             pair.no_apps_until = has_no_apps.then(|| now + span(amount(profile.pair_backoff_max)));
             if was_asked || said.verdict.is_some() {
-                pair.reliance.told(now, said.verdict, profile);
+                pair.has_more = match said.verdict {
+                    Some(WorkVerdict::Granted(1..) | WorkVerdict::Limited) => true,
+                    Some(WorkVerdict::Granted(0) | WorkVerdict::NoWork)
+                    | Some(WorkVerdict::Deadline | WorkVerdict::NoApps)
+                    | None => false,
+                    // The scheduler has not searched for work.
+                    Some(WorkVerdict::Deferred | WorkVerdict::Stale | WorkVerdict::Pending) => {
+                        pair.has_more
+                    }
+                };
             }
             match reaction {
                 Some(Reaction::Clear) => {
@@ -273,10 +279,15 @@ impl PairBackoffs {
         }
     }
 
-    /// The backoff in force came of a request at which all instances were busy.
-    pub fn ends_early(&mut self, now: Time, of: ProcessorType, ends: EndsEarly) {
+    /// Sets the event that ends the current backoff early; its request found all instances busy. Tasks that would miss their deadlines behind
+    /// the tasks at the worker do so until one of these completes, so the backoff for them takes the maximum length at once.
+    pub fn ends_early(&mut self, now: Time, of: ProcessorType, ends: EndsEarly, profile: &Profile) {
         if let Some(pair) = self.0.get_mut(of.0).filter(|pair| pair.is_backed_off(now)) {
             pair.ends_early = ends;
+            if pair.turned_down {
+                pair.interval = amount(profile.pair_backoff_max);
+                pair.until = Some(now + span(pair.interval));
+            }
         }
     }
 
@@ -310,7 +321,7 @@ impl PairBackoffs {
     /// A run of the scheduler has ended, and leaves idle there what it used.
     pub fn gives_back(&mut self, now: Time, usage: &Usage, patience: Duration) {
         if let Some(pair) = self.0.get_mut(usage.processor_type().0)
-            && pair.reliance.holds(now)
+            && pair.has_more
             && let Some(credit) = &mut pair.credit
         {
             credit.give_back(now, usage.of_its_type(), patience);
@@ -329,7 +340,6 @@ impl PairBackoffs {
         for pair in &mut self.0 {
             if pair.awaits_since().is_some_and(|first| first <= since) {
                 any = true;
-                pair.reliance.failed();
                 if pair.ends_early == EndsEarly::AtAnEnd {
                     pair.clear();
                 }
@@ -383,7 +393,7 @@ impl PairBackoffs {
                 turned_down: false,
                 no_apps_until: pair.no_apps.then(|| now + span(most)),
                 credit: None,
-                reliance: Reliance::default(),
+                has_more: false,
             })
         };
         let mut restored = PairBackoffs(processors.types().map(restored).collect());
@@ -706,9 +716,7 @@ mod tests {
     fn a_task_with_cards_costs_and_leaves_credit_of_these_alone() {
         let mut pairs = PairBackoffs::new(&processors());
         for of in [CPU, CARDS] {
-            pairs.0[of.0]
-                .reliance
-                .told(at(0.0), Some(WorkVerdict::Limited), &VOLUNTEER);
+            pairs.0[of.0].has_more = true;
         }
         lingers(&mut pairs);
         let untouched = pairs.of(CPU);
@@ -731,6 +739,22 @@ mod tests {
     }
 
     #[test]
+    fn a_scheduler_whose_tasks_would_be_late_waits_for_a_completion() {
+        for (verdict, waits) in [
+            (WorkVerdict::Deadline, VOLUNTEER.pair_backoff_max),
+            (WorkVerdict::Limited, VOLUNTEER.pair_backoff_min),
+        ] {
+            let mut pairs = PairBackoffs::new(&processors());
+            let reason = RpcReason::NeedWork;
+            replied(&mut pairs, at(0.0), reason, verdict, 0.5);
+            pairs.ends_early(at(0.0), CPU, EndsEarly::AtAnEnd, &VOLUNTEER);
+            assert_eq!(wait(&pairs, CPU, at(0.0)), waits, "{verdict}");
+            pairs.task_ended(CPU);
+            assert!(!pairs.of(CPU).is_backed_off(at(0.0)), "{verdict}");
+        }
+    }
+
+    #[test]
     fn what_did_not_come_ends_the_backoff_and_is_not_waited_for_again() {
         for (verdict, is_cleared) in [(EndsEarly::AtAnEnd, true), (EndsEarly::Never, false)] {
             let mut pairs = PairBackoffs::new(&processors());
@@ -742,7 +766,7 @@ mod tests {
                 WorkVerdict::Limited,
                 0.5,
             );
-            pairs.ends_early(at(0.0), CPU, verdict);
+            pairs.ends_early(at(0.0), CPU, verdict, &VOLUNTEER);
             for _ in 0..4 {
                 pairs.task_came(at(0.0), &uses(CPU), 1.0);
             }

@@ -1,16 +1,16 @@
 //! How much a scheduler is asked for. There is no setting that keeps that to one task of each type, as volunteers have for trying a machine
 //! out: small marks do the same.
 
-use super::super::amounts::amount;
+use super::super::amounts::{TOLERANCE, amount};
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::{Survey, has_no_share};
 
 /// Seconds that come out as one task, whatever it takes.
 pub(super) const AS_LITTLE_AS_CAN_BE: f64 = 1.0;
 
-/// No scheduler is asked for more than this many times its part: of hundreds one would fill all of the buffer, and its next turn would come
-/// days later.
-const MOST_PARTS: f64 = 2.0;
+/// The worker asks no scheduler for more than this many times its part. Without a limit, one of hundreds of schedulers fills the buffer and its
+/// next turn comes days later. A lower limit splits the requests to a few schedulers and makes the requests to many smaller.
+const MOST_PARTS: f64 = 8.0;
 
 /// What is asked for of one type. Nothing is negative, and all is finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -64,7 +64,6 @@ impl Survey<'_> {
     pub(super) fn as_it_reckons(&self, association: AssociationIndex, secs: f64) -> f64 {
         let source = self.grounds.sources.get(association.0);
         if source.is_some_and(|source| !source.is_tried) {
-            // Its estimates may be wrong by any factor: until a task has shown what they are worth, one task for each instance is enough.
             return secs.min(AS_LITTLE_AS_CAN_BE);
         }
         let correction = source.map_or(1.0, |source| amount(source.correction));
@@ -74,7 +73,24 @@ impl Survey<'_> {
         }
     }
 
+    /// Returns whether the scheduler has a task for each instance but no successful completion yet. Its estimates may be wrong by any factor, so
+    /// the worker fetches no buffer from it before the first successful completion.
+    pub(super) fn awaits_first_completion(
+        &self,
+        association: AssociationIndex,
+        for_type: ProcessorType,
+    ) -> bool {
+        let source = self.grounds.sources.get(association.0);
+        let used = amount(self.pair(association, for_type).used_by_all);
+        source.is_some_and(|source| !source.is_tried)
+            && used + TOLERANCE >= self.grounds.processors.instances(for_type)
+            && amount(self.grounds.outlook.of_type[for_type].idle_now) <= TOLERANCE
+    }
+
     pub(super) fn demand(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
+        if self.awaits_first_completion(association, for_type) {
+            return Demand::default();
+        }
         let outlook = &self.grounds.outlook.of_type[for_type];
         let idle = amount(outlook.idle_now);
         let Some(known) = self.grounds.associations.get(association.0) else {

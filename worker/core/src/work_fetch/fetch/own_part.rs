@@ -51,7 +51,8 @@ impl Survey<'_> {
         let missing = (part * high - here.own).min(room);
         // Where nobody else's tasks wait, what runs dry is all of it.
         let is_fed = here.others_waiting == 0.0 || here.own >= part * low;
-        if is_fed || here.longest > low || missing <= 0.0 {
+        let is_enough = is_fed || self.awaits_first_completion(association, for_type);
+        if is_enough || here.longest > low || missing <= 0.0 {
             return Demand::default();
         }
         Demand {

@@ -295,7 +295,7 @@ impl Fetcher {
                         Some(WorkVerdict::Limited | WorkVerdict::Deadline) => EndsEarly::AtAnEnd,
                         _ => EndsEarly::WhenIdle,
                     };
-                    contact.pairs.ends_early(now, of_type, ends);
+                    contact.pairs.ends_early(now, of_type, ends, &self.profile);
                     if outstanding.ended[of_type] {
                         contact.pairs.task_ended(of_type);
                     }

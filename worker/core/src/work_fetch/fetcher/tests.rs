@@ -396,6 +396,7 @@ fn a_heartbeat_brings_the_verdict() {
 fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     let mut rig = Rig::new(&[100.0]);
     rig.meets_all();
+    rig.fetcher.estimates.learn(FIRST, 0, None, 5.0);
     // Enough runs to be busy, and too little to be content.
     rig.takes(FIRST, 4, 5.0);
     let request = rig.asks();
@@ -515,6 +516,7 @@ fn one_that_lingers_says_what_waits_here() {
     let waiting = |request: &Request| request.demands[0].waiting;
     let mut alone = Rig::new(&[100.0]);
     alone.meets_all();
+    alone.fetcher.estimates.learn(FIRST, 0, None, 1.0);
     alone.takes(FIRST, 6, 1.0);
     for task in &mut alone.tasks[4..] {
         task.stage = Stage::Queued;

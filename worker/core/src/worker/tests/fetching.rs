@@ -34,6 +34,20 @@ fn rig_of(members: u16) -> Rig {
     rig
 }
 
+/// Returns a worker that may ask for a buffer, since the first task of its scheduler has completed successfully in its estimated second. The
+/// scheduler has not answered the first request.
+fn rig_after_first_completion() -> Rig {
+    let mut rig = rig();
+    let mut first = run(1, 0, task("first", 0));
+    first.task.work.est_duration = Some(1.0);
+    rig.run(first);
+    rig.wait(1000);
+    rig.end("first", 0, ReportedStatus::done());
+    rig.acknowledge(rig.last_status);
+    assert_eq!(rig.work_requests.len(), 1);
+    rig
+}
+
 fn last(rig: &Rig) -> WorkRequest {
     let last = rig.work_requests.last();
     last.expect("it has asked").1.clone()
@@ -109,7 +123,7 @@ fn told_limited_while_busy(
     ends: ReportedStatus,
     is_told_before: bool,
 ) -> Rig {
-    let mut rig = rig();
+    let mut rig = rig_after_first_completion();
     let mut short = run(1, 0, task("a", 1));
     short.task.work.est_duration = Some(1.0);
     short.task.work.report = report;
@@ -187,7 +201,7 @@ fn who_is_put_off_asks_when_the_scheduler_wants_it_to() {
 
 #[test]
 fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
-    let mut rig = rig();
+    let mut rig = rig_after_first_completion();
     answer(&mut rig, WorkVerdict::Granted(1000));
     for number in 1..=1000 {
         let mut short = run(1, 0, task(&format!("t{number}"), number));

@@ -13,7 +13,6 @@ const ROUND_TRIP: Duration = Duration::from_millis(2 + 5 + 11);
 struct Server {
     /// Seconds that each takes.
     seconds: f64,
-    gives_back: bool,
     /// A request has no more credit after so many tasks.
     most: usize,
     /// How often it drops what it was asked for, with nobody knowing.
@@ -37,7 +36,6 @@ impl Server {
     fn new(seconds: f64) -> Self {
         Server {
             seconds,
-            gives_back: true,
             most: 4000,
             forgets: None,
             newest: None,
@@ -54,7 +52,7 @@ impl Server {
             instances: demand.instances - on_its_way,
             idle: demand.idle - on_its_way,
             there: demand.there,
-            comes_back: demand.waiting == Some(0.0) && self.gives_back,
+            comes_back: demand.waiting == Some(0.0),
             left: self.most,
         };
         let is_left = newest.secs > 0.0 || newest.instances > 0.0 || newest.idle > 0.0;
@@ -252,24 +250,6 @@ fn short_tasks_follow_each_other_with_hardly_a_request() {
         assert!(asks.requests > 4 * most, "{seconds}: {}", asks.requests);
         assert_eq!(relied.server.sent, asks.server.sent, "{seconds}");
         assert!(relied.longest <= ROUND_TRIP, "{seconds}");
-    }
-}
-
-#[test]
-fn who_gives_nothing_back_is_found_out() {
-    for seconds in [0.05, 0.2, 1.0] {
-        let server = || Server {
-            gives_back: false,
-            ..Server::new(seconds)
-        };
-        let relied = runs(server(), Leaves::Idle);
-        let asks = runs(server(), Leaves::Nothing);
-        let a_task = |both: &Both| both.requests as f64 / both.server.sent as f64;
-        assert!(a_task(&relied) <= 1.02 * a_task(&asks), "{seconds}");
-        assert!(relied.longest <= REFILL_TIME + ROUND_TRIP, "{seconds}");
-        // It is tried again after one second, two, four and so on.
-        let tries = REFILL_TIME * 9 * CPUS as u32;
-        assert!(relied.all_idle <= asks.all_idle + tries, "{seconds}");
     }
 }
 
