@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobArgs, BistroSchedulerGetJobResult,
 };
-use integration_tests::e2e::{Client, PATIENCE, SchedulerSpec, Stage};
+use integration_tests::e2e::{Client, PATIENCE, Process, SchedulerSpec, Stage, wait_for};
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 /// Configurations that come into force, one after the other.
@@ -138,4 +141,49 @@ fn a_thousand_reloads_cost_no_task_anything() {
     let twice: Vec<_> = starts.iter().filter(|(_, count)| **count != 1).collect();
     assert!(twice.is_empty(), "ran again: {twice:?}");
     assert_eq!(records.finished(), NODES, "some were killed");
+}
+
+/// Puts a pipe without a writer in the place of the file.
+fn put_pipe(stage: &Stage) {
+    let pipe = stage.path("work/pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe in a temporary folder");
+    std::fs::rename(pipe, stage.path("work/config.json")).expect("both are in one folder");
+}
+
+fn ends_well(scheduler: &mut Process) {
+    scheduler.signal(Signal::SIGTERM);
+    let ended = scheduler.wait();
+    assert!(ended.success(), "{ended}: {}", scheduler.output());
+}
+
+#[test]
+fn a_config_file_that_is_a_pipe_is_told_and_holds_up_nothing() {
+    let stage = Stage::new();
+    let file = stage.write("work/config.json", &config(0).to_string());
+    let spec = stage.calm_spec(&file);
+    let mut scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    wait_in_force(&client, 0);
+    put_pipe(&stage);
+    let wait_told = |told: bool| {
+        wait_for("what the status says of the file", || {
+            let errors = client.status()?.errors.into_iter().flatten();
+            let is_pipe = |error: String| error.contains("config.json: it is not a regular file");
+            (errors.into_iter().any(is_pipe) == told).then_some(())
+        });
+    };
+    wait_told(true);
+    put(&stage, &config(1).to_string());
+    wait_in_force(&client, 1);
+    wait_told(false);
+    put_pipe(&stage);
+    wait_told(true);
+    ends_well(&mut scheduler);
+    // A scheduler that has worked before starts with the configuration that was in force.
+    let mut spec = spec;
+    spec.flags.retain(|flag| flag != "--new-cluster");
+    let mut scheduler = stage.start_scheduler(&spec);
+    wait_in_force(&client, 1);
+    wait_told(true);
+    ends_well(&mut scheduler);
 }

@@ -55,11 +55,15 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
     let ended = runtime.block_on(async {
         let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
         let manager = ServiceManager::from_environment();
-        let mut scheduler = start(StartOptions {
+        let started = start(StartOptions {
             manager: manager.clone(),
             ..options
-        })
-        .await?;
+        });
+        let mut scheduler = tokio::select! {
+            started = started => started?,
+            // The start waits for the config file, so nothing runs yet.
+            () = shutdown.asked().cancelled() => return Ok(()),
+        };
         // Its directory is locked and its ports are open.
         manager.ready(&format!("takes calls at {}", scheduler.thrift_address()));
         tokio::select! {

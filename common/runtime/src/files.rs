@@ -368,8 +368,29 @@ pub enum FileError {
 /// The whole content of a file that must not be larger than `max_bytes`. Counts what it reads: sizes of pipes and of files
 /// that grow say nothing.
 pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
+    read_opened(path, File::open(path), max_bytes)
+}
+
+/// Reads a file as [`read`] does, but fails if it is a folder, a pipe, a socket or a device. Does not wait for the writer of a pipe.
+pub fn read_regular(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path);
+    let opened = opened.and_then(|file| match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    });
+    read_opened(path, opened, max_bytes)
+}
+
+fn read_opened(
+    path: &Path,
+    opened: io::Result<File>,
+    max_bytes: u64,
+) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
-    File::open(path)
+    opened
         .and_then(|file| {
             file.take(max_bytes.saturating_add(1))
                 .read_to_end(&mut bytes)

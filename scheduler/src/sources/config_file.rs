@@ -4,13 +4,17 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use brasserie_common::time::readable_duration;
 use brasserie_common_config::{
     Config, ConfigErrors, Format, MAX_CONFIG_BYTES, ParseOptions, Parsed, UnknownKeys,
 };
 use brasserie_common_runtime::files;
 use brasserie_scheduler_core::{ConfigOrigin, Event, FileText, KeptConfig};
 use sha2::{Digest, Sha256};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 /// A configuration and what is worth a look in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +51,8 @@ impl LoadedConfig {
 /// Looks at a file that never look the same twice before that is told: ten seconds at the usual period, far more than a writer
 /// of a file of this size needs.
 const MAX_RESTLESS_LOOKS: u32 = 40;
+/// A look at a file that takes this long is reported, and again each time it has taken twice as long: far more than a disk that works needs.
+const LONG_LOOK: Duration = Duration::from_secs(10);
 
 /// What tells one content of a file from another without reading it. Every write changes `changed`, whatever an editor does to
 /// the modification time.
@@ -93,16 +99,37 @@ enum Told {
 ///           looks the same again              another look
 ///   Changed ---------------------> Settled ------------------> Changed
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ConfigFile {
     /// Absolute, so that it means the same after a change of the working directory.
     path: PathBuf,
     unknown_keys: UnknownKeys,
     watch: Watch,
+    /// The look that is under way.
+    pub(super) looking: Option<Looking>,
+}
+
+/// A look on a thread that may block: config files are large at times, and disks are slow.
+#[derive(Debug)]
+pub(super) struct Looking {
+    began: Instant,
+    /// The age at which the look is reported as slow.
+    told_at: Duration,
+    look: JoinHandle<(Watch, News)>,
+}
+
+impl Looking {
+    pub(super) fn at(look: JoinHandle<(Watch, News)>) -> Self {
+        Looking {
+            began: Instant::now(),
+            told_at: LONG_LOOK,
+            look,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
-struct Watch {
+pub(super) struct Watch {
     told: Option<Told>,
     last: Option<Look>,
     /// Believed; not read again while it looks like this.
@@ -112,7 +139,7 @@ struct Watch {
 }
 
 /// What a look gave, if it is news.
-type News = Option<Result<LoadedConfig, String>>;
+pub(super) type News = Option<Result<LoadedConfig, String>>;
 
 impl ConfigFile {
     pub fn new(path: &Path) -> io::Result<Self> {
@@ -120,6 +147,7 @@ impl ConfigFile {
             path: std::path::absolute(path)?,
             unknown_keys: UnknownKeys::default(),
             watch: Watch::default(),
+            looking: None,
         })
     }
 
@@ -138,15 +166,32 @@ impl ConfigFile {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// The new content, or why there is none; `None` while nothing has changed. An error is told once.
+    /// Returns the new content, or why there is none; `None` while nothing has changed. An error is told once. A look that takes long
+    /// is reported as an error and goes on. Cancel safe: the next call waits for the same look.
     pub async fn check(&mut self) -> News {
-        let path = self.path.clone();
-        let watch = self.watch.clone();
-        let unknown_keys = self.unknown_keys;
-        // Config files are large at times, and disks are slow.
-        let looked = tokio::task::spawn_blocking(move || watch.look(&path, unknown_keys)).await;
+        let looking = self.looking.get_or_insert_with(|| {
+            let (path, watch) = (self.path.clone(), self.watch.clone());
+            let unknown_keys = self.unknown_keys;
+            let look = tokio::task::spawn_blocking(move || watch.look(&path, unknown_keys));
+            Looking::at(look)
+        });
+        let told_at = looking.told_at;
+        let Ok(looked) = timeout_at(looking.began + told_at, &mut looking.look).await else {
+            looking.told_at = told_at.saturating_mul(2);
+            return Some(Err(format!(
+                "{}: reading it has taken more than {} so far; does its file system answer?",
+                self.path.display(),
+                readable_duration(told_at)
+            )));
+        };
+        self.looking = None;
         match looked {
-            Ok((watch, news)) => {
+            Ok((mut watch, news)) => {
+                if told_at > LONG_LOOK && news.is_none() {
+                    // The next look tells the content again, which ends the problem.
+                    watch.told = Some(Told::Problem(String::new()));
+                    watch.settled = None;
+                }
                 self.watch = watch;
                 news
             }
@@ -195,7 +240,7 @@ impl Watch {
     }
 
     fn read(&mut self, path: &Path, unknown_keys: UnknownKeys) -> News {
-        let bytes = match files::read(path, MAX_CONFIG_BYTES as u64) {
+        let bytes = match files::read_regular(path, MAX_CONFIG_BYTES as u64) {
             Ok(bytes) => bytes,
             Err(error) => {
                 // What a disk cannot give now it may give at the next look.
@@ -278,5 +323,33 @@ mod tests {
         file.watch.last = Some(Look::File(Stamp::of(&path).unwrap()));
         let loaded = file.check().await.unwrap().unwrap();
         assert_eq!(loaded.config.levels[1], "rack");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_takes_long_is_told_and_the_content_again_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.json");
+        std::fs::write(&path, r#"{"bistro_settings": {"nodes": {"levels": []}}}"#).unwrap();
+        let mut file = ConfigFile::new(&path).unwrap();
+        let first = file.check().await.unwrap().unwrap();
+        let watch = file.watch.clone();
+        let (answers, answered) = tokio::sync::oneshot::channel();
+        let look = tokio::spawn(async move {
+            answered.await.expect("the file system answers again");
+            (watch, None)
+        });
+        file.looking = Some(Looking {
+            began: Instant::now() - LONG_LOOK,
+            ..Looking::at(look)
+        });
+        let told = file.check().await.unwrap().unwrap_err();
+        assert!(
+            told.contains("c.json: reading it has taken more than 10.0 s"),
+            "{told}"
+        );
+        answers.send(()).unwrap();
+        assert_eq!(file.check().await, None);
+        assert_eq!(file.check().await, Some(Ok(first)));
+        assert_eq!(file.check().await, None);
     }
 }

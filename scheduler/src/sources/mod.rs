@@ -21,10 +21,11 @@ use brasserie_common_config::{Config, NodeSource, ScheduleMemory};
 use brasserie_common_runtime::Clock;
 use brasserie_scheduler_core::Event;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::inbox::Inbox;
+use config_file::News;
 pub use config_file::{ConfigFile, LoadedConfig};
 pub(crate) use in_force::{InForce, TellInForce};
 pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
@@ -110,7 +111,8 @@ struct Refreshed {
 /// What happened while the task slept.
 enum Woken {
     Stop,
-    LookAtConfig,
+    /// A look at the config file has ended, or takes long.
+    Looked(News),
     /// Another configuration is in force.
     InForce,
     NodesDue,
@@ -131,13 +133,13 @@ impl Sources {
         loop {
             let woken = tokio::select! {
                 () = stop.cancelled() => Woken::Stop,
-                _ = looks.tick(), if self.file.is_some() => Woken::LookAtConfig,
+                looked = look(self.file.as_mut(), &mut looks) => Woken::Looked(looked),
                 () = changed(&mut self.in_force) => Woken::InForce,
                 woken = next(&mut refresh) => woken,
             };
             match woken {
                 Woken::Stop => return,
-                Woken::LookAtConfig => self.look_at_config().await,
+                Woken::Looked(news) => self.tell_config(news).await,
                 Woken::InForce => {
                     let before =
                         std::mem::replace(&mut used, self.in_force.borrow_and_update().clone());
@@ -218,12 +220,8 @@ impl Sources {
     }
 
     /// A new configuration is told, and so are failures. What becomes of it the core says.
-    async fn look_at_config(&mut self) {
-        let looked = match &mut self.file {
-            Some(file) => file.check().await,
-            None => None,
-        };
-        match looked {
+    async fn tell_config(&self, news: News) {
+        match news {
             Some(Ok(loaded)) => {
                 tracing::info!(
                     jobs = loaded.config.jobs.len(),
@@ -300,6 +298,17 @@ async fn wait_until(earliest: Time, deadline: Time, until: Option<WallTime>) {
         let left = until.map_or(LOOK_AT_THE_CLOCK, |until| wall.until(until));
         sleep(left.min(deadline.since(now)).min(LOOK_AT_THE_CLOCK)).await;
     }
+}
+
+/// Waits for the next look at the file, a period after the last one; for ever without a file. Cancel safe.
+async fn look(file: Option<&mut ConfigFile>, looks: &mut Interval) -> News {
+    let Some(file) = file else {
+        return std::future::pending().await;
+    };
+    if file.looking.is_none() {
+        looks.tick().await;
+    }
+    file.check().await
 }
 
 /// Waits until something else is in force; for ever once the core has ended.

@@ -9,6 +9,7 @@ use brasserie_common_config::{LevelId, UnknownKeys, Zone, parse};
 use brasserie_scheduler_core::SourceInForce;
 use brasserie_scheduler_engine::NodeTable;
 
+use super::config_file::Looking;
 use super::script::Script;
 use super::*;
 use crate::inbox::{Lanes, lanes};
@@ -681,6 +682,32 @@ async fn a_refused_file_leaves_the_sources_and_the_times_of_the_one_in_force() {
             break;
         }
     }
+    stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_system_that_does_not_answer_holds_up_neither_nodes_nor_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.json");
+    fs::write(&path, config_text(HOSTS)).unwrap();
+    let mut file = ConfigFile::new(&path).unwrap();
+    let config = file.check().await.unwrap().unwrap().config;
+    file.looking = Some(Looking::at(tokio::spawn(std::future::pending())));
+    let (inbox, mut lanes) = lanes();
+    let (_tell, in_force) = watch::channel(accepted(&config));
+    let sources = Sources {
+        inbox,
+        periods: Periods::default(),
+        instance: InstanceNode("top".into()),
+        in_force,
+        folder: file.folder().to_owned(),
+        file: Some(file),
+        memory: SharedMemory::default(),
+    };
+    let stop = CancellationToken::new();
+    let task = tokio::spawn(sources.run(stop.clone()));
+    assert!(matches!(next(&mut lanes).await, Event::NodesLoaded { .. }));
     stop.cancel();
     task.await.unwrap();
 }
