@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use brasserie_common_runtime::DataDir;
+use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use integration_tests::e2e::{Stage, copy_sources, python, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -615,6 +618,44 @@ fn many_tasks_print_only_where_they_fail_and_all_on_request() {
     let logs = stage.brasserie(&["logs", "talk", "n7", "--data-dir", folder]);
     assert_eq!(logs.output, "out of n7\n");
     fs::remove_dir_all(folder).expect("it is there");
+}
+
+#[test]
+fn a_reader_that_begins_after_the_run_gets_every_line() {
+    const LINES: usize = 6000;
+    let stage = Stage::new();
+    let line = "x".repeat(999);
+    let script = format!("yes {line} | head -n {LINES}");
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [] } }] },
+            "task_subprocess": { "max_log_lines_per_poll_interval": 0 }
+        },
+        "bistro_job->talk": { "command": ["/bin/sh", "-c", script], "arguments": "none" }
+    });
+    let config = stage.write("talk.json", &config.to_string());
+    let data = stage.path("data");
+    let arguments = ["run", text(&config), "--data-dir", text(&data)];
+    let mut command = stage.brasserie_command(&arguments);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let mut run = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut out = run.stdout.take().expect("it is piped");
+    // One byte, so that the cluster is known to be at work.
+    out.read_exact(&mut [0]).expect("a task has printed");
+    let scheduler = data.join("scheduler");
+    wait_for("the end of the cluster", || {
+        let is_in_use = DataDir::is_in_use(&scheduler).expect("it is there");
+        (!is_in_use).then_some(())
+    });
+    // Longer than the run waits for anything else that shows its progress.
+    std::thread::sleep(3 * FLUSH_LIMIT);
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("text");
+    let code = run.wait().expect("one's own child").code();
+    assert_eq!(code, Some(0), "{}", rest.len());
+    let printed = rest.matches(&line).count();
+    assert_eq!(printed, LINES, "of {} bytes", rest.len());
+    assert!(rest.contains("all done in "), "the summary comes last");
 }
 
 #[test]

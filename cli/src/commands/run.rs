@@ -131,12 +131,12 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         true => Streams::ErrorOnly,
         false => Streams::Both,
     };
-    let printer = Printer::new(args.output, streams, &directory.path())?;
+    let printer = Printer::new(streams, &directory.path())?;
     let mut cluster = Cluster::start(&config, &directory.path()).await?;
     directory.record(&args.file, &config, cluster.scheduler())?;
     let address = cluster.scheduler().thrift_address().to_string();
     let connection = Connection::new(&address)?;
-    let mut progress = Progress::start(printer);
+    let mut progress = Progress::start(printer, args.output);
 
     let before = async {
         match args.retry_failed {

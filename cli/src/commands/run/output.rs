@@ -39,6 +39,14 @@ impl Output {
             false => Output::Failed,
         })
     }
+
+    /// Returns the same once the status counts tasks, which decide unless the command line or an earlier status has.
+    pub(super) fn decided(said: Option<Output>, status: &ClusterStatus) -> Option<Self> {
+        match status.nodes_loaded.unwrap_or(false) {
+            true => Some(Output::chosen(said, status)),
+            false => said,
+        }
+    }
 }
 
 /// Which stream of the run gets what tasks print.
@@ -61,28 +69,17 @@ pub(super) struct Printer {
 
 impl Printer {
     /// Begins with the lines that tasks write from now on.
-    pub(super) fn new(
-        output: Option<Output>,
-        streams: Streams,
-        directory: &Path,
-    ) -> std::io::Result<Self> {
+    pub(super) fn new(streams: Streams, directory: &Path) -> std::io::Result<Self> {
         let tail = LogTail::from_end(data_dir::log_folder(directory))?;
         Ok(Printer {
             tail: Some(tail),
-            output,
+            output: None,
             streams,
         })
     }
 
-    /// The first status that counts tasks decides what is printed, if the command line has not.
-    pub(super) fn decide(&mut self, status: &ClusterStatus) {
-        if status.nodes_loaded.unwrap_or(false) {
-            self.output = Some(Output::chosen(self.output, status));
-        }
-    }
-
-    pub(super) fn output(&self) -> Option<Output> {
-        self.output
+    pub(super) fn choose(&mut self, output: Option<Output>) {
+        self.output = output;
     }
 
     /// The next lines, a few mebibytes at most, ready to print; none if there are no more for now.
@@ -214,9 +211,7 @@ mod tests {
 
     #[test]
     fn the_number_of_tasks_decides_where_the_command_line_does_not() {
-        let folder = tempfile::tempdir().unwrap();
         let of = |chosen, total| {
-            let mut printer = Printer::new(chosen, Streams::Both, folder.path()).unwrap();
             let job = JobStatus {
                 enabled: Some(true),
                 total: Some(total),
@@ -226,13 +221,13 @@ mod tests {
                 jobs: Some(vec![job]),
                 ..ClusterStatus::default()
             };
-            printer.decide(&loading);
-            assert_eq!(printer.output(), chosen, "nodes are not there yet");
-            printer.decide(&ClusterStatus {
+            let early = Output::decided(chosen, &loading);
+            assert_eq!(early, chosen, "nodes are not there yet");
+            let loaded = ClusterStatus {
                 nodes_loaded: Some(true),
                 ..loading
-            });
-            printer.output()
+            };
+            Output::decided(early, &loaded)
         };
         assert_eq!(of(None, MAX_TASKS_PRINTED), Some(Output::All));
         assert_eq!(of(None, MAX_TASKS_PRINTED + 1), Some(Output::Failed));

@@ -34,6 +34,8 @@ const MAX_NAME: usize = 16;
 /// The input of the thread that shows.
 #[derive(Clone, Debug, Default)]
 struct Shown {
+    /// `None`: the number of tasks decides, and is not known yet.
+    output: Option<Output>,
     /// The newest; those that the thread had no time for are skipped.
     status: ClusterStatus,
     /// Messages, a few at most; the thread remembers how many it has printed.
@@ -59,13 +61,16 @@ pub(super) struct Progress {
     shown: watch::Sender<Shown>,
     /// `None`: they are.
     bars_over: Option<oneshot::Receiver<()>>,
-    over: oneshot::Receiver<Option<Output>>,
+    over: oneshot::Receiver<()>,
 }
 
 impl Progress {
-    /// Call it inside of a runtime.
-    pub(super) fn start(printer: Printer) -> Self {
-        let (shown, news) = watch::channel(Shown::default());
+    /// Call it inside of a runtime. `output` is the choice of the command line.
+    pub(super) fn start(printer: Printer, output: Option<Output>) -> Self {
+        let (shown, news) = watch::channel(Shown {
+            output,
+            ..Shown::default()
+        });
         let (tell_bars_over, bars_over) = oneshot::channel();
         let (tell_over, over) = oneshot::channel();
         let thread = Thread {
@@ -79,7 +84,10 @@ impl Progress {
         // A run that gets no thread goes on and shows neither bars nor output.
         let _ = std::thread::Builder::new()
             .name("progress".to_owned())
-            .spawn(move || tell_over.send(thread.run()));
+            .spawn(move || {
+                thread.run();
+                tell_over.send(())
+            });
         Progress {
             shown,
             bars_over: Some(bars_over),
@@ -88,7 +96,10 @@ impl Progress {
     }
 
     pub(super) fn show(&self, status: ClusterStatus) {
-        self.shown.send_modify(|shown| shown.status = status);
+        self.shown.send_modify(|shown| {
+            shown.output = Output::decided(shown.output, &status);
+            shown.status = status;
+        });
     }
 
     /// Prints a message above the bars.
@@ -102,15 +113,19 @@ impl Progress {
         self.wait_for_bars().await;
     }
 
-    /// Waits until all that tasks have printed is printed here, however long its readers take. Returns what was chosen to be printed.
-    /// A thread whose terminal does not even take the bars is not waited for.
+    /// Waits until all that tasks have printed is printed here, however long its readers take. Bars alone are not waited for longer than
+    /// [`Progress::end_bars`] does. Returns what was chosen to be printed.
     pub(super) async fn finish(mut self) -> Option<Output> {
         self.shown.send_modify(|shown| shown.phase = Phase::Over);
-        self.wait_for_bars().await;
-        match self.bars_over {
-            None => self.over.await.ok().flatten(),
-            Some(_) => None,
+        let output = self.shown.borrow().output;
+        if output != Some(Output::All) {
+            self.wait_for_bars().await;
         }
+        if output == Some(Output::All) || self.bars_over.is_none() {
+            // An error means that there is no thread.
+            let _ = self.over.await;
+        }
+        output
     }
 
     async fn wait_for_bars(&mut self) {
@@ -134,7 +149,7 @@ struct Thread {
 }
 
 impl Thread {
-    fn run(mut self) -> Option<Output> {
+    fn run(mut self) {
         loop {
             let news = &mut self.news;
             // The timer is made inside of the runtime.
@@ -144,14 +159,15 @@ impl Thread {
                 Ok(Ok(())) => true,
                 Err(_) => false,
                 // The run has failed otherwise.
-                Ok(Err(_)) => return None,
+                Ok(Err(_)) => return,
             };
             let Shown {
+                output,
                 status,
                 messages,
                 phase,
             } = self.news.borrow_and_update().clone();
-            self.printer.decide(&status);
+            self.printer.choose(output);
             self.print_news();
             self.print_messages(&messages);
             match phase {
@@ -161,7 +177,7 @@ impl Thread {
             }
             if phase == Phase::Over {
                 while self.print_news() {}
-                return self.printer.output();
+                return;
             }
         }
     }
