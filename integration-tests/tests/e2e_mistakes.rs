@@ -54,6 +54,7 @@ const ROWS: &str = r#"
 2 | error | brasserie run @none.json | @none.json | No such file | Check the path
 2 | error | brasserie run @wrong.json | @wrong.json: | expected a number
 2 | error | brasserie run @config.json --data-dir @new --retry-failed | @new
+2 | error | brasserie run @config.json --failed-to @config.json | @config.json is the config file | --failed-to | another file
 2 | error | brasserie run @config.json --failed-to /no/such/file | /no/such/file | No such file | an existing folder
 2 | error | brasserie job submit @none.json --scheduler %sched | cannot read @none.json | No such file | Check the path
 2 | error | brasserie job submit @config.json --scheduler %sched | @config.json | this is a config file | bistro_job->NAME

@@ -712,10 +712,21 @@ fn all_failed_tasks_are_listed_and_written() {
         .collect();
     assert_eq!((tasks.len(), lines.lines().count()), (1100, 1100));
 
-    // Nothing is left to start, so the same command lists the same.
-    let (code, out, _) = streams(&stage, &[&arguments[..], &["--json"]].concat());
+    // Nothing is left to start, so the same command lists the same, also if it cannot write the list.
+    let full = [&arguments[..], &["--failed-to", "/dev/full"]].concat();
+    let (code, out, err) = streams(&stage, &full);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(
+        out.contains("\n  n1100: the task exited with code 3\n"),
+        "{out}"
+    );
+    let why = "cannot write /dev/full (--failed-to): No space left on device";
+    assert!(err.contains(why), "{err}");
+    let (code, out, _) = streams(&stage, &[&full[..], &["--json"]].concat());
     assert_eq!(code, Some(1));
     let document: Value = serde_json::from_str(&out).expect("JSON");
+    let error = document["error"].as_str().unwrap_or_default();
+    assert!(error.contains(why), "{document}");
     let failed = document["failed_tasks"].as_array().map_or(0, Vec::len);
     assert_eq!(failed, 1100);
 

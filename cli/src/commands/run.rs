@@ -20,6 +20,7 @@ use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use brasserie_worker::Contain;
 use brasserie_worker::logs::LogReader;
 use brasserie_worker::process::AllowedUser;
+use serde_json::json;
 
 use crate::Ending;
 use crate::connection::{Connection, Outcome, block_on};
@@ -117,7 +118,7 @@ pub(crate) fn run(args: Args) -> Result<Ending> {
         return Err(Failure::usage(problem).into());
     }
     if let Some(path) = &args.failed_to {
-        summary::check_failed_to(path)?;
+        summary::check_failed_to(path, &config.file)?;
     }
     block_on(run_to_the_end(args, config))?
 }
@@ -170,17 +171,18 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     let report = Report {
         summary,
         logs,
+        folder: directory.path(),
         kept: directory.kept_after(ending),
         failed_to: args.failed_to,
         json: args.json,
     };
-    let (ending, shown) = tokio::select! {
-        shown = report.show(progress) => (ending, shown),
-        () = interrupts.next() => (Ending::Interrupted, Ok(Output::None)),
+    let shown = tokio::select! {
+        shown = report.show(progress, ending) => shown,
+        () = interrupts.next() => Ok((Ending::Interrupted, Output::None)),
     };
     // The folder outlives an error of the output.
     let (ending, output) = match &shown {
-        Ok(output) => (ending, *output),
+        Ok(shown) => *shown,
         Err(_) => (Ending::Failure, Output::None),
     };
     directory.close(ending, has_failed_tasks, output)?;
@@ -251,26 +253,44 @@ async fn end(
 struct Report {
     summary: Summary,
     logs: LogReader,
-    /// The directory, if it stays.
+    folder: PathBuf,
+    /// The folder, if it stays after such an end.
     kept: Option<PathBuf>,
     failed_to: Option<PathBuf>,
     json: bool,
 }
 
 impl Report {
-    /// Shows the rest of what tasks have printed, then the summary. Returns whose output was shown.
-    async fn show(mut self, progress: Progress) -> Result<Output> {
+    /// Shows the rest of what tasks have printed, then the summary, and why the list of failed tasks could not be written. Returns how
+    /// the run ends, which fails without that list, and whose output was shown.
+    async fn show(mut self, progress: Progress, ending: Ending) -> Result<(Ending, Output)> {
         let output = progress.finish().await.unwrap_or(Output::Failed);
         let show = move || {
             self.summary.read_last_lines(&self.logs);
-            if let Some(path) = &self.failed_to {
-                self.summary.write_failed_to(path)?;
-            }
+            let path = self.failed_to.as_ref();
+            let unwritten = path.and_then(|path| self.summary.write_failed_to(path).err());
+            let ending = match ending {
+                Ending::Success if unwritten.is_some() => {
+                    self.kept = Some(self.folder);
+                    Ending::Failure
+                }
+                other => other,
+            };
+            let unwritten = unwritten.map(|error| format!("{error:#}"));
             match self.json {
-                true => print_json(&self.summary.json(self.kept.as_deref()))?,
+                true => {
+                    let mut document = self.summary.json(self.kept.as_deref());
+                    if document["error"].is_null() {
+                        document["error"] = json!(unwritten);
+                    }
+                    print_json(&document)?;
+                }
                 false => print(&self.summary.text(output, stdout().is_terminal()))?,
             }
-            anyhow::Ok(output)
+            if let Some(why) = unwritten {
+                telemetry::print_error(&format!("brasserie: {why}"));
+            }
+            anyhow::Ok((ending, output))
         };
         tokio::task::spawn_blocking(show).await?
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -428,9 +429,16 @@ fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Option<
     Ok(Some(lines.into_iter().skip(skipped).map(text).collect()))
 }
 
-/// Fails if the file of `--failed-to` cannot be written. Leaves it as it is, because an earlier list is replaced only when the run has
+/// Fails if the file of `--failed-to` cannot be written or is the config file. Leaves it as it is, because an earlier list is replaced only when the run has
 /// another one.
-pub(super) fn check_failed_to(path: &Path) -> Result<(), Failure> {
+pub(super) fn check_failed_to(path: &Path, config: &Path) -> Result<(), Failure> {
+    if is_same_file(path, config) {
+        let path = path.display();
+        return Err(Failure::usage(format!(
+            "{path} is the config file, so --failed-to would overwrite it"
+        ))
+        .remedy("Name another file"));
+    }
     let mut options = OpenOptions::new();
     options.write(true);
     let checked = match options.clone().create_new(true).open(path) {
@@ -445,6 +453,12 @@ pub(super) fn check_failed_to(path: &Path) -> Result<(), Failure> {
         Failure::usage(format!("cannot write {path} (--failed-to): {error}"))
             .remedy("Name a file in an existing folder that you may write to")
     })
+}
+
+/// Whether both paths lead to one file, which exists and is neither a pipe nor a device.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let id = |path| fs::metadata(path).map(|found| (found.is_file(), found.dev(), found.ino()));
+    id(one).is_ok_and(|one| one.0 && id(other).is_ok_and(|other| one == other))
 }
 
 /// Whether the path is a pipe, a terminal or another device.
