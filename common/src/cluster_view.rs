@@ -78,7 +78,7 @@ pub struct StoreView {
     pub free_bytes: u64,
     /// Tasks with a completion, whether or not they still exist.
     pub completions: u64,
-    /// Completions on nodes that do not exist.
+    /// Completions of nodes or jobs that do not exist.
     pub missing_completions: u64,
     /// Free bytes of the file system that holds the store.
     pub disk_free_bytes: u64,

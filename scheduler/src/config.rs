@@ -128,17 +128,18 @@ pub struct SourceFlags {
     pub nodes_retry: Duration,
 }
 
-/// How long completions are kept. Those of nodes that exist are kept as long as the data directory.
+/// How long completions are kept. Those whose node and job exist are kept as long as the data directory.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Retention")]
 pub struct RetentionFlags {
-    /// Forget how tasks ended on a node that no node source has listed for this long. If the node comes back later, its tasks run again.
-    /// Only the time counts in which a scheduler runs with nodes in force
+    /// Forget how tasks ended on a node that no node source has listed for this long, and how tasks of a job ended that has been deleted
+    /// for this long. If the node or job comes back later, its tasks run again. Only the time counts in which a scheduler runs with nodes
+    /// in force
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = positive)]
     pub keep_missing_for: Duration,
 
-    /// Keep at most this many completions of such nodes; the ones of nodes that have been missing longest are forgotten first, but none of
-    /// a node that has been missing for less than three days
+    /// Keep at most this many completions of such nodes and jobs; the ones of nodes and jobs that have been missing longest are forgotten
+    /// first, but none of a node or job that has been missing for less than three days
     #[arg(long, value_name = "NUMBER", default_value = "1000000")]
     pub keep_missing_count: usize,
 }

@@ -155,7 +155,7 @@ struct StoreStatus {
   2: i64 freeBytes,
   // How many tasks have a completion, whether or not they still exist.
   3: i64 completions,
-  // Of these, on nodes that do not exist, as far as the scheduler has looked, which it does every hour.
+  // Of these, of nodes or jobs that do not exist, as far as the scheduler has looked, which it does every hour.
   4: i64 missingCompletions,
   // On the file system that holds the store.
   5: i64 diskFreeBytes,

@@ -218,7 +218,7 @@ impl StoreView {
         let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / 1_048_576.0);
         let missing = match self.missing_completions {
             0 => String::new(),
-            missing => format!(" ({missing} of nodes that do not exist)"),
+            missing => format!(" ({missing} of nodes or jobs that do not exist)"),
         };
         let growth = self.growth_bytes.zip(self.growth_s);
         let growth = growth.map(|(bytes, seconds)| {

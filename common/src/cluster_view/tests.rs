@@ -251,7 +251,7 @@ fn the_size_and_growth_of_the_store_are_shown() {
         store: Some(store),
         ..cluster(Vec::new())
     };
-    let line = "Store: 2000000 completions (1999999 of nodes that do not exist) in 276.0 MiB, +1.5 MiB in 2 h 0 min; 1024.0 MiB of its disk \
+    let line = "Store: 2000000 completions (1999999 of nodes or jobs that do not exist) in 276.0 MiB, +1.5 MiB in 2 h 0 min; 1024.0 MiB of its disk \
                 are free.";
     assert_eq!(view.report(9).facts[1], line);
 }

@@ -20,6 +20,8 @@ pub struct History {
     pub ends: Vec<PastEnd>,
     /// Since when nodes have been missing, as [`crate::Durable::missing`].
     pub missing: Vec<(NodeName, u32)>,
+    /// The same for jobs.
+    pub missing_jobs: Vec<(JobName, u32)>,
 }
 
 /// The last end of one task.
@@ -41,8 +43,10 @@ impl History {
             nodes,
             ends,
             missing,
+            missing_jobs,
         } = self;
         durable.missing.extend(missing);
+        durable.missing_jobs.extend(missing_jobs);
         for end in ends {
             let key = TaskKey {
                 job: jobs[end.job as usize].clone(),

@@ -307,6 +307,11 @@ impl Jobs {
         self.file.iter().chain(waiting).any(|file| file.has(job))
     }
 
+    /// Whether there is such a job, or will be once its save is durable or the file that waits is in force.
+    pub(crate) fn has(&self, job: &JobName) -> bool {
+        self.latest(job).is_some() || self.in_file(job)
+    }
+
     /// Every job that there will be once all is durable.
     fn upcoming(&self) -> BTreeMap<&str, &JobConfig> {
         let of_file = self.file.iter().flat_map(|file| &file.config.jobs);

@@ -96,7 +96,8 @@ pub enum Record {
         number: DeletionNumber,
         tasks: Vec<ForgottenTask>,
     },
-    /// Completions of nodes that were missing for long are forgotten, with deletions that nobody repeats, and missing nodes are noted.
+    /// Completions of nodes and jobs that were missing for long are forgotten, with deletions that nobody repeats, and missing nodes and
+    /// jobs are noted.
     HistoryTrimmed(Box<Trim>),
     /// This config file is in force: it stays so when a later scheduler cannot use the file.
     ConfigKept {
@@ -196,7 +197,11 @@ pub struct Trim {
     pub missing: Vec<NodeName>,
     /// Nodes that were missing and exist again.
     pub found: Vec<NodeName>,
-    /// Their completions are forgotten. No worker repeats them, as they are days old.
+    /// Jobs with completions that are missing since then.
+    pub missing_jobs: Vec<JobName>,
+    /// Jobs that were missing and exist again.
+    pub found_jobs: Vec<JobName>,
+    /// Completions that are forgotten. No worker repeats them, as they are days old.
     pub expired: Vec<TaskKey>,
     /// The memory of deletions up to this one goes.
     pub settled: Option<DeletionNumber>,
@@ -204,7 +209,8 @@ pub struct Trim {
 
 impl Trim {
     pub(crate) fn facts(&self) -> usize {
-        self.missing.len() + self.found.len() + self.expired.len()
+        let notes = self.missing.len() + self.found.len();
+        notes + self.missing_jobs.len() + self.found_jobs.len() + self.expired.len()
     }
 }
 
@@ -297,8 +303,10 @@ pub struct Durable {
     pub forgotten: BTreeMap<TaskKey, Forgotten>,
     /// As [`Trim::observed`].
     pub observed: u32,
-    /// Since when, by `observed`, nodes with completions have been missing.
+    /// Since when, by `observed`, nodes with completions have been missing. A completion ends the note.
     pub missing: BTreeMap<NodeName, u32>,
+    /// The same for jobs.
+    pub missing_jobs: BTreeMap<JobName, u32>,
     /// Until when an earlier scheduler may have answered each recorded instance, by the clock that the scheduler is given. An instance
     /// that is absent counts as answered until now. No record holds this; the caller supplies it.
     pub answered: BTreeMap<WorkerId, Time>,
@@ -435,6 +443,12 @@ impl Durable {
         for node in &trim.missing {
             self.missing.insert(node.clone(), trim.observed);
         }
+        for job in &trim.found_jobs {
+            self.missing_jobs.remove(job);
+        }
+        for job in &trim.missing_jobs {
+            self.missing_jobs.insert(job.clone(), trim.observed);
+        }
         for key in &trim.expired {
             self.statuses.remove(key);
         }
@@ -447,6 +461,8 @@ impl Durable {
             job: task.job.clone(),
             node: task.node.clone(),
         };
+        self.missing.remove(&key.node);
+        self.missing_jobs.remove(&key.job);
         self.statuses
             .insert(key, (task.invocation, task.status.clone()));
     }

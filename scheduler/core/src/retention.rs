@@ -1,13 +1,15 @@
-//! Forgets completions of nodes that have been missing for long, and what is remembered of deletions that nobody can repeat any more.
+//! Forgets completions of nodes and jobs that have been missing for long, and what is remembered of deletions that nobody can repeat any
+//! more.
 //!
-//! A node that is missing may come back, since its source may have listed nothing for a while, and its tasks must not run again then. So
-//! only time counts in which a scheduler had a node table in force without the node, and a store that works: neither the time in which no
-//! scheduler ran, nor a jump of a clock. That time is recorded, so that it goes on after a restart.
+//! A node that is missing may come back, since its source may have listed nothing for a while, and its tasks must not run again then. A
+//! job may come back, since somebody has renamed it or has left it out of a file by mistake. So only time counts in which a scheduler had a
+//! configuration and a node table in force without them, and a store that works: neither the time in which no scheduler ran, nor a jump of
+//! a clock. That time is recorded, so that it goes on after a restart.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use brasserie_common::{JobId, NodeName, RecordSeq, TaskKey, Time};
+use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, TaskKey, Time};
 use brasserie_scheduler_engine::{Presence, Task};
 
 use crate::record::{DeletionNumber, Record, Trim};
@@ -17,11 +19,11 @@ use crate::scheduler::Scheduler;
 const LONGEST_ROUND: Duration = Duration::from_secs(3600);
 /// The same for a short retention, which is for trials.
 const SHORTEST_ROUND: Duration = Duration::from_secs(1);
-/// The retention of a node is seen at least this exactly.
+/// The retention of a node or job is seen at least this exactly.
 const ROUNDS_OF_RETENTION: u32 = 16;
 
-/// However many completions of missing nodes there are, none is forgotten earlier than this after its node was seen: a weekend in which
-/// nobody notices that a source lists nothing.
+/// However many completions of missing nodes and jobs there are, none is forgotten earlier than this after its node and job were seen: a
+/// weekend in which nobody notices that a source lists nothing.
 const GRACE: Duration = Duration::from_secs(3 * 86_400);
 
 /// What was deleted this long ago is repeated by no worker. A worker repeats an end that was not acknowledged every eight seconds as long as
@@ -39,11 +41,12 @@ const PAGES_A_TURN: usize = 64;
 /// Facts of one record.
 const FACTS_A_TURN: usize = 1024;
 
-/// For how long, and how many, completions of nodes are kept that no longer exist. Those of nodes that exist are always kept.
+/// For how long, and how many, completions of nodes and jobs are kept that no longer exist. A completion whose node and job exist is always
+/// kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub missing_for: Duration,
-    /// Of nodes that have been missing for longer than three days, those that have been missing longest go first.
+    /// Of nodes and jobs that have been missing for longer than three days, those that have been missing longest go first.
     pub max_missing: usize,
 }
 
@@ -81,9 +84,9 @@ pub(crate) struct Upkeep {
     counted: Option<Time>,
     next_round: Option<Time>,
     round: Option<Round>,
-    /// Completions that may be forgotten although their time is not over, and the latest time at which their nodes were seen.
+    /// Completions that may be forgotten although their time is not over, and the latest time since which they may have been missing.
     excess: (usize, u32),
-    /// Completions of missing nodes, as the last round has found.
+    /// Completions of missing nodes and jobs, as the last round has found.
     missing: usize,
     /// The last record: the next one waits until it is durable.
     after: Option<RecordSeq>,
@@ -97,7 +100,7 @@ pub(crate) struct Upkeep {
 struct Round {
     job: u32,
     page: usize,
-    /// Completions of missing nodes by when their nodes were seen.
+    /// Completions of missing nodes and jobs by when those were seen.
     seen: BTreeMap<u32, usize>,
     expired: usize,
 }
@@ -110,7 +113,7 @@ impl Upkeep {
         }
     }
 
-    /// Completions of nodes that do not exist, as far as anybody has looked.
+    /// Completions of nodes or jobs that do not exist, as far as anybody has looked.
     pub(crate) fn missing(&self) -> usize {
         self.missing
     }
@@ -210,9 +213,19 @@ impl Scheduler {
             let job = JobId(round.job);
             match self.engine().ended_nodes_of_page(job, round.page) {
                 Some(nodes) => {
+                    let job_since = match nodes.is_empty() {
+                        true => None,
+                        false => self.note_job(job, &mut trim),
+                    };
                     for node in nodes {
                         let task = Task { job, node };
-                        self.look_at_end(now, task, (retention, seq), &mut round, &mut trim);
+                        let since = self.note_node(node, &mut trim);
+                        let since = since.into_iter().chain(job_since).min();
+                        if let Some(since) = since
+                            && !self.expire_if_due(now, (task, since), (retention, seq), &mut trim)
+                        {
+                            *round.seen.entry(since).or_default() += 1;
+                        }
                     }
                     round.page += 1;
                 }
@@ -253,43 +266,71 @@ impl Scheduler {
         }
     }
 
-    fn look_at_end(
+    /// Returns since when the job of a completion has been missing.
+    fn note_job(&mut self, job: JobId, trim: &mut Trim) -> Option<u32> {
+        let since = self.engine().job_missing_since(job);
+        let name = self.engine().job_name(job);
+        let exists = self.engine().job_config(job).is_some() || self.jobs().has(name);
+        let name = name.clone();
+        match (exists, since) {
+            (true, None) => None,
+            (true, Some(_)) => {
+                self.engine_mut().note_job_missing(job, None);
+                trim.found_jobs.push(name);
+                None
+            }
+            (false, Some(since)) => Some(since),
+            (false, None) => {
+                let observed = self.upkeep().observed;
+                self.engine_mut().note_job_missing(job, Some(observed));
+                trim.missing_jobs.push(name);
+                Some(observed)
+            }
+        }
+    }
+
+    /// Returns since when the node of a completion has been missing.
+    fn note_node(&mut self, node: NodeId, trim: &mut Trim) -> Option<u32> {
+        match self.engine().presence(node) {
+            Presence::InForce => {
+                if self.engine_mut().note_present(node) {
+                    trim.found.push(self.engine().node_name(node));
+                }
+                None
+            }
+            Presence::Missing(Some(since)) => Some(since),
+            Presence::Missing(None) => {
+                let observed = self.upkeep().observed;
+                self.engine_mut().note_missing(node, observed);
+                trim.missing.push(self.engine().node_name(node));
+                Some(observed)
+            }
+        }
+    }
+
+    /// Forgets the completion of a task whose node or job is missing, if its time is over or there are too many.
+    fn expire_if_due(
         &mut self,
         now: Time,
-        task: Task,
+        (task, since): (Task, u32),
         (retention, seq): (Retention, RecordSeq),
-        round: &mut Round,
         trim: &mut Trim,
-    ) {
-        let observed = self.upkeep().observed;
-        let since = match self.engine().presence(task.node) {
-            Presence::InForce => {
-                if self.engine_mut().note_present(task.node) {
-                    trim.found.push(self.engine().node_name(task.node));
-                }
-                return;
-            }
-            Presence::Missing(Some(since)) => since,
-            Presence::Missing(None) => {
-                self.engine_mut().note_missing(task.node, observed);
-                trim.missing.push(self.engine().node_name(task.node));
-                observed
-            }
-        };
+    ) -> bool {
         let upkeep = self.upkeep();
         let is_over = upkeep.has_been_missing_for(since) >= retention.missing_for;
         let (excess, up_to) = upkeep.excess;
         let is_excess = excess > 0 && since <= up_to;
-        if (is_over || is_excess)
-            && let Some(key) = self.expire(now, task, seq)
-        {
-            trim.expired.push(key);
-            if is_excess {
-                self.upkeep_mut().excess.0 -= 1;
-            }
-            return;
+        if !is_over && !is_excess {
+            return false;
         }
-        *round.seen.entry(since).or_default() += 1;
+        let Some(key) = self.expire(now, task, seq) else {
+            return false;
+        };
+        trim.expired.push(key);
+        if is_excess {
+            self.upkeep_mut().excess.0 -= 1;
+        }
+        true
     }
 
     /// Forgets how the task ended, unless it runs or may be alive, or its end is not durable.
@@ -306,10 +347,21 @@ impl Scheduler {
         Some(key)
     }
 
-    /// Takes from a store since when a node of the history has been missing, before the first event.
-    pub fn remember_missing(&mut self, node: &NodeName, since: u32) {
-        if let Some(node) = self.engine().find_node(node.as_str()) {
-            self.engine_mut().note_missing(node, since);
+    /// Takes from a store since when nodes and jobs of the history have been missing, before the first event.
+    pub fn remember_missing(
+        &mut self,
+        nodes: impl IntoIterator<Item = (NodeName, u32)>,
+        jobs: impl IntoIterator<Item = (JobName, u32)>,
+    ) {
+        for (node, since) in nodes {
+            if let Some(node) = self.engine().find_node(node.as_str()) {
+                self.engine_mut().note_missing(node, since);
+            }
+        }
+        for (job, since) in jobs {
+            if let Some(job) = self.engine().find_job(job.as_str()) {
+                self.engine_mut().note_job_missing(job, Some(since));
+            }
         }
     }
 }

@@ -164,9 +164,7 @@ impl Scheduler {
             generation: scheduler.fences.generation(),
         });
         scheduler.remember(now, durable.forgotten, durable.statuses);
-        for (node, since) in durable.missing {
-            scheduler.remember_missing(&node, since);
-        }
+        scheduler.remember_missing(durable.missing, durable.missing_jobs);
         scheduler
     }
 

@@ -50,7 +50,7 @@ pub struct StoreStatus {
     pub growth: Option<StoreGrowth>,
     /// How many tasks have a completion, whether or not they still exist.
     pub completions: usize,
-    /// Of these, on nodes that do not exist, as far as anybody has looked.
+    /// Of these, of nodes or jobs that do not exist, as far as anybody has looked.
     pub missing: usize,
 }
 

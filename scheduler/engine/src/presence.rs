@@ -1,4 +1,4 @@
-//! Tells which nodes with statuses exist in the forest in force, and since when others have been missing from it, if that was noted.
+//! Tells which nodes with statuses exist in the forest in force, and since when other nodes, and jobs, have been missing, if that was noted.
 
 use brasserie_common::{JobId, NodeId};
 
@@ -34,6 +34,18 @@ impl Engine {
     /// Drops the note. Returns whether there was one.
     pub fn note_present(&mut self, node: NodeId) -> bool {
         self.node_names.note_present(node.0)
+    }
+
+    /// Since when the job has been missing, if it was noted. The caller decides which jobs are missing.
+    pub fn job_missing_since(&self, job: JobId) -> Option<u32> {
+        self.jobs.get(job.index())?.missing_since
+    }
+
+    /// Notes that a job is missing, until a task of the job ends; `None` drops the note.
+    pub fn note_job_missing(&mut self, job: JobId, since: Option<u32>) {
+        if let Some(job) = self.jobs.get_mut(job.index()) {
+            job.missing_since = since;
+        }
     }
 
     /// Nodes on which the job has ended, of one page of its statuses; `None` behind the last page.

@@ -1,5 +1,6 @@
 //! How tasks ended, read from the file by one thread while another takes in the names: with millions of ends this is what a start waits for.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -29,15 +30,19 @@ struct Stored {
     status: StoredStatus,
 }
 
-/// Rows of nodes that no end names.
-#[derive(Debug)]
-pub struct UnusedNames(pub(super) Vec<i64>);
+/// Rows of jobs and nodes that no end names.
+#[derive(Debug, Default)]
+pub struct UnusedNames {
+    pub(super) jobs: BTreeSet<i64>,
+    pub(super) nodes: BTreeSet<i64>,
+}
 
 /// How tasks ended, while it is read: the names are there, the ends come.
 pub struct Past {
     jobs: Names<JobName>,
     nodes: Names<NodeName>,
     missing: Vec<(NodeName, u32)>,
+    missing_jobs: Vec<(JobName, u32)>,
     ends: Receiver<Result<Vec<Stored>, StoreError>>,
 }
 
@@ -58,7 +63,8 @@ impl Past {
         Ok(Past {
             jobs: load_names(connection, "jobs")?,
             nodes: load_names(connection, "nodes")?,
-            missing: load_missing(connection)?,
+            missing: load_missing(connection, "nodes")?,
+            missing_jobs: load_missing(connection, "jobs")?,
             ends,
         })
     }
@@ -67,9 +73,7 @@ impl Past {
     pub fn tell(self, scheduler: &mut Scheduler, now: Time) -> Result<UnusedNames, StoreError> {
         let names = scheduler.remember_names(&self.jobs.names, &self.nodes.names);
         let unused = self.each(|end| scheduler.remember_end(now, &names, end))?;
-        for (node, since) in &self.missing {
-            scheduler.remember_missing(node, *since);
-        }
+        scheduler.remember_missing(self.missing, self.missing_jobs);
         Ok(unused)
     }
 
@@ -80,6 +84,7 @@ impl Past {
             nodes: self.nodes.names.clone(),
             ends: Vec::new(),
             missing: self.missing.clone(),
+            missing_jobs: self.missing_jobs.clone(),
         };
         let unused = self.each(|end| history.ends.push(end))?;
         Ok((history, unused))
@@ -87,12 +92,14 @@ impl Past {
 
     fn each(&self, mut take: impl FnMut(PastEnd)) -> Result<UnusedNames, StoreError> {
         let (mut job, mut node) = (0, 0);
+        let mut has_ended = vec![false; self.jobs.ids.len()];
         let mut is_used = vec![false; self.nodes.ids.len()];
         for end in self.ends.iter() {
             for end in end? {
                 // They come by job and then by node, so the next name is the likeliest.
                 job = self.jobs.find(end.job, job)?;
                 node = self.nodes.find(end.node, node)?;
+                has_ended[job as usize] = true;
                 is_used[node as usize] = true;
                 take(PastEnd {
                     job,
@@ -102,9 +109,15 @@ impl Past {
                 });
             }
         }
-        let all = self.nodes.ids.iter().zip(is_used);
-        let unused = all.filter(|(_, is_used)| !is_used);
-        Ok(UnusedNames(unused.map(|(id, _)| *id).collect()))
+        let unused = |ids: &[i64], is_used: Vec<bool>| {
+            let all = ids.iter().zip(is_used);
+            let unused = all.filter(|(_, is_used)| !is_used);
+            unused.map(|(id, _)| *id).collect()
+        };
+        Ok(UnusedNames {
+            jobs: unused(&self.jobs.ids, has_ended),
+            nodes: unused(&self.nodes.ids, is_used),
+        })
     }
 }
 
@@ -141,14 +154,21 @@ where
     Ok(names)
 }
 
-fn load_missing(connection: &Connection) -> Result<Vec<(NodeName, u32)>, StoreError> {
-    let mut statement = connection
-        .prepare("SELECT name, missing_since_s FROM nodes WHERE missing_since_s IS NOT NULL")?;
+fn load_missing<N>(
+    connection: &Connection,
+    table: &'static str,
+) -> Result<Vec<(N, u32)>, StoreError>
+where
+    N: for<'a> TryFrom<&'a str, Error: std::fmt::Display>,
+{
+    let mut statement = connection.prepare(&format!(
+        "SELECT name, missing_since_s FROM {table} WHERE missing_since_s IS NOT NULL"
+    ))?;
     let mut rows = statement.query(())?;
     let mut missing = Vec::new();
     while let Some(row) = rows.next()? {
-        let name = row.get_ref(0)?.as_str().map_err(damaged("nodes"))?;
-        let name = NodeName::try_from(name).map_err(damaged("nodes"))?;
+        let name = row.get_ref(0)?.as_str().map_err(damaged(table))?;
+        let name = N::try_from(name).map_err(damaged(table))?;
         missing.push((name, row.get(1)?));
     }
     Ok(missing)

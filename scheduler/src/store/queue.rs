@@ -267,7 +267,10 @@ fn weight(record: &Record) -> usize {
             let nodes = trim.missing.iter().chain(&trim.found);
             let keys = trim.expired.iter();
             let keys = keys.map(|key| key.job.as_str().len() + key.node.as_str().len());
-            let names = nodes.map(|node| node.as_str().len()).chain(keys);
+            let jobs = trim.missing_jobs.iter().chain(&trim.found_jobs);
+            let jobs = jobs.map(|job| job.as_str().len());
+            let names = nodes.map(|node| node.as_str().len()).chain(jobs);
+            let names = names.chain(keys);
             FIXED + names.map(|bytes| FIXED + bytes).sum::<usize>()
         }
         Record::ConfigKept { config } => FIXED + config.text.len(),

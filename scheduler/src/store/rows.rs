@@ -1,6 +1,5 @@
 //! Records as rows: the tables are a projection of what the records add up to, and loading gives exactly that.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
     MAX_LEFT, Record, Trim,
 };
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, Transaction, params};
 
 use super::error::StoreError;
 use super::history::UnusedNames;
@@ -43,12 +42,14 @@ pub(super) enum Beside {
 }
 
 /// Ids of names that are in the file. Forgotten with the connection, because a rollback takes ids back.
+///
+/// Invariant: a name in `jobs` or `nodes` is not noted to be missing, since a completion that finds its names there ends no note.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     jobs: SeededMap<JobName, i64>,
     nodes: SeededMap<NodeName, i64>,
-    /// Rows of nodes that nothing in the file may need. Each is looked up again before it goes.
-    unused: BTreeSet<i64>,
+    /// Rows of jobs and nodes that nothing in the file may need. Each is looked up again before it goes.
+    unused: UnusedNames,
     /// How many deleted ends may be dropped in this transaction.
     may_drop: i64,
     /// Up to which deletion some are left to be dropped in the next ones.
@@ -56,13 +57,15 @@ pub(super) struct Names {
 }
 
 impl Names {
+    /// Gives the id of a job with a completion, and ends the note that the job is missing.
     fn job(&mut self, transaction: &Transaction<'_>, name: &JobName) -> rusqlite::Result<i64> {
         if let Some(&id) = self.jobs.get(name) {
             return Ok(id);
         }
         let id = intern(
             transaction,
-            "INSERT INTO jobs (name) VALUES (?1) ON CONFLICT DO NOTHING",
+            "INSERT INTO jobs (name) VALUES (?1) ON CONFLICT (name) DO UPDATE SET missing_since_s = NULL
+             WHERE missing_since_s IS NOT NULL RETURNING id",
             "SELECT id FROM jobs WHERE name = ?1",
             name.as_str(),
         )?;
@@ -73,13 +76,15 @@ impl Names {
         Ok(id)
     }
 
+    /// The same for a node.
     fn node(&mut self, transaction: &Transaction<'_>, name: &NodeName) -> rusqlite::Result<i64> {
         if let Some(&id) = self.nodes.get(name) {
             return Ok(id);
         }
         let id = intern(
             transaction,
-            "INSERT INTO nodes (name) VALUES (?1) ON CONFLICT DO NOTHING",
+            "INSERT INTO nodes (name) VALUES (?1) ON CONFLICT (name) DO UPDATE SET missing_since_s = NULL
+             WHERE missing_since_s IS NOT NULL RETURNING id",
             "SELECT id FROM nodes WHERE name = ?1",
             name.as_str(),
         )?;
@@ -94,19 +99,20 @@ impl Names {
     pub(super) fn drop_later(
         &mut self,
         connection: &Connection,
-        UnusedNames(unused): UnusedNames,
+        unused: UnusedNames,
     ) -> Result<(), StoreError> {
-        self.unused = unused.into_iter().collect();
+        self.unused = unused;
         let mut statement = connection.prepare("SELECT DISTINCT node_id FROM forgotten")?;
         for node in statement.query_map((), |row| row.get::<_, i64>(0))? {
-            self.unused.remove(&node?);
+            self.unused.nodes.remove(&node?);
         }
         Ok(())
     }
 
     /// Whether the next transaction drops something.
     pub(super) fn has_leavers(&self) -> bool {
-        self.to_drop.is_some() || !self.unused.is_empty()
+        let UnusedNames { jobs, nodes } = &self.unused;
+        self.to_drop.is_some() || !jobs.is_empty() || !nodes.is_empty()
     }
 
     /// At the beginning of a transaction: what the one before had to leave.
@@ -126,10 +132,13 @@ impl Names {
     ) -> rusqlite::Result<()> {
         let mut statement = transaction.prepare_cached(
             "DELETE FROM forgotten WHERE (job_id, node_id) IN
-             (SELECT job_id, node_id FROM forgotten WHERE number <= ?1 LIMIT ?2) RETURNING node_id",
+             (SELECT job_id, node_id FROM forgotten WHERE number <= ?1 LIMIT ?2) RETURNING job_id, node_id",
         )?;
-        for node in statement.query_map([settled, self.may_drop], |row| row.get(0))? {
-            self.unused.insert(node?);
+        let limits = [settled, self.may_drop];
+        for row in statement.query_map(limits, |row| Ok((row.get(0)?, row.get(1)?)))? {
+            let (job, node) = row?;
+            self.unused.jobs.insert(job);
+            self.unused.nodes.insert(node);
             self.may_drop -= 1;
         }
         if self.may_drop == 0 {
@@ -148,7 +157,22 @@ impl Names {
             Beside::Records => LOOKUPS_BESIDE_RECORDS,
             Beside::Nothing => LOOKUPS_ALONE,
         };
-        if self.unused.is_empty() {
+        // First, since each job costs every node a lookup.
+        let mut drop = transaction.prepare_cached(
+            "DELETE FROM jobs WHERE id = ?1
+             AND NOT EXISTS (SELECT 1 FROM statuses WHERE job_id = ?1)
+             AND NOT EXISTS (SELECT 1 FROM forgotten WHERE job_id = ?1) RETURNING name",
+        )?;
+        for _ in 0..lookups {
+            let Some(id) = self.unused.jobs.pop_last() else {
+                break;
+            };
+            let name: Option<String> = drop.query_row([id], |row| row.get(0)).optional()?;
+            if let Some(name) = name {
+                self.jobs.remove(name.as_str());
+            }
+        }
+        if self.unused.nodes.is_empty() {
             return Ok(());
         }
         let jobs: i64 =
@@ -163,7 +187,7 @@ impl Names {
              ) RETURNING name",
         )?;
         for _ in 0..(lookups / (jobs + 1)).max(1) {
-            let Some(id) = self.unused.pop_last() else {
+            let Some(id) = self.unused.nodes.pop_last() else {
                 return Ok(());
             };
             let name: Option<String> = drop.query_row([id], |row| row.get(0)).optional()?;
@@ -181,8 +205,9 @@ fn intern(
     select: &str,
     name: &str,
 ) -> rusqlite::Result<i64> {
-    if transaction.prepare_cached(insert)?.execute([name])? == 1 {
-        return Ok(transaction.last_insert_rowid());
+    let mut insert = transaction.prepare_cached(insert)?;
+    if let Some(id) = id_of(&mut insert, name)? {
+        return Ok(id);
     }
     transaction
         .prepare_cached(select)?
@@ -420,6 +445,8 @@ fn trim(
         observed,
         missing,
         found,
+        missing_jobs,
+        found_jobs,
         expired,
         settled,
     } = trimmed;
@@ -428,24 +455,59 @@ fn trim(
         [observed],
     )?;
     let mut note =
-        transaction.prepare_cached("UPDATE nodes SET missing_since_s = ?1 WHERE id = ?2")?;
+        transaction.prepare_cached("UPDATE nodes SET missing_since_s = ?1 WHERE name = ?2")?;
     for node in found {
-        note.execute(params![None::<u32>, names.node(transaction, node)?])?;
+        note.execute(params![None::<u32>, node.as_str()])?;
     }
     for node in missing {
-        note.execute(params![observed, names.node(transaction, node)?])?;
+        names.nodes.remove(node);
+        note.execute(params![observed, node.as_str()])?;
     }
-    let mut delete =
-        transaction.prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?;
-    for key in expired {
-        let node = names.node(transaction, &key.node)?;
-        delete.execute([names.job(transaction, &key.job)?, node])?;
-        names.unused.insert(node);
+    let mut note =
+        transaction.prepare_cached("UPDATE jobs SET missing_since_s = ?1 WHERE name = ?2")?;
+    for job in found_jobs {
+        note.execute(params![None::<u32>, job.as_str()])?;
     }
+    for job in missing_jobs {
+        names.jobs.remove(job);
+        note.execute(params![observed, job.as_str()])?;
+    }
+    expire(transaction, names, expired)?;
     match settled {
         Some(settled) => Ok(names.drop_forgotten(transaction, settled.0.cast_signed())?),
         None => Ok(()),
     }
+}
+
+fn expire(
+    transaction: &Transaction<'_>,
+    names: &mut Names,
+    expired: &[TaskKey],
+) -> rusqlite::Result<()> {
+    let mut find_job = transaction.prepare_cached("SELECT id FROM jobs WHERE name = ?1")?;
+    let mut find_node = transaction.prepare_cached("SELECT id FROM nodes WHERE name = ?1")?;
+    let mut delete =
+        transaction.prepare_cached("DELETE FROM statuses WHERE job_id = ?1 AND node_id = ?2")?;
+    let mut last: Option<(&JobName, i64)> = None;
+    for TaskKey { job, node } in expired {
+        let job_id = match last.filter(|(known, _)| *known == job) {
+            Some((_, id)) => Some(id),
+            None => id_of(&mut find_job, job.as_str())?,
+        };
+        let node_id = id_of(&mut find_node, node.as_str())?;
+        let (Some(job_id), Some(node_id)) = (job_id, node_id) else {
+            continue;
+        };
+        last = Some((job, job_id));
+        delete.execute([job_id, node_id])?;
+        names.unused.jobs.insert(job_id);
+        names.unused.nodes.insert(node_id);
+    }
+    Ok(())
+}
+
+fn id_of(select: &mut Statement<'_>, name: &str) -> rusqlite::Result<Option<i64>> {
+    select.query_row([name], |row| row.get(0)).optional()
 }
 
 /// Whether the file holds the cluster and the row of this scheduler.

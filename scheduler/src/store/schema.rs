@@ -147,6 +147,11 @@ pub(super) const STEPS: &[Step] = &[
         ALTER TABLE nodes ADD COLUMN missing_since_s INTEGER;
     ",
     },
+    Step {
+        to: 10,
+        // Former releases noted no missing jobs.
+        sql: "ALTER TABLE jobs ADD COLUMN missing_since_s INTEGER;",
+    },
 ];
 
 /// Whose records a store holds.

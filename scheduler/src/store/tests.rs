@@ -990,8 +990,7 @@ fn the_sixth_format_learns_of_fences() {
     assert_eq!(loaded.fence_generation, generation, "it never goes back");
 }
 
-/// A file as the program of that time wrote it: with statuses, and nothing about jobs.
-/// Completions of `j` on `n1` to `n3`, of which the first two are missing.
+/// Completions of `j` on `n1` to `n3`: the first two nodes and the job are missing.
 fn with_missing_nodes(database: &mut Database) {
     let ends: Vec<Record> = (1..4).map(|i| end_of(&format!("n{i}"))).collect();
     database.write(ends.iter()).unwrap();
@@ -1000,6 +999,7 @@ fn with_missing_nodes(database: &mut Database) {
             [trimmed(Trim {
                 observed: 100,
                 missing: vec![node("n1"), node("n2")],
+                missing_jobs: vec![job_j()],
                 ..Trim::default()
             })]
             .iter(),
@@ -1011,12 +1011,16 @@ fn node(name: &str) -> NodeName {
     NodeName::try_from(name).unwrap()
 }
 
+fn job_j() -> JobName {
+    JobName::try_from("j").unwrap()
+}
+
 fn trimmed(trim: Trim) -> Record {
     Record::HistoryTrimmed(Box::new(trim))
 }
 
 #[test]
-fn it_is_kept_since_when_nodes_are_missing() {
+fn it_is_kept_since_when_nodes_and_jobs_are_missing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let mut database = Database::open(&path).unwrap();
@@ -1027,11 +1031,13 @@ fn it_is_kept_since_when_nodes_are_missing() {
         durable.missing,
         [(node("n1"), 100), (node("n2"), 100)].into()
     );
+    assert_eq!(durable.missing_jobs, [(job_j(), 100)].into());
     let trim = Trim {
         observed: 200,
         found: vec![node("n1")],
+        found_jobs: vec![job_j()],
         expired: vec![TaskKey {
-            job: JobName::try_from("j").unwrap(),
+            job: job_j(),
             node: node("n2"),
         }],
         ..Trim::default()
@@ -1040,12 +1046,71 @@ fn it_is_kept_since_when_nodes_are_missing() {
     let mut database = Database::open(&path).unwrap();
     let durable = database.load().unwrap();
     assert_eq!((durable.observed, durable.missing.len()), (200, 0));
+    assert_eq!(durable.missing_jobs.len(), 0);
     let nodes: Vec<&str> = durable
         .statuses
         .keys()
         .map(|key| key.node.as_str())
         .collect();
     assert_eq!(nodes, ["n1", "n3"]);
+}
+
+/// Otherwise a node that was away once would be old as soon as it is away again after a restart.
+#[test]
+fn a_completion_ends_the_notes_of_its_node_and_job() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    with_missing_nodes(&mut database);
+    database.write([end_of("n1")].iter()).unwrap();
+    let durable = database.load().unwrap();
+    assert_eq!(durable.missing, [(node("n2"), 100)].into());
+    assert_eq!(durable.missing_jobs.len(), 0);
+}
+
+#[test]
+fn a_job_whose_completions_have_expired_leaves_no_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let mut database = Database::open(&path).unwrap();
+    with_missing_nodes(&mut database);
+    let jobs = |database: &Database| -> i64 {
+        let count = "SELECT count(*) FROM jobs";
+        let row = database.connection().query_row(count, (), |row| row.get(0));
+        row.unwrap()
+    };
+    let expired = |nodes: &[&str]| {
+        let key = |name: &&str| TaskKey {
+            job: job_j(),
+            node: node(name),
+        };
+        trimmed(Trim {
+            observed: 200,
+            expired: nodes.iter().map(key).collect(),
+            ..Trim::default()
+        })
+    };
+    database.write([expired(&["n1", "n2"])].iter()).unwrap();
+    assert_eq!(jobs(&database), 1);
+    database.write([expired(&["n3"])].iter()).unwrap();
+    assert_eq!(jobs(&database), 0);
+    database.write([end_of("n1")].iter()).unwrap();
+    let durable = Database::open(&path).unwrap().load().unwrap();
+    assert_eq!((durable.statuses.len(), durable.missing_jobs.len()), (1, 0));
+}
+
+#[test]
+fn the_ninth_format_learns_of_missing_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let old = Database::open_with(&path, &STEPS[..9]).unwrap();
+    let jobs = "INSERT INTO jobs VALUES (1, 'j'); INSERT INTO nodes VALUES (1, 'n1', NULL);";
+    old.connection().execute_batch(jobs).unwrap();
+    drop(old);
+    let mut database = Database::open(&path).unwrap();
+    assert_eq!(database.load().unwrap().missing_jobs.len(), 0);
+    with_missing_nodes(&mut database);
+    assert_eq!(database.load().unwrap().missing_jobs.len(), 1);
 }
 
 #[test]

@@ -334,6 +334,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         // No world that is searched is long enough.
         observed: _,
         missing: _,
+        missing_jobs: _,
         // The order of generations equals the order of the runs.
         fence_generation: _,
     } = durable;

@@ -239,7 +239,7 @@ impl Scheduler {
         job: &JobName,
         (id, what): (Option<JobId>, What),
     ) -> Result<(), JobRefusal> {
-        let is_known = self.jobs().latest(job).is_some() || self.jobs().in_file(job);
+        let is_known = self.jobs().has(job);
         let Some(id) = id.or_else(|| self.engine().find_job(job.as_str()).filter(|_| is_known))
         else {
             // One that nothing has happened to.

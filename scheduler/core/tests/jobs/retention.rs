@@ -1,13 +1,17 @@
-//! Completions of nodes that no longer exist are forgotten after their time, or when there are too many, and no others.
+//! Completions of nodes and jobs that no longer exist are forgotten after their time, or when there are too many, and no others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::{InvocationId, NodeName, TaskKey, WallTime};
-use brasserie_scheduler_core::{Durable, Event, Options, Record, Retention};
+use brasserie_common_config::Config;
+use brasserie_scheduler_core::{
+    Durable, EndedTask, Event, ExpectedVersion, Options, Record, Retention, Trim,
+};
 
-use crate::support::{Script, one_job, options};
-use crate::{name, restarted};
+use crate::support::{Script, config, one_job, options};
+use crate::{JOB, create, delete, name, restarted};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -19,25 +23,37 @@ fn key(node: usize) -> TaskKey {
     }
 }
 
+fn done() -> StoredStatus {
+    StoredStatus {
+        bits: StatusBits::DONE,
+        time: WallTime::from_secs(1),
+        backoff_seconds: 0,
+        safety_seconds: 0,
+        data: None,
+    }
+}
+
 /// Job `j` is done on so many nodes, which all exist.
 fn done_on(nodes: usize, options: Options) -> Script {
     let mut durable = Durable::default();
-    let end = (
-        InvocationId::new(1, 1),
-        StoredStatus {
-            bits: StatusBits::DONE,
-            time: WallTime::from_secs(1),
-            backoff_seconds: 0,
-            safety_seconds: 0,
-            data: None,
-        },
-    );
+    let end = (InvocationId::new(1, 1), done());
     for node in 0..nodes {
         durable.statuses.insert(key(node), end.clone());
     }
     let mut s = Script::new(options, durable);
     s.load(one_job(nodes, ""));
     s
+}
+
+/// The same nodes, whose only job is disabled and has no completions.
+fn without_the_job(nodes: usize) -> Arc<Config> {
+    let names: Vec<String> = (0..nodes).map(|i| format!("\"n{i}\": []")).collect();
+    config(&format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"],
+            "node_sources": [{{"source": "manual", "prefs": {{{}}}}}]}}, "resources": {{}}}},
+            "bistro_job->other": {{"owner": "o", "command": ["/bin/true"], "enabled": false}}}}"#,
+        names.join(", ")
+    ))
 }
 
 /// Lets time pass as a scheduler sees it that has something to do now and then.
@@ -64,6 +80,105 @@ fn completions_of_a_missing_node_are_forgotten_after_their_time() {
     s.load(one_job(10, ""));
     let counts = s.status().jobs[0].counts;
     assert_eq!((counts.done, counts.unstarted), (4, 6));
+}
+
+#[test]
+fn completions_of_a_missing_job_are_forgotten_after_their_time() {
+    let mut s = done_on(10, options());
+    s.load(without_the_job(10));
+    pass(&mut s, 30 * DAY);
+    assert_eq!(kept(&s), 10);
+    pass(&mut s, 3 * HOUR);
+    assert_eq!(kept(&s), 0);
+    s.load(one_job(10, ""));
+    assert_eq!(s.status().jobs[0].counts.unstarted, 10);
+}
+
+/// Somebody takes a job out of the file, and puts it back in time, again and again.
+#[test]
+fn the_time_of_a_job_that_came_back_begins_anew() {
+    let mut s = done_on(10, options());
+    for _ in 0..3 {
+        s.load(without_the_job(10));
+        pass(&mut s, 20 * DAY);
+        assert_eq!(s.durable.missing_jobs.len(), 1);
+        s.load(one_job(10, ""));
+        pass(&mut s, 2 * HOUR);
+        assert_eq!(s.durable.missing_jobs.len(), 0);
+        s = s.restart(restarted());
+        s.load(one_job(10, ""));
+    }
+    assert_eq!(kept(&s), 10);
+    assert_eq!(s.status().jobs[0].counts.done, 10);
+}
+
+#[test]
+fn the_time_of_a_job_goes_on_after_a_restart() {
+    let mut s = done_on(10, options());
+    s.load(without_the_job(10));
+    pass(&mut s, 20 * DAY);
+    s = s.restart(restarted());
+    s.load(without_the_job(10));
+    pass(&mut s, 9 * DAY);
+    assert_eq!(kept(&s), 10);
+    pass(&mut s, DAY + 12 * HOUR);
+    assert_eq!(kept(&s), 0);
+}
+
+#[test]
+fn completions_of_a_job_by_api_are_kept_until_it_has_been_deleted_for_long() {
+    let mut s = done_on(10, options());
+    s.load(without_the_job(10));
+    create(&mut s, "j", JOB);
+    pass(&mut s, 40 * DAY);
+    assert_eq!(kept(&s), 10);
+    delete(&mut s, "j", ExpectedVersion::Any).expect("it is there");
+    pass(&mut s, 29 * DAY);
+    assert_eq!(kept(&s), 10);
+    pass(&mut s, DAY + 3 * HOUR);
+    assert_eq!(kept(&s), 0);
+}
+
+#[test]
+fn completions_of_missing_jobs_are_bounded_by_count() {
+    let retention = Retention {
+        max_missing: 3,
+        ..Retention::default()
+    };
+    let mut s = done_on(
+        10,
+        Options {
+            retention,
+            ..options()
+        },
+    );
+    s.load(without_the_job(10));
+    pass(&mut s, 2 * DAY);
+    assert_eq!(kept(&s), 10);
+    pass(&mut s, DAY + 12 * HOUR);
+    assert_eq!(kept(&s), 3);
+}
+
+/// A node that comes back, and has a completion before anybody has looked, must not be old at its next absence.
+#[test]
+fn a_completion_ends_the_notes_of_its_node_and_job() {
+    let mut durable = Durable::default();
+    let task = key(0);
+    durable.apply(&Record::HistoryTrimmed(Box::new(Trim {
+        observed: 100,
+        missing: vec![task.node.clone()],
+        missing_jobs: vec![task.job.clone()],
+        ..Trim::default()
+    })));
+    assert_eq!((durable.missing.len(), durable.missing_jobs.len()), (1, 1));
+    durable.apply(&Record::TaskEnded(EndedTask {
+        job: task.job,
+        node: task.node,
+        invocation: InvocationId::new(1, 2),
+        status: done(),
+        story: None,
+    }));
+    assert_eq!((durable.missing.len(), durable.missing_jobs.len()), (0, 0));
 }
 
 #[test]

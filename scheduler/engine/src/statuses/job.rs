@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) statuses: Statuses,
     /// How many tasks run, also on nodes that are no longer in the forest.
     pub(crate) running: u32,
+    /// Since when the job has been missing, if somebody noted it.
+    pub(crate) missing_since: Option<u32>,
 }
 
 impl Job {

@@ -187,6 +187,7 @@ impl Engine {
         let job = &mut self.jobs[task.job.index()];
         job.statuses.insert(task.node, status);
         // Its age counts from now.
+        job.missing_since = None;
         self.node_names.note_present(task.node.0);
         self.set_wait(now, task, not_before, restart);
     }
