@@ -471,7 +471,9 @@ fn migrate(
         .map_err(|error| StoreError::SyncFolder {
             path: path.to_owned(),
             error,
-        })
+        })?;
+    remove_copies_before(path, from);
+    Ok(())
 }
 
 /// The copy is complete and synced before it gets its name, so an unfinished one is never taken for a backup.
@@ -507,4 +509,32 @@ fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), Sto
         .map_err(io_error)?;
     tracing::info!(copy = %copy.display(), "kept a copy of the store before changing its format");
     Ok(())
+}
+
+/// Removes the copies that earlier upgrades have left: each is as large as the store was, and nobody goes back by two formats. A failure
+/// is only logged, since the store works without this.
+fn remove_copies_before(path: &Path, version: i64) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return;
+    };
+    let prefix = format!("{}.format-", name.to_string_lossy());
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let of = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+        let of = of.map(|of| of.strip_suffix(".unfinished").unwrap_or(of));
+        let is_earlier = |of: i64| of < version;
+        if !of.and_then(|of| of.parse().ok()).is_some_and(is_earlier) {
+            continue;
+        }
+        let copy = entry.path();
+        match std::fs::remove_file(&copy) {
+            Ok(()) => {
+                tracing::info!(copy = %copy.display(), "removed an earlier copy of the store")
+            }
+            Err(error) => {
+                tracing::warn!(copy = %copy.display(), %error, "an earlier copy of the store cannot be removed");
+            }
+        }
+    }
 }

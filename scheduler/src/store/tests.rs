@@ -927,6 +927,27 @@ fn an_older_format_is_migrated_after_a_backup() {
 }
 
 #[test]
+fn an_upgrade_removes_the_copies_of_earlier_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    drop(Database::open_with(&path, &STEPS[..3]).unwrap());
+    let others = ["db.format-1", "db.format-2.unfinished"];
+    let kept = ["db.format-12", "db.format-x", "other.format-1"];
+    for name in others.iter().chain(&kept) {
+        fs::write(folder.path().join(name), "").unwrap();
+    }
+    let has = |name: &str| folder.path().join(name).exists();
+    drop(Database::open_with(&path, &STEPS[..4]).unwrap());
+    assert!(has("db.format-3") && others.iter().all(|name| !has(name)));
+    drop(Database::open(&path).unwrap());
+    assert!(has("db.format-4") && !has("db.format-3"));
+    assert!(kept.iter().all(|name| has(name)));
+    // A start that upgrades nothing removes nothing.
+    drop(Database::open(&path).unwrap());
+    assert!(has("db.format-4"));
+}
+
+#[test]
 fn the_first_format_learns_to_remember_who_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
