@@ -148,11 +148,15 @@ pub enum Sabotage {
     FenceNotRaisedAboveReports,
     /// Fences of a raised generation are given out, and it is not recorded.
     GenerationNotSynced,
+    /// Completions of a job that has come back are as old as its last absence.
+    ExpireWhatCameBack,
+    /// Completions of missing jobs and nodes are as old as the directory.
+    CountAgeFromTheStart,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 71] = [
+    pub const ALL: [Sabotage; 73] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -224,6 +228,8 @@ impl Sabotage {
         Sabotage::LetRepeatsPileUp,
         Sabotage::FenceNotRaisedAboveReports,
         Sabotage::GenerationNotSynced,
+        Sabotage::ExpireWhatCameBack,
+        Sabotage::CountAgeFromTheStart,
     ];
 
     /// The name on a command line and in reports.

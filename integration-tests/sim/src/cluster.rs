@@ -325,6 +325,7 @@ impl Cluster {
             drift_per_mille: self.swarm.drift_per_mille,
             fetching: &self.swarm.fetching,
             heartbeat_period: self.swarm.heartbeat_period,
+            retention: self.swarm.retention,
             schedulers: &self.schedulers,
             workers: &self.workers,
             directories: &self.directories,

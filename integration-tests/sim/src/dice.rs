@@ -29,6 +29,8 @@ pub enum Stream {
     Operator,
     /// How many runs share a generation of fences.
     Fences,
+    /// How long completions of what is gone are kept.
+    Retention,
 }
 
 /// One stream.

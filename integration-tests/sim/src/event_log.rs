@@ -80,6 +80,13 @@ pub enum Happening {
         seq: RecordSeq,
         run: Run,
     },
+    /// How a task has ended is forgotten for its age, part of record `seq`.
+    EndExpired {
+        directory: DirectoryId,
+        scheduler: SchedulerId,
+        seq: RecordSeq,
+        task: TaskId,
+    },
     /// Every record of this instance up to `up_to` survives a crash now; the core has not heard of it yet.
     Synced {
         directory: DirectoryId,

@@ -45,6 +45,7 @@ mod no_status_in_new;
 mod nothing_unseen;
 mod obedience;
 mod one_scheduler_a_directory;
+mod only_the_missing_expire;
 mod orphans_end;
 mod own_record_first;
 mod predecessor_is_dead;
@@ -205,6 +206,7 @@ fn registry() -> Vec<Box<dyn Law>> {
         Box::new(no_status_in_new::NoStatusInNew::default()),
         Box::new(ends_are_not_undone::EndsAreNotUndone::default()),
         Box::new(deleted_stays_deleted::DeletedStaysDeleted::default()),
+        Box::new(only_the_missing_expire::OnlyTheMissingExpire::default()),
         Box::new(acknowledged_after_sync::AcknowledgedAfterSync::default()),
         Box::new(acknowledged_is_kept::AcknowledgedIsKept::default()),
         Box::new(records_add_up::RecordsAddUp::default()),

@@ -8,6 +8,7 @@ mod of_work_fetch;
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_scheduler_core::Retention;
 use brasserie_worker_core::work_fetch::Profile;
 
 use crate::dice::{Dice, Stream};
@@ -85,6 +86,7 @@ struct Wanted {
     limits: Limits,
     fetch: Fetch,
     runs_per_generation: Option<u32>,
+    retention: Retention,
 }
 
 impl Focus {
@@ -190,6 +192,7 @@ impl Wanted {
             machines: self.machines,
             limits: self.limits,
             runs_per_generation: self.runs_per_generation,
+            retention: self.retention,
             fetching: match self.fetch {
                 Fetch::Nobody => Fetching::Nobody,
                 Fetch::Everybody => asked_for(&drawn, Profile::CLUSTER),

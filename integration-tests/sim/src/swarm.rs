@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use brasserie_common::Timeouts;
 use brasserie_common::health::timeouts::KEEPER_DELAY;
+use brasserie_scheduler_core::Retention;
 
 use crate::clock::MachineClock;
 use crate::dice::{Dice, Stream};
@@ -119,6 +120,8 @@ pub struct Swarm {
     pub fetching: Fetching,
     /// Runs that share a generation of fences; `None`: as in the program, more than any run has.
     pub runs_per_generation: Option<u32>,
+    /// Where it is bounded, jobs and nodes that are gone come back at times.
+    pub retention: Retention,
 }
 
 /// Kinds that are injected one by one; the others are properties of the network and of processes.
@@ -156,7 +159,8 @@ impl Swarm {
         let drawn = drawn.more_work(&mut Dice::new(seed, Stream::Work));
         let drawn = drawn.fetch_work(&mut Dice::new(seed, Stream::WorkFetch), fetchers);
         let drawn = drawn.forget_workers(&mut Dice::new(seed, Stream::Operator));
-        drawn.raise_fences(&mut Dice::new(seed, Stream::Fences))
+        let drawn = drawn.raise_fences(&mut Dice::new(seed, Stream::Fences));
+        drawn.forget_by_age(&mut Dice::new(seed, Stream::Retention))
     }
 
     /// The same in a world in which nobody ends orphans, and with nothing but the plainest work.
@@ -226,6 +230,7 @@ impl Swarm {
             rooms: Rooms::Endless,
             fetching: Fetching::Nobody,
             runs_per_generation: None,
+            retention: Retention::UNLIMITED,
         };
         swarm.vary(variants, pace)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::{Time, Timeouts};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Durable, Scheduler};
+use brasserie_scheduler_core::{Durable, Retention, Scheduler};
 use brasserie_worker_core::Association;
 
 use crate::disk::Directory;
@@ -51,6 +51,8 @@ pub struct World<'a> {
     /// Whether workers ask for work, and how.
     pub fetching: &'a Fetching,
     pub heartbeat_period: Duration,
+    /// How long schedulers keep completions of jobs and nodes that are gone.
+    pub retention: Retention,
     pub schedulers: &'a [SchedulerHost],
     pub workers: &'a [WorkerHost],
     pub directories: &'a [Directory],

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common::worker::TaskRoom;
 use brasserie_common_config::{Config, NodeSource, ParseOptions, parse};
+use brasserie_scheduler_core::Retention;
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
 use crate::dice::{Dice, Stream};
@@ -58,6 +59,8 @@ pub struct Extras {
     pub rooms: Option<Dice>,
     /// Workers ask for work.
     pub work: Option<Work>,
+    /// Jobs and nodes that are gone come back at times.
+    pub returns: Option<Dice>,
 }
 
 /// Chances for workers that ask for work.
@@ -77,6 +80,7 @@ impl Extras {
             machines: (swarm.machines == Machines::Measured).then(|| dice(Stream::Machines)),
             limits: (swarm.limits == Limits::Some).then(|| dice(Stream::Limits)),
             rooms: (swarm.rooms == Rooms::Small).then(|| dice(Stream::Rooms)),
+            returns: (swarm.retention != Retention::UNLIMITED).then(|| dice(Stream::Retention)),
             work: match &swarm.fetching {
                 Fetching::Nobody => None,
                 Fetching::Some(own) => Some(Work {
@@ -94,6 +98,8 @@ pub struct Workload {
     jobs: Vec<Job>,
     nodes: Vec<u16>,
     disabled: BTreeSet<u16>,
+    /// Jobs and nodes that are gone, of which some may come back.
+    gone: (Vec<Job>, Vec<u16>),
     next_job: u16,
     next_node: u16,
     worker_slots: usize,
@@ -146,6 +152,7 @@ impl Workload {
             jobs: Vec::new(),
             nodes: Vec::new(),
             disabled: BTreeSet::new(),
+            gone: (Vec::new(), Vec::new()),
             next_job: 0,
             next_node: 0,
             worker_slots,
@@ -346,6 +353,14 @@ impl Workload {
             self.jobs[at].needs = self.draw_needs();
             return self.render();
         }
+        if let Some(dice) = &mut self.extras.returns
+            && self.jobs.len() < MAX_JOBS
+            && dice.per_mille(500)
+            && let Some(job) = self.gone.0.pop()
+        {
+            self.jobs.push(job);
+            return self.render();
+        }
         match self.dice.below(5) {
             0 if !self.jobs.is_empty() => {
                 let at = self.dice.below(self.jobs.len());
@@ -353,7 +368,8 @@ impl Workload {
             }
             1 if self.jobs.len() > 1 => {
                 let at = self.dice.below(self.jobs.len());
-                self.jobs.remove(at);
+                let job = self.jobs.remove(at);
+                self.gone.0.push(job);
             }
             _ => self.new_work(),
         }
@@ -363,7 +379,8 @@ impl Workload {
     /// The world goes on: a new job, in the place of the oldest if there are many.
     pub fn new_work(&mut self) {
         if self.jobs.len() >= MAX_JOBS {
-            self.jobs.remove(0);
+            let job = self.jobs.remove(0);
+            self.gone.0.push(job);
         }
         self.add_job();
         self.render();
@@ -380,9 +397,18 @@ impl Workload {
             }
             return self.render();
         }
+        if let Some(dice) = &mut self.extras.returns
+            && self.nodes.len() < MAX_NODES
+            && dice.per_mille(500)
+            && let Some(node) = self.gone.1.pop()
+        {
+            self.nodes.push(node);
+            return self.render();
+        }
         if self.nodes.len() >= MAX_NODES || (self.nodes.len() > 1 && self.dice.per_mille(500)) {
             let at = self.dice.below(self.nodes.len());
-            self.nodes.remove(at);
+            let node = self.nodes.remove(at);
+            self.gone.1.push(node);
         } else {
             self.add_node();
         }
@@ -519,6 +545,7 @@ mod tests {
                 machines: some(4, Stream::Machines),
                 limits: some(5, Stream::Limits),
                 rooms: some(5, Stream::Rooms),
+                returns: some(2, Stream::Retention),
                 work: some(3, Stream::WorkFetch).map(|dice| Work {
                     dice,
                     slots_are_cpus: seed % 2 == 0,

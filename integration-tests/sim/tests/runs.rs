@@ -42,7 +42,7 @@ const WITHOUT_WORK_FETCH: [(u64, u64, u64); 10] = [
     (14, 0x6d6d_c1f9_20eb_d433, 4442),
     (137, 0x1dbf_96ae_15be_0c23, 1542),
     (203, 0x37b9_eb59_7b7d_f95d, 1561),
-    (250, 0x7cb9_239e_ad7d_57b6, 1563),
+    (250, 0x0eca_81be_54b0_2fcd, 2030),
 ];
 
 /// Where nobody asks for work, each message is what it was before anybody could. Whoever means to change the protocol of such a cluster,

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, TaskKey, Time};
 use brasserie_scheduler_engine::{Presence, Task};
 
@@ -128,6 +129,14 @@ impl Upkeep {
             true => now,
             false => counted + Duration::from_secs(seconds),
         });
+    }
+
+    /// The time with which an absence is noted.
+    fn noted_at(&self) -> u32 {
+        match sabotage::on(Sabotage::CountAgeFromTheStart) {
+            true => 0,
+            false => self.observed,
+        }
     }
 
     fn has_been_missing_for(&self, since: u32) -> Duration {
@@ -274,6 +283,7 @@ impl Scheduler {
         let name = name.clone();
         match (exists, since) {
             (true, None) => None,
+            (true, Some(since)) if sabotage::on(Sabotage::ExpireWhatCameBack) => Some(since),
             (true, Some(_)) => {
                 self.engine_mut().note_job_missing(job, None);
                 trim.found_jobs.push(name);
@@ -281,7 +291,7 @@ impl Scheduler {
             }
             (false, Some(since)) => Some(since),
             (false, None) => {
-                let observed = self.upkeep().observed;
+                let observed = self.upkeep().noted_at();
                 self.engine_mut().note_job_missing(job, Some(observed));
                 trim.missing_jobs.push(name);
                 Some(observed)
@@ -300,7 +310,7 @@ impl Scheduler {
             }
             Presence::Missing(Some(since)) => Some(since),
             Presence::Missing(None) => {
-                let observed = self.upkeep().observed;
+                let observed = self.upkeep().noted_at();
                 self.engine_mut().note_missing(node, observed);
                 trim.missing.push(self.engine().node_name(node));
                 Some(observed)

@@ -8,7 +8,7 @@ use brasserie_common::{
     MachinePortLock, RecordSeq, ServiceAddress, Shard, Timeouts, WorkerDescription, WorkerId,
 };
 use brasserie_scheduler_core::credits::Policy;
-use brasserie_scheduler_core::{Options as SchedulerOptions, Record, Retention};
+use brasserie_scheduler_core::{Options as SchedulerOptions, Record};
 use brasserie_worker_core::{ExitReason, Options as WorkerOptions, WorkFetch};
 
 use super::packets::FIRST_PORT;
@@ -61,7 +61,7 @@ impl Cluster {
             new_cluster: self.new_cluster,
             call_deadline: SCHEDULER_CALL_DEADLINE,
             work: Policy::default(),
-            retention: Retention::UNLIMITED,
+            retention: self.swarm.retention,
             seed: self.identities.next_u64(),
         };
         let clocks = self.clocks_of(self.scheduler_post(place).machine);

@@ -1,4 +1,4 @@
-//! Law `acknowledged_is_kept`: An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted.
+//! Law `acknowledged_is_kept`: An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted or has expired.
 //!
 //! Source: R17, R24, R25, C.4 10. The worker has forgotten it on the strength of the acknowledgement.
 
@@ -32,7 +32,7 @@ impl Law for AcknowledgedIsKept {
     }
 
     fn statement(&self) -> &'static str {
-        "An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted."
+        "An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted or has expired."
     }
 
     fn observe(
@@ -85,13 +85,13 @@ impl Law for AcknowledgedIsKept {
 }
 
 impl AcknowledgedIsKept {
-    /// The last promise was kept, and then an operator wanted it forgotten.
+    /// The last promise was kept, and then an operator wanted it forgotten, or its age did.
     fn is_deleted(&self, directory: DirectoryId, task: TaskId) -> bool {
         let promise = self.promised.get(&(directory, task));
         let contents = self.directories.get(directory);
-        let deleted = contents.and_then(|contents| contents.synced().deleted.get(&task));
+        let deleted = contents.and_then(|contents| contents.synced().gone_up_to(task));
         match (promise, deleted) {
-            (Some(promise), Some(up_to)) => promise.invocation <= *up_to,
+            (Some(promise), Some(up_to)) => promise.invocation <= up_to,
             (None, _) | (_, None) => false,
         }
     }
@@ -101,8 +101,8 @@ impl AcknowledgedIsKept {
             self.promised.remove(&(directory, run.task));
         }
         let contents = self.directories.get(directory);
-        let deleted = contents.and_then(|contents| contents.synced().deleted.get(&run.task));
-        if deleted.is_some_and(|up_to| run.invocation <= *up_to) {
+        let deleted = contents.and_then(|contents| contents.synced().gone_up_to(run.task));
+        if deleted.is_some_and(|up_to| run.invocation <= up_to) {
             return;
         }
         let promise = self

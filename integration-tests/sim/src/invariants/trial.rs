@@ -8,7 +8,7 @@ use brasserie_common::{
     Standing, StatusBits, Time, Timeouts, WorkerId, WorkerSetHash,
 };
 use brasserie_common_config::{Config, ParseOptions, parse};
-use brasserie_scheduler_core::LeftCause;
+use brasserie_scheduler_core::{LeftCause, Retention};
 
 use super::{Law, Violation};
 use crate::event_log::{
@@ -34,6 +34,7 @@ pub(crate) struct Trial<L> {
     pub(crate) phase: Phase,
     timeouts: Timeouts,
     pub(crate) only_workers_fail: bool,
+    pub(crate) retention: Retention,
     config: Arc<Config>,
 }
 
@@ -50,6 +51,7 @@ impl<L: Law> Trial<L> {
             phase: Phase::Faults,
             timeouts: Timeouts::default(),
             only_workers_fail: false,
+            retention: Retention::UNLIMITED,
             config: Arc::new(parsed.expect("the smallest configuration").config),
         }
     }
@@ -68,6 +70,7 @@ impl<L: Law> Trial<L> {
             drift_per_mille: 0,
             fetching: &Fetching::Nobody,
             heartbeat_period: Duration::from_secs(15),
+            retention: self.retention,
             schedulers: &[],
             workers: &[],
             directories: &[],

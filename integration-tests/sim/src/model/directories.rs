@@ -48,6 +48,8 @@ pub struct State {
     pub forgotten: BTreeMap<TaskId, Forgotten>,
     /// The same for ever. Of a directory that was put back, no more than what it holds itself.
     pub deleted: BTreeMap<TaskId, InvocationId>,
+    /// Up to which run ends were forgotten for their age, for ever.
+    pub expired: BTreeMap<TaskId, InvocationId>,
 }
 
 /// What is remembered of deleted ends.
@@ -64,6 +66,8 @@ enum Change {
     Ended(Stored),
     /// Its ends up to this run.
     Deleted(InvocationId),
+    /// The same, for their age.
+    Expired(InvocationId),
 }
 
 impl State {
@@ -107,8 +111,19 @@ impl State {
                     };
                     self.forgotten.insert(*task, Forgotten { up_to, by });
                 }
+                Change::Expired(up_to) => {
+                    self.ends.remove(task);
+                    let known = self.expired.entry(*task).or_insert(up_to);
+                    *known = (*known).max(up_to);
+                }
             }
         }
+    }
+
+    /// Up to which run nobody may expect an end any more: an operator wanted it forgotten, or its age did.
+    pub fn gone_up_to(&self, task: TaskId) -> Option<InvocationId> {
+        let gone = [self.deleted.get(&task), self.expired.get(&task)];
+        gone.into_iter().flatten().max().copied()
     }
 
     /// What the real directory holds, in these terms.
@@ -143,6 +158,7 @@ impl State {
             hold_back: durable.hold_back,
             ends: ends.collect(),
             deleted: deleted.collect(),
+            expired: BTreeMap::new(),
             forgotten,
         }
     }
@@ -193,9 +209,15 @@ impl Contents {
     pub fn written_end(&self, task: TaskId) -> Option<&Stored> {
         match self.pending.get(&task) {
             Some((Change::Ended(stored), _)) => Some(stored),
-            Some((Change::Deleted(_), _)) => None,
+            Some((Change::Deleted(_) | Change::Expired(_), _)) => None,
             None => self.synced.ends.get(&task),
         }
+    }
+
+    /// Tasks that may have an end, durable or not; [`Contents::written_end`] tells.
+    pub fn ended(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let written = self.pending.keys();
+        self.synced.ends.keys().chain(written).copied()
     }
 
     /// Up to which run the ends of a task were deleted as last written, durable or not.
@@ -203,16 +225,19 @@ impl Contents {
         let changes = self.tail.iter().flat_map(|entry| &entry.changes);
         let written = changes.filter_map(|(of, change)| match change {
             Change::Deleted(up_to) if *of == task => Some(*up_to),
-            Change::Deleted(_) | Change::Ended(_) => None,
+            Change::Deleted(_) | Change::Expired(_) | Change::Ended(_) => None,
         });
         let synced = self.synced.deleted.get(&task).copied();
         written.chain(synced).max()
     }
 
-    /// The deletion of its last end is not durable.
+    /// It is not durable that its last end was deleted, or forgotten for its age.
     pub fn has_unsynced_deletion(&self, task: TaskId) -> bool {
         let pending = self.pending.get(&task);
-        pending.is_some_and(|(change, _)| matches!(change, Change::Deleted(_)))
+        pending.is_some_and(|(change, _)| match change {
+            Change::Deleted(_) | Change::Expired(_) => true,
+            Change::Ended(_) => false,
+        })
     }
 
     fn sync(&mut self, upto: impl Fn(&Entry) -> bool) {
@@ -312,6 +337,7 @@ impl Directories {
                 let change = Change::Deleted(run.invocation);
                 self.written(directory, run.task, change);
             }
+            Happening::EndExpired { .. } => self.end_expired(happening),
             Happening::Synced {
                 directory,
                 scheduler,
@@ -333,6 +359,22 @@ impl Directories {
                 *self.contents(directory) = Contents::default()
             }
             _ => {}
+        }
+    }
+
+    fn end_expired(&mut self, happening: &Happening) {
+        let Happening::EndExpired {
+            directory,
+            scheduler: _,
+            seq: _,
+            task,
+        } = *happening
+        else {
+            return;
+        };
+        let end = self.contents(directory).written_end(task);
+        if let Some(up_to) = end.map(|end| end.invocation) {
+            self.written(directory, task, Change::Expired(up_to));
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::sabotage::Sabotage;
+use brasserie_scheduler_core::Retention;
 
 use super::ingredients::{
     ADOPTING, CALM, FAILING, LONG, LOSING, LOSSY, REPEATING, SLOW, SOUND, STUBBORN, UNANSWERED,
@@ -46,6 +47,20 @@ const FORGETTING: &[(FaultKind, Duration)] = &[
     (FaultKind::SchedulerCrash, secs(20)),
     (FaultKind::OperatorForgetsWorker, secs(2)),
 ];
+
+/// Jobs and nodes come and go, and so do schedulers.
+const COMING_BACK: Wanted = Wanted {
+    faults: &[
+        (FaultKind::ConfigChange, secs(10)),
+        (FaultKind::NodesChange, secs(10)),
+        (FaultKind::SchedulerCrash, secs(60)),
+    ],
+    retention: Retention {
+        missing_for: secs(30),
+        max_missing: usize::MAX,
+    },
+    ..CALM
+};
 
 /// One for each bug, in their order.
 pub const FOCI: [Focus; Sabotage::ALL.len()] = [
@@ -641,5 +656,15 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
             runs_per_generation: Some(1),
             ..CALM
         },
+    ),
+    focus(
+        Sabotage::ExpireWhatCameBack,
+        &["only_the_missing_expire"],
+        COMING_BACK,
+    ),
+    focus(
+        Sabotage::CountAgeFromTheStart,
+        &["only_the_missing_expire"],
+        COMING_BACK,
     ),
 ];

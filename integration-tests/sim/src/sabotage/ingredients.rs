@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use brasserie_scheduler_core::Retention;
+
 use super::{Fetch, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
@@ -98,6 +100,7 @@ pub(super) const CALM: Wanted = Wanted {
     limits: Limits::None,
     fetch: Fetch::Nobody,
     runs_per_generation: None,
+    retention: Retention::UNLIMITED,
 };
 
 /// Where nothing goes wrong but this.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::Timeouts;
+use brasserie_scheduler_core::Retention;
 
 use super::{Swarm, Variant};
 use crate::dice::Dice;
@@ -99,12 +100,33 @@ impl Swarm {
         }
         self.orphans = Orphans::End;
         // There are orphans only where the configuration changes while much runs.
+        self.change_often(dice);
+        self
+    }
+
+    /// Completions of jobs and nodes that come and go, and are forgotten within the run.
+    pub(super) fn forget_by_age(mut self, dice: &mut Dice) -> Self {
+        // Elsewhere jobs and nodes come and go for other reasons, or not at all.
+        if !dice.per_mille(150) || self.variant != Variant::Mixed {
+            return self;
+        }
+        self.retention = Retention {
+            missing_for: dice.between(self.fault_phase / 40, self.fault_phase / 8),
+            max_missing: match dice.per_mille(500) {
+                true => usize::MAX,
+                false => dice.below(4),
+            },
+        };
+        self.change_often(dice);
+        self
+    }
+
+    fn change_often(&mut self, dice: &mut Dice) {
         for kind in [FaultKind::ConfigChange, FaultKind::NodesChange] {
             self.faults.retain(|(other, _)| *other != kind);
             let mean = dice.around(self.fault_phase / CHANGES_WITH_ORPHANS);
             self.faults.push((kind, mean));
         }
-        self
     }
 
     pub(super) fn more_work(mut self, dice: &mut Dice) -> Self {

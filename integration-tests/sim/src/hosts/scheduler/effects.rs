@@ -397,6 +397,16 @@ impl Turn<'_> {
                 self.note_deleted(seq, task);
             }
         }
+        if let Record::HistoryTrimmed(trim) = record {
+            for key in &trim.expired {
+                self.log.push(Happening::EndExpired {
+                    directory: self.process.directory,
+                    scheduler: self.process.core.id(),
+                    seq,
+                    task: TaskId::from_names(key.job.as_str(), key.node.as_str()),
+                });
+            }
+        }
     }
 
     fn note_deleted(&mut self, seq: RecordSeq, task: &ForgottenTask) {
