@@ -8,6 +8,7 @@
 
 mod client;
 mod cluster;
+mod history;
 mod network;
 mod ports;
 mod process;
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 
 pub use client::Client;
 pub use cluster::{Cluster, LossTime, Worker};
+pub use history::write_history;
 pub use network::{Host, Link, Network, NetworkError, Packets, Percent, warn_not_run};
 pub use ports::free_port;
 pub use process::{Process, children_of, command_line, resident_bytes, used_processor_time};

@@ -75,6 +75,9 @@ struct Options {
     /// Statuses that are remembered in `statuses`
     #[arg(long, default_value_t = 1_000_000)]
     statuses: usize,
+    /// Completions of missing nodes in `retention`
+    #[arg(long, default_value_t = 2_000_000)]
+    missing: usize,
     /// Seconds of one measurement of `fetch`
     #[arg(long, default_value_t = 10)]
     seconds: u64,
@@ -134,6 +137,8 @@ enum Which {
     Nodes,
     /// Restart on a million statuses
     Statuses,
+    /// What disk and memory hold before and after completions of missing nodes are forgotten, and a job's history is deleted
+    Retention,
     /// Lines a second of one task into the worker's log and into a compressed file, beside the same through `cat` into a file
     Logs,
     /// A worker that asks for work beside one that is sent what there are slots for: tasks a second, delays, idle processors, calls
@@ -270,6 +275,9 @@ fn reports(options: &Options) -> Vec<Report> {
     }
     if matches!(options.which, Which::Statuses | Which::All) {
         reports.push(statuses::measure(options.statuses));
+    }
+    if matches!(options.which, Which::Retention | Which::All) {
+        reports.push(statuses::forget(options.missing));
     }
     if matches!(options.which, Which::Logs | Which::All) {
         reports.push(logs::measure(options.lines, options.pairs));

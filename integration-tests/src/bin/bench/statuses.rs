@@ -1,20 +1,12 @@
-//! How long a scheduler that remembers a million statuses takes to be back after it was killed.
+//! How long a scheduler that remembers a million statuses takes to be back after it was killed, and what is left once it forgets them.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use brasserie_common::ids::InstanceId;
-use brasserie_common::status::{StatusBits, StoredStatus};
-use brasserie_common::{
-    FenceGeneration, InvocationId, JobName, NodeName, RecordSeq, SchedulerId, Shard, Story,
-    WallTime,
-};
-use brasserie_common_runtime::DataDir;
-use brasserie_scheduler::store::Store;
-use brasserie_scheduler_core::{ClusterId, EndedTask, KeptStory, Record};
 use integration_tests::e2e::{
-    Client, Programs, Stage, resident_bytes, used_processor_time, wait_within,
+    Client, Process, Programs, SchedulerSpec, Stage, resident_bytes, used_processor_time,
+    wait_within, write_history,
 };
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 use crate::figures::{Line, Report, times_ms};
@@ -28,6 +20,12 @@ const LEFT: usize = 2000;
 const MOST_ANSWER_S: f64 = 1.0;
 /// Promised from the start of the process to the first task that it starts.
 const MOST_TASK_S: f64 = 3.0;
+/// How long completions of missing nodes are kept: longer than a scheduler takes to read millions.
+const KEPT_FOR: Duration = Duration::from_secs(30);
+/// Tasks whose history is deleted: as many as once made a store grow.
+const DELETED: usize = 51_000;
+/// The store has nothing to do any more: it checks at least every ten seconds.
+const SETTLED: Duration = Duration::from_secs(15);
 /// For each step, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -41,7 +39,7 @@ pub fn measure(statuses: usize) -> Report {
     spec.flags.clear();
     eprintln!("statuses: writing {statuses} of them");
     let began = Instant::now();
-    fill(&spec.data_dir, statuses);
+    write_history(&spec.data_dir, &[("work", "n", statuses)]);
     let rate = statuses as f64 / began.elapsed().as_secs_f64();
     let mut scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
@@ -92,61 +90,136 @@ pub fn measure(statuses: usize) -> Report {
     Report::new("statuses", "", lines)
 }
 
-/// Tasks that are done, as the store of a scheduler writes them.
-fn fill(data_dir: &Path, statuses: usize) {
-    let directory = DataDir::open(data_dir).expect("a new directory");
-    let (store, _) = Store::open(&directory).expect("a new store");
-    let store = store.start(|_| {}).expect("a thread");
-    let room = store.room();
-    let scheduler = InstanceId {
-        start_time: 1,
-        rand: 1,
+/// Measures what is left when so many completions of missing nodes are forgotten, and when the history of a job is deleted.
+pub fn forget(missing: usize) -> Report {
+    let mut lines = expire(missing);
+    lines.extend(delete_history());
+    Report::new("retention", "", lines)
+}
+
+/// A scheduler with one completion that it keeps, and others that it forgets after [`KEPT_FOR`].
+fn expire(missing: usize) -> Vec<Line> {
+    let stage = Stage::with(Programs::this_one());
+    let spec = idle(&stage, 1).with(&format!("--keep-missing-for={}s", KEPT_FOR.as_secs()));
+    eprintln!("retention: writing {missing} completions of missing nodes");
+    write_history(
+        &spec.data_dir,
+        &[("work", "n", 1), ("work", "gone", missing)],
+    );
+    let before = size_mib(&spec);
+    let began = Instant::now();
+    let mut scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    wait_within(PATIENCE, "an answer", || client.status());
+    let held = resident_mib(&scheduler);
+    eprintln!("retention: {before:.0} MiB on disk, {held:.0} MiB in memory; forgetting");
+    wait_within(PATIENCE, "the completions to be forgotten", || {
+        let left = client.status()?.store?.completions?;
+        (left == 1).then_some(())
+    });
+    let took = began.elapsed();
+    let after = shrunk_mib(&spec);
+    let held_after = resident_mib(&scheduler);
+    scheduler.kill_program();
+    let scheduler = stage.start_scheduler(&spec);
+    wait_within(PATIENCE, "an answer", || client.status());
+    let took = took.saturating_sub(KEPT_FOR).as_secs_f64();
+    vec![
+        Line::new(
+            format!("store with {missing} completions of missing nodes"),
+            "MiB",
+            before,
+        ),
+        Line::new("  after they were forgotten", "MiB", after),
+        Line::new("memory with them", "MiB", held),
+        Line::new("  after they were forgotten", "MiB", held_after),
+        Line::new("  after a restart", "MiB", resident_mib(&scheduler)),
+        Line::new("time in which they were forgotten, at most", "s", took),
+    ]
+}
+
+/// `delete-history` of a job, while a worker is there that could repeat its completions.
+fn delete_history() -> Vec<Line> {
+    let stage = Stage::with(Programs::this_one());
+    let spec = idle(&stage, DELETED);
+    eprintln!("retention: deleting the history of {DELETED} tasks");
+    write_history(&spec.data_dir, &[("work", "n", DELETED)]);
+    let before = size_mib(&spec);
+    let _scheduler = stage.start_scheduler(&spec);
+    let client = Client::new(spec.port);
+    let mut worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    client.wait_healthy(1);
+    let address = format!("{}:{}", spec.address, spec.port);
+    let began = Instant::now();
+    let deleted = stage.brasserie(&["job", "delete-history", "work", "--scheduler", &address]);
+    let took = began.elapsed().as_secs_f64();
+    assert_eq!(deleted.code, Some(0), "{}", deleted.output);
+    let then = size_mib(&spec);
+    let remembered = shrunk_mib(&spec);
+    worker.signal(Signal::SIGTERM);
+    worker.wait();
+    vec![
+        Line::new(
+            format!("store with {DELETED} completions of a job"),
+            "MiB",
+            before,
+        ),
+        Line::new("  when their history has been deleted", "MiB", then),
+        Line::new(
+            "  when the file has shrunk, while a worker could repeat them",
+            "MiB",
+            remembered,
+        ),
+        Line::new(
+            "  when no such worker is left, or after a day",
+            "MiB",
+            shrunk_mib(&spec),
+        ),
+        Line::new("time of the deletion", "s", took),
+    ]
+}
+
+/// A scheduler with default times whose only job, on so many nodes, is disabled.
+fn idle(stage: &Stage, nodes: usize) -> SchedulerSpec {
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [
+                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
+            ] },
+            "resources": {}
+        },
+        "bistro_job->work": { "owner": "bench", "command": ["/bin/true"], "enabled": false }
+    });
+    let mut spec = stage.scheduler_spec(&stage.write("config.json", &config.to_string()));
+    spec.flags.clear();
+    spec
+}
+
+fn resident_mib(scheduler: &Process) -> f64 {
+    let bytes = resident_bytes(scheduler.id()).expect("the scheduler lives");
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Of the store and its log.
+fn size_mib(spec: &SchedulerSpec) -> f64 {
+    let size = |name: &str| {
+        let file = spec.data_dir.join(name).metadata();
+        file.map_or(0, |file| file.len())
     };
-    let started = Record::SchedulerStarted {
-        cluster: ClusterId(1),
-        scheduler: SchedulerId(scheduler),
-        wait: Duration::ZERO,
-        generation: FenceGeneration(1),
-    };
-    let mut seq = RecordSeq::default().next();
-    store.submit(seq, started);
-    let job = JobName::try_from("work").expect("a good name");
-    for number in 1..=statuses {
-        while room.is_full() {
-            std::thread::sleep(Duration::from_millis(5));
+    let bytes = size("state.sqlite3") + size("state.sqlite3-wal");
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// The same once it has not changed for longer than the store waits before it goes on.
+fn shrunk_mib(spec: &SchedulerSpec) -> f64 {
+    let mut last = (size_mib(spec), Instant::now());
+    wait_within(PATIENCE, "the store to keep its size", || {
+        let size = size_mib(spec);
+        if size != last.0 {
+            last = (size, Instant::now());
         }
-        let number = i64::try_from(number).expect("a number of statuses");
-        let node = format!("n{number}");
-        seq = seq.next();
-        let ended = EndedTask {
-            job: job.clone(),
-            node: NodeName::try_from(node.as_str()).expect("a good name"),
-            invocation: InvocationId::new(1, number),
-            status: StoredStatus {
-                bits: StatusBits::DONE,
-                time: WallTime::from_millis(1_600_000_000_000 + number),
-                backoff_seconds: 0,
-                safety_seconds: 0,
-                data: None,
-            },
-            // As of a task that ended well: that is what the most ends are.
-            story: Some(Box::new(KeptStory {
-                story: Story {
-                    starting: Duration::from_millis(1),
-                    ran: Duration::from_millis(1234),
-                    cpu: Duration::from_millis(1000),
-                    peak_memory_bytes: Some(12_345_678),
-                    read_bytes: 0,
-                    written_bytes: 4096,
-                    ..Story::exited(0)
-                },
-                shard: Shard::try_from("worker1").expect("a good name"),
-                queued: Some(Duration::from_millis(5)),
-            })),
-        };
-        store.submit(seq, Record::TaskEnded(ended));
-    }
-    store.close().expect("room on the disk");
+        (last.1.elapsed() > SETTLED).then_some(size)
+    })
 }
 
 fn config(marks: &Marks, nodes: usize) -> String {

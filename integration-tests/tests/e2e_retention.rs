@@ -1,0 +1,127 @@
+//! A real scheduler that forgets completions of nodes and jobs that are gone, is killed meanwhile, and runs out of disk.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use brasserie_thrift::generated::brasserie::ClusterStatus;
+use integration_tests::e2e::{
+    Client, Process, SchedulerSpec, SmallDisk, Stage, wait_for, warn_not_run, write_history,
+};
+
+/// Tasks of a job that exists, on nodes that exist.
+const KEPT: usize = 8;
+/// Completions of missing nodes, and of a job that is not in the file.
+const GONE: usize = 15_000;
+/// The store takes some five megabytes.
+const DISK_KIB: u32 = 32 * 1024;
+
+/// A scheduler that forgets what has been missing for so many seconds.
+fn forgetful(stage: &Stage, seconds: usize) -> SchedulerSpec {
+    let config = stage.write_work(KEPT, Duration::ZERO);
+    let flag = format!("--keep-missing-for={seconds}s");
+    let mut spec = stage.calm_spec(&config).with(&flag);
+    // Its directory is used before it starts.
+    spec.flags.retain(|flag| flag != "--new-cluster");
+    spec
+}
+
+fn write(folder: &Path) {
+    let kept = ("work", "n", KEPT);
+    write_history(
+        folder,
+        &[kept, ("work", "gone", GONE), ("deleted", "n", GONE)],
+    );
+}
+
+/// How many completions the scheduler has, once every task that exists is seen to be done.
+fn completions(status: &ClusterStatus) -> Option<usize> {
+    if status.nodes_loaded != Some(true) {
+        return None;
+    }
+    let mut jobs = status.jobs.iter().flatten();
+    let work = jobs.find(|job| job.name.as_deref() == Some("work"))?;
+    let counts = (work.total, work.done);
+    let all = i64::try_from(KEPT).ok();
+    assert_eq!(counts, (all, all), "a completion is lost: {status:?}");
+    let completions = status.store.as_ref()?.completions?;
+    usize::try_from(completions).ok()
+}
+
+/// Kills a scheduler once it has forgotten some completions. `None`: all of them, since this machine did other things meanwhile.
+fn killed_while_it_forgets(stage: &Stage, spec: &SchedulerSpec) -> Option<usize> {
+    let mut scheduler = stage.start_scheduler(spec);
+    let client = Client::new(spec.port);
+    let left = wait_for("fewer completions", || {
+        completions(&client.status()?).filter(|left| *left < KEPT + 2 * GONE)
+    });
+    scheduler.kill_program();
+    (left > KEPT).then_some(left)
+}
+
+#[test]
+fn a_scheduler_that_is_killed_while_it_forgets_loses_nothing_of_what_exists() {
+    let stage = Stage::new();
+    let spec = forgetful(&stage, 1);
+    wait_for("a kill while it forgets", || {
+        let _ = fs::remove_dir_all(&spec.data_dir);
+        write(&spec.data_dir);
+        killed_while_it_forgets(&stage, &spec)
+    });
+    let file = spec.data_dir.join("state.sqlite3");
+    let size = || fs::metadata(&file).map_or(0, |file| file.len());
+    let before = size();
+    let client = Client::new(spec.port);
+    // As soon as all are forgotten, the file begins to shrink.
+    let mut scheduler = stage.start_scheduler(&spec);
+    wait_for("the last one to go", || {
+        completions(&client.status()?).filter(|left| *left == KEPT)
+    });
+    scheduler.kill_program();
+    let _scheduler = stage.start_scheduler(&spec);
+    wait_for("a small store", || {
+        let left = completions(&client.status()?)?;
+        (left == KEPT && size() < before / 8).then_some(())
+    });
+}
+
+fn start_on(disk: &SmallDisk, stage: &Stage, spec: &SchedulerSpec) -> Process {
+    stage.start("scheduler", disk.command(&stage.scheduler_command(spec)))
+}
+
+#[test]
+fn a_full_disk_stops_forgetting_only_as_long_as_it_is_full() {
+    let test = "a_full_disk_stops_forgetting_only_as_long_as_it_is_full";
+    let stage = Stage::new();
+    // The disk is full before the first of them are old enough.
+    let spec = forgetful(&stage, 5);
+    let disk = match SmallDisk::new(&spec.data_dir, DISK_KIB) {
+        Ok(disk) => disk,
+        Err(error) => return warn_not_run(test, &format!("a disk of one's own: {error}")),
+    };
+    let elsewhere = stage.path("elsewhere");
+    write(&elsewhere);
+    let copied = disk.shell(&format!("cp -p '{}'/* \"$0\"", elsewhere.display()));
+    assert!(copied.status.success(), "{copied:?}");
+    let client = Client::new(spec.port);
+    let mut scheduler = start_on(&disk, &stage, &spec);
+    client.wait_until("the nodes", |status| status.nodes_loaded == Some(true));
+    disk.fill();
+    client.wait_until("an error of the store", |status| {
+        let mut errors = status.errors.iter().flatten();
+        errors.any(|error| error.contains("the store cannot write"))
+    });
+    let left = wait_for("a store that was measured", || {
+        completions(&client.status()?)
+    });
+    assert!(left > KEPT, "it had nothing to write");
+    scheduler.kill_program();
+    disk.free();
+    let _scheduler = start_on(&disk, &stage, &spec);
+    wait_for("a small store", || {
+        let left = completions(&client.status()?)?;
+        let size = disk.shell("stat -c %s \"$0/state.sqlite3\"").stdout;
+        let size: u32 = String::from_utf8_lossy(&size).trim().parse().ok()?;
+        (left == KEPT && size < 1 << 20).then_some(())
+    });
+}
