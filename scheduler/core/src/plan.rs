@@ -237,7 +237,7 @@ impl WhatIf {
     fn notes(&self, config: &Config, nodes: &ProposedNodes) -> Vec<String> {
         let mut notes = Vec::new();
         if !config.enabled {
-            let note = "`enabled` is false in the settings: nothing would start, and no orphan would be ended";
+            let note = "`enabled` is false in the settings: nothing would start, and no orphan would be ended but those of cancelled jobs";
             notes.push(note.to_owned());
         }
         match nodes {
@@ -284,16 +284,17 @@ impl WhatIf {
     }
 }
 
-/// By what it is judged who is wanted, where that is known.
+/// What decides which tasks are wanted.
 fn wanted<'a>(
     config: Option<&'a Config>,
     nodes: Option<&'a NodeTable>,
     standing: NodesStanding,
 ) -> tasks::Wanted<'a> {
-    let config = config.filter(|config| config.enabled)?;
-    match standing {
-        NodesStanding::OfTheConfiguration => Some((config, nodes)),
-        NodesStanding::OfAnother => None,
+    let is_enabled = config.is_some_and(|config| config.enabled);
+    let are_known = is_enabled && standing == NodesStanding::OfTheConfiguration;
+    tasks::Wanted {
+        config,
+        nodes: nodes.filter(|_| are_known),
     }
 }
 

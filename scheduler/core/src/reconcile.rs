@@ -286,7 +286,7 @@ impl Scheduler {
     /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones, and the same order.
     pub(crate) fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         let before = self.engine().config().cloned();
-        let before = before.filter(|_| self.knows_what_is_wanted());
+        let before = before.filter(|_| self.knows_all_that_is_wanted());
         // Its sources may be those of one before the last: then nobody reads them again.
         let nodes = self.engine().nodes();
         let nodes = nodes.map_or(Nodes::OfAnother, |nodes| self.whose(nodes, &config));
@@ -299,24 +299,33 @@ impl Scheduler {
         self.wants_change(before.as_deref());
     }
 
-    /// Whether it is known what is wanted. While it is not, nobody becomes an orphan, ceases to be one, or is asked to end.
-    fn knows_what_is_wanted(&self) -> bool {
+    /// Whether it is known which tasks of all jobs are wanted. Invariant: when it becomes known, everything that runs counts as unseen.
+    fn knows_all_that_is_wanted(&self) -> bool {
         let is_enabled = self.engine().config().is_some_and(|config| config.enabled);
         is_enabled && self.orphans().nodes == Nodes::OfTheConfiguration
     }
 
+    /// Whether it is known which tasks of a job are wanted. While it is not, none of its runs becomes an orphan, ceases to be one, or is
+    /// asked to end. A cancellation names its job, so it needs neither nodes nor a configuration that is enabled.
+    fn knows_what_is_wanted(&self, job: JobId) -> bool {
+        let job = || self.engine().job_config(job);
+        self.knows_all_that_is_wanted() || job().is_some_and(JobConfig::is_cancelled)
+    }
+
     /// A worker lists a run that nobody here has placed, or had placed before all this changed.
     pub(crate) fn reconcile_adopted(&mut self, now: Time, run: RunKey, shard: &Shard) {
-        if self.knows_what_is_wanted()
-            && self.tasks().find(run.0, run.1).is_some()
+        if self.tasks().find(run.0, run.1).is_some()
             && let Some(delay) = self.kill_delay(run.0)
         {
             self.orphans_mut().note(now, run, shard, delay);
         }
     }
 
-    /// How long a run of the task may go on, if it is an orphan that may not do so for ever.
+    /// How long a run of the task may go on, if it is known to be an orphan that may not do so for ever.
     fn kill_delay(&self, task: Task) -> Option<Duration> {
+        if !self.knows_what_is_wanted(task.job) {
+            return None;
+        }
         self.unwanted(task)?;
         let config = self.engine().config()?;
         allowed(config, self.engine().job_config(task.job))
@@ -344,9 +353,6 @@ impl Scheduler {
             // What it runs is not known yet, or over.
             Health::New | Health::MustDie => return,
             Health::Healthy | Health::Unhealthy => {}
-        }
-        if !self.knows_what_is_wanted() {
-            return;
         }
         let (worker, peer) = (remote.id(), remote.address().clone());
         let runs_there = |(task, invocation): &RunKey| {
@@ -398,9 +404,6 @@ impl Scheduler {
 
     /// When to look at a worker again for the sake of its orphans.
     pub(crate) fn next_orphan(&self, now: Time, shard: &Shard) -> Option<Time> {
-        if !self.knows_what_is_wanted() {
-            return None;
-        }
         self.orphans().next_due(shard, now)
     }
 

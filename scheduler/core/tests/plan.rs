@@ -276,16 +276,31 @@ fn what_holds_everything_back_is_said() {
     );
     assert_eq!(plan_waiting.changes.added.len(), 1);
 
-    let s = at_work(r#", "kill_orphan_tasks_after_sec": true"#);
+    let mut s = at_work(r#", "kill_orphan_tasks_after_sec": true"#);
     let mut off = (*one_job(1, "")).clone();
     off.enabled = false;
-    let plan_off = plan(&s, &Arc::new(off));
+    let off = Arc::new(off);
+    let plan_off = plan(&s, &off);
     assert_eq!(
         (plan_off.tasks.killed.total, plan_off.tasks.starts),
         (0, Total::Exactly(0))
     );
     assert!(
         plan_off.notes[0].contains("`enabled` is false"),
+        "{plan_off:?}"
+    );
+    // A cancellation is heeded whatever the configuration says.
+    let request = s.request();
+    s.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: "j".try_into().expect("a name"),
+        change: JobChange::Cancel,
+    });
+    let plan_off = plan(&s, &off);
+    assert_eq!(
+        (plan_off.tasks.killed.total, plan_off.tasks.spared.total),
+        (2, 0),
         "{plan_off:?}"
     );
 }

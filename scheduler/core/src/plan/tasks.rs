@@ -149,12 +149,25 @@ fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler
     Total::Exactly(count)
 }
 
-/// What decides whether somebody wants a task. None: that is not known, so that nobody is ended.
-pub(super) type Wanted<'a> = Option<(&'a Config, Option<&'a NodeTable>)>;
+/// What decides which tasks are wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) config: Option<&'a Config>,
+    /// `None`: only the tasks of cancelled jobs are known to be unwanted, and no others are ended.
+    pub(super) nodes: Option<&'a NodeTable>,
+}
 
-fn jobs_of<'a>(wanted: Wanted<'a>) -> BTreeMap<&'a str, &'a JobConfig> {
-    let jobs = wanted.into_iter().flat_map(|(config, _)| &config.jobs);
-    jobs.map(|job| (job.name.as_str(), &**job)).collect()
+impl<'a> Wanted<'a> {
+    fn jobs(self) -> BTreeMap<&'a str, &'a JobConfig> {
+        let jobs = self.config.into_iter().flat_map(|config| &config.jobs);
+        jobs.map(|job| (job.name.as_str(), &**job)).collect()
+    }
+
+    /// Returns the configuration if it is known which tasks of the job are wanted.
+    fn for_job(self, job: Option<&JobConfig>) -> Option<&'a Config> {
+        let is_known = self.nodes.is_some() || job.is_some_and(JobConfig::is_cancelled);
+        self.config.filter(|_| is_known)
+    }
 }
 
 /// What would become of those that run, under what is wanted before and after.
@@ -164,23 +177,24 @@ pub(super) fn add_orphans(
     runs: &[RunNow],
     (before, after): (Wanted<'_>, Wanted<'_>),
 ) {
-    let (jobs_before, jobs_after) = (jobs_of(before), jobs_of(after));
-    let enabled = after.and_then(|(config, nodes)| {
+    let (jobs_before, jobs_after) = (before.jobs(), after.jobs());
+    let enabled = after.config.zip(after.nodes).map(|(config, nodes)| {
         let names = runs.iter().map(|run| run.task.node.as_str());
-        Some(nodes?.enabled_among(config, names))
+        nodes.enabled_among(config, names)
     });
     let mut killed = Vec::new();
     for run in runs {
-        let was_due = before.and_then(|(config, _)| {
-            let job = jobs_before.get(run.task.job.as_str()).copied();
-            Some(run.orphan?.due(now, allowed(config, job)?))
-        });
+        let job_before = jobs_before.get(run.task.job.as_str()).copied();
+        let was_due = before
+            .for_job(job_before)
+            .and_then(|config| Some(run.orphan?.due(now, allowed(config, job_before)?)));
         let job = jobs_after.get(run.task.job.as_str()).copied();
         let has_node = || {
             let enabled = enabled.as_ref();
             enabled.is_some_and(|enabled| enabled.contains(run.task.node.as_str()))
         };
-        let orphan = after.and_then(|(config, _)| Some((config, why_unwanted(job, has_node)?)));
+        let config = after.for_job(job);
+        let orphan = config.and_then(|config| Some((config, why_unwanted(job, has_node)?)));
         let due = orphan.and_then(|(config, _)| {
             let allowed = allowed(config, job)?;
             Some(run.orphan.map_or(now + allowed, |o| o.due(now, allowed)))

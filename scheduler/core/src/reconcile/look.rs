@@ -160,9 +160,8 @@ impl Scheduler {
         }
     }
 
-    /// There are some, and it is known what is wanted.
     pub(crate) fn looks_for_orphans(&self) -> bool {
-        self.knows_what_is_wanted() && !self.orphans().unseen.is_empty()
+        !self.orphans().unseen.is_empty()
     }
 
     fn look(&self, left: &mut usize) -> Found {
@@ -177,7 +176,9 @@ impl Scheduler {
                 *left = left.saturating_sub(1);
                 match delay {
                     Some(delay) => found.orphans.push((key, run.shard.clone(), delay)),
-                    None if self.orphans().by_run.contains_key(&key) => {
+                    None if self.knows_what_is_wanted(task.job)
+                        && self.orphans().by_run.contains_key(&key) =>
+                    {
                         found.wanted.push((key, run.shard.clone()));
                     }
                     None => continue,

@@ -88,8 +88,8 @@ impl Scheduler {
 
     /// Everything that runs, by names.
     pub(crate) fn runs_now(&self, now: Time) -> Vec<RunNow> {
-        let knows = self.knows_what_is_wanted();
         let running = self.tasks().running().map(|(task, run)| {
+            let knows = self.knows_what_is_wanted(task.job);
             let is_unwanted = self.unwanted(task).is_some();
             let orphan = self.orphans().by_run.get(&(task, run.invocation));
             let orphan = orphan.map(Orphan::now);
