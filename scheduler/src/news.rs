@@ -1,78 +1,109 @@
 //! Logs the core's news, boundedly: workers that flap must not fill the log.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use brasserie_common::Time;
-use brasserie_scheduler_core::{News, Scheduler, Severity};
+use brasserie_scheduler_core::{News, NewsKind, Scheduler, Severity};
 
-/// Lines that may come at once: a pool of workers that joins.
+/// Lines of one kind that may come at once: a pool of workers that joins.
 const BURST: u32 = 200;
-/// After a burst, one line in this time.
+/// After a burst, one line of the kind in this time.
 const REFILL: Duration = Duration::from_secs(1);
 
 /// Counts the lines that may still be logged.
+#[derive(Debug, Default)]
+pub(crate) struct NewsLog(BTreeMap<NewsKind, Bound>);
+
+/// The lines of one kind.
 #[derive(Debug)]
-pub(crate) struct NewsLog {
+struct Bound {
     left: u32,
     refilled: Time,
+    /// News without a line since the last line.
     omitted: u64,
 }
 
-impl NewsLog {
-    pub(crate) fn new(now: Time) -> Self {
-        NewsLog {
+impl Bound {
+    fn new(now: Time) -> Self {
+        Bound {
             left: BURST,
             refilled: now,
             omitted: 0,
         }
     }
 
-    /// Logs what has happened since the last call.
-    pub(crate) fn log(&mut self, now: Time, scheduler: &mut Scheduler) {
-        let (news, dropped) = scheduler.take_news();
-        self.omitted += dropped;
-        for news in news {
-            for (severity, line) in self.lines(now, &news) {
-                match severity {
-                    Severity::Info => tracing::info!("{line}"),
-                    Severity::Warning => tracing::warn!("{line}"),
-                    Severity::Error => tracing::error!("{line}"),
-                }
-            }
-        }
-    }
-
-    /// Returns the lines for one piece of news, before it the number of those that were omitted since the last line.
-    fn lines(&mut self, now: Time, news: &News) -> Vec<(Severity, String)> {
+    fn refill(&mut self, now: Time) {
         let refills = now.since(self.refilled).as_secs() / REFILL.as_secs();
         if refills > 0 {
             let refills = u32::try_from(refills).unwrap_or(u32::MAX);
             self.left = self.left.saturating_add(refills).min(BURST);
             self.refilled = now;
         }
-        if news.may_flood() {
-            let Some(left) = self.left.checked_sub(1) else {
-                self.omitted += 1;
-                return Vec::new();
-            };
-            self.left = left;
+    }
+
+    /// Returns the line that counts the omitted news. It takes the place of one of them.
+    fn notice(&mut self, kind: NewsKind) -> Option<(Severity, String)> {
+        if self.omitted == 0 {
+            return None;
         }
+        self.left = self.left.checked_sub(1)?;
         let omitted = std::mem::take(&mut self.omitted);
-        let mut lines = Vec::new();
-        if omitted > 0 {
-            let text = format!(
-                "{omitted} earlier changes of workers were not logged: there were too many"
-            );
-            lines.push((Severity::Warning, text));
+        let text = format!("{kind} that were not logged, as there were too many: {omitted}");
+        Some((Severity::Warning, text))
+    }
+}
+
+impl NewsLog {
+    /// Logs what has happened since the last call.
+    pub(crate) fn log(&mut self, now: Time, scheduler: &mut Scheduler) {
+        let (news, dropped) = scheduler.take_news();
+        for (severity, line) in self.lines(now, news, dropped) {
+            match severity {
+                Severity::Info => tracing::info!("{line}"),
+                Severity::Warning => tracing::warn!("{line}"),
+                Severity::Error => tracing::error!("{line}"),
+            }
         }
-        lines.push((news.severity(), news.to_string()));
+    }
+
+    /// Returns the lines for news. Before them come the numbers of those that were omitted until now and may have a line again.
+    fn lines(
+        &mut self,
+        now: Time,
+        news: Vec<News>,
+        dropped: BTreeMap<NewsKind, u64>,
+    ) -> Vec<(Severity, String)> {
+        let mut lines = Vec::new();
+        for (kind, bound) in &mut self.0 {
+            bound.refill(now);
+            lines.extend(bound.notice(*kind));
+        }
+        for (kind, count) in dropped {
+            self.bound(now, kind).omitted += count;
+        }
+        for news in news {
+            if let Some(kind) = news.kind() {
+                let bound = self.bound(now, kind);
+                let Some(left) = bound.left.checked_sub(1) else {
+                    bound.omitted += 1;
+                    continue;
+                };
+                bound.left = left;
+            }
+            lines.push((news.severity(), news.to_string()));
+        }
         lines
+    }
+
+    fn bound(&mut self, now: Time, kind: NewsKind) -> &mut Bound {
+        self.0.entry(kind).or_insert_with(|| Bound::new(now))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use brasserie_common::{Principal, Shard, WorkerId};
+    use brasserie_common::{JobName, NodeName, Principal, Shard, TaskKey, WorkerId};
     use brasserie_scheduler_core::KnownWorker;
 
     use super::*;
@@ -86,24 +117,43 @@ mod tests {
     }
 
     #[test]
-    fn flapping_workers_fill_no_log_and_hide_no_declaration() {
+    fn flapping_workers_fill_no_log_and_hide_nothing_else() {
         let at = |secs| Time::ZERO + Duration::from_secs(secs);
-        let mut log = NewsLog::new(at(0));
-        let flap = News::Healthy(worker());
-        let logged = (0..1000).flat_map(|_| log.lines(at(0), &flap)).count();
-        assert_eq!(logged, BURST as usize);
-        let by = Principal::Own;
-        let declared = News::DeclaredDead {
-            worker: worker(),
-            by,
+        let mut log = NewsLog::default();
+        let mut lines = |secs, news| {
+            let lines = log.lines(at(secs), news, BTreeMap::new()).into_iter();
+            lines.map(|(_, line)| line).collect::<Vec<_>>()
         };
-        let lines = log.lines(at(0), &declared);
-        assert!(lines[0].1.starts_with("800 earlier changes"), "{lines:?}");
-        assert!(lines[1].1.contains("declared worker `w`"), "{lines:?}");
-        assert_eq!(log.lines(at(0), &flap), []);
-        let lines = log.lines(at(1), &flap);
-        assert!(lines[0].1.starts_with("1 earlier"), "{lines:?}");
-        assert!(lines[1].1.contains("is healthy"), "{lines:?}");
-        assert_eq!(log.lines(at(1), &flap), []);
+        let flaps = |count| vec![News::Healthy(worker()); count];
+        assert_eq!(lines(0, flaps(1000)).len(), BURST as usize);
+        let by = Principal::Own;
+        let others = vec![
+            News::DeclaredDead {
+                worker: worker(),
+                by: by.clone(),
+            },
+            News::Asked {
+                by,
+                what: "deleted job `dump`".to_owned(),
+            },
+            News::Problem("the disk is full".to_owned()),
+            News::RunsTwice {
+                task: TaskKey {
+                    job: JobName::try_from("dump").expect("a name"),
+                    node: NodeName::try_from("n").expect("a name"),
+                },
+                workers: [worker().shard, worker().shard],
+            },
+        ];
+        let told: Vec<String> = others.iter().map(ToString::to_string).collect();
+        assert_eq!(lines(0, others), told);
+        assert_eq!(lines(0, flaps(1)), [""; 0]);
+        // The number comes without another flap, as soon as there may be a line.
+        let notice = "changes of workers that were not logged, as there were too many: 801";
+        assert_eq!(lines(1, Vec::new()), [notice]);
+        assert_eq!(lines(1, flaps(1)), [""; 0]);
+        let lines = lines(3, flaps(1));
+        assert!(lines[0].ends_with("too many: 1"), "{lines:?}");
+        assert!(lines[1].contains("is healthy"), "{lines:?}");
     }
 }

@@ -137,7 +137,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         performer: Performer::new(store, Workers { pool }, inbox.clone(), call_deadline),
         in_force: tell_in_force,
         answered,
-        news: NewsLog::new(clock.now()),
+        news: NewsLog::default(),
         clock,
         stop: stop_driver.clone(),
         watchdog: options.manager.watchdog(clock.now()),

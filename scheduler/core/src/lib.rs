@@ -37,7 +37,7 @@ pub use jobs::{
     MAX_SAVED_JOBS, ReadBy, SourceInForce,
 };
 pub use listing::{CursorPlace, ListedTask, TaskCursor, TaskList, TaskPage};
-pub use news::{KnownWorker, LostTasks, News, Severity};
+pub use news::{KnownWorker, LostTasks, News, NewsKind, Severity};
 pub use plan::{
     JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
     Proposal, ProposedNodes, TasksPlan, Total, WhatIf,

@@ -1,6 +1,7 @@
 //! News for the operator's log: changes of workers, waits, runs, jobs and the configuration. No decision depends on them. The shell takes
 //! and logs them; the start and the completion of each task are no news, but effects, which the shell logs at debug level.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use brasserie_common::{Principal, Shard, TaskKey, WorkerId};
 use crate::record::LeftCause;
 use crate::workers::initial_wait::seconds;
 
-/// News that are kept until the shell takes them. A turn that makes more of them drops the rest.
+/// News of one kind that are kept until the shell takes them. A turn that makes more of them drops the rest.
 const MAX_KEPT: usize = 256;
 /// Tasks that one line names: enough to find the others by, few enough for a line.
 pub(crate) const MAX_NAMED_TASKS: usize = 10;
@@ -93,6 +94,27 @@ pub struct KnownWorker {
     pub id: WorkerId,
 }
 
+/// News of which there may be very many. Each kind has a bound of its own, so that none hides another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NewsKind {
+    /// Changes of workers, of waits for them and of the tasks that were lost with them.
+    Workers,
+    Requests,
+    Problems,
+    RunsTwice,
+}
+
+impl fmt::Display for NewsKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NewsKind::Workers => "changes of workers",
+            NewsKind::Requests => "requests",
+            NewsKind::Problems => "problems",
+            NewsKind::RunsTwice => "reports of tasks that run twice",
+        })
+    }
+}
+
 /// How much news matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -128,8 +150,8 @@ impl News {
         }
     }
 
-    /// Whether peers alone can cause it as often as they like, as by workers that flap.
-    pub fn may_flood(&self) -> bool {
+    /// Returns the kind whose bound holds for it; `None`: it is rare.
+    pub fn kind(&self) -> Option<NewsKind> {
         match self {
             News::Joined(_)
             | News::Healthy(_)
@@ -139,11 +161,11 @@ impl News {
             | News::WaitBegan { .. }
             | News::WaitEnded { .. }
             | News::HoldBackEnded
-            | News::RunsAgain { .. }
-            | News::RunsTwice { .. }
-            | News::Asked { .. }
-            | News::Problem(_) => true,
-            News::DeclaredDead { .. } | News::ConfigInForce { .. } => false,
+            | News::RunsAgain { .. } => Some(NewsKind::Workers),
+            News::RunsTwice { .. } => Some(NewsKind::RunsTwice),
+            News::Asked { .. } => Some(NewsKind::Requests),
+            News::Problem(_) => Some(NewsKind::Problems),
+            News::DeclaredDead { .. } | News::ConfigInForce { .. } => None,
         }
     }
 
@@ -275,19 +297,22 @@ impl fmt::Display for News {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     news: Vec<News>,
-    dropped: u64,
+    dropped: BTreeMap<NewsKind, u64>,
 }
 
 impl Kept {
     pub(crate) fn add(&mut self, news: News) {
-        match self.news.len() < MAX_KEPT {
-            true => self.news.push(news),
-            false => self.dropped += 1,
+        let kind = news.kind();
+        let is_alike = |kept: &&News| kept.kind() == kind;
+        if self.news.iter().filter(is_alike).count() < MAX_KEPT {
+            self.news.push(news);
+        } else if let Some(kind) = kind {
+            *self.dropped.entry(kind).or_default() += 1;
         }
     }
 
-    /// Returns the kept news and the number of those that were dropped.
-    pub(crate) fn take(&mut self) -> (Vec<News>, u64) {
+    /// Returns the kept news and how many of each kind were dropped.
+    pub(crate) fn take(&mut self) -> (Vec<News>, BTreeMap<NewsKind, u64>) {
         let Kept { news, dropped } = std::mem::take(self);
         (news, dropped)
     }

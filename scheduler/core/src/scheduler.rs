@@ -5,7 +5,7 @@ mod problems;
 mod shape;
 mod starts;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::estimates::Estimates;
 use crate::event::{ConfigOrigin, Event};
 use crate::fences::Fences;
 use crate::jobs::{Jobs, NodesOf};
-use crate::news::{Kept, News};
+use crate::news::{Kept, News, NewsKind};
 use crate::questions::Questions;
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, Record};
@@ -332,8 +332,8 @@ impl Scheduler {
         self.effects.pop_front()
     }
 
-    /// Returns the events for the operator's log since the last call, and how many more were dropped.
-    pub fn take_news(&mut self) -> (Vec<News>, u64) {
+    /// Returns the events for the operator's log since the last call, and how many more of each kind were dropped.
+    pub fn take_news(&mut self) -> (Vec<News>, BTreeMap<NewsKind, u64>) {
         self.news.take()
     }
 

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use brasserie_common::{
     CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, Story, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Message,
+    Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Message, NewsKind,
     StatusUpdate,
 };
 
@@ -28,7 +29,7 @@ fn secs(n: u64) -> Duration {
 /// The lines for the log since the last call, with their severity.
 fn news(s: &mut Script) -> Vec<String> {
     let (news, dropped) = s.scheduler.take_news();
-    assert_eq!(dropped, 0);
+    assert_eq!(dropped, BTreeMap::new());
     let lines = news
         .iter()
         .map(|one| format!("{:?}: {one}", one.severity()));
@@ -326,6 +327,18 @@ fn news_that_nobody_takes_fill_no_memory() {
     for life in 1..1000 {
         s.join(&worker("w", 1, 10 + life));
     }
+    let request = s.request();
+    s.event(Event::ChangeJob {
+        request,
+        from: Principal::Own,
+        job: "j".try_into().expect("a name"),
+        change: JobChange::Pause,
+    });
     let (news, dropped) = s.scheduler.take_news();
-    assert!(news.len() < 300 && dropped > 500, "{dropped}");
+    let dropped: Vec<NewsKind> = dropped.into_keys().collect();
+    assert!(news.len() < 300, "{}", news.len());
+    assert_eq!(dropped, [NewsKind::Workers]);
+    // They hide nobody's request.
+    let last = news.last().map(ToString::to_string);
+    assert_eq!(last.as_deref(), Some("this process paused job `j`"));
 }
