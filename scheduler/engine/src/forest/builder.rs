@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use brasserie_common::NodeName;
 use brasserie_common::collections::SeededState;
@@ -109,6 +110,8 @@ pub struct NodeTableBuilder {
     by_name: RowsByName,
     /// Where the rows of each source begin.
     sources: Vec<usize>,
+    /// The rows of each `add_time` source.
+    timed: Vec<Range<usize>>,
 }
 
 impl NodeTableBuilder {
@@ -132,6 +135,7 @@ impl NodeTableBuilder {
             tag_sets: BTreeMap::from([(BTreeSet::new(), TagSet::EMPTY)]),
             by_name: RowsByName::default(),
             sources: Vec::new(),
+            timed: Vec::new(),
         }
     }
 
@@ -188,7 +192,9 @@ impl NodeTableBuilder {
         Ok(())
     }
 
-    /// Adds the children of an `add_time` source, whose times are now these, to every node that is now at the parent level.
+    /// Adds the children of an `add_time` source, whose times are now these, to every node that is now at the parent level. A child that
+    /// an earlier `add_time` source gave to the same parent is one node, as a time of several items is: it is enabled while each says so, and
+    /// has all their tags.
     pub fn add_time(&mut self, source: &AddTime, times: &[DueTime]) -> Result<(), NodeError> {
         let parents = self.rows_at(source.parent_level);
         let room = MAX_NODES.saturating_sub(self.table.len());
@@ -200,17 +206,38 @@ impl NodeTableBuilder {
             let label = source
                 .format
                 .replace("{time}", &time.at.as_secs().to_string());
-            labels.push((label, time.enabled, self.tag_set(&time.tags)?));
+            labels.push((label, time, self.tag_set(&time.tags)?));
         }
+        let begin = self.table.len();
         for parent in parents {
             let parent_name = self.name(parent).to_owned();
-            for (label, enabled, tags) in &labels {
+            for (label, time, tags) in &labels {
                 let name = label.replace("{parent}", &parent_name);
-                let row = self.add_named(source.naming, parent, &name, *enabled)?;
-                self.table.tags.put(row, *tags);
+                if let Some(row) = self.timed_before(source.naming, parent, &name) {
+                    self.table.enabled[row.index()] &= time.enabled;
+                    let both: BTreeSet<String> = self.table.tags(row) | &time.tags;
+                    let both = self.tag_set(&both)?;
+                    self.table.tags.put(row, both);
+                } else {
+                    let row = self.add_named(source.naming, parent, &name, time.enabled)?;
+                    self.table.tags.put(row, *tags);
+                }
             }
         }
+        self.timed.push(begin..self.table.len());
         Ok(())
+    }
+
+    /// Finds the child that an earlier `add_time` source gave to `parent` under the name that a source with this naming gives.
+    fn timed_before(&mut self, naming: NodeNaming, parent: Row, name: &str) -> Option<Row> {
+        if naming == NodeNaming::Shared || self.timed.is_empty() {
+            return None;
+        }
+        let named = self.full_name(naming, parent, name);
+        let level = LevelId(self.table.level(parent).0 + 1);
+        let row = self.by_name.first(&self.table, level, &named)?;
+        let is_timed = self.timed.iter().any(|rows| rows.contains(&row.index()));
+        (is_timed && self.table.parent(row) == Some(parent)).then_some(row)
     }
 
     fn tag_set(&mut self, tags: &BTreeSet<String>) -> Result<TagSet, NodeError> {
@@ -243,12 +270,16 @@ impl NodeTableBuilder {
         name: &str,
         enabled: bool,
     ) -> Result<Row, NodeError> {
+        let named = self.full_name(naming, parent, name);
+        self.check_name(naming, parent, &named)?;
+        self.add_child(parent, &named, enabled)
+    }
+
+    fn full_name(&self, naming: NodeNaming, parent: Row, name: &str) -> String {
         // An empty name stays one, which is refused.
         let above = (parent != Row::ROOT && !name.is_empty() && parent.index() < self.table.len())
             .then(|| self.table.name(parent));
-        let named = naming.name(above, name).into_owned();
-        self.check_name(naming, parent, &named)?;
-        self.add_child(parent, &named, enabled)
+        naming.name(above, name).into_owned()
     }
 
     /// Errors if another node of the level below `parent` has the name, unless the source allows that.

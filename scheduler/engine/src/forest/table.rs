@@ -80,9 +80,11 @@ impl TagColumn {
         Some(new)
     }
 
-    /// For a row behind all that have tags.
+    /// Replaces the tags of a row.
     pub(crate) fn put(&mut self, row: Row, set: TagSet) {
-        if set != TagSet::EMPTY {
+        if let Some(of_row) = self.of_row.get_mut(row.index()) {
+            *of_row = set;
+        } else if set != TagSet::EMPTY {
             self.of_row.resize(row.index(), TagSet::EMPTY);
             self.of_row.push(set);
         }

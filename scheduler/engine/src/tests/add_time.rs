@@ -71,6 +71,41 @@ const STANDARD: &str = r#"{"parent_level": "instance", "schedule": [{"lifetime":
 const BY_EPOCH: &str = r#"{"parent_level": "host", "format": "{parent}:{time}", "schedule": [
     {"cron": {"epoch": {"start": 1795264400, "period": 40, "end": 1795264500}}, "lifetime": 100, "enabled_lifetime": 20, "tags": ["t"]}]}"#;
 
+/// Two sources that give one time below one parent one name.
+#[test]
+fn a_time_of_several_sources_is_one_node() {
+    let source = |start: i64, enabled: i64, tag: &str| {
+        format!(
+            r#"{{"parent_level": "host", "schedule": [{{"cron": {{"epoch": {{"start": {start}, "period": 40, "end": 1795264500}}}},
+                "lifetime": 100, "enabled_lifetime": {enabled}, "tags": ["{tag}"]}}]}}"#
+        )
+    };
+    let sources =
+        |one: &str, other: &str| format!(r#"{one}}}, {{"source": "add_time", "prefs": {other}"#);
+    // At 96, 56 and 16 seconds before now, and the last of these alone.
+    let (all, last) = (
+        source(1_795_264_400, 100, "daily"),
+        source(1_795_264_480, 1, "monthly"),
+    );
+    assert_eq!(
+        added(&sources(&all, &last)),
+        [
+            "h1-96 daily",
+            "h1-56 daily",
+            "h1-16- daily,monthly",
+            "h2-96 daily",
+            "h2-56 daily",
+            "h2-16- daily,monthly"
+        ]
+    );
+    let names = |prefs: &str| {
+        let mut names = added(prefs);
+        names.sort();
+        names
+    };
+    assert_eq!(names(&sources(&last, &all)), names(&sources(&all, &last)));
+}
+
 #[test]
 fn what_the_examples_give() {
     // Half past twelve in Berlin was 11:30 in UTC.
