@@ -195,7 +195,7 @@ pub struct JobView {
     pub errors: Vec<String>,
 }
 
-/// How many tasks are in which state. Each counts in one of the fields after `total`, and `total` is their sum.
+/// How many tasks are in which state. Each counts in one of the fields from `unstarted` to `never`, and `total` is their sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TaskCounts {
     pub total: u64,
@@ -211,12 +211,15 @@ pub struct TaskCounts {
     pub failed: u64,
     /// Can never run as things are; `brasserie explain` says why.
     pub never: u64,
+    /// Tasks in `unstarted`, `incomplete` and `error` that cannot start because their job is broken, cancelled, paused or disabled.
+    pub held: u64,
 }
 
 impl TaskCounts {
     /// Tasks that may start as soon as there is room for them.
     pub fn waiting(&self) -> u64 {
-        self.unstarted + self.incomplete + self.error
+        let ready = self.unstarted + self.incomplete + self.error;
+        ready.saturating_sub(self.held)
     }
 
     pub fn add(&mut self, other: &TaskCounts) {
@@ -229,6 +232,7 @@ impl TaskCounts {
         self.in_backoff += other.in_backoff;
         self.failed += other.failed;
         self.never += other.never;
+        self.held += other.held;
     }
 }
 
@@ -305,6 +309,24 @@ impl JobFacts {
         ];
         let first = states.into_iter().find(|(fits, _)| *fits);
         first.map_or(JobState::NoTasks, |(_, state)| state)
+    }
+
+    /// Returns the counts of its tasks, with those that the job's state holds.
+    pub fn counts(&self) -> TaskCounts {
+        let held = match self.state() {
+            JobState::Broken | JobState::Cancelled | JobState::Paused | JobState::Disabled => {
+                self.tasks.waiting()
+            }
+            JobState::LoadingNodes
+            | JobState::Running
+            | JobState::Waiting
+            | JobState::InBackoff
+            | JobState::Failed
+            | JobState::Never
+            | JobState::Done
+            | JobState::NoTasks => 0,
+        };
+        TaskCounts { held, ..self.tasks }
     }
 
     /// For [`most_urgent`].

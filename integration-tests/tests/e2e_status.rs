@@ -87,7 +87,7 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
 
     let (page, text) = (spec.get("/"), status(&stage, &spec, &[]));
     let words = [
-        "4 jobs: 1 broken, 1 disabled, 1 done, 1 failed; 8 tasks: 4 waiting, 2 done, 2 failed.",
+        "4 jobs: 1 broken, 1 disabled, 1 done, 1 failed; 8 tasks: 4 held, 2 done, 2 failed.",
         "2 tasks failed (`bad`: 2)",
         "next retry",
         "heartbeat",

@@ -50,6 +50,8 @@ struct TaskCounts {
   7: i64 inBackoff,
   8: i64 failed,
   9: i64 infeasible,
+  // Those of unstarted, incomplete and error that cannot start because their job has errors or is cancelled, paused or disabled.
+  10: i64 held,
 }
 
 // All jobs, whether or not they are listed.
@@ -266,6 +268,8 @@ struct TaskKill {
   3: common.KillRequest killRequest,
   // The job is paused or cancelled, so that the task does not run again before it is resumed.
   4: bool held,
+  // Why the task does not run again, as a sentence: its job is gone, disabled or has errors, or no enabled node has its name.
+  5: optional string unwanted,
 }
 
 // A job that is on disk and in force.

@@ -255,12 +255,13 @@ fn sentence_of(killed: &TaskKill) -> String {
         KillMethod::TermWaitKill => format!("by SIGTERM, and by SIGKILL {} later", duration(wait)),
         KillMethod::Kill => "by SIGKILL".to_owned(),
     };
-    let then = match killed.held {
-        Some(true) => "once the job is resumed",
-        Some(false) | None => "after its backoff",
+    let then = match (&killed.unwanted, killed.held) {
+        (Some(why), _) => format!("does not run again: {}", printable(why)),
+        (None, Some(true)) => "runs again once the job is resumed".to_owned(),
+        (None, Some(false) | None) => "runs again after its backoff".to_owned(),
     };
     format!(
-        "worker `{shard}` ends it {how}; unless it reports a status of its own, it counts as incomplete and runs again {then}"
+        "worker `{shard}` ends it {how}; unless it reports a status of its own, it counts as incomplete and {then}"
     )
 }
 
@@ -279,7 +280,7 @@ fn outcome_document(node: &str, outcome: &Result<TaskKill, String>) -> Value {
                 "worker": killed.worker_shard,
                 "method": method,
                 "kill_wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                "runs_again": killed.held != Some(true),
+                "runs_again": killed.held != Some(true) && killed.unwanted.is_none(),
             })
         }
     }
@@ -375,13 +376,25 @@ mod tests {
 
     #[test]
     fn a_kill_says_how_and_what_follows() {
-        let killed = TaskKill {
+        let mut killed = TaskKill {
             worker_shard: Some("w".to_owned()),
             held: Some(true),
             ..TaskKill::default()
         };
+        let runs_again =
+            |killed: TaskKill| outcome_document("n", &Ok(killed))["runs_again"].clone();
         let text = sentence_of(&killed);
         assert!(text.contains("worker `w` ends it by SIGTERM;"), "{text}");
         assert!(text.ends_with("once the job is resumed"), "{text}");
+        killed.held = Some(false);
+        assert!(sentence_of(&killed).ends_with("runs again after its backoff"));
+        assert_eq!(runs_again(killed.clone()), true);
+        killed.unwanted = Some("its job is disabled".to_owned());
+        let text = sentence_of(&killed);
+        assert!(
+            text.ends_with("does not run again: its job is disabled"),
+            "{text}"
+        );
+        assert_eq!(runs_again(killed), false);
     }
 }

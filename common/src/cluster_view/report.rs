@@ -21,13 +21,14 @@ const WORKER_COLUMNS: [&str; 7] = [
     "address",
     "heartbeat",
 ];
-const JOB_COLUMNS: [&str; 10] = [
+const JOB_COLUMNS: [&str; 11] = [
     "job",
     "state",
     "tasks",
     "done",
     "running",
     "waiting",
+    "held",
     "backoff",
     "failed",
     "never",
@@ -174,6 +175,7 @@ impl ClusterView {
         let kinds = [
             ("running", tasks.running),
             ("waiting", tasks.waiting()),
+            ("held", tasks.held),
             ("in backoff", tasks.in_backoff),
             ("done", tasks.done),
             ("failed", tasks.failed),
@@ -319,6 +321,7 @@ impl JobView {
             count(tasks.done),
             count(tasks.running),
             count(tasks.waiting()),
+            count(tasks.held),
             count(tasks.in_backoff),
             count(tasks.failed),
             count(tasks.never),

@@ -73,6 +73,7 @@ fn a_job_is_in_the_first_state_that_fits() {
         },
     };
     let mut states = vec![facts.state()];
+    let mut held = vec![facts.counts().held];
     let steps: [fn(&mut JobFacts); 11] = [
         |f| f.is_broken = false,
         |f| f.hold = Some(Hold::Paused),
@@ -89,6 +90,7 @@ fn a_job_is_in_the_first_state_that_fits() {
     for step in steps {
         step(&mut facts);
         states.push(facts.state());
+        held.push(facts.counts().held);
     }
     let texts: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
     let expected = [
@@ -106,6 +108,7 @@ fn a_job_is_in_the_first_state_that_fits() {
         "no_tasks",
     ];
     assert_eq!(texts, expected);
+    assert_eq!(held[..5], [2, 2, 2, 2, 0], "of broken to disabled jobs");
     for state in states {
         assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
     }

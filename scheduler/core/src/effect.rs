@@ -65,6 +65,8 @@ pub struct KilledTask {
     pub request: KillRequest,
     /// Its job is paused or cancelled: the task does not run again before it is resumed.
     pub held: bool,
+    /// Why the task does not run again, whether or not it is held.
+    pub unwanted: Option<String>,
 }
 
 /// Why a request was refused: bad input is counted and said, never a crash.

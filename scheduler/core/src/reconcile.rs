@@ -336,6 +336,17 @@ impl Scheduler {
         why_unwanted(job, || self.engine().has_enabled_node(task.node))
     }
 
+    /// Returns why a task does not run again once it has ended, as far as that is known. A hold is no such reason, since it can be undone.
+    pub(crate) fn why_never_again(&self, task: Task) -> Option<String> {
+        self.engine().config()?;
+        let why = self.unwanted(task).filter(|why| match why {
+            Unwanted::JobGone | Unwanted::JobDisabled | Unwanted::JobHasErrors => true,
+            Unwanted::JobCancelled => false,
+            Unwanted::NodeGone => self.knows_all_that_is_wanted(),
+        });
+        why.map(|why| why.to_string())
+    }
+
     /// Once a turn, after everything that it has brought: a machine that wakes up has orphans that are due, and may be about to hear
     /// that they are wanted again.
     pub(crate) fn kill_due_orphans(&mut self, now: Time) {

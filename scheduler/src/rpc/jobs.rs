@@ -184,6 +184,7 @@ impl Jobs {
                         invocation_id: Some(killed.invocation.0.into()),
                         kill_request: Some(killed.request.into()),
                         held: Some(killed.held),
+                        unwanted: killed.unwanted,
                     }),
                     ex: None,
                 },

@@ -78,6 +78,7 @@ fn job_totals(totals: JobTotals) -> wire::JobTotals {
             in_backoff: Some(i64_of(tasks.in_backoff)),
             failed: Some(i64_of(tasks.failed)),
             infeasible: Some(i64_of(tasks.never)),
+            held: Some(i64_of(tasks.held)),
         }),
         unsettled_jobs: Some(i64_of(totals.unsettled)),
     }

@@ -107,6 +107,7 @@ impl From<wire::JobTotals> for Totals {
                 in_backoff: count(tasks.in_backoff),
                 failed: count(tasks.failed),
                 never: count(tasks.infeasible),
+                held: count(tasks.held),
             },
         }
     }
@@ -123,6 +124,7 @@ fn job_view(job: wire::JobStatus, wall_time_ms: i64, nodes_loaded: bool) -> JobV
         in_backoff: count(job.in_backoff),
         failed: count(job.failed),
         never: count(job.infeasible),
+        held: 0,
     };
     let errors = job.errors.unwrap_or_default();
     let enabled = job.enabled.unwrap_or(false);
@@ -147,7 +149,7 @@ fn job_view(job: wire::JobStatus, wall_time_ms: i64, nodes_loaded: bool) -> JobV
         cancelled,
         version: job.version,
         settled: job.settled.unwrap_or(false),
-        tasks,
+        tasks: facts.counts(),
         next_backoff_end_in_ms: job
             .next_backoff_end_ms
             .map(|at| at.saturating_sub(wall_time_ms).max(0)),

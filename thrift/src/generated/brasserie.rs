@@ -335,6 +335,7 @@ pub struct TaskCounts {
     pub in_backoff: Option<i64>,
     pub failed: Option<i64>,
     pub infeasible: Option<i64>,
+    pub held: Option<i64>,
 }
 
 impl TSerializable for TaskCounts {
@@ -349,6 +350,7 @@ impl TSerializable for TaskCounts {
         let mut f_7: Option<i64> = Some(0);
         let mut f_8: Option<i64> = Some(0);
         let mut f_9: Option<i64> = Some(0);
+        let mut f_10: Option<i64> = Some(0);
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -392,6 +394,10 @@ impl TSerializable for TaskCounts {
                     let val = i_prot.read_i64()?;
                     f_9 = Some(val);
                 }
+                10 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_10 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -409,6 +415,7 @@ impl TSerializable for TaskCounts {
             in_backoff: f_7,
             failed: f_8,
             infeasible: f_9,
+            held: f_10,
         };
         Ok(ret)
     }
@@ -460,6 +467,11 @@ impl TSerializable for TaskCounts {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.held {
+            o_prot.write_field_begin(&TFieldIdentifier::new("held", TType::I64, 10))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -477,6 +489,7 @@ impl Default for TaskCounts {
             in_backoff: Some(0),
             failed: Some(0),
             infeasible: Some(0),
+            held: Some(0),
         }
     }
 }
@@ -2465,6 +2478,7 @@ pub struct TaskKill {
     pub invocation_id: Option<common::BistroInstanceID>,
     pub kill_request: Option<common::KillRequest>,
     pub held: Option<bool>,
+    pub unwanted: Option<String>,
 }
 
 impl TSerializable for TaskKill {
@@ -2474,6 +2488,7 @@ impl TSerializable for TaskKill {
         let mut f_2: Option<common::BistroInstanceID> = None;
         let mut f_3: Option<common::KillRequest> = None;
         let mut f_4: Option<bool> = Some(false);
+        let mut f_5: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2497,6 +2512,10 @@ impl TSerializable for TaskKill {
                     let val = i_prot.read_bool()?;
                     f_4 = Some(val);
                 }
+                5 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_5 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2509,6 +2528,7 @@ impl TSerializable for TaskKill {
             invocation_id: f_2,
             kill_request: f_3,
             held: f_4,
+            unwanted: f_5,
         };
         Ok(ret)
     }
@@ -2535,6 +2555,11 @@ impl TSerializable for TaskKill {
             o_prot.write_bool(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.unwanted {
+            o_prot.write_field_begin(&TFieldIdentifier::new("unwanted", TType::String, 5))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2547,6 +2572,7 @@ impl Default for TaskKill {
             invocation_id: None,
             kill_request: None,
             held: Some(false),
+            unwanted: None,
         }
     }
 }

@@ -530,6 +530,7 @@ impl Scheduler {
             invocation,
             request: self.kill_request(task.job),
             held: job.is_some_and(|job| job.hold.is_some()),
+            unwanted: self.why_never_again(task),
         };
         let kill = Kill {
             request: killed.request,

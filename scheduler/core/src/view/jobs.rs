@@ -93,6 +93,7 @@ impl Scheduler {
                 in_backoff: counts.in_backoff,
                 failed: counts.failed,
                 never: counts.never,
+                held: 0,
             },
         }
     }
@@ -130,6 +131,6 @@ impl JobTotals {
     fn add(&mut self, job: &JobFacts) {
         self.jobs += 1;
         *self.by_state.entry(job.state()).or_default() += 1;
-        self.tasks.add(&job.tasks);
+        self.tasks.add(&job.counts());
     }
 }

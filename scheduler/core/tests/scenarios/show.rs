@@ -7,7 +7,7 @@ use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{BackoffDuration, Hold, Kill, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
     Call, ClusterStatus, Effect, EndedTask, ExitReason, ForgottenTask, GivenTimes, ItemName,
-    ListedTask, Message, MissingInstance, NewWorker, Record, Rejection, Reply,
+    KilledTask, ListedTask, Message, MissingInstance, NewWorker, Record, Rejection, Reply,
 };
 
 use crate::transcript::show_duration;
@@ -155,7 +155,8 @@ impl World {
                 self.heartbeat_result(response)?
             }
             Reply::Heartbeat(Err(rejection)) => self.refused(rejection),
-            Reply::UpdateStatus(Ok(())) | Reply::KillTask(Ok(_)) => "ok".to_owned(),
+            Reply::UpdateStatus(Ok(())) => "ok".to_owned(),
+            Reply::KillTask(Ok(killed)) => killed_text(killed),
             Reply::UpdateStatus(Err(rejection)) | Reply::KillTask(Err(rejection)) => {
                 self.refused(rejection)
             }
@@ -489,4 +490,12 @@ fn times(changed: &[(ItemName, GivenTimes)], forgotten: &[ItemName]) -> String {
         text += &format!("; {} is forgotten", item.0);
     }
     text
+}
+
+fn killed_text(killed: &KilledTask) -> String {
+    let why = killed.unwanted.as_ref();
+    why.map_or_else(
+        || "ok".to_owned(),
+        |why| format!("ok; it does not run again, as {why}"),
+    )
 }
