@@ -27,6 +27,9 @@ const GATHER: Duration = Duration::from_millis(4);
 /// How often the writer checks whether there is something to tidy if no record comes, or if tidying has failed, as on a full disk.
 const TIDY_PERIOD: Duration = Duration::from_secs(10);
 
+/// The longest pause of tidying that fails: each failure costs a reopened connection and a copy of the log into the database file.
+const MAX_TIDY_PAUSE: Duration = Duration::from_secs(3600);
+
 /// Tidying pauses for so many times as long as its last step took: it takes a quarter of the writer's time while records wait.
 const TIDY_PAUSE: u32 = 3;
 
@@ -45,11 +48,20 @@ pub(super) struct Writer {
     report: Box<dyn Fn(StoreReport) + Send>,
     /// When there may be something to tidy.
     tidy_at: Instant,
-    /// The last error of tidying, which is logged once.
-    untidy: Option<String>,
+    /// Unless the last step of tidying went well.
+    untidy: Option<Untidy>,
     measured_at: Option<Instant>,
     /// Free bytes in the file when it was read last.
     free_bytes: u64,
+}
+
+/// Tidying that fails.
+struct Untidy {
+    /// The last error, which is logged once.
+    error: String,
+    /// The pause before the next step, which doubles from `TIDY_PERIOD`.
+    pause: Duration,
+    until: Instant,
 }
 
 /// ```text
@@ -63,7 +75,8 @@ enum State {
     Working(Box<Database>),
     /// After an I/O error a connection may believe things of the file that are not so, so each attempt opens another one.
     Failing {
-        why: String,
+        /// `None`: no record has failed, only tidying.
+        why: Option<String>,
         /// The log that what was reported may stand in; `None` once all of it is in the database file.
         log: Option<LogFile>,
         /// The last connection: the only way to its log if that loses its name.
@@ -75,7 +88,7 @@ impl Default for State {
     /// Only while the state changes.
     fn default() -> Self {
         State::Failing {
-            why: String::new(),
+            why: None,
             log: None,
             last: None,
         }
@@ -155,6 +168,13 @@ impl Writer {
         let begun = Instant::now();
         self.tidy_at = begun + TIDY_PERIOD;
         self.measure();
+        if self
+            .untidy
+            .as_ref()
+            .is_some_and(|untidy| begun < untidy.until)
+        {
+            return;
+        }
         let State::Working(database) = &mut self.state else {
             return;
         };
@@ -168,14 +188,22 @@ impl Writer {
             self.tidy_at = Instant::now() + begun.elapsed() * TIDY_PAUSE;
             return;
         };
-        let is_news = self.untidy.as_deref() != Some(&error.to_string());
-        self.untidy = Some(error.to_string());
+        let before = self.untidy.take();
+        let text = error.to_string();
+        let is_news = before.as_ref().is_none_or(|before| before.error != text);
+        let pause = before.map_or(TIDY_PERIOD, |before| before.pause * 2);
+        let pause = pause.min(MAX_TIDY_PAUSE);
+        self.untidy = Some(Untidy {
+            error: text,
+            pause,
+            until: begun + pause,
+        });
         if is_news {
             tracing::warn!(store = %self.path.display(), %error, "the store cannot be made smaller for now");
         }
         if !compaction::is_busy(&error) {
             // The same happens after a record that was not written.
-            self.distrust(String::new());
+            self.distrust(None);
         }
     }
 
@@ -197,7 +225,8 @@ impl Writer {
             State::Working(database) => {
                 self.owner = store(database, self.marker.as_ref(), batch)?.or(self.owner);
             }
-            State::Failing { log, last, .. } => {
+            State::Failing { why, log, last } => {
+                let has_failed = why.is_some();
                 self.identity.check()?;
                 if let Some(Err(lost)) = log.as_ref().map(LogFile::check) {
                     last.as_ref().ok_or(lost)?.checkpoint()?;
@@ -217,8 +246,10 @@ impl Writer {
                 if let Some(database) = last.take() {
                     self.state = State::Working(database);
                 }
-                (self.report)(StoreReport::Recovered);
-                tracing::warn!("the store writes again");
+                if has_failed {
+                    (self.report)(StoreReport::Recovered);
+                    tracing::warn!("the store writes again");
+                }
             }
         }
         self.queue.room().committed(batch);
@@ -243,7 +274,7 @@ impl Writer {
     }
 
     /// The connection is not used for another record. Returns whether the reason is new.
-    fn distrust(&mut self, reason: String) -> bool {
+    fn distrust(&mut self, reason: Option<String>) -> bool {
         let (is_news, log, last) = match std::mem::take(&mut self.state) {
             State::Working(database) => (true, Some(database.log().clone()), Some(database)),
             State::Failing { why, log, last } => (why != reason, log, last),
@@ -264,7 +295,7 @@ impl Writer {
             ),
             error => error.to_string(),
         };
-        if self.distrust(message.clone()) {
+        if self.distrust(Some(message.clone())) {
             (self.report)(StoreReport::Failed(message.clone()));
             tracing::error!(
                 error = message,
