@@ -8,6 +8,9 @@ use brasserie_common::{JobName, Shard, TaskKey, Time};
 
 /// Problems kept for people.
 const MAX_PROBLEMS: usize = 20;
+/// Refusals kept that are not shown yet: with more workers that refuse at once than these, the first are forgotten, and may be shown later
+/// than they would be.
+const MAX_HIDDEN: usize = 200;
 /// Characters of one problem: a few names of the longest kind, and a sentence.
 const MAX_PROBLEM_CHARS: usize = 4096;
 /// How long a problem is shown after it was last noted: long enough to be seen by a person who looks now and then.
@@ -138,19 +141,33 @@ impl Problems {
         let known = found.and_then(|at| self.0.remove(at));
         let known = known.filter(|known| known.is_fresh(now));
         let was_shown = known.as_ref().is_some_and(|known| known.is_shown(now));
-        if self.0.len() >= MAX_PROBLEMS {
-            self.0.pop_front();
-        }
         let since = known.map_or(now, |known| known.since);
         let problem = Problem {
             since,
             at: now,
             what,
         };
-        let is_news = !was_shown && problem.is_shown(now);
+        let is_shown = problem.is_shown(now);
+        let is_news = !was_shown && is_shown;
         let news = is_news.then(|| problem.what.to_string());
+        self.make_room(now, is_shown);
         self.0.push_back(problem);
         news
+    }
+
+    /// Forgets the oldest problem that is shown, or is not, if one more of these would be too many. Neither takes the other's room.
+    fn make_room(&mut self, now: Time, is_shown: bool) {
+        self.0.retain(|known| known.is_fresh(now));
+        let most = match is_shown {
+            true => MAX_PROBLEMS,
+            false => MAX_HIDDEN,
+        };
+        let is_alike = |known: &Problem| known.is_shown(now) == is_shown;
+        if self.0.iter().filter(|known| is_alike(known)).count() >= most
+            && let Some(oldest) = self.0.iter().position(is_alike)
+        {
+            self.0.remove(oldest);
+        }
     }
 
     /// The worker has accepted a task of the job.
@@ -184,4 +201,32 @@ impl Problems {
 /// Names and refusals come from peers.
 fn bounded(text: &str) -> String {
     text.chars().take(MAX_PROBLEM_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_common::NodeName;
+
+    use super::*;
+
+    #[test]
+    fn refusals_that_are_not_shown_take_no_room_of_problems() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let mut problems = Problems::default();
+        let disk = "the disk is full";
+        assert!(problems.note(at(0), disk).is_some());
+        let task = TaskKey {
+            job: JobName::try_from("j").unwrap(),
+            node: NodeName::try_from("n").unwrap(),
+        };
+        for number in 0..2 * MAX_HIDDEN {
+            let shard = Shard::try_from(format!("w{number}").as_str()).unwrap();
+            let start = (&shard, task.clone());
+            let told = problems.note_start(at(1), start, StartTrouble::Race, "it is busy");
+            assert_eq!(told, None);
+        }
+        assert_eq!(problems.0.len(), 1 + MAX_HIDDEN);
+        assert_eq!(problems.shown(at(2)), [disk]);
+        assert_eq!(problems.note(at(2), disk), None, "it is not new");
+    }
 }
