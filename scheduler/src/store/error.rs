@@ -1,6 +1,6 @@
 //! What can be wrong with the store, in words for an operator.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use brasserie_common::SchedulerId;
 use brasserie_common_runtime::{FileChange, FileError};
@@ -20,13 +20,15 @@ pub enum StoreError {
     },
     #[error(
         "the store {} was written by a newer version of this program (its format is {found}, this program knows up to {known}): \
-         start the newer version, or put back the copy {}.format-{known} that it kept (README, \"Upgrading\")",
-        path.display(), path.display()
+         start the newer version{}",
+        path.display(), put_back(copy.as_deref())
     )]
     Newer {
         path: PathBuf,
         found: i64,
         known: i64,
+        /// The copy of an earlier format that this program knows.
+        copy: Option<PathBuf>,
     },
     #[error("{} is a SQLite file, but not a store of this program", path.display())]
     Foreign { path: PathBuf },
@@ -111,4 +113,14 @@ pub enum StoreError {
     Thread(std::io::Error),
     #[error("the store's thread has ended by itself")]
     WriterDied,
+}
+
+fn put_back(copy: Option<&Path>) -> String {
+    let text = |copy: &Path| {
+        format!(
+            ", or put back the copy {} that an upgrade has kept (README, \"Upgrading\")",
+            copy.display()
+        )
+    };
+    copy.map_or_else(String::new, text)
 }

@@ -241,6 +241,10 @@ impl Database {
                 path: path.to_owned(),
                 found,
                 known,
+                copy: (1..=known)
+                    .rev()
+                    .map(|format| copy_of(path, format))
+                    .find(|copy| copy.exists()),
             });
         }
         if found < known {
@@ -476,15 +480,19 @@ fn migrate(
     Ok(())
 }
 
+/// The copy that is kept of a store of this format when a later one takes its place.
+fn copy_of(path: &Path, version: i64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".format-{version}"));
+    PathBuf::from(name)
+}
+
 /// The copy is complete and synced before it gets its name, so an unfinished one is never taken for a backup.
 fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), StoreError> {
-    let with_suffix = |suffix: String| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    let copy = with_suffix(format!(".format-{version}"));
-    let unfinished = with_suffix(format!(".format-{version}.unfinished"));
+    let copy = copy_of(path, version);
+    let mut unfinished = copy.clone().into_os_string();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
     let io_error = |error: std::io::Error| StoreError::Backup {
         copy: copy.clone(),
         error: rusqlite::Error::ToSqlConversionFailure(Box::new(error)),
