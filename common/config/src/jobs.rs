@@ -379,7 +379,15 @@ fn retries(at: &At, job: &mut JobConfig, notes: &mut Notes) {
         return;
     }
     match (job.backoff.with_retries(retries, delay), retries_at) {
-        (Some(backoff), _) => job.backoff = backoff,
+        (Some(backoff), _) => {
+            if let Some(at) = delay_at.filter(|_| backoff.values().is_empty()) {
+                notes.warning(
+                    at.key_problem("has no effect: no task of this job runs again after an error")
+                        .help("say in `retries` how often a task runs again"),
+                );
+            }
+            job.backoff = backoff;
+        }
         (None, Some(at)) => notes.error(
             at.key_problem("there is no wait for these retries: the backoff has none")
                 .help("add `retry_delay`, as in \"10s\""),

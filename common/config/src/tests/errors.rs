@@ -1032,6 +1032,19 @@ fn an_unknown_key_of_a_job_refuses_the_file_too() {
 }
 
 #[test]
+fn a_retry_delay_without_retries_has_no_effect() {
+    for (backoff, column) in [("\"backoff\": [\"fail\"]", 40), ("\"retries\": 0", 33)] {
+        let job = format!("\"bistro_job->x\": {{{backoff}, \"retry_delay\": \"10s\"}}");
+        assert_eq!(
+            lines(&good("", &job).warnings),
+            [format!(
+                "3:{column}: bistro_job->x.retry_delay: has no effect: no task of this job runs again after an error; say in `retries` how often a task runs again"
+            )]
+        );
+    }
+}
+
+#[test]
 fn warnings() {
     let warnings = |settings: &str, rest: &str| lines(&good(settings, rest).warnings);
     assert_eq!(
