@@ -381,7 +381,7 @@ fn failures_of_a_worker_are_shown_for_an_hour_after_they_are_over() {
     );
     pass_a_minute(&mut s, &w, &ReportedStatus::done());
     let told = problems(&mut s).remove(0);
-    let past = "is HEALTHY again, and was UNHEALTHY ";
+    let past = "is healthy again, and was unhealthy ";
     assert!(
         told.starts_with(past) && told.contains("it waited for a heartbeat"),
         "{told}"

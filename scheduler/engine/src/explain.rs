@@ -194,6 +194,7 @@ impl Engine {
                 {
                     "it has failed for good"
                 }
+                (Gate::Hopeless, Some(job)) if job.is_cancelled() => "that job is cancelled",
                 (Gate::Hopeless, Some(job)) if job.hold.is_some() => "that job is paused",
                 (Gate::Hopeless, Some(_)) => "some of its tasks can never run",
             };

@@ -202,7 +202,7 @@ impl Scheduler {
         if worker.health() == Health::Healthy
             && let Some(told) = worker.falls.sentence(now)
         {
-            problems.push(format!("is HEALTHY again, and was UNHEALTHY {told}"));
+            problems.push(format!("is healthy again, and was unhealthy {told}"));
         }
         let violations = worker.credits.violations();
         if violations > 0 {
