@@ -11,7 +11,7 @@ pub struct BackoffDuration {
     /// The next such end is final.
     pub no_more_backoffs: bool,
     pub seconds: u32,
-    /// How many errors in a row have waited so long, with this one: a policy may have a wait several times.
+    /// Number of consecutive errors with this wait, this one included: a policy may list a wait several times.
     pub times: u32,
 }
 
@@ -83,8 +83,9 @@ impl BackoffPolicy {
         self.after_last
     }
 
-    /// The step after `current`, which must not be the last one. By value, not by index, so that an edited list changes
-    /// the next step gracefully; only steps of the same value are counted.
+    /// Returns the step after `current`, which must not be the last one.
+    ///
+    /// `current` has a wait and its number of uses, not an index, so that a changed list continues at the same wait or the next longer one.
     pub fn next(&self, current: BackoffDuration) -> BackoffDuration {
         let equal = self.values.iter().filter(|&&v| v == current.seconds);
         if equal.count() > current.times as usize {
@@ -104,7 +105,7 @@ impl BackoffPolicy {
             (None, AfterLast::Repeat, Some(&last)) => BackoffDuration {
                 no_more_backoffs: false,
                 seconds: last,
-                // Nothing follows, so that further ones need not be counted.
+                // The last wait repeats for ever, so its errors need no count.
                 times: current.times.max(1),
             },
             (None, _, _) => BackoffDuration {
@@ -115,8 +116,9 @@ impl BackoffPolicy {
         }
     }
 
-    /// This policy with another number of retries, and another wait before each of them, where they are given; without a wait the last
-    /// one goes on. `None`: there are retries and no wait for them.
+    /// Returns this policy with `retries` retries and a wait of `delay` seconds before each, where given.
+    ///
+    /// Without `delay`, the last wait of this policy repeats. Returns `None` if there are retries but no wait.
     pub fn with_retries(&self, retries: Option<u32>, delay: Option<u32>) -> Option<BackoffPolicy> {
         let wait = |index: usize| {
             let own = self.values.get(index).or(self.values.last());
@@ -161,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_backoff() {
+    fn decreasing_and_zero_waits_are_refused() {
         assert_eq!(
             BackoffPolicy::new(&[2, 2, 1], AfterLast::Fail),
             Err(BackoffError::Decreasing(2, 1))
@@ -208,7 +210,7 @@ mod tests {
         assert!(fail.next(step(5)).no_more_backoffs);
     }
 
-    /// The waits of a task that ends in errors only, until it has failed or there were enough.
+    /// Returns the waits of a task that only fails: until its last retry, or the first six.
     fn waits(policy: &BackoffPolicy) -> Vec<u32> {
         let mut waits = Vec::new();
         let mut step = policy.next(step(0));
@@ -231,7 +233,7 @@ mod tests {
             waits(&policy(&[1, 1, 5], AfterLast::Repeat)),
             [1, 1, 5, 5, 5, 5]
         );
-        // A list that was edited meanwhile: what is left of the same wait, else the next longer one.
+        // After an edit of the list: the remaining equal waits, or else the next longer wait.
         let twice = BackoffDuration {
             times: 2,
             ..step(5)
@@ -279,7 +281,7 @@ mod tests {
         }
 
         #[test]
-        fn each_wait_is_taken_as_often_as_it_stands(mut values in proptest::collection::vec(1i64..5, 0..6)) {
+        fn each_wait_is_used_as_often_as_the_list_has_it(mut values in proptest::collection::vec(1i64..5, 0..6)) {
             values.sort_unstable();
             let policy = BackoffPolicy::new(&values, AfterLast::Fail).unwrap();
             let taken: Vec<i64> = waits(&policy).into_iter().map(i64::from).collect();

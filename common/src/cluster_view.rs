@@ -1,7 +1,8 @@
-//! A cluster at one moment, for people and programs: the document that `brasserie status --json` and the scheduler's `/status` print.
+//! The state of a cluster at one moment: the document that `brasserie status --json` and the scheduler's `/status` print.
 //!
-//! Nothing is decided by it. Each field is one key of the document, by the same name; a `None` is `null`, and no key is ever left out.
-//! The tables and sentences of `brasserie status` and of the scheduler's page come from [`ClusterView::report`].
+//! Each field is a key of the document with the same name. `None` is written as `null`; the document always has every key.
+//! No scheduling decision reads this document. [`ClusterView::report`] makes the tables and sentences of `brasserie status` and of the
+//! scheduler's page.
 
 mod report;
 #[cfg(test)]
@@ -15,74 +16,74 @@ use crate::task::Hold;
 
 pub use report::{Report, Table};
 
-/// Rows of each table that people are shown unless they ask for more: a few screens.
+/// Default number of rows in each table of a report: a few screens.
 pub const DEFAULT_ROWS: usize = 100;
 
-/// Everything that a scheduler shows of its cluster.
+/// The state of one scheduler's cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClusterView {
     /// The scheduler instance, START:RAND.
     pub scheduler: String,
     pub cluster: String,
-    /// The moment, in milliseconds since the epoch by the scheduler's clock.
+    /// The time of this document, in milliseconds since the epoch by the scheduler's clock.
     pub wall_time_ms: i64,
-    /// Why no task may start yet, and what to do; `None` once the initial wait is over.
+    /// The reason why no task may start yet, and the remedy; `None` once the initial wait is over.
     pub initial_wait: Option<String>,
-    /// Why the initial wait ended.
+    /// The reason why the initial wait ended.
     pub wait_ended: Option<String>,
-    /// False: nodes are loading, and the counts of tasks mean nothing yet.
+    /// False while nodes are loading; the task counts are incomplete until then.
     pub nodes_loaded: bool,
-    /// Why no task starts at all, the initial wait included; empty: tasks may start.
+    /// The reasons why no task starts, the initial wait included; empty if tasks may start.
     pub nothing_starts: Vec<String>,
     /// Problems of the cluster as a whole: the config, the node sources, the store.
     pub errors: Vec<String>,
-    /// `None`: there is no configuration yet.
+    /// `None` until a configuration is in force.
     pub config: Option<ConfigView>,
-    /// By name; if there are more than 10,000, those that are not healthy first.
+    /// Sorted by name. At most 10,000; if the cluster has more, the unhealthy ones are preferred.
     pub workers: Vec<WorkerView>,
-    /// How many workers there are, listed or not.
+    /// Number of all workers, listed or not.
     pub workers_total: u64,
-    /// How many jobs there are in each state, listed or not. States without jobs are left out.
+    /// Number of jobs in each state, listed or not. States without jobs are omitted.
     pub jobs_by_state: BTreeMap<String, u64>,
-    /// How many jobs there are, listed or not.
+    /// Number of all jobs, listed or not.
     pub jobs_total: u64,
     /// The tasks of all jobs, listed or not.
     pub tasks: TaskCounts,
-    /// In the order of the config; if not all are listed, those that need attention first, or those that were asked for.
+    /// In the order of the config. A short list has the requested jobs, or else the jobs that need attention most.
     pub jobs: Vec<JobView>,
-    /// `jobs` does not list all; of a page in the order of names, there are more after it.
+    /// `jobs` is incomplete. For a page sorted by name: more jobs follow it.
     pub more_jobs: bool,
-    /// `None`: its size is not known yet, or an older scheduler answers.
+    /// `None` until the scheduler has measured the store, and from older schedulers.
     pub store: Option<StoreView>,
-    /// Requests for work since the scheduler's start; `None`: no worker has sent one.
+    /// Counts since the scheduler's start; `None` if no worker has requested work.
     pub work_requests: Option<WorkRequestsView>,
 }
 
 /// The configuration in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ConfigView {
-    /// `None`: it comes from no file.
+    /// `None` if the configuration comes from no file.
     pub path: Option<String>,
-    /// An earlier scheduler kept this text, and the file cannot be used now.
+    /// The file is unusable now, so the text that an earlier scheduler stored is in force.
     pub kept: bool,
-    /// When this text first came in force, in milliseconds since the epoch by the scheduler's clock.
+    /// The time at which this text came into force, in milliseconds since the epoch by the scheduler's clock.
     pub since_ms: i64,
 }
 
-/// The store of the scheduler.
+/// The size of the scheduler's store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StoreView {
     /// Bytes of the database file and its log.
     pub bytes: u64,
-    /// Bytes of these that are free for what comes next.
+    /// Bytes of `bytes` that the database reuses before its file grows.
     pub free_bytes: u64,
-    /// Tasks with a completion, whether or not they still exist.
+    /// Stored completions, of tasks that exist and of others.
     pub completions: u64,
     /// Completions of nodes or jobs that do not exist.
     pub missing_completions: u64,
     /// Free bytes of the file system that holds the store.
     pub disk_free_bytes: u64,
-    /// By how much the store has grown in the last `growth_s` seconds, a day at most; `None`: not known in the first hour.
+    /// Growth of `bytes` in the last `growth_s` seconds (at most a day); `None` in the first hour.
     pub growth_bytes: Option<i64>,
     pub growth_s: Option<i64>,
 }
@@ -98,42 +99,42 @@ pub struct WorkerView {
     pub instance: String,
     /// `joining`, `healthy`, `unhealthy` or `lost`.
     pub state: String,
-    /// Tasks that run there, `unsure` ones included.
+    /// Tasks that run on the worker, including `unsure`.
     pub running: u64,
-    /// Tasks of `running` that may have ended without the scheduler's knowledge.
+    /// Tasks of `running` that may have completed without the scheduler's knowledge.
     pub unsure: u64,
-    /// `None`: no heartbeat has come in this association.
+    /// `None` before the first heartbeat of this association.
     pub since_heartbeat_ms: Option<i64>,
-    /// The reason why it gets no tasks yet, as the rest of a sentence that begins with "waits".
+    /// The reason why the worker gets no tasks yet, as the rest of a sentence that begins with "waits".
     pub waits_for: Option<String>,
-    /// It is lost after this time unless it becomes healthy; `None`: nothing counts towards its loss.
+    /// Time until the worker is lost unless it becomes healthy; `None` if no loss is due.
     pub lost_in_ms: Option<i64>,
-    /// Problems that an operator must act upon, each a sentence without its subject. Failures stay for an hour after they are over.
+    /// Problems that need an operator, each a sentence without its subject. A failure stays in the list for an hour after it is over.
     pub problems: Vec<String>,
     /// Other remarks, each as the rest of a sentence that begins with the worker's name.
     pub notes: Vec<String>,
-    /// How the worker contains its tasks, and why, in its own words.
+    /// The worker's own description of how it contains its tasks, and why.
     pub containment: Option<String>,
-    /// How often it was associated anew because it obeyed another scheduler in between.
+    /// Number of associations that began anew because the worker had obeyed another scheduler meanwhile.
     pub begun_anew: u64,
-    /// `None`: it asks for no work, and gets what it has slots for.
+    /// The unfilled part of its work request; `None` for a worker that requests no work and gets tasks by its slots.
     pub asked: Option<AskedView>,
 }
 
-/// The rest of a worker's newest request for work.
+/// The unfilled part of a worker's newest work request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AskedView {
     pub seq: i64,
-    /// Since it came.
+    /// Time since the request arrived.
     pub ago_ms: i64,
-    /// How long it is still good; `None`: it is over.
+    /// Time until the request expires; `None` if it has expired.
     pub left_ms: Option<i64>,
     pub of_types: Vec<AskedOfTypeView>,
-    /// All of this as the rest of a sentence that begins with the worker's name.
+    /// The whole request as the rest of a sentence that begins with the worker's name.
     pub text: String,
 }
 
-/// The rest of it for one type of processors.
+/// The unfilled part of a work request for one processor type.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AskedOfTypeView {
     pub processor: String,
@@ -142,26 +143,28 @@ pub struct AskedOfTypeView {
     pub instance_s: f64,
     /// Idle instances.
     pub idle: f64,
-    /// Tasks that were sent for it.
+    /// Tasks sent for this request.
     pub sent: u64,
-    /// Tasks for such processors that are ready.
+    /// Ready tasks that need this processor type.
     pub ready: u64,
-    /// Tasks of `ready` that would be late there.
+    /// Tasks of `ready` that would miss their deadlines on this worker.
     pub late: u64,
 }
 
-/// Counts of the workers' requests for work, by outcome.
+/// Counts of work requests by outcome. A request counts in `looked_at` or in one of the next four fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkRequestsView {
     pub heard: u64,
     pub looked_at: u64,
-    /// These four were not looked at: repeats, those of workers that may get nothing, those that came too soon, and those that came
-    /// when too many did.
+    /// Requests that arrived a second time.
     pub repeated: u64,
+    /// Requests of workers that may not get tasks.
     pub not_ready: u64,
+    /// Requests before the worker's minimum interval had passed.
     pub too_soon: u64,
+    /// Requests beyond the scheduler's limit for one interval.
     pub too_many: u64,
-    /// Runs that their workers had taken and the requests did not list.
+    /// Runs that a worker had accepted and did not list in its request.
     pub missing_runs: u64,
 }
 
@@ -169,29 +172,28 @@ pub struct WorkRequestsView {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JobView {
     pub name: String,
-    /// See [`JobState`].
     pub state: JobState,
-    /// Its tasks may start: it is neither disabled nor paused nor broken.
+    /// The job's tasks may start: the job is neither disabled nor paused nor broken.
     pub enabled: bool,
-    /// An operator holds it.
+    /// An operator has paused or cancelled the job.
     pub paused: bool,
-    /// An operator has cancelled it: it is paused, and its running tasks are ended.
+    /// An operator has cancelled the job: no task starts, and running tasks are killed.
     pub cancelled: bool,
-    /// `None`: it comes from the config file.
+    /// `None` for a job of the config file.
     pub version: Option<i64>,
-    /// Every task is done, has failed or can never run, and that is on disk.
+    /// Every task is done, has failed or can never run, and its completion is on disk.
     pub settled: bool,
     #[serde(flatten)]
     pub tasks: TaskCounts,
-    /// Until the first task in backoff may run again.
+    /// Time until the first task in backoff may run again.
     pub next_backoff_end_in_ms: Option<i64>,
-    /// From the first start to the last end, or until now while something runs.
+    /// Time from the first start to the last completion, or to now while a task runs.
     pub elapsed_ms: Option<i64>,
-    /// Seconds that one of its tasks is expected to run; `None`: an older scheduler does not say.
+    /// Estimated run time of one task, in seconds; `None` from older schedulers.
     pub estimate_s: Option<f64>,
-    /// Where the estimate comes from: `given`, `learned` or `default`.
+    /// The source of the estimate: `given`, `learned` or `default`.
     pub estimate_is: Option<String>,
-    /// Mistakes of its configuration.
+    /// Mistakes in the job's configuration.
     pub errors: Vec<String>,
 }
 
@@ -199,29 +201,30 @@ pub struct JobView {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TaskCounts {
     pub total: u64,
-    /// Never ended yet.
+    /// Not running, and without a completion.
     pub unstarted: u64,
     pub running: u64,
     pub done: u64,
-    /// The last run asked for another one.
+    /// The last run requested another one.
     pub incomplete: u64,
     /// The last run ended in an error, and its backoff is over.
     pub error: u64,
     pub in_backoff: u64,
     pub failed: u64,
-    /// Can never run as things are; `brasserie explain` says why.
+    /// Tasks that can never run with the present configuration and workers; `brasserie explain` says why.
     pub never: u64,
     /// Tasks in `unstarted`, `incomplete` and `error` that cannot start because their job is broken, cancelled, paused or disabled.
     pub held: u64,
 }
 
 impl TaskCounts {
-    /// Tasks that may start as soon as there is room for them.
+    /// Returns the number of queued tasks, which start as soon as resources are free.
     pub fn waiting(&self) -> u64 {
         let ready = self.unstarted + self.incomplete + self.error;
         ready.saturating_sub(self.held)
     }
 
+    /// Adds `other` field by field.
     pub fn add(&mut self, other: &TaskCounts) {
         self.total += other.total;
         self.unstarted += other.unstarted;
@@ -236,25 +239,25 @@ impl TaskCounts {
     }
 }
 
-/// A job's state in one word; of several that fit, the first.
+/// A job's state in one word. If several variants apply, the first one counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// Its configuration has errors.
+    /// The job's configuration has errors.
     Broken,
     Cancelled,
     Paused,
     Disabled,
-    /// The nodes are not loaded yet, so that its tasks are unknown.
+    /// The nodes are not loaded yet, so the job's tasks are unknown.
     LoadingNodes,
     Running,
-    /// Nothing runs, and some tasks may start as soon as there is room for them.
+    /// No task runs; some start as soon as resources are free.
     Waiting,
-    /// Nothing runs, and some tasks wait for the end of their backoff.
+    /// No task runs; some wait until their backoff is over.
     InBackoff,
-    /// All is over, and some tasks have failed.
+    /// No task runs or waits; some have failed.
     Failed,
-    /// All is over, and some tasks can never run.
+    /// No task runs or waits; some can never run.
     Never,
     Done,
     #[default]
@@ -262,7 +265,7 @@ pub enum JobState {
 }
 
 impl JobState {
-    /// The word in the document.
+    /// Returns the state's name in the document.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::Broken => "broken",
@@ -292,6 +295,7 @@ pub struct JobFacts {
 }
 
 impl JobFacts {
+    /// Returns the first state that applies.
     pub fn state(&self) -> JobState {
         let tasks = &self.tasks;
         let states = [
@@ -347,7 +351,7 @@ impl JobFacts {
     }
 }
 
-/// Which entries a list keeps that cannot have all: the first of these.
+/// The rank of an entry when a list has to be shortened; earlier variants are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     NeedsAPerson,
@@ -357,7 +361,7 @@ pub enum Urgency {
     Over,
 }
 
-/// The places of at most `limit` entries, the most urgent and among those the first, in the order of the list.
+/// Returns the ascending indexes of the `limit` most urgent entries. Among equally urgent entries the first ones win.
 pub fn most_urgent(entries: impl Iterator<Item = Urgency>, limit: usize) -> Vec<usize> {
     let mut places: Vec<(Urgency, usize)> = entries.zip(0..).collect();
     if limit < places.len() {
@@ -396,7 +400,7 @@ impl WorkerView {
 }
 
 impl ClusterView {
-    /// Keeps the most urgent jobs.
+    /// Keeps the `limit` most urgent jobs and sets `more_jobs` if others are dropped.
     pub fn keep_jobs(&mut self, limit: usize) {
         if self.jobs.len() <= limit {
             return;

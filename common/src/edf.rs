@@ -51,17 +51,18 @@ pub fn edf(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
     ends
 }
 
-/// A task that a scheduler would send to a worker that has some jobs already.
+/// A task that a scheduler considers sending to a worker with queued jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     pub job: EdfJob,
-    /// A task that would be late anywhere is not kept waiting for ever: an estimate may be wrong.
+    /// The estimate fits before the task's own bound. If not, the task may still start, because the estimate may be wrong.
     pub can_be_made: bool,
 }
 
 impl Candidate {
-    /// Of a task that has to be over within `bound` seconds. Jobs should end `low_water` before their deadlines; one that cannot end so early
-    /// anywhere has to begin at once.
+    /// Creates the candidate for a task of `estimate` seconds that must complete within `bound` seconds.
+    ///
+    /// Its deadline is `low_water` seconds before the bound, but not earlier than an immediate start allows.
     pub fn new(estimate: f64, bound: f64, low_water: f64) -> Self {
         let can_be_made = estimate <= bound;
         let deadline = bound - low_water;
@@ -77,8 +78,8 @@ impl Candidate {
         }
     }
 
-    /// Whether all jobs that are in time without it, which is `before`, stay so, none that is late comes later, and it is in time itself, if it can
-    /// be.
+    /// Returns whether the candidate makes no job of `jobs` late or later than in `before`, the completions without it, and meets its own
+    /// deadline if [`Candidate::can_be_made`].
     pub fn fits(&self, processors: usize, jobs: &[EdfJob], before: &[EdfEnd]) -> bool {
         let after = edf(processors, &[jobs, &[self.job]].concat());
         let is_late = self.can_be_made && after.last().is_some_and(|own| own.misses);
@@ -169,23 +170,23 @@ mod tests {
         let tight = [(10.0, 19.0), (10.0, 19.0)];
         let late = [(10.0, 5.0)];
         let ever = [(99.0, f64::INFINITY)];
-        // The processors, the jobs, what the candidate takes, until when, and the low water mark.
+
         for (processors, jobs, estimate, bound, low_water, fits) in [
-            // Each on a processor, and then there is time until the deadlines.
+            // Each job has a processor, and time for the candidate remains before the deadlines.
             (2, &two[..], 10.0, 30.0, 0.0, true),
             (2, &two, 10.0, 10.0, 0.0, true),
             (2, &tight, 10.0, 15.0, 0.0, false),
-            // With the first of the deadlines it goes first, and the second of the others is late.
+            // The candidate has the earliest deadline, so it runs first and makes the second job late.
             (1, &two, 1.0, 5.0, 0.0, false),
-            // A task that is late already must not be later.
+            // A late job must not become later.
             (1, &late, 1.0, 1.0, 0.0, false),
             (1, &late, 1.0, 11.0, 0.0, true),
             (1, &late, 1.0, 11.0, 1.0, false),
             (1, &ever, 1.0, 1.0, 0.0, true),
-            // It cannot end so early anywhere: so it has to begin at once.
+            // No worker can meet the low water mark, so the candidate must start immediately.
             (1, &[], 10.0, 12.0, 5.0, true),
             (1, &late, 10.0, 12.0, 5.0, false),
-            // It would be late anywhere: that is no reason to keep it for ever, if nobody else is late for it.
+            // The candidate is late on every worker: it may start where it makes no job late.
             (1, &[], 11.0, 10.9, 0.0, true),
             (1, &late, 11.0, 10.9, 0.0, true),
             (1, &[(1.0, 11.0)], 11.0, 10.9, 0.0, false),
@@ -193,9 +194,9 @@ mod tests {
             let jobs: Vec<EdfJob> = jobs.iter().copied().map(job).collect();
             let candidate = Candidate::new(estimate, bound, low_water);
             let before = edf(processors, &jobs);
-            let told = candidate.fits(processors, &jobs, &before);
+            let actual = candidate.fits(processors, &jobs, &before);
             assert_eq!(
-                told, fits,
+                actual, fits,
                 "{processors} {jobs:?} {estimate} {bound} {low_water}"
             );
         }

@@ -50,7 +50,7 @@ impl Health {
         .find(|h| h.to_wire() == number)
     }
 
-    /// The word for people, in logs, tables and sentences, and for programs that read them.
+    /// Returns the lower-case word that logs, tables and the status document use.
     pub fn word(self) -> &'static str {
         match self {
             Health::New => "joining",
@@ -60,7 +60,7 @@ impl Health {
         }
     }
 
-    /// The name in the protocol's description.
+    /// Returns the name in `thrift/PROTOCOL.md`.
     pub fn as_str(self) -> &'static str {
         match self {
             Health::New => "NEW",
@@ -276,7 +276,7 @@ impl HealthModel {
         }
     }
 
-    /// How long it is not lost yet, if its evidence stays as it is; `None` if nothing counts towards its loss.
+    /// Returns the time until the worker is lost without new evidence of its health; `None` if no loss is due.
     pub fn lost_in(&self, now: Time, gaps: Gaps, first: FirstHealth) -> Option<Duration> {
         let counts = match self.health {
             Health::New | Health::Unhealthy => !self.next(now, gaps, first).only_withheld,

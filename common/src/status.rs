@@ -16,7 +16,7 @@ pub type StatusData = Arc<Map<String, Value>>;
 /// Key under which a lost task's configured backoff hides in its data.
 const SAVED_BACKOFF_KEY: &str = "__bistro_saved_backoff";
 
-/// Key under which it hides there how many errors in a row have waited so long, if it is not one.
+/// Key of a stored status's data for the number of consecutive errors with the same wait, if that number is not one.
 const TIMES_KEY: &str = "__brasserie_backoff_times";
 
 /// The longest status text that is parsed, and the longest that a worker reads from a task: room for a page of data, small
@@ -402,7 +402,7 @@ impl StoredStatus {
                     ..o.configured_backoff()
                 });
                 let previous = previous.filter(|previous| previous.seconds != 0);
-                // If there is none, no error has waited so long.
+                // Without a previous wait, no error has used the first one yet.
                 (backoff_seconds, times) = match previous {
                     Some(previous) => (previous.seconds, previous.times),
                     None => (next_backoff.seconds, 0),

@@ -114,14 +114,14 @@ pub struct Kill {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListedState {
     Running,
-    /// It is not known whether it runs.
+    /// The scheduler does not know whether the task runs.
     Unsure,
     Waiting,
     Backoff,
     Failed,
     Never,
     Done,
-    /// Its node is disabled, or the job avoids it.
+    /// The task's node is disabled, or the job's filters exclude it.
     Disabled,
 }
 
@@ -137,7 +137,7 @@ impl ListedState {
         ListedState::Disabled,
     ];
 
-    /// The name on the wire and in the headers of `brasserie status`.
+    /// Returns the name on the wire and in the headers of `brasserie status`.
     pub fn as_str(self) -> &'static str {
         match self {
             ListedState::Running => "running",
@@ -151,7 +151,7 @@ impl ListedState {
         }
     }
 
-    /// Errors with a text that lists all states.
+    /// Parses the name of a state. The error lists all states.
     pub fn parse(text: &str) -> Result<Self, String> {
         let state = ListedState::ALL.into_iter().find(|s| s.as_str() == text);
         state.ok_or_else(|| {
@@ -170,12 +170,12 @@ impl fmt::Display for ListedState {
     }
 }
 
-/// The way in which an operator keeps a job's tasks from starting.
+/// An operator's order to start no task of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Hold {
-    /// Running tasks go on.
+    /// Running tasks continue.
     Paused,
-    /// Running tasks are ended.
+    /// Running tasks are killed.
     Cancelled,
 }
 
@@ -318,21 +318,21 @@ pub struct TaskSubprocessOptions {
     /// In which group, by name or number. `None`: the user's own.
     #[serde(default)]
     pub group: Option<AccountName>,
-    /// Variables of its environment, in place of those that pass from the worker's. See [`is_variable`].
+    /// Environment variables of the task, which override those of the worker. [`is_variable`] says which names are allowed.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Where it begins, an absolute path on the worker's machine. `None`: in a folder of its job.
+    /// The task's working directory, an absolute path on the worker's machine. `None`: a folder of the job.
     #[serde(default)]
     pub working_directory: Option<String>,
 }
 
-/// The most bytes of all names and values of [`TaskSubprocessOptions::environment`]: they travel with each start of a task.
+/// Limit for the total bytes of the names and values in [`TaskSubprocessOptions::environment`], which every start of a task sends.
 pub const MAX_ENVIRONMENT_BYTES: usize = 64 * 1024;
 
-/// Names that begin so are those of the worker, and a job cannot set them.
+/// Prefix of the worker's own variables; a job cannot set these.
 pub const OWN_VARIABLES: &str = "BRASSERIE_";
 
-/// Whether a job may set a variable of this name.
+/// Returns whether a job may set a variable of this name.
 pub fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0']) && !name.starts_with(OWN_VARIABLES)
 }

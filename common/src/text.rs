@@ -19,7 +19,7 @@ pub fn printable_block(text: &str) -> String {
     printable_lines(text.trim_end_matches('\n')).replace('\n', "\n  ")
 }
 
-/// Escapes in a JSON document, with newlines between its values at most, what JSON lets stand in texts and a terminal may react to.
+/// Escapes characters in a JSON document that JSON allows unescaped but a terminal may interpret. Newlines between values stay.
 pub fn printable_json(document: &str) -> String {
     let mut text = String::with_capacity(document.len());
     for c in document.chars() {

@@ -146,7 +146,7 @@ pub fn format_duration(d: Duration) -> String {
     }
 }
 
-/// For people: `950 ms`, `2.4 s`, `3 min 20 s`, `2 h 5 min`.
+/// Formats a duration for messages: `950 ms`, `2.4 s`, `3 min 20 s`, `2 h 5 min`.
 pub fn readable_duration(d: Duration) -> String {
     let secs = d.as_secs();
     if d < Duration::from_secs(1) {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_well() {
+    fn readable_durations_have_at_most_two_units() {
         let texts: Vec<String> = [0.95, 2.44, 200.0, 7500.0]
             .map(|s| readable_duration(Duration::from_secs_f64(s)))
             .to_vec();

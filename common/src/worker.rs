@@ -113,7 +113,7 @@ pub struct HeartbeatResponse {
     pub not_healthy_for: Option<Duration>,
     pub protocol_version: i16,
     pub worker_set: WorkerSetId,
-    /// For people: why the worker must die, if it must and the scheduler says why.
+    /// The reason why the worker must die, for its log; `None` if it need not, or if the scheduler gives no reason.
     pub why_must_die: Option<Arc<str>>,
     /// Of the worker's newest request for work.
     pub work: Option<Box<WorkReply>>,

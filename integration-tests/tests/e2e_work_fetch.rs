@@ -185,7 +185,7 @@ fn a_scheduler_says_what_a_worker_asked_for_and_why_a_task_waits() {
     });
     let address = format!("127.0.0.1:{}", spec.port);
     let status = stage.brasserie(&["status", "--scheduler", &address]);
-    let parts = ["\nasks asked for work ", " sent, ", "\nRequests for work: "];
+    let parts = ["\nasks asked for work ", " sent, ", "\nWork requests: "];
     says(&status, 0, &parts);
     let status = stage.brasserie(&["status", "--json", "--scheduler", &address]);
     let status: Value = serde_json::from_str(&status.output).expect("JSON");

@@ -160,13 +160,13 @@ impl At<'_> {
         found.map(|&(_, value)| value)
     }
 
-    /// Whole milliseconds under a key that says so.
+    /// Reads an integer of milliseconds, at least `least`, for a key that names the unit.
     pub fn milliseconds(&self, least: i32, notes: &mut Notes) -> Option<Duration> {
         let ms = self.integer32(least..=i32::MAX, notes)?;
         u64::try_from(ms).ok().map(Duration::from_millis)
     }
 
-    /// A text with a unit (`30s`), or seconds; kept in whole milliseconds.
+    /// Reads a text with a unit (`30s`), or a number of seconds. Rounds to whole milliseconds.
     pub fn duration(&self, notes: &mut Notes) -> Option<Duration> {
         let seconds = match self.as_str() {
             None => self.double(notes)?,
@@ -193,14 +193,14 @@ impl At<'_> {
         duration
     }
 
-    /// A text with a unit that comes to whole seconds, or an integer.
+    /// Reads whole seconds: an integer, or a text with a unit.
     pub fn whole_seconds(&self, notes: &mut Notes) -> Option<i64> {
         if self.as_str().is_none() {
             return self.integer(i64::MIN..=i64::MAX, notes);
         }
         let duration = self.duration(notes)?;
         if duration.subsec_nanos() > 0 {
-            let text = format!("{} is no whole number of seconds", self.node);
+            let text = format!("{} is not a whole number of seconds", self.node);
             notes.error(self.problem(text).help("as in 10 or \"10s\""));
             return None;
         }
@@ -225,7 +225,7 @@ impl At<'_> {
         }
     }
 
-    /// Waits that do not get shorter, then `"repeat"` or `"fail"`.
+    /// Reads an array of waits that never decrease, with `"repeat"` or `"fail"` at the end.
     pub fn backoff(&self, notes: &mut Notes) -> Option<BackoffPolicy> {
         const HELP: &str = "waits, none below the one before, then \"repeat\" or \"fail\", as in [15, \"1m\", \"repeat\"]";
         let Some(items) = self.as_array() else {
@@ -276,7 +276,7 @@ impl At<'_> {
     }
 }
 
-/// Whether a text is meant as a number, with a unit or without, and not as a word.
+/// Returns whether the text begins like a number, so that it is a mistyped duration and not a word.
 fn begins_with_digit(text: &str) -> bool {
     text.trim_start().starts_with(|c: char| c.is_ascii_digit())
 }

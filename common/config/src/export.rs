@@ -100,7 +100,7 @@ fn rarely_set(config: &Config, job: &JobConfig, out: &mut Map<String, Value>) {
     process(job, &mut put);
 }
 
-/// Adds the keys of a task's process that the job sets.
+/// Puts the keys of the task's process that differ from their defaults.
 fn process(job: &JobConfig, put: &mut impl FnMut(&str, Option<Value>)) {
     let status_from = job.status_from();
     put(

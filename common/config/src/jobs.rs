@@ -166,10 +166,10 @@ pub(crate) const REPORT: &str = "report";
 pub(crate) const DEPENDS_ON: &str = "depends_on";
 pub(crate) const AFTER_ALL: &str = "run_only_after_all_nodes_are_done_for";
 
-/// More retries are for a backoff that ends in `"repeat"`.
+/// Limit for `retries`. A job that needs more uses a backoff that ends in `"repeat"`.
 const MAX_RETRIES: i64 = 1000;
 
-/// The longest path on Linux.
+/// Length limit for `cwd`: Linux's limit for a path.
 const MAX_PATH_BYTES: usize = 4096;
 
 const STATUS_FROM: [StatusFrom; 3] = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
@@ -272,7 +272,7 @@ pub(crate) fn parse(at: &At, name: JobName, config: &Config, unknown: UnknownKey
     }
 }
 
-/// With a misspelt `command` the job would run its worker's program, if there is any, and not its own.
+/// Reports a misspelt `command` as an error, because the job would otherwise run the worker's default program.
 fn misspelt_command(at: &At, notes: &mut Notes) {
     let is_misspelt =
         |entry: &At| entry.key() != COMMAND && problem::is_misspelt(entry.key(), COMMAND);
@@ -282,7 +282,7 @@ fn misspelt_command(at: &At, notes: &mut Notes) {
     let entries: Vec<At> = at.entries().collect();
     if let Some(entry) = entries.iter().find(|entry| is_misspelt(entry)) {
         let problem = entry.key_problem("unknown key, and the job has no `command`");
-        // It replaces the warning about the same key.
+        // The error replaces the warning about the same key.
         notes.warnings.retain(|w| w.place() != problem.place());
         notes.error(
             problem
@@ -292,7 +292,7 @@ fn misspelt_command(at: &At, notes: &mut Notes) {
     }
 }
 
-/// The warning for a job that has no command, and no mistake that says so already.
+/// Returns the warning for a job without a command, unless the job has errors that may explain this.
 pub(crate) fn no_command(at: &At, draft: &Draft) -> Option<Problem> {
     let has_errors = !draft.notes.errors.is_empty() || draft.old_errors.is_some();
     if !draft.job.command.is_empty() || has_errors {
@@ -355,7 +355,7 @@ fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
     }
 }
 
-/// A number of retries and their delay, as a backoff.
+/// Reads `retries` and `retry_delay` into the job's backoff.
 fn retries(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     let (retries_at, delay_at) = (at.get(RETRIES), at.get(RETRY_DELAY));
     let errors = notes.errors.len();
@@ -367,7 +367,7 @@ fn retries(at: &At, job: &mut JobConfig, notes: &mut Notes) {
         let seconds = at.whole_seconds(notes)?;
         let is_wait = BackoffPolicy::new(&[seconds], AfterLast::Fail).is_ok();
         if !is_wait {
-            let text = format!("{} is no wait between retries", at.node);
+            let text = format!("{} is too short for a wait between retries", at.node);
             notes.error(
                 at.problem(text)
                     .help("one second or more, as in 10 or \"10s\""),
@@ -596,7 +596,7 @@ fn working_directory(at: &At, notes: &mut Notes) -> Option<String> {
     Some(path)
 }
 
-/// A job by API has no file in whose folder a relative path could begin.
+/// Refuses a relative `cwd` of a job by API, which has no config file whose folder the path could be relative to.
 pub(crate) fn refuse_relative_directory(at: &At, draft: &mut Draft) {
     let directory = draft.job.task_subprocess.working_directory.as_deref();
     let is_relative = directory.is_some_and(|path| Path::new(path).is_relative());

@@ -1,6 +1,6 @@
-//! Nodes that exist whatever the sources find when they run: those of `manual` and `range_label`, checked for equal names.
+//! Checks the nodes of `manual` and `range_label` sources, which the config file alone determines, for equal names.
 //!
-//! Nodes below those of a `script` or an `add_time` source are known only at run time, where the builder of the node table checks them.
+//! Nodes below a `script` or an `add_time` source are known only at run time; the builder of the node table checks these.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::problem::Problem;
 use crate::read::At;
 use crate::tree::{Place, quote};
 
-/// Nodes of ranges that are looked at: some ten milliseconds. Most mistakes show in the first nodes, and the builder of the node table
-/// finds the others.
-const MAX_OF_RANGES: usize = 100_000;
+/// Largest number of nodes of all ranges that are checked, which takes some ten milliseconds. The first nodes show most mistakes, and the
+/// builder of the node table finds the others.
+const MAX_RANGE_NODES: usize = 100_000;
 
-/// In place of the instance node's name, which is the host's and so not known: no name contains it.
+/// Stands for the name of the instance node, which is the unknown host's name. No node name can contain this character.
 const INSTANCE: &str = "\0";
 
-/// Where the nodes of one source stand in the file.
+/// The places of one source's nodes in the file.
 #[derive(Debug, Default)]
 pub(crate) enum Given {
-    /// Where the source stands.
+    /// All nodes have the place of the source.
     #[default]
     BySource,
     /// One place for each node.
@@ -35,12 +35,13 @@ struct KnownNode {
     place: Place,
 }
 
-/// The nodes of the sources so far.
+/// The nodes of the sources that have been added.
 pub(crate) struct KnownNodes {
     nodes: Vec<KnownNode>,
     /// The first node of each name at each level.
     first: BTreeMap<(LevelId, Arc<str>), usize>,
-    left_of_ranges: usize,
+    /// Number of range nodes that may still be checked.
+    range_nodes_left: usize,
 }
 
 impl Default for KnownNodes {
@@ -53,21 +54,21 @@ impl Default for KnownNodes {
                 place: Place::START,
             }],
             first: BTreeMap::new(),
-            left_of_ranges: MAX_OF_RANGES,
+            range_nodes_left: MAX_RANGE_NODES,
         }
     }
 }
 
-/// The nodes of one source whose names were taken.
+/// The nodes of one source whose names other nodes already have.
 #[derive(Default)]
 struct Taken {
     count: usize,
-    /// A node, and the one that has its name.
+    /// The first such node, and the earlier node with the same name.
     pair: Option<(usize, usize)>,
 }
 
 impl KnownNodes {
-    /// Adds the nodes of a source that stands at `at`; the problem if one of them has a name that is taken.
+    /// Adds the nodes of the source at `at`. Returns a problem if a node of the same level already has one of their names.
     pub(crate) fn add(
         &mut self,
         at: &At,
@@ -104,7 +105,7 @@ impl KnownNodes {
         Some(self.problem(at, (node, first), taken.count, naming, config))
     }
 
-    /// Number by number and not parent by parent, so that a format that leaves out either of the two shows at once.
+    /// Adds the nodes of a range. The number is the outer loop, so that a format that omits the number or the parent repeats a name early.
     fn add_range(&mut self, range: &RangeLabel, place: Place, taken: &mut Taken) {
         let is_parent = |node: &KnownNode| node.level == range.parent_level;
         let parents: Vec<usize> = (0..self.nodes.len())
@@ -116,10 +117,10 @@ impl KnownNodes {
         let name_of = range.names();
         for i in range.start..=range.end {
             for &parent in &parents {
-                let Some(left) = self.left_of_ranges.checked_sub(1) else {
+                let Some(left) = self.range_nodes_left.checked_sub(1) else {
                     return;
                 };
-                self.left_of_ranges = left;
+                self.range_nodes_left = left;
                 let parent_name = &self.nodes[parent].name;
                 let name = name_of(parent_name, i);
                 let above = (parent != 0).then_some(&**parent_name);
@@ -191,7 +192,7 @@ impl KnownNodes {
     }
 }
 
-/// A name for people.
+/// Returns the name quoted, with `{parent}` for the unknown name of the instance node.
 fn shown(name: &str) -> String {
     quote(&name.replace(INSTANCE, "{parent}"))
 }

@@ -49,17 +49,17 @@
 //! * Without a resource at level `worker`, one is implied: `slots` (`worker_slots` where that name is taken), a slot a core of
 //!   the worker.
 //! * Items of an `add_time` schedule may name a `time_zone`; times are those of the zone data that is compiled in.
-//! * Two nodes of one level with one name are an error, unless their source says `"names": "shared"`, which makes them replicas; with
-//!   `"names": "path"` names begin with those of the parents.
+//! * Two nodes of one level with the same name are an error, unless their source has `"names": "shared"`, which makes them replicas. With
+//!   `"names": "path"`, the source's names begin with those of the parents.
 //! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
-//! * A `backoff` may have a wait several times; jobs may bound it by `retries` and `retry_delay`. Seconds may be written with a unit.
+//! * A `backoff` may list a wait several times; jobs may bound it by `retries` and `retry_delay`. Seconds may have a unit.
 //! * Jobs may say `env`, `cwd`, `max_running`, `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
 //! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
 //!   negative amounts, regular expressions that cannot be compiled or mean something else in Perl, `fraction_of_nodes` above 1,
 //!   cycles of `depends_on`, a job without `command` that has a misspelt one. Unknown keys are warnings, or errors with
 //!   [`UnknownKeys::Refuse`].
-//! * Warnings instead of silence: each key that is read and has no effect, whatever its value, and `level_for_host_placement` where a
-//!   task has no node, which leaves the task free.
+//! * Warnings instead of silence: each key without effect, whatever its value, and a `level_for_host_placement` at which tasks have no
+//!   node, so that they run on any host.
 //! * The same document may be TOML or YAML: [`Format`].
 
 #![deny(clippy::iter_over_hash_type)]
@@ -133,14 +133,14 @@ pub struct ParseOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     pub config: Config,
-    /// In file order, at most [`MAX_PROBLEMS`] and one that counts the others.
+    /// In file order. At most [`MAX_PROBLEMS`], then one that says how many are omitted.
     pub warnings: Vec<Problem>,
     job_problems: Vec<Problem>,
 }
 
 impl Parsed {
-    /// What disables single jobs, in file order, at most [`MAX_PROBLEMS`] and one that counts the others; each also stands in its
-    /// job's [`JobConfig::errors`].
+    /// Returns the problems that disable single jobs, in file order: at most [`MAX_PROBLEMS`], then one that says how many are omitted. Each
+    /// is also in its job's [`JobConfig::errors`].
     pub fn job_problems(&self) -> &[Problem] {
         &self.job_problems
     }
@@ -186,12 +186,13 @@ fn text_of(bytes: &[u8]) -> Result<&str, ConfigErrors> {
 /// All that is to be said of a file, in file order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Those of jobs, too. At most [`MAX_PROBLEMS`], and as many warnings.
+    /// Errors of the settings and of jobs. At most [`MAX_PROBLEMS`].
     pub errors: Vec<Problem>,
+    /// At most [`MAX_PROBLEMS`].
     pub warnings: Vec<Problem>,
-    /// Errors beyond these.
+    /// Number of errors that `errors` omits.
     pub more_errors: usize,
-    /// Warnings beyond these.
+    /// Number of warnings that `warnings` omits.
     pub more_warnings: usize,
 }
 
@@ -260,7 +261,7 @@ struct Outcome {
     usable: Option<Config>,
     errors: Problems,
     warnings: Problems,
-    /// A warning for each job without a command. Workers may have one for it, so a scheduler does not repeat them.
+    /// A warning for each job without a command. A scheduler does not repeat these, because workers may have a default command.
     without_command: Vec<Problem>,
 }
 

@@ -141,11 +141,11 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Level by level, so that parents come before children and each level keeps the order of the file; with the place of each node.
+    /// Returns the nodes and their places, level by level: parents before children, and each level in the order of the file.
     fn run(self, prefs: &At, notes: &mut Notes) -> (Vec<ManualNode>, Vec<Place>) {
         let specs = self.specs;
         let (mut nodes, mut places): (Vec<ManualNode>, Vec<Place>) = Default::default();
-        // The name of each node in the file.
+        // The name of each node as the file has it, before `naming` adds the parent's.
         let mut plain: Vec<&str> = Vec::new();
         let mut too_deep = vec![false; specs.len()];
         for spec in specs {

@@ -88,8 +88,8 @@ impl Config {
             .map(ResourceId)
     }
 
-    /// Makes commands that start with `./` or `../`, and relative working directories, mean the same wherever a task runs: they are next
-    /// to the config file, in this (absolute) folder. Names of programs without a slash are searched for by workers; absolute paths stay.
+    /// Resolves commands that start with `./` or `../`, and relative working directories, against `folder`, the config file's absolute
+    /// folder. Absolute paths stay, and so do program names without a slash, for which workers search.
     pub fn resolve_commands(&mut self, folder: &Path) {
         let resolve = |path: &str| {
             let clean = path.strip_prefix("./").unwrap_or(path);
@@ -252,20 +252,20 @@ pub enum NodeSource {
     AddTime(AddTime),
 }
 
-/// How a source names its nodes. A level has each name once, unless a source says otherwise.
+/// The way in which a source names its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeNaming {
-    /// As the source says; a name that the level has already is an error.
+    /// The source's own names. A name that another node of the level has is an error.
     #[default]
     Unique,
-    /// Behind the name of the parent and a slash, except directly below the instance node; else as [`NodeNaming::Unique`].
+    /// The parent's name and a slash before the source's name, except directly below the instance node. Names must be unique.
     Path,
-    /// As the source says; nodes of one level with one name are replicas, and share their tasks and slots.
+    /// The source's own names. Nodes of one level with the same name are replicas, which share their tasks and slots.
     Shared,
 }
 
 impl NodeNaming {
-    /// The name of a node that its source calls `name`; `parent` is `None` for the instance node.
+    /// Returns the full name of a node that its source calls `name`. `parent` is `None` directly below the instance node.
     pub fn name<'a>(self, parent: Option<&str>, name: &'a str) -> Cow<'a, str> {
         match (self, parent) {
             (NodeNaming::Path, Some(parent)) => Cow::Owned(format!("{parent}/{name}")),
@@ -278,7 +278,7 @@ impl NodeNaming {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManualNodes {
     pub nodes: Vec<ManualNode>,
-    /// The names of the nodes follow it already.
+    /// `nodes` already has the full names.
     pub naming: NodeNaming,
 }
 
@@ -306,11 +306,11 @@ pub struct RangeLabel {
 }
 
 impl RangeLabel {
-    /// Makes names of children from their parents' names and their numbers, before [`NodeNaming`] adds to them.
+    /// Returns a function that makes a child's name from its parent's name and its number, before [`NodeNaming`] adds to it.
     pub fn names(&self) -> impl Fn(&str, i64) -> String + use<> {
         let format = self.format.replace("{start}", &self.start.to_string());
         let format = format.replace("{end}", &self.end.to_string());
-        // `{parent}` last, so that braces in a parent's name are not taken for fields.
+        // `{parent}` is replaced last, because a parent's name may contain braces.
         move |parent, i| {
             let numbered = format.replace("{i}", &i.to_string());
             numbered.replace("{parent}", parent)
@@ -378,7 +378,7 @@ pub struct JobConfig {
     pub est_duration: Option<Duration>,
     /// Tasks may wait at a worker until it has processors for them: what they hold meanwhile is not missed elsewhere.
     pub bufferable: bool,
-    /// How many of its tasks may run at once; `None`: as many as there is room for.
+    /// Limit for the job's running tasks; `None` for no limit but the resources.
     pub max_running: Option<u32>,
     /// When a worker that asks for work tells how a task has ended; `None`: as the worker's own settings say.
     pub report: Option<ReportPolicy>,

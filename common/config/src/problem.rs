@@ -138,7 +138,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, c)| c)
 }
 
-/// Whether the two differ by one edit at most, as mistyped words do.
+/// Returns whether the words differ by at most one edit, as a mistyped word does.
 pub(crate) fn is_misspelt(word: &str, key: &str) -> bool {
     word.chars().count().abs_diff(key.chars().count()) <= 1 && distance(word, key) <= 1
 }

@@ -26,14 +26,15 @@ impl UnknownKeys {
     }
 }
 
-/// Problems of one kind that a file may report, and one part of it (the settings, one job): more than anybody reads, and it keeps a
-/// hostile file from growing a message for each of its bytes.
+/// Limit for the errors, and for the warnings, that a file or one part of it (the settings, one job) reports. A hostile file could
+/// otherwise cause a message for each of its bytes.
 pub const MAX_PROBLEMS: usize = 200;
 
-/// Problems of one kind, in file order, and how many more there are.
+/// Problems of one kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problems {
     pub shown: Vec<Problem>,
+    /// Number of problems that `shown` omits.
     pub more: usize,
 }
 
@@ -42,13 +43,13 @@ impl Problems {
         self.shown.is_empty()
     }
 
-    /// Puts those of another part in their places.
+    /// Adds the problems of another part of the file.
     pub fn add(&mut self, other: Problems) {
         self.shown.extend(other.shown);
         self.more += other.more;
     }
 
-    /// Problems in file order, bounded in number.
+    /// Sorts the problems in file order and keeps the first [`MAX_PROBLEMS`].
     pub fn bounded(mut self) -> Problems {
         self.shown.sort_by_key(Problem::place);
         self.more += self.shown.len().saturating_sub(MAX_PROBLEMS);
@@ -56,7 +57,7 @@ impl Problems {
         self
     }
 
-    /// Ends with one that counts the others.
+    /// Returns the shown problems. If others are omitted, the last problem says how many.
     pub fn counted(mut self) -> Vec<Problem> {
         if let Some(last) = self.shown.last()
             && self.more > 0
@@ -157,7 +158,7 @@ impl Notes {
         self.has_refused_key
     }
 
-    /// Errors and warnings in file order.
+    /// Returns the errors and the warnings, each in file order.
     pub fn finish(self) -> (Problems, Problems) {
         let list = |mut shown: Vec<Problem>, more| {
             shown.sort_by_key(Problem::place);
@@ -232,7 +233,7 @@ impl<'a> At<'a> {
         self.node.place
     }
 
-    /// Where the key stands, or the value where there is no key.
+    /// Returns the place of the key, or of the value if there is no key.
     pub fn key_place(&self) -> Place {
         self.key_place
     }

@@ -167,24 +167,24 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
     without_effect(at, options, notes);
 }
 
-/// Reads the keys that do nothing, and names what a value asks for in vain, which a wrong one does, too. A value that says what holds
-/// anyway, or what the settings were told of already, asks for nothing: an exported job has all of these keys.
+/// Reads the keys that have no effect. Warns about each value that differs from the default, or from the settings' value in a job, even if
+/// the value is invalid; an exported job has all of these keys with values that are equal.
 fn without_effect(at: &At, options: &mut TaskSubprocessOptions, notes: &mut Notes) {
-    in_vain(
+    read_ineffective(
         at.get("parent_death_signal"),
         &mut options.parent_death_signal,
         |at, notes| at.integer32(SIGNALS, notes),
         "the worker's keeper kills a task whose worker has died; remove the key",
         notes,
     );
-    in_vain(
+    read_ineffective(
         at.get("process_group_leader"),
         &mut options.process_group_leader,
         |at, notes| at.boolean(notes),
         "each task leads a process group, which is killed as a whole; remove the key",
         notes,
     );
-    in_vain(
+    read_ineffective(
         at.get("use_canary_pipe"),
         &mut options.use_canary_pipe,
         |at, notes| at.boolean(notes),
@@ -193,8 +193,8 @@ fn without_effect(at: &At, options: &mut TaskSubprocessOptions, notes: &mut Note
     );
 }
 
-/// Stores the value of a key without effect; a wrong one changes nothing.
-fn in_vain<T: PartialEq>(
+/// Stores the value of a key without effect and warns if it differs from `slot`. An invalid value leaves `slot` as it is.
+fn read_ineffective<T: PartialEq>(
     at: Option<At<'_>>,
     slot: &mut T,
     read: impl FnOnce(&At, &mut Notes) -> Option<T>,
@@ -204,7 +204,7 @@ fn in_vain<T: PartialEq>(
     let Some(at) = at else {
         return;
     };
-    // Nobody needs to mend a value that does nothing.
+    // An invalid value of such a key is not an error, so its problems are dropped.
     let value = read(&at, &mut Notes::default());
     if value.as_ref() != Some(&*slot) {
         notes.warning(at.key_problem("has no effect").help(help));

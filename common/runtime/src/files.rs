@@ -133,8 +133,10 @@ impl DataDir {
         others_may_write(&path, &folder).map(|_| ())
     }
 
-    /// Returns whether a process has locked this existing directory. Changes nothing in it. A process that locks it at this very moment may
-    /// be refused, so only somebody who believes that none lives asks.
+    /// Returns whether a process has locked this existing directory, without changing it.
+    ///
+    /// The check holds the lock for a moment, so another process that locks the directory meanwhile may be refused. Callers use it only
+    /// where they expect no other process.
     pub fn is_in_use(path: &Path) -> Result<bool, DataDirError> {
         let use_error = |error| DataDirError::Use {
             path: path.to_owned(),
@@ -142,7 +144,7 @@ impl DataDir {
         };
         let folder = open_folder(path).map_err(use_error)?;
         match folder.try_lock_shared() {
-            // Closing it gives the lock back.
+            // Closing the file releases the lock.
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(error)) => Err(use_error(error)),

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_have_the_names_that_people_know() {
+    fn signals_have_their_usual_names() {
         let names = SIGNALS.map(signal_name);
         assert_eq!(names, ["SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"]);
     }

@@ -20,24 +20,24 @@ use crate::log_writer;
 /// The variable that chooses what is logged, in the syntax of tracing's filters (`debug`, `brasserie_scheduler=trace,info`).
 pub const LOG_VARIABLE: &str = "BRASSERIE_LOG";
 
-/// Set and not empty, it keeps colours out of all output (<https://no-color.org>).
+/// Environment variable that switches off colours if it is set and not empty (<https://no-color.org>).
 const NO_COLOR: &str = "NO_COLOR";
 
-/// The format of every line that this process writes to standard error by itself.
+/// The format of the log and of error messages of this process.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
-/// How lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text, with colours on a terminal.
     #[default]
     Text,
-    /// An object a line.
+    /// One JSON object a line.
     Json,
 }
 
 impl LogFormat {
-    /// The words of a command line.
+    /// Parses the value of `--log-format`.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "text" => Ok(LogFormat::Text),
@@ -128,7 +128,7 @@ pub fn init(default: Verbosity, format: LogFormat) -> Result<LogGuard, Telemetry
     Ok(LogGuard(()))
 }
 
-/// Sets the format of [`print_error`] in a process that has no log. The first call in a process counts.
+/// Sets the format of [`print_error`] in a process without a log. Later calls have no effect.
 pub fn set_format(format: LogFormat) {
     FORMAT.get_or_init(|| format);
 }
@@ -142,7 +142,7 @@ pub fn print_error(message: &str) {
     log_writer::stderr().write_line(message_line(message).into_bytes());
 }
 
-/// A message outside of the log, as a line of the process's format.
+/// Formats a message outside of the log in the process's format, with a newline.
 pub(crate) fn message_line(message: &str) -> String {
     match FORMAT.get().copied().unwrap_or_default() {
         LogFormat::Text => format!("{}\n", printable_lines(message)),
@@ -152,18 +152,18 @@ pub(crate) fn message_line(message: &str) -> String {
 
 fn json_line(message: &str) -> String {
     let mut time = String::new();
-    // Only a writer that fails makes this fail, and a text does not.
+    // Formatting into a `String` cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
     let line = json!({ "timestamp": time, "level": "ERROR", "message": message });
     format!("{}\n", printable_json(&line.to_string()))
 }
 
-/// Log lines that are JSON objects.
+/// A writer of JSON lines that escapes characters a terminal would interpret.
 #[derive(Debug)]
 struct JsonLines<W>(W);
 
 impl<W: io::Write> io::Write for JsonLines<W> {
-    /// The subscriber writes each line by one call.
+    /// Writes one whole line: the subscriber makes one call for each.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = printable_json(&String::from_utf8_lossy(line));
         self.0.write_all(text.as_bytes())?;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn json_lines_are_objects_and_move_no_cursor() {
+    fn json_lines_are_objects_without_control_characters() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let writer = Arc::clone(&lines);
         let subscriber = tracing_subscriber::fmt()
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_for_terminals_that_nobody_wants_plain() {
+    fn colours_need_a_terminal_and_no_no_color() {
         let colours =
             |is_terminal, no_color: Option<&str>| has_colors(is_terminal, no_color.map(OsStr::new));
         assert!(colours(true, None) && colours(true, Some("")));

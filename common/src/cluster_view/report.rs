@@ -1,7 +1,7 @@
-//! The tables and sentences that people read of a cluster, the same on the page and in `brasserie status`: problems first, then workers,
-//! then jobs.
+//! The tables and sentences of a cluster's report, which `brasserie status` and the scheduler's page share.
 //!
-//! Names in sentences are made printable here; whole sentences and cells are escaped by the program that prints them.
+//! This module escapes unprintable characters of names in sentences. The program that prints the report escapes sentences and cells for
+//! its own format.
 
 use std::time::Duration;
 
@@ -34,18 +34,18 @@ const JOB_COLUMNS: [&str; 11] = [
     "never",
     "next retry",
 ];
-/// Jobs that one sentence names.
+/// Largest number of jobs that one sentence names.
 const MAX_NAMED: usize = 5;
 
-/// A cluster as people read it. Every list is bounded.
+/// A cluster's state as sentences and tables. Every list is bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Problems that an operator must act upon, most general first.
+    /// Problems that need an operator, most general first.
     pub problems: Vec<String>,
     pub problems_left_out: usize,
-    /// The configuration in force, the sums of jobs and tasks, and the like.
+    /// The configuration in force, the counts of jobs and tasks, the store's size and the counts of work requests.
     pub facts: Vec<String>,
-    /// No rows: no worker has connected.
+    /// Empty if no worker has connected.
     pub workers: Table,
     pub workers_left_out: u64,
     /// Remarks on the workers in the table.
@@ -54,7 +54,7 @@ pub struct Report {
     pub jobs_left_out: u64,
 }
 
-/// Cells are plain text that nobody has escaped.
+/// A table whose cells are plain text without any escaping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     pub columns: &'static [&'static str],
@@ -71,7 +71,7 @@ fn chosen<T>(all: &[T], limit: usize, urgency: impl Fn(&T) -> Urgency) -> Vec<&T
 }
 
 impl ClusterView {
-    /// The report for people, with at most `limit` problems, workers, remarks and jobs each.
+    /// Returns the report, with at most `limit` problems, workers, remarks and jobs each.
     pub fn report(&self, limit: usize) -> Report {
         let workers = chosen(&self.workers, limit, WorkerView::urgency);
         let jobs = chosen(&self.jobs, limit, JobView::urgency);
@@ -103,8 +103,8 @@ impl ClusterView {
         problems.extend(self.errors.iter().cloned());
         let of_workers = self.workers.iter();
         problems.extend(of_workers.flat_map(WorkerView::problem_sentences));
-        // Mistakes in the config file are among the errors, with their places.
-        let is_new = |error: &&String| !self.errors.iter().any(|told| told.ends_with(*error));
+        // `errors` already has the mistakes of the config file, with their lines and columns.
+        let is_new = |error: &&String| !self.errors.iter().any(|known| known.ends_with(*error));
         let broken = self.jobs.iter().flat_map(|job| {
             let name = printable(&job.name);
             let errors = job.errors.iter().filter(is_new);
@@ -116,7 +116,7 @@ impl ClusterView {
         problems
     }
 
-    /// Names the jobs with such tasks.
+    /// Counts the tasks for which `what` is true and names the first [`MAX_NAMED`] of their jobs; `None` if `tasks` is 0.
     fn in_jobs(&self, what: &str, tasks: u64, of: impl Fn(&JobView) -> u64) -> Option<String> {
         if tasks == 0 {
             return None;
@@ -157,7 +157,7 @@ impl ClusterView {
         facts
     }
 
-    /// `3 jobs: 1 running, 2 done; 30 tasks: 4 running, 26 done`
+    /// Formats the counts, as in `3 jobs: 1 running, 2 done; 30 tasks: 4 running, 26 done`.
     fn sums(&self) -> String {
         let listed = |counts: &mut dyn Iterator<Item = (String, u64)>| {
             let counts = counts.filter(|(_, count)| *count > 0);
@@ -242,13 +242,12 @@ impl StoreView {
 impl WorkRequestsView {
     fn sentences(&self) -> Vec<String> {
         let counts = format!(
-            "Requests for work: {}, of which {} were looked at; {} came again, {} while their workers could get nothing, {} too soon, {} when \
-             too many came at once.",
+            "Work requests: {} received, {} examined, {} repeated, {} from workers that may not get tasks, {} too soon, {} above the limit.",
             self.heard, self.looked_at, self.repeated, self.not_ready, self.too_soon, self.too_many
         );
         let missing = (self.missing_runs > 0).then(|| {
             format!(
-                "Requests for work did not list {} runs that their workers had taken.",
+                "Work requests did not list {} runs that their workers had accepted.",
                 self.missing_runs
             )
         });
@@ -275,7 +274,7 @@ impl WorkerView {
         Some(format!("waits {what}"))
     }
 
-    /// Why it does no work although it should, and what else is wrong with it.
+    /// Returns the reason why the worker gets no tasks, if it is not healthy, and its problems.
     fn problem_sentences(&self) -> Vec<String> {
         let shard = printable(&self.shard);
         let state = (!self.is_healthy()).then(|| {

@@ -1,4 +1,4 @@
-//! The document and its report: states, bounds, order.
+//! Tests of the document and its report: states, bounds and order.
 
 use super::*;
 
@@ -232,9 +232,8 @@ fn requests_for_work_are_counted_where_a_worker_asks() {
     assert_eq!(
         facts[1..],
         [
-            "Requests for work: 9, of which 3 were looked at; 1 came again, 2 while their workers could get nothing, 2 too soon, 1 when too \
-             many came at once.",
-            "Requests for work did not list 4 runs that their workers had taken."
+            "Work requests: 9 received, 3 examined, 1 repeated, 2 from workers that may not get tasks, 2 too soon, 1 above the limit.",
+            "Work requests did not list 4 runs that their workers had accepted."
         ]
     );
 }

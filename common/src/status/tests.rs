@@ -201,7 +201,7 @@ fn was_not_running_keeps_the_step_and_the_data_of_the_status_before_but_not_its_
     );
 }
 
-/// As often as the backoff has the wait, whatever happens between the errors.
+/// A wait that the backoff lists three times serves three errors; kills and losses between them change nothing.
 #[test]
 fn errors_with_equal_waits_are_counted() {
     let policy = BackoffPolicy::new(&[10, 10, 10], AfterLast::Fail).unwrap();
@@ -215,7 +215,7 @@ fn errors_with_equal_waits_are_counted() {
         StoredStatus::after(old, reported, next(old), WallTime(0))
     };
     let error = ReportedStatus::error_backoff("x");
-    // A kill that is no fault of the task costs none.
+    // A kill that is not the task's fault uses up no wait.
     let killed = end(None, &ReportedStatus::incomplete_backoff("killed"));
     assert_eq!(
         (killed.backoff_seconds, killed.configured_backoff().times),
@@ -226,7 +226,7 @@ fn errors_with_equal_waits_are_counted() {
     assert_eq!(first, end(None, &error), "one error is the usual case");
     let killed = end(Some(&first), &ReportedStatus::incomplete_backoff("killed"));
     assert_eq!(killed.configured_backoff(), step(10, false));
-    // A lost run is an error; its own end takes its place.
+    // A lost run counts as an error; its own completion replaces it.
     let shard = Shard::try_from("s").unwrap();
     let lost = end(
         Some(&first),
@@ -250,7 +250,7 @@ fn errors_with_equal_waits_are_counted() {
         (false, 3)
     );
     assert!(end(Some(&third), &error).is_failed());
-    // Another end begins anew, and so does what is forgiven.
+    // A completion without an error resets the count, and so does `forgive`.
     assert_eq!(
         end(Some(&third), &ReportedStatus::incomplete()).configured_backoff(),
         step(0, false)
@@ -259,7 +259,7 @@ fn errors_with_equal_waits_are_counted() {
         third.forgiven().unwrap().configured_backoff(),
         step(0, false)
     );
-    // No task says how often it has failed.
+    // A task cannot set the count itself.
     let text = r#"{"result": "error_backoff", "data": {"__brasserie_backoff_times": 9}}"#;
     let claimed = end(None, &ReportedStatus::parse(text, StatusSource::Task));
     assert_eq!(claimed.configured_backoff(), step(10, false));

@@ -521,7 +521,7 @@ fn a_level_has_each_name_once_and_both_places_are_named() {
     let paths = "set \"names\": \"path\" beside `source`, which puts the parent's name and a slash before each name, or \"names\": \"shared\" if it is one node with several parents";
     let rename = "rename or remove one of them, or set \"names\": \"shared\" beside `source` if it is one node";
     let source = |index: usize| format!("bistro_settings.nodes.node_sources[{index}]");
-    // Two of three names occur under both.
+    // Both parents have two of the three names.
     let twice = "{\"source\": \"manual\", \"prefs\": {\"f1\": [\"a\", \"b\", \"c\"],\n\"f2\": [\"d\", \"a\", \"c\"]}}";
     assert_eq!(
         source_errors(twice),
@@ -542,7 +542,7 @@ fn a_level_has_each_name_once_and_both_places_are_named() {
             source(0)
         )]
     );
-    // A range below two parents, and one that has a name of a source before it.
+    // A range below two parents, and a range with a name of an earlier source.
     let hosts = "{\"source\": \"manual\", \"prefs\": {\"f1\": [], \"f2\": \"9\"}}";
     let range = "{\"source\": \"range_label\", \"prefs\": {\"parent_level\": \"host\", \"start\": 1, \"end\": 8, \"format\": \"{i}\"}}";
     assert_eq!(
@@ -564,11 +564,11 @@ fn a_level_has_each_name_once_and_both_places_are_named() {
             source(1)
         )]
     );
-    // The nodes of a script are not known, and a range below them may be right.
+    // The nodes of a script are unknown here, so a range below them is no error.
     let script =
         "{\"source\": \"script\", \"prefs\": {\"parent_level\": \"instance\", \"script\": \"x\"}}";
     assert_eq!(source_errors(&format!("{script},\n{range}")), [""; 0]);
-    // The mistake shows although only the first nodes of the ranges are looked at.
+    // The check finds the mistake among the first nodes of the ranges.
     let long = range.replace("8", "10000000");
     assert_eq!(source_errors(&format!("{hosts},\n{long}")).len(), 1);
     assert_eq!(
@@ -821,13 +821,13 @@ fn mistakes_of_retries_variables_and_directories() {
         (
             r#""retry_delay": "100ms""#,
             format!(
-                "3:34: {path}.retry_delay: \"100ms\" is no whole number of seconds; as in 10 or \"10s\""
+                "3:34: {path}.retry_delay: \"100ms\" is not a whole number of seconds; as in 10 or \"10s\""
             ),
         ),
         (
             r#""retry_delay": 0"#,
             format!(
-                "3:34: {path}.retry_delay: 0 is no wait between retries; one second or more, as in 10 or \"10s\""
+                "3:34: {path}.retry_delay: 0 is too short for a wait between retries; one second or more, as in 10 or \"10s\""
             ),
         ),
         (
@@ -883,7 +883,7 @@ fn mistakes_of_retries_variables_and_directories() {
     assert_eq!(read(r#"{"cwd": "/here"}"#).problems, []);
 }
 
-/// The program of such a job would be its worker's, if any.
+/// Without the error, the job would run the worker's default program.
 #[test]
 fn a_job_without_a_command_that_has_a_misspelt_one() {
     let help = "unknown key, and the job has no `command`; did you mean `command`?";
@@ -904,7 +904,7 @@ fn a_job_without_a_command_that_has_a_misspelt_one() {
         warnings("\"comand\": [\"a\"], \"command\": [\"b\"]"),
         ["3:19: bistro_job->x.comand: unknown key; did you mean `command`?"]
     );
-    // Only `config check` says this, as workers may have a command for such jobs.
+    // Only `config check` warns, because workers may have a default command.
     let text = file(
         "",
         "\"bistro_job->x\": {},\n\"bistro_job->y\": {\"command\": [\"true\"]}",
@@ -919,7 +919,7 @@ fn a_job_without_a_command_that_has_a_misspelt_one() {
 }
 
 #[test]
-fn of_many_problems_the_first_are_told_and_the_others_counted() {
+fn problems_beyond_the_limit_are_counted() {
     let jobs: Vec<String> = (0..1000)
         .map(|i| format!("\"bistro_job->j{i}\": {{\"priority\": [], \"x\": 1}}"))
         .collect();

@@ -56,7 +56,7 @@ fn how_processes_are_looked_after() {
     );
 }
 
-/// Whatever the value, nothing else of the file suffers.
+/// An invalid value of such a key is a warning and changes nothing else.
 #[test]
 fn wrong_values_of_keys_that_do_nothing() {
     for (settings, keys) in [

@@ -156,7 +156,7 @@ fn seconds_may_be_written_with_a_unit() {
     }
 }
 
-/// The waits of a task that ends in errors only, and whether it fails then.
+/// Returns the waits of a task that only fails, and whether it has failed for good after them.
 fn waits(body: &str) -> (Vec<u32>, bool) {
     let policy = job(body).backoff;
     let fails = policy.after_last() == brasserie_common::backoff::AfterLast::Fail;
@@ -173,18 +173,18 @@ fn a_backoff_has_equal_waits_and_units() {
 
 #[test]
 fn retries_and_their_delay() {
-    // Three tries, 10 s apart.
+    // Three runs, 10 s apart.
     let three = (vec![10, 10], true);
     assert_eq!(waits(r#""retries": 2, "retry_delay": 10"#), three);
     assert_eq!(waits(r#""retries": "2", "retry_delay": "10s""#), three);
     assert_eq!(waits(r#""retries": 0"#), (vec![], true));
-    // The waits of the backoff, as long as there are some.
+    // Retries use the waits of the backoff, then repeat the last one.
     assert_eq!(
         waits(r#""retries": 3, "backoff": [1, 5, "repeat"]"#),
         (vec![1, 5, 5], true)
     );
     assert_eq!(waits(r#""retries": 1"#), (vec![15], true));
-    // The task is tried again as often as the backoff says.
+    // Without `retries`, the backoff decides the number.
     assert_eq!(waits(r#""retry_delay": "1m""#), (vec![60], false));
     assert_eq!(
         waits(r#""retry_delay": 7, "backoff": [1, 5, "fail"]"#),
@@ -210,7 +210,7 @@ fn variables_and_directories() {
         (plain.task_subprocess.working_directory, plain.max_running),
         (None, None)
     );
-    // A relative path begins where the file is.
+    // A relative path is relative to the config file's folder.
     for (path, expected) in [
         ("data/in", "/etc/b/data/in"),
         (".", "/etc/b"),
