@@ -35,7 +35,7 @@ pub enum Message {
     RequestSuicide {
         scheduler: SchedulerId,
         worker: WorkerId,
-        /// For people.
+        /// The reason, for logs.
         why: Arc<str>,
     },
     KillTask {
@@ -67,7 +67,7 @@ const MAX_OPEN_SUICIDES: usize = 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
-    /// The workers that are being asked to end themselves, and why, for people: one call at a time each.
+    /// The workers that have been requested to exit, with the reasons for their logs. Each has at most one open call.
     suicides: BTreeMap<WorkerId, Arc<str>>,
     open: BTreeMap<CallId, (Time, Purpose)>,
     deadlines: BTreeSet<(Time, CallId)>,

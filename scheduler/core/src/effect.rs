@@ -57,13 +57,13 @@ pub enum Reply {
     Answer(Box<Answer>),
 }
 
-/// A run that its worker has accepted to end.
+/// A run whose worker has accepted the request to kill it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KilledTask {
     pub shard: Shard,
     pub invocation: InvocationId,
     pub request: KillRequest,
-    /// Its job is paused or cancelled: the task does not run again before it is resumed.
+    /// The task's job is paused or cancelled, so the task does not run again until the job is resumed.
     pub held: bool,
     /// Why the task does not run again, whether or not it is held.
     pub unwanted: Option<String>,

@@ -79,7 +79,7 @@ pub enum Event {
     StoreFailed { message: String },
     /// The store writes again.
     StoreRecovered,
-    /// Every few seconds.
+    /// The shell has measured the store's size, which it does every few seconds.
     StoreMeasured { size: StoreSize },
     ConfigLoaded {
         config: Arc<Config>,
@@ -130,7 +130,7 @@ pub enum JobChange {
     },
     /// No task of it starts until it is resumed.
     Pause,
-    /// Nor does one start, and those that run are ended.
+    /// No task of the job starts, and its running tasks are killed.
     Cancel,
     Resume,
     /// Its tasks' failures count no more: none has failed for good, and backoffs begin anew.

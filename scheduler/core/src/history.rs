@@ -18,7 +18,7 @@ pub struct History {
     pub jobs: Vec<JobName>,
     pub nodes: Vec<NodeName>,
     pub ends: Vec<PastEnd>,
-    /// Since when nodes have been missing, as [`crate::Durable::missing`].
+    /// Missing nodes and since when they are missing, as in [`crate::Durable::missing`].
     pub missing: Vec<(NodeName, u32)>,
     /// The same for jobs.
     pub missing_jobs: Vec<(JobName, u32)>,

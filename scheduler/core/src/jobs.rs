@@ -34,7 +34,7 @@ pub const MAX_JOB_BYTES: usize = 1024 * 1024;
 pub const MAX_SAVED_JOBS: usize = 65_536;
 /// Their texts together. They are kept beside what was read from them, which is no longer.
 const MAX_SAVED_BYTES: usize = 256 * 1024 * 1024;
-/// Pauses and cancellations outlive the jobs of a file, so they need a limit of their own: as many as there may be jobs by API.
+/// Limit for paused and cancelled jobs. Pauses of jobs in the config file outlive these jobs, so the limit for jobs is not enough.
 pub const MAX_HELD_JOBS: usize = MAX_SAVED_JOBS;
 
 /// What became of a wish about a job.
@@ -48,7 +48,7 @@ pub enum JobChanged {
     },
     Deleted,
     Paused,
-    /// So many of its tasks run at this moment.
+    /// The job is cancelled; `running` of its tasks still run.
     Cancelled {
         running: u64,
     },

@@ -1,4 +1,4 @@
-//! Lists tasks page by page: which state each is in, since when, and why. A page is bounded in tasks, in bytes and in what it looks at.
+//! Lists tasks with their states and reasons in pages. A page is bounded in listed tasks, in bytes and in scanned tasks.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use crate::scheduler::Scheduler;
 use crate::tasks::Run;
 use crate::view::Answer;
 
-/// Tasks of one page: more than anybody reads at once.
+/// Limit for the tasks of one page: more than a person reads at once.
 const MAX_TASKS: usize = 1000;
-/// Bytes of their names and reasons: far below a frame. One task more may come on top.
+/// Limit for the bytes of a page's names and reasons, far below the size of a frame. The last task may exceed it.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Tasks that a page looks at, whether or not it lists them: about two milliseconds of the turn.
-const LOOKS: usize = 5_000;
-/// To explain a task costs as much as so many looks: it may ask each worker.
-const EXPLAINED: usize = 50;
-/// Reasons that are listed of one task; `explain` gives all.
+/// Limit for the tasks that one page scans, listed or not: about two milliseconds of a turn.
+const MAX_SCANNED: usize = 5_000;
+/// Cost of explaining one task, in scanned tasks: an explanation may check every worker.
+const EXPLANATION_COST: usize = 50;
+/// Limit for the listed reasons of one task; `brasserie explain` prints all.
 const MAX_REASONS: usize = 3;
-/// Characters of them.
+/// Limit for the characters of one task's reasons.
 const MAX_REASON_CHARS: usize = 1000;
 
 fn listed_state(state: TaskState) -> ListedState {
@@ -36,7 +36,7 @@ fn listed_state(state: TaskState) -> ListedState {
     }
 }
 
-/// How many tasks of a job are in this state and do not run.
+/// Returns the number of a job's tasks in this state that do not run.
 fn count(state: ListedState, counts: &Counts) -> u64 {
     match state {
         ListedState::Running | ListedState::Unsure => 0,
@@ -49,19 +49,19 @@ fn count(state: ListedState, counts: &Counts) -> u64 {
     }
 }
 
-/// Which tasks a page is about.
+/// A request for one page of tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskList {
-    /// `None`: of all jobs, also of such as are configured no more and still run.
+    /// `None`: all jobs, including removed jobs with running tasks.
     pub job: Option<String>,
-    /// Empty: all but [`ListedState::Disabled`].
+    /// Empty: all states but [`ListedState::Disabled`].
     pub states: BTreeSet<ListedState>,
     /// `None`: the first page.
     pub after: Option<TaskCursor>,
     pub limit: usize,
 }
 
-/// Where the next page begins. Jobs go by their ids, which mean something to one scheduler instance only.
+/// The place where the next page begins. Only the scheduler instance that issued it understands its ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskCursor {
     pub scheduler: SchedulerId,
@@ -69,12 +69,12 @@ pub struct TaskCursor {
     pub place: CursorPlace,
 }
 
-/// A place among a job's tasks: first come those that run, by node, then the others in the order in which they are tried.
+/// A place among a job's tasks: the running tasks by node, then the others in scheduling order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorPlace {
     /// The running tasks from this node on.
     Running(NodeId),
-    /// The others, after this one, which stood at this place; `None`: from the first on.
+    /// The other tasks after this node, which was at this index; `None`: all other tasks.
     Rest(Option<(NodeId, usize)>),
 }
 
@@ -82,25 +82,25 @@ impl CursorPlace {
     const FIRST: CursorPlace = CursorPlace::Running(NodeId(0));
 }
 
-/// Some tasks.
+/// One page of tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskPage {
     pub tasks: Vec<ListedTask>,
-    /// `None`: there are no more.
+    /// `None` on the last page.
     pub next: Option<TaskCursor>,
     pub wall: WallTime,
 }
 
-/// A task in a list.
+/// One task of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedTask {
     pub task: TaskKey,
     pub state: ListedState,
-    /// Where it runs.
+    /// The worker and the invocation of a running task.
     pub run: Option<(Shard, InvocationId)>,
-    /// Since when it runs, or else when its last run ended.
+    /// The start of the present run, or else the completion of the last one.
     pub since: Option<WallTime>,
-    /// How its last run ended, if not well; why it does not run.
+    /// The error of the last run, or the reasons why the task does not run.
     pub reason: Option<String>,
 }
 
@@ -115,19 +115,20 @@ impl ListedTask {
     }
 }
 
-/// A page that is being filled.
-struct Filling<'a> {
+/// A page under construction.
+struct PageBuilder<'a> {
     scheduler: &'a Scheduler,
     now: Time,
     states: BTreeSet<ListedState>,
     limit: usize,
-    looks_left: usize,
+    /// Tasks that the page may still scan.
+    scans_left: usize,
     bytes: usize,
     tasks: Vec<ListedTask>,
 }
 
 impl Scheduler {
-    /// One page of tasks.
+    /// Returns one page of tasks, or [`Answer::Unknown`] for an unknown job or a cursor of another scheduler instance.
     pub(crate) fn list_tasks(&self, now: Time, list: &TaskList) -> Answer {
         if list.after.is_some_and(|after| after.scheduler != self.id()) {
             let why = "the scheduler has started anew since the first page; list the tasks again";
@@ -143,12 +144,12 @@ impl Scheduler {
                 }
             },
         };
-        let mut page = Filling {
+        let mut page = PageBuilder {
             scheduler: self,
             now,
             states: wanted(&list.states),
             limit: list.limit.clamp(1, MAX_TASKS),
-            looks_left: LOOKS,
+            scans_left: MAX_SCANNED,
             bytes: 0,
             tasks: Vec::new(),
         };
@@ -163,14 +164,14 @@ impl Scheduler {
                     job,
                     place,
                 };
-                return page.end(Some(next));
+                return page.finish(Some(next));
             }
             place = CursorPlace::FIRST;
         }
-        page.end(None)
+        page.finish(None)
     }
 
-    /// A job that is configured, or has tasks that run.
+    /// Finds a job that is configured or has running tasks.
     fn find_listed(&self, job: &str) -> Option<JobId> {
         let id = self.engine().find_job(job)?;
         let is_configured = self.engine().job_config(id).is_some();
@@ -187,8 +188,8 @@ fn wanted(states: &BTreeSet<ListedState>) -> BTreeSet<ListedState> {
         .collect()
 }
 
-impl Filling<'_> {
-    fn end(self, next: Option<TaskCursor>) -> Answer {
+impl PageBuilder<'_> {
+    fn finish(self, next: Option<TaskCursor>) -> Answer {
         Answer::Tasks(TaskPage {
             tasks: self.tasks,
             next,
@@ -197,15 +198,15 @@ impl Filling<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.looks_left == 0 || self.tasks.len() >= self.limit || self.bytes >= MAX_BYTES
+        self.scans_left == 0 || self.tasks.len() >= self.limit || self.bytes >= MAX_BYTES
     }
 
-    /// Adds what of a job fits, from a place on; where to go on if the page is full.
+    /// Adds a job's tasks from `place` on until the page is full. Returns the place where the next page continues.
     fn add_job(&mut self, job: JobId, place: CursorPlace) -> Option<CursorPlace> {
         if self.is_full() {
             return Some(place);
         }
-        self.looks_left -= 1;
+        self.scans_left -= 1;
         match place {
             CursorPlace::Running(node) => self
                 .add_running(Task { job, node })
@@ -221,12 +222,12 @@ impl Filling<'_> {
         }
         let mut last = None;
         for (task, run) in self.scheduler.tasks().runs_from(first) {
-            // All runs of one task come together.
+            // The runs of one task stay on one page, because a cursor names a node and not a run.
             if self.is_full() && last != Some(task) {
                 return Some(CursorPlace::Running(task.node));
             }
             last = Some(task);
-            self.looks_left = self.looks_left.saturating_sub(1);
+            self.scans_left = self.scans_left.saturating_sub(1);
             let listed = self.running(task, run);
             if self.states.contains(&listed.state) {
                 self.add(listed);
@@ -259,18 +260,18 @@ impl Filling<'_> {
         if self.states.iter().all(|state| count(*state, &counts) == 0) {
             return None;
         }
-        let mut looked_at = after;
+        let mut scanned = after;
         let first = after.map_or(0, |(node, place)| {
-            // If its node is gone, the next one has moved up.
+            // If the node no longer exists, its successor now has the node's index.
             let found = engine.place_of(Task { job, node });
             found.map_or(place, |place| place + 1)
         });
         for (place, task) in engine.tasks_from(job, first) {
             if self.is_full() {
-                return Some(CursorPlace::Rest(looked_at));
+                return Some(CursorPlace::Rest(scanned));
             }
-            looked_at = Some((task.node, place));
-            self.looks_left -= 1;
+            scanned = Some((task.node, place));
+            self.scans_left -= 1;
             let state = engine.task_state(task);
             if state != TaskState::Running && self.states.contains(&listed_state(state)) {
                 let listed = self.not_running(task, listed_state(state));
@@ -283,7 +284,7 @@ impl Filling<'_> {
     fn not_running(&mut self, task: Task, state: ListedState) -> ListedTask {
         let status = self.scheduler.engine().previous_status(task);
         let last = status.as_ref().and_then(|status| status.exception());
-        // An end that a crash may still lose is marked; the reasons of a task that waits for it say so.
+        // Marks a completion that a crash may still lose. For a waiting task, its reasons already say so.
         let mark = self
             .scheduler
             .tasks()
@@ -300,7 +301,7 @@ impl Filling<'_> {
             | ListedState::Backoff
             | ListedState::Never
             | ListedState::Disabled => {
-                self.looks_left = self.looks_left.saturating_sub(EXPLAINED);
+                self.scans_left = self.scans_left.saturating_sub(EXPLANATION_COST);
                 let mut reasons = self.scheduler.reasons(self.now, task);
                 reasons.truncate(MAX_REASONS);
                 let last = last.filter(|_| state == ListedState::Waiting);

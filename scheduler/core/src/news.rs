@@ -1,5 +1,7 @@
-//! News for the operator's log: changes of workers, waits, runs, jobs and the configuration. No decision depends on them. The shell takes
-//! and logs them; the start and the completion of each task are no news, but effects, which the shell logs at debug level.
+//! Collects news for the operator's log: changes of workers, waits, runs, jobs and the configuration.
+//!
+//! No decision depends on news. The shell takes and logs them. It also logs starts and completions of tasks, which are effects and not
+//! news, at debug level.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +15,10 @@ use crate::workers::initial_wait::seconds;
 
 /// News of one kind that are kept until the shell takes them. A turn that makes more of them drops the rest.
 const MAX_KEPT: usize = 256;
-/// Tasks that one line names: enough to find the others by, few enough for a line.
+/// Limit for the tasks that one line names.
 pub(crate) const MAX_NAMED_TASKS: usize = 10;
 
-/// One change, as plain data; its `Display` is the line for the log.
+/// One change. Its `Display` is the line for the log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
     Joined(KnownWorker),
@@ -31,13 +33,12 @@ pub enum News {
     Left {
         worker: KnownWorker,
         cause: LeftCause,
-        /// For people.
         why: Arc<str>,
         lost: LostTasks,
-        /// For how long nothing starts, as its tasks were not known.
+        /// Time in which no task starts, because the worker's tasks are unknown.
         hold_back: Duration,
     },
-    /// The worker ends with its running tasks and gets no more.
+    /// The worker gets no more tasks and exits after its running tasks.
     Draining(KnownWorker),
     DeclaredDead {
         worker: KnownWorker,
@@ -49,13 +50,13 @@ pub enum News {
     WaitEnded {
         why: String,
     },
-    /// Nothing is held back any more because of a worker that was lost with unknown tasks.
+    /// Tasks may start again after the loss of a worker with unknown tasks.
     HoldBackEnded,
-    /// A task starts whose last run was lost.
+    /// A task whose last run was lost starts again.
     RunsAgain {
         task: TaskKey,
         on: Shard,
-        /// Its last status.
+        /// The last status of the task.
         status: String,
     },
     RunsTwice {
@@ -63,12 +64,12 @@ pub enum News {
         /// The workers of the two runs.
         workers: [Shard; 2],
     },
-    /// A caller has asked for a change, which was accepted. `what`: a verb in the past tense, with its object.
+    /// The scheduler has accepted a caller's change. `what` is a verb in the past tense, with its object.
     Asked {
         by: Principal,
         what: String,
     },
-    /// Another configuration decides. `what` names it.
+    /// Another configuration is in force. `what` names it.
     ConfigInForce {
         what: String,
     },
@@ -76,17 +77,17 @@ pub enum News {
     Problem(String),
 }
 
-/// The runs that ended with their worker.
+/// The tasks whose runs ended with their worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostTasks {
     pub count: usize,
-    /// The first of them.
+    /// The first [`MAX_NAMED_TASKS`] of them.
     pub named: Vec<TaskKey>,
-    /// The longest wait before one of them may run again, so that its processes are dead by then.
+    /// The longest safety wait of a task, after which all its processes are dead.
     pub wait: Duration,
 }
 
-/// A worker instance, as operators know it.
+/// The names of a worker instance in log lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownWorker {
     pub shard: Shard,
@@ -293,7 +294,7 @@ impl fmt::Display for News {
     }
 }
 
-/// News that the shell has not taken, in order.
+/// The news that the shell has not taken yet, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     news: Vec<News>,

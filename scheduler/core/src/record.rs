@@ -79,7 +79,7 @@ pub enum Record {
         job: JobName,
         version: JobVersion,
     },
-    /// No task of this job starts, also if the job is of the config file. Running tasks of a cancelled job are ended.
+    /// A job by API or of the config file is paused or cancelled: none of its tasks starts. Running tasks of a cancelled job are killed.
     JobHeld {
         job: JobName,
         hold: Hold,
@@ -188,12 +188,12 @@ pub struct ForgottenTask {
     pub up_to: InvocationId,
 }
 
-/// The completions that are forgotten because of their age, and the time from which that age counts.
+/// The result of one turn of the scan for completions of missing nodes; see `retention.rs`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trim {
-    /// Seconds in which node tables were in force and the store worked, under all schedulers of the directory.
+    /// Seconds in which node tables were in force and the store worked, under all schedulers of the data directory.
     pub observed: u32,
-    /// Nodes with completions that are missing since then.
+    /// Nodes with completions that are missing since second `observed`.
     pub missing: Vec<NodeName>,
     /// Nodes that were missing and exist again.
     pub found: Vec<NodeName>,
@@ -203,7 +203,7 @@ pub struct Trim {
     pub found_jobs: Vec<JobName>,
     /// Completions that are forgotten. No worker repeats them, as they are days old.
     pub expired: Vec<TaskKey>,
-    /// The memory of deletions up to this one goes.
+    /// Deletions up to this one are no longer remembered.
     pub settled: Option<DeletionNumber>,
 }
 
@@ -301,7 +301,7 @@ pub struct Durable {
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
     /// Up to which run the ends of a task were deleted, as long as some worker might repeat one.
     pub forgotten: BTreeMap<TaskKey, Forgotten>,
-    /// As [`Trim::observed`].
+    /// The newest [`Trim::observed`].
     pub observed: u32,
     /// Since when, by `observed`, nodes with completions have been missing. A completion ends the note.
     pub missing: BTreeMap<NodeName, u32>,

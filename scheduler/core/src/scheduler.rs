@@ -341,7 +341,7 @@ impl Scheduler {
         self.news.add(news);
     }
 
-    /// Shows a problem in `status` for a while, and logs it unless `status` shows it already.
+    /// Shows a problem in `status` for a few minutes, and logs it unless `status` already shows it.
     pub(crate) fn note_problem(&mut self, now: Time, text: &str) {
         let news = self.tasks.problems_mut().note(now, text);
         self.note_problem_news(news);

@@ -1,4 +1,4 @@
-//! How much room the store takes, how fast it grows, and when that will stop the scheduler.
+//! Keeps the store's size and growth, and warns before the disk is full. The shell measures the size.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,30 +8,31 @@ use brasserie_common::Time;
 
 use crate::scheduler::Scheduler;
 
-/// Time between two sizes that are remembered.
+/// Time between two kept samples.
 const SAMPLE: Duration = Duration::from_secs(3600);
-/// Growth is that of the last day.
+/// Limit for the samples: the growth is that of the last day.
 const MAX_SAMPLES: usize = 25;
 
-/// A disk with less than this part free is nearly full,
+/// A disk is nearly full if less than one part in this many is free, and less than [`ENOUGH_BYTES`].
 const NEARLY_FULL_PART: u64 = 20;
-/// unless so many bytes are free, which last for millions of completions.
-const ENOUGH: u64 = 1 << 30;
-/// A store that fills its disk within this time is reported.
+/// Free bytes that suffice on any disk: room for millions of completions.
+const ENOUGH_BYTES: u64 = 1 << 30;
+/// A store that fills its disk within this time causes a warning.
 const SOON: Duration = Duration::from_secs(7 * 86_400);
 
-/// Growth below this is none: the log of the store grows and is truncated.
-const NOTABLE: u64 = 256 << 20;
+/// Growth below this number of bytes is ignored, because the store's log grows and is truncated.
+const NOTABLE_BYTES: u64 = 256 << 20;
 
-/// The measurement of the shell.
+/// One measurement of the store's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreSize {
     /// Bytes of the database file and its log.
     pub bytes: u64,
-    /// Free bytes in them, which the next records use.
+    /// Bytes of `bytes` that the next records use before the file grows.
     pub free_bytes: u64,
-    /// Size and free bytes of the file system that holds the store.
+    /// Size of the file system that holds the store.
     pub disk_bytes: u64,
+    /// Free bytes of this file system.
     pub disk_free_bytes: u64,
 }
 
@@ -42,19 +43,19 @@ pub struct StoreGrowth {
     pub over: Duration,
 }
 
-/// The store for people.
+/// The state of the store in a status answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreStatus {
     pub size: StoreSize,
-    /// `None`: it has not been measured for an hour.
+    /// `None` in the first hour.
     pub growth: Option<StoreGrowth>,
-    /// How many tasks have a completion, whether or not they still exist.
+    /// Stored completions, of tasks that exist and of others.
     pub completions: usize,
     /// Of these, of nodes or jobs that do not exist, as far as anybody has looked.
     pub missing: usize,
 }
 
-/// Why an operator should care. Without numbers, which change all the time: the same problem is logged once.
+/// A problem of the store's size. Its text has no numbers, because a problem with the same text is logged once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreWarning {
     DiskNearlyFull,
@@ -76,7 +77,7 @@ impl fmt::Display for StoreWarning {
     }
 }
 
-/// Sizes of the last day.
+/// The sizes of the last day.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreSizes {
     last: Option<(Time, StoreSize)>,
@@ -108,11 +109,12 @@ impl StoreSizes {
 
     fn warning(&self) -> Option<StoreWarning> {
         let (_, size) = self.last?;
-        if size.disk_free_bytes < ENOUGH.min(size.disk_bytes / NEARLY_FULL_PART) {
+        if size.disk_free_bytes < ENOUGH_BYTES.min(size.disk_bytes / NEARLY_FULL_PART) {
             return Some(StoreWarning::DiskNearlyFull);
         }
         let StoreGrowth { bytes, over } = self.growth()?;
-        let bytes = u64::try_from(bytes).ok().filter(|bytes| *bytes > NOTABLE)?;
+        let bytes = u64::try_from(bytes).ok();
+        let bytes = bytes.filter(|bytes| *bytes > NOTABLE_BYTES)?;
         let within = over.as_secs().saturating_mul(size.disk_free_bytes / bytes);
         let within = Duration::from_secs(within);
         (within < SOON).then_some(StoreWarning::FillsDisk)
@@ -120,7 +122,7 @@ impl StoreSizes {
 }
 
 impl Scheduler {
-    /// Problems of the store's size for an operator.
+    /// Returns the present problem of the store's size.
     pub(crate) fn store_warning(&self) -> Option<StoreWarning> {
         self.store_sizes().warning()
     }

@@ -186,7 +186,7 @@ impl Tasks {
         runs.map(|(task, run)| (*task, std::iter::once(run).chain(self.beside.of(*task))))
     }
 
-    /// Every run of a job's tasks, by node.
+    /// Iterates over the runs of a job's tasks, ordered by node.
     pub(crate) fn runs_of(&self, job: JobId) -> impl Iterator<Item = (Task, &Run)> {
         self.runs_from(Task {
             job,
@@ -194,7 +194,7 @@ impl Tasks {
         })
     }
 
-    /// The same from a task of the job on.
+    /// Iterates over the runs of the job of `first`, from this task on, ordered by node.
     pub(crate) fn runs_from(&self, first: Task) -> impl Iterator<Item = (Task, &Run)> {
         let last = Task {
             node: NodeId(u32::MAX),
@@ -287,31 +287,31 @@ impl Tasks {
         self.pending_by_task.insert(task, seq);
     }
 
-    /// The stored end of the task is forgotten by the record `seq`, so long after it that no worker repeats it.
+    /// Forgets the task's stored completion with record `seq`. The completion is so old that no worker repeats its report.
     pub(crate) fn expire_end(&mut self, task: Task, seq: RecordSeq) {
         self.ended.remove(&task);
         self.pending.entry(seq).or_default().push(task);
         self.pending_by_task.insert(task, seq);
     }
 
-    /// Gives memory back after many ends have expired: where an eighth is left, moving it costs little.
+    /// Releases memory after many completions have expired. Shrinking is worthwhile only where at most an eighth remains.
     pub(crate) fn shrink(&mut self) {
         if self.ended.len() < self.ended.capacity() / 8 {
             self.ended.shrink_to_fit();
         }
     }
 
-    /// The number of the last deletion.
+    /// Returns the number of the last deletion.
     pub(crate) fn last_deletion(&self) -> DeletionNumber {
         self.forgotten.last()
     }
 
-    /// How many tasks have deleted ends that are remembered.
+    /// Returns the number of tasks with a remembered deletion.
     pub(crate) fn deleted(&self) -> usize {
         self.forgotten.len()
     }
 
-    /// Deletions up to this one are remembered no longer.
+    /// Forgets the deletions up to this one.
     pub(crate) fn settle(&mut self, number: DeletionNumber) {
         self.forgotten.settle(number);
     }
@@ -367,7 +367,7 @@ impl Tasks {
         self.ended(task).max(self.forgotten(task))
     }
 
-    /// How many tasks have a stored end.
+    /// Returns the number of stored completions.
     pub(crate) fn completions(&self) -> usize {
         self.ended.len()
     }

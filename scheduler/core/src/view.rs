@@ -30,14 +30,14 @@ pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 /// The most tasks that one answer lists: a page for people, and far below a frame.
 const MAX_LISTED: usize = 1000;
 
-/// The most workers that one answer lists: a few MiB, and more than a scheduler serves.
+/// Limit for the workers that one answer lists: a few MiB, and more than a scheduler serves.
 const MAX_LISTED_WORKERS: usize = 10_000;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {
     Status,
-    /// These jobs, at most [`MAX_LISTED_JOBS`].
+    /// The named jobs, at most [`MAX_LISTED_JOBS`].
     Jobs {
         names: Vec<String>,
     },
@@ -63,7 +63,7 @@ pub enum Query {
         job: String,
         limit: usize,
     },
-    /// One job as the status has it.
+    /// One job, as in the cluster status.
     JobStatus {
         job: String,
     },
@@ -93,10 +93,10 @@ pub enum Answer {
     Unknown(String),
 }
 
-/// The histograms of some jobs.
+/// The histograms of the requested jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histograms {
-    /// The nodes are not loaded: no task is known, so every histogram is empty.
+    /// False while nodes are loading: every histogram is empty then.
     pub nodes_loaded: bool,
     pub jobs: Vec<JobHistogram>,
 }
@@ -130,7 +130,7 @@ pub struct ClusterStatus {
     /// `None`: there is no configuration yet.
     pub config: Option<ConfigInForce>,
     pub work: WorkCounts,
-    /// `None`: its size is not known yet.
+    /// `None` until the shell has measured the store.
     pub store: Option<StoreStatus>,
 }
 
@@ -149,11 +149,11 @@ pub struct WorkerStatus {
     pub since_heartbeat: Option<Duration>,
     /// What it waits for before it gets tasks.
     pub waits_for: Option<String>,
-    /// Until it is lost, if nothing changes.
+    /// Time until the worker is lost without new evidence of its health.
     pub lost_in: Option<Duration>,
-    /// Problems that an operator must act upon.
+    /// Problems that need an operator.
     pub problems: Vec<String>,
-    /// Remarks on it.
+    /// Remarks on the worker.
     pub notes: Vec<String>,
     /// `None`: it asks for nothing, and gets what there is room for.
     pub asked: Option<Asked>,
@@ -184,7 +184,7 @@ pub struct EndedTaskView {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogPeers {
     pub ask: Vec<(Shard, ServiceAddress)>,
-    /// The names of their hosts come with them.
+    /// Unhealthy workers and their host names.
     pub unhealthy: Vec<(Shard, Arc<str>)>,
     pub lost: Vec<(Shard, Arc<str>)>,
 }

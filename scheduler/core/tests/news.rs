@@ -1,4 +1,4 @@
-//! What an operator reads in the log and among the problems of `status`, and when it is over.
+//! Tests of the operator's log and of the problems in `status`: their texts, bounds and ends.
 
 mod support;
 
@@ -19,14 +19,14 @@ use support::{Script, listed, one_job, options, worker};
 
 const W: &str = "worker `w` on host host (instance 10:0000000000000001)";
 
-/// Why a worker is lost that says nothing for 180 s.
+/// The reason for the loss of a worker that is silent for 180 s.
 const WHY: &str = "it was not healthy for 101 s; its last heartbeat came 2 min 56 s ago, its last good healthcheck was sent 2 min 56 s ago";
 
 fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// The lines for the log since the last call, with their severity.
+/// Returns the log lines since the last call, with their severities.
 fn news(s: &mut Script) -> Vec<String> {
     let (news, dropped) = s.scheduler.take_news();
     assert_eq!(dropped, BTreeMap::new());
@@ -37,7 +37,7 @@ fn news(s: &mut Script) -> Vec<String> {
 }
 
 #[test]
-fn the_log_tells_the_life_of_a_worker_and_the_second_run_of_its_task() {
+fn the_log_reports_the_states_of_a_worker_and_the_second_run_of_its_task() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
@@ -96,7 +96,7 @@ fn the_log_names_tasks_of_a_lost_worker_up_to_a_limit() {
 }
 
 #[test]
-fn the_log_tells_how_a_wait_ends_and_who_ended_it() {
+fn the_log_reports_why_a_wait_ended_and_the_caller_that_ended_it() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
@@ -124,7 +124,7 @@ fn the_log_tells_how_a_wait_ends_and_who_ended_it() {
 }
 
 #[test]
-fn the_log_names_the_configuration_in_force_and_who_changed_a_job() {
+fn the_log_names_the_configuration_in_force_and_the_caller_that_changed_a_job() {
     let mut s = Script::with_config(one_job(1, ""));
     news(&mut s);
     s.event(Event::ConfigLoaded {
@@ -176,7 +176,7 @@ fn refuse(s: &mut Script) {
 }
 
 #[test]
-fn tasks_that_overtake_the_word_that_their_worker_is_healthy_are_no_problem() {
+fn a_refusal_before_the_worker_knows_that_it_is_healthy_is_no_problem() {
     let mut s = Script::with_config(one_job(30, ""));
     s.join(&worker("w", 1, 10));
     while !s.starts().is_empty() {
@@ -257,7 +257,7 @@ fn a_job_whose_tasks_get_no_process_shows_why_until_one_has_run() {
 }
 
 #[test]
-fn the_log_tells_of_a_task_that_runs_twice() {
+fn the_log_reports_a_task_that_runs_twice() {
     let mut s = Script::with_config(one_job(1, ""));
     for (shard, lock) in [("v", 1), ("w", 2)] {
         let w = worker(shard, lock, 10);
@@ -271,7 +271,7 @@ fn the_log_tells_of_a_task_that_runs_twice() {
 }
 
 #[test]
-fn a_worker_that_must_die_is_told_why_and_so_are_people() {
+fn a_worker_that_must_die_receives_the_reason_and_status_shows_it() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
@@ -322,7 +322,7 @@ fn a_worker_whose_name_is_taken_shows_as_refused() {
 }
 
 #[test]
-fn news_that_nobody_takes_fill_no_memory() {
+fn untaken_news_are_bounded() {
     let mut s = Script::with_config(one_job(1, ""));
     for life in 1..1000 {
         s.join(&worker("w", 1, 10 + life));

@@ -326,7 +326,7 @@ fn a_silent_worker_is_shown_as_silent_while_it_still_counts_as_healthy() {
     );
 }
 
-/// A minute in which the worker sends its heartbeats, and its healthchecks end so.
+/// Lets a minute pass in which the worker sends heartbeats and its healthchecks complete with `status`.
 fn pass_a_minute(s: &mut Script, w: &WorkerDescription, status: &ReportedStatus) {
     for _ in 0..4 {
         s.advance(w.heartbeat_period);

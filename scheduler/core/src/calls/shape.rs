@@ -14,7 +14,7 @@ impl Calls {
             open,
             deadlines: _,
         } = self;
-        // The reason is for people.
+        // The reason decides nothing.
         s.each(suicides, |s, (worker, _)| s.worker(*worker));
         s.each(open, |s, (id, (deadline, purpose))| {
             s.call(*id);

@@ -141,7 +141,7 @@ impl Scheduler {
         Ok((Record::JobDeleted { job, version }, JobChanged::Deleted))
     }
 
-    /// The last word counts: a pause of a cancelled job lets those of its tasks run on that have not ended.
+    /// Pauses or cancels the job. The last hold counts: a pause of a cancelled job stops the killing of its running tasks.
     fn hold_job(&mut self, job: &JobName, hold: Hold) -> Result<(Record, JobChanged), JobRefusal> {
         let jobs = self.jobs_mut();
         if jobs.held.get(job) != Some(&hold) {
@@ -264,7 +264,7 @@ impl Jobs {
     }
 }
 
-/// For the log: a verb in the past tense, with its object.
+/// Describes a change for the log: a verb in the past tense, with its object.
 fn what_was_done(job: &JobName, changed: &JobChanged) -> String {
     match changed {
         JobChanged::Saved { version, .. } => format!("submitted version {version} of job `{job}`"),

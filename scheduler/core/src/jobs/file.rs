@@ -136,7 +136,7 @@ impl Scheduler {
 }
 
 impl Jobs {
-    /// Names the configuration in force; `None` if it comes from no file.
+    /// Describes the configuration in force for the log; `None` if it comes from no file.
     fn in_force_text(&self) -> Option<String> {
         let ConfigInForce { path, read_by, .. } = self.in_force()?;
         let path = path.as_ref()?;

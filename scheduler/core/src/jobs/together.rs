@@ -16,7 +16,7 @@ pub(super) struct Together {
     /// The one before, and which jobs are different in `made`: nobody needs it any more, so the next one is made of it. To copy the list
     /// would touch each job.
     spare: Option<(Arc<Config>, BTreeSet<JobName>)>,
-    /// Jobs that were given, deleted, paused, cancelled or resumed since.
+    /// Jobs that were submitted, deleted, paused, cancelled or resumed since then.
     changed: BTreeSet<JobName>,
 }
 

@@ -69,7 +69,7 @@ impl Options {
             new_cluster,
             call_deadline,
             work,
-            // No world that is searched is long enough.
+            // Searched worlds are too short to forget completions.
             retention: _,
             // A stream of random numbers.
             seed: _,

@@ -66,7 +66,7 @@ impl DeletedEnds {
         self.by_task.len()
     }
 
-    /// Nobody repeats what was deleted up to this one.
+    /// Forgets the deletions up to this one, whose reports no worker repeats.
     pub(super) fn settle(&mut self, number: DeletionNumber) {
         self.settled = self.settled.max(number);
     }

@@ -429,7 +429,7 @@ impl Scheduler {
         Some(seq)
     }
 
-    /// A task without a process leaves nothing that `logs` could show, so `status` and the log say why.
+    /// Notes a problem if the task got no process, because `brasserie logs` has nothing to show then. A process clears the job's problems.
     fn note_how_it_began(&mut self, now: Time, shard: &Shard, task: Task, story: Option<&Story>) {
         let Some(Story { ending, fault, .. }) = story else {
             return;
@@ -544,7 +544,7 @@ impl Scheduler {
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
         let what = format!(
-            "asked for the end of {} on {} on worker `{shard}`",
+            "requested a kill of {} on {} on worker `{shard}`",
             key.job, key.node
         );
         self.note_asked(from, what);

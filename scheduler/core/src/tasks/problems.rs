@@ -1,4 +1,4 @@
-//! Problems that `status` shows for a while, boundedly. Lasting states, such as a store that cannot write, are in `scheduler/problems.rs`.
+//! Keeps a bounded number of recent problems for `status`. Lasting states, such as an unwritable store, are in `scheduler/problems.rs`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,26 +6,28 @@ use std::time::Duration;
 
 use brasserie_common::{JobName, Shard, TaskKey, Time};
 
-/// Problems kept for people.
+/// Limit for the kept problems.
 const MAX_PROBLEMS: usize = 20;
 /// Refusals kept that are not shown yet: with more workers that refuse at once than these, the first are forgotten, and may be shown later
 /// than they would be.
 const MAX_HIDDEN: usize = 200;
 /// Characters of one problem: a few names of the longest kind, and a sentence.
 const MAX_PROBLEM_CHARS: usize = 4096;
-/// How long a problem is shown after it was last noted: long enough to be seen by a person who looks now and then.
+/// Time that a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
-/// A worker refuses a task that overtakes the answer which says that it is healthy, or that takes a slot just freed elsewhere. The next
-/// try, 150 ms later, mostly works. Only refusals that go on for this long are shown.
+/// Refusals because of a race are shown only after this time.
+///
+/// A worker refuses a task that arrives before the notice that the worker is healthy, or before its slot is free. The next try, 150 ms
+/// later, usually succeeds.
 const RACE_LIFE: Duration = Duration::from_secs(10);
 
-/// The problems noted last, oldest first.
+/// The recent problems, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Problems(VecDeque<Problem>);
 
 #[derive(Clone, Debug)]
 struct Problem {
-    /// When it was first noted, without an end since then.
+    /// The time at which the problem was first noted, if it has not ended since.
     since: Time,
     at: Time,
     what: What,
@@ -37,24 +39,24 @@ enum What {
     Start(Start),
 }
 
-/// Tasks of one job that do not start on one worker for one reason.
+/// A failure of one job's tasks to start on one worker, for one reason.
 #[derive(Clone, Debug)]
 struct Start {
     shard: Shard,
-    /// The latest of them.
+    /// The latest such task.
     task: TaskKey,
     trouble: StartTrouble,
     why: String,
 }
 
-/// Why a task did not start.
+/// The kind of a failure to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartTrouble {
-    /// The worker refused it as unhealthy or busy, which may be over at the next try.
+    /// The worker refused the task as unhealthy or busy. The next try may succeed.
     Race,
-    /// The worker refused it for another reason, or could not be reached.
+    /// The worker refused the task for another reason, or was unreachable.
     Refused,
-    /// The worker accepted it and could make no process of it.
+    /// The worker accepted the task and could not create its process.
     Failed,
 }
 
@@ -65,7 +67,7 @@ impl Start {
 }
 
 impl What {
-    /// Whether both are one problem, by whatever task it showed.
+    /// Returns whether both are the same problem, possibly of different tasks.
     fn is_same(&self, other: &What) -> bool {
         match (self, other) {
             (What::Text(one), What::Text(other)) => one == other,
@@ -114,12 +116,12 @@ impl Problem {
 }
 
 impl Problems {
-    /// Returns the text if it is news: it was not shown just before.
+    /// Notes a problem. Returns its text for the log if `status` did not already show it.
     pub(crate) fn note(&mut self, now: Time, text: &str) -> Option<String> {
         self.add(now, What::Text(bounded(text)))
     }
 
-    /// Does the same as [`Problems::note`] for a task that did not start on a worker.
+    /// Notes that a task did not start on a worker. Returns the same as [`Problems::note`].
     pub(crate) fn note_start(
         &mut self,
         now: Time,
@@ -175,12 +177,12 @@ impl Problems {
         self.forget_starts(|of| of.trouble != StartTrouble::Failed && of.is_of(shard, job));
     }
 
-    /// A process of the job has run on the worker.
+    /// Removes the job's failures on the worker, where a process of the job has run.
     pub(crate) fn has_run(&mut self, shard: &Shard, job: &JobName) {
         self.forget_starts(|of| of.is_of(shard, job));
     }
 
-    /// Another worker instance has the shard.
+    /// Removes all failures on the shard, which another worker instance has taken.
     pub(crate) fn another_instance(&mut self, shard: &Shard) {
         self.forget_starts(|of| of.shard == *shard);
     }
@@ -198,7 +200,7 @@ impl Problems {
     }
 }
 
-/// Names and refusals come from peers.
+/// Cuts the text to [`MAX_PROBLEM_CHARS`], because peers choose names and refusals.
 fn bounded(text: &str) -> String {
     text.chars().take(MAX_PROBLEM_CHARS).collect()
 }

@@ -1,4 +1,4 @@
-//! The jobs in answers: sums over all of them, and the few that one answer lists.
+//! Makes the jobs' part of a status answer: counts of all jobs, and a bounded list of jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use brasserie_scheduler_engine::Counts;
 use crate::record::JobVersion;
 use crate::scheduler::Scheduler;
 
-/// The most jobs that one answer lists: a few hundred KiB, and more rows than anybody reads.
+/// Limit for the jobs that one answer lists: a few hundred KiB, and more rows than a person reads.
 pub const MAX_LISTED_JOBS: usize = 1000;
-/// Errors of one job that are listed.
+/// Limit for the listed errors of one job.
 const MAX_ERRORS: usize = 20;
 
-/// One job.
+/// The status of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobStatus {
     pub name: JobName,
     pub enabled: bool,
-    /// An operator holds it.
+    /// `None` unless an operator has paused or cancelled the job.
     pub hold: Option<Hold>,
-    /// `None`: it comes from the file.
+    /// `None` for a job of the config file.
     pub version: Option<JobVersion>,
     pub counts: Counts,
-    /// Every task is DONE, FAILED or can never run, and no end waits for the disk.
+    /// Every task is DONE, FAILED or can never run, and every completion is durable.
     pub settled: bool,
-    /// Until the first backoff ends.
+    /// Time until the first backoff ends.
     pub next_backoff_end: Option<Duration>,
     pub errors: Vec<String>,
-    /// Since the first start until the last end, or until now while something runs.
+    /// Time from the first start to the last completion, or to now while a task runs.
     pub elapsed: Option<Duration>,
-    /// How long a task of it is taken to run, where workers ask for work.
+    /// The estimated run time of one task, which decides where pull workers get tasks.
     pub estimate: Estimate,
 }
 
-/// All jobs, listed or not.
+/// Counts over all jobs, listed or not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobTotals {
     pub jobs: u64,
@@ -48,7 +48,7 @@ pub struct JobTotals {
 }
 
 impl Scheduler {
-    /// The sums, and at most [`MAX_LISTED_JOBS`] jobs in the order of the configuration: those that need attention first.
+    /// Returns the counts, and the [`MAX_LISTED_JOBS`] jobs that need attention most, in the order of the configuration.
     pub(super) fn jobs_at_a_glance(&self, now: Time) -> (JobTotals, Vec<JobStatus>) {
         let mut totals = JobTotals::default();
         let ids: Vec<JobId> = self.engine().jobs().collect();
@@ -69,7 +69,7 @@ impl Scheduler {
         (totals, listed)
     }
 
-    /// These jobs, without those that do not exist.
+    /// Returns the status of the named jobs, and omits unknown ones.
     pub(super) fn listed_jobs(&self, now: Time, names: &[String]) -> Vec<JobStatus> {
         let ids = names.iter().take(MAX_LISTED_JOBS);
         let ids = ids.filter_map(|name| self.engine().find_job(name));
@@ -102,7 +102,7 @@ impl Scheduler {
         self.engine().is_settled(id) && !self.tasks().has_pending_end(id)
     }
 
-    /// `None`: the job is not configured.
+    /// Returns the status of a job; `None` if the job is not configured.
     pub(super) fn job_status(&self, now: Time, id: JobId) -> Option<JobStatus> {
         let job = self.engine().job_config(id)?;
         let mut errors: Vec<String> = job.errors.iter().take(MAX_ERRORS).cloned().collect();

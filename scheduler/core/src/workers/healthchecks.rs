@@ -38,7 +38,7 @@ pub(super) struct Healthchecks {
     pub(super) open: BTreeMap<InvocationId, Open>,
     /// What went wrong with the last one that had a result, in the worker's words.
     pub(super) failure: Option<String>,
-    /// The latest failure, also if later healthchecks were good.
+    /// The latest failures, which stay for a while after later healthchecks succeed.
     pub(super) failures: Remembered,
     /// Distinct within the instance even when two start in one second, unlike the original's zero: the worker refuses an
     /// invocation that it has seen.

@@ -48,9 +48,9 @@ impl Scheduler {
         }
     }
 
-    /// A worker that is refused is in no table of `status`, so the problems name it.
+    /// Notes a problem for a lasting refusal, because no table of `status` has a refused worker.
     fn note_refusal(&mut self, now: Time, shard: &Shard, hostname: &str, rejection: &Rejection) {
-        // Others pass by themselves, are shown in another way, or answer late messages of dead processes.
+        // Other rejections are temporary, are shown elsewhere, or answer late messages of dead processes.
         let lasts = matches!(
             rejection,
             Rejection::ShardTaken { .. }
@@ -345,7 +345,7 @@ impl Scheduler {
         }
     }
 
-    /// Why an instance that has left can never come back, for people.
+    /// Returns the reason why an instance that has left can never return, for its log.
     fn why_it_left(&self, shard: &Shard, worker: WorkerId) -> Arc<str> {
         let holder = self.workers().get(shard).filter(|w| w.id() == worker);
         let why = holder.and_then(|w| w.left.as_ref()).map(|left| &left.why);

@@ -68,7 +68,7 @@ impl Scheduler {
         self.lose_with(now, shard, (cause, why), None)
     }
 
-    /// `why`: for people. `timers`: those by which it may live on, if they have not run out yet: so long its tasks wait.
+    /// Loses the worker. `why` is for the log. `timers` are the ones by which the worker may still live; its tasks wait until they run out.
     pub(super) fn lose_with(
         &mut self,
         now: Time,
@@ -152,7 +152,7 @@ impl Scheduler {
         lost: LostTasks,
         hold_back: Duration,
     ) {
-        // The declaration is news of its own.
+        // The operator's declaration is already in the news.
         if cause != LeftCause::Forgotten {
             self.note_news(News::Left {
                 worker,
@@ -343,7 +343,7 @@ impl Scheduler {
     }
 }
 
-/// Why an instance leaves whose shard or data directory another one has taken, for people.
+/// Returns the reason for the departure of an instance whose shard or data directory `successor` has taken.
 pub(super) fn replaced_by(successor: &WorkerDescription) -> Arc<str> {
     let host = &successor.machine_lock.hostname;
     format!(

@@ -78,7 +78,7 @@ pub(crate) struct Remote {
     /// Set when it has left.
     forgotten_at: Option<Time>,
     pub(super) additions: Additions,
-    /// Why it lately ceased to be HEALTHY.
+    /// The recent reasons for which the worker became UNHEALTHY.
     pub(super) falls: Remembered,
     /// What it asked for, and what of that is left.
     pub(super) credits: Credits,
@@ -92,7 +92,7 @@ pub(super) struct Left {
     pub(super) heard_at: Option<Time>,
     /// What ran there: the tasks wait until these may no longer be alive.
     pub(super) runs: Vec<(Task, InvocationId)>,
-    /// Why it left, for people.
+    /// The reason why the worker left, for logs and `status`.
     pub(super) why: Arc<str>,
 }
 
@@ -182,7 +182,7 @@ impl Remote {
         }
     }
 
-    /// Returns the log's text for a change from `earlier` to the present health.
+    /// Returns the news of a change from `earlier` to the present health; `None` if the log does not report it.
     fn health_news(&self, now: Time, earlier: Health, timeouts: &Timeouts) -> Option<News> {
         match (earlier, self.health()) {
             (Health::Healthy, Health::Unhealthy) => Some(News::Unhealthy {
@@ -195,7 +195,7 @@ impl Remote {
         }
     }
 
-    /// Why its own timers lose it, for people.
+    /// Returns the reason for which the worker's own timers lose it, for logs and `status`.
     fn why_lost(&self, now: Time) -> Arc<str> {
         let ago = |at: Option<Time>| match at {
             Some(at) => format!("{} ago", seconds(now.since(at))),

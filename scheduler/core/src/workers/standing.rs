@@ -16,14 +16,14 @@ const MISSED_HEARTBEATS: u32 = 2;
 /// The start of a worker's description of its containment if that is the weaker kind.
 const WEAKER_CONTAINMENT: &str = "process-groups";
 
-/// How long a failure of a worker is shown after it is over: an operator who looks within the hour sees one that comes and goes.
-const MEMORY: Duration = Duration::from_secs(3600);
+/// Time that a worker's failure is shown after it is over, so that an operator sees intermittent failures.
+const SHOWN_AFTERWARDS: Duration = Duration::from_secs(3600);
 
-/// Failures of one kind, of which the last is shown for a while.
+/// The failures of one kind. The last one is shown for [`SHOWN_AFTERWARDS`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remembered {
     last: Option<(Time, String)>,
-    /// How many there were, none of them longer than [`MEMORY`] after the one before.
+    /// Number of failures, each less than [`SHOWN_AFTERWARDS`] after the one before.
     count: u32,
 }
 
@@ -37,10 +37,12 @@ impl Remembered {
     }
 
     fn recent(&self, now: Time) -> Option<&(Time, String)> {
-        self.last.as_ref().filter(|(at, _)| now < *at + MEMORY)
+        self.last
+            .as_ref()
+            .filter(|(at, _)| now < *at + SHOWN_AFTERWARDS)
     }
 
-    /// `2 times, the last time 30s ago: WHY`
+    /// Formats the failures, as in `2 times, the last time 30s ago: WHY`; `None` if the last one is too old.
     fn sentence(&self, now: Time) -> Option<String> {
         let (at, why) = self.recent(now)?;
         let ago = format_duration(whole_seconds(now.since(*at)));

@@ -1,4 +1,4 @@
-//! Lists of tasks: a page is bounded by what it looks at, and its cursor is good for the scheduler that gave it.
+//! Tests of task lists: a page scans a bounded number of tasks, and its cursor is valid for the scheduler that issued it.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use brasserie_scheduler_core::{Answer, Query, TaskCursor, TaskList, TaskPage};
 
 use crate::support::{Script, one_job, options, worker};
 
-/// More than one page looks at.
+/// More tasks than one page scans.
 const TASKS: usize = 12_000;
 
 fn page(s: &Script, list: &TaskList) -> TaskPage {
@@ -26,7 +26,7 @@ fn list(states: &[ListedState], after: Option<TaskCursor>) -> TaskList {
     }
 }
 
-/// All pages, and how many there were.
+/// Returns the tasks of all pages, and the number of pages.
 fn all(s: &Script, states: &[ListedState]) -> (Vec<String>, usize) {
     let (mut nodes, mut pages, mut after) = (Vec::new(), 0, None);
     loop {
@@ -42,7 +42,7 @@ fn all(s: &Script, states: &[ListedState]) -> (Vec<String>, usize) {
 }
 
 #[test]
-fn a_page_looks_at_so_many_tasks_and_the_next_one_goes_on() {
+fn a_page_scans_a_bounded_number_of_tasks_and_the_next_one_continues() {
     let mut s = Script::with_config(one_job(TASKS, r#", "backoff": ["fail"]"#));
     let w = worker("w", 1, 10);
     s.join(&w);

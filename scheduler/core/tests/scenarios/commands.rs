@@ -147,7 +147,7 @@ impl World {
             // An operator wants forgotten how j has ended: on these nodes, or on all.
             "delete-history" => self.hear_deletion(w)?,
             // pause | cancel | resume
-            // An operator wants j so.
+            // An operator pauses, cancels or resumes job j.
             "pause" => self.hear_change("pause", JobChange::Pause)?,
             "cancel" => self.hear_change("cancel", JobChange::Cancel)?,
             "resume" => self.hear_change("resume", JobChange::Resume)?,
@@ -181,7 +181,7 @@ impl World {
             // Why j on n0 does not run.
             "explain" => self.explain(w)?,
             // list [failed backoff]
-            // The tasks in these states, in pages of one.
+            // Lists the tasks in these states, in pages of one task.
             "list" => self.list(w)?,
             // timer
             // When the scheduler wants to be woken.

@@ -346,7 +346,7 @@ impl World {
         self.say(text);
     }
 
-    /// A line of a list of tasks.
+    /// Shows one listed task as a line.
     pub fn show_listed(&mut self, listed: &ListedTask) {
         let mut line = format!(
             "{} on {}: {}",

@@ -73,7 +73,7 @@ impl Remote {
                 at: _,
                 heard_at,
                 runs,
-                // For people.
+                // The reason decides nothing.
                 why: _,
             } = left;
             s.time_if(*heard_at);
