@@ -151,7 +151,7 @@ impl Connection {
                     ApplicationErrorKind::UnknownMethod => failure.remedy(
                         "It may be a worker, or a scheduler of another release: name the scheduler's address, and run one release everywhere",
                     ),
-                    // Its own words say what to do.
+                    // The refusal itself says the remedy.
                     _ => failure,
                 }
             }
@@ -173,7 +173,7 @@ impl Connection {
         failure.into()
     }
 
-    /// The cluster with all of its jobs.
+    /// Fetches the cluster status with all jobs.
     pub(crate) async fn cluster_status(&self) -> Result<ClusterStatus> {
         self.status_with_jobs(usize::MAX).await
     }
@@ -186,7 +186,7 @@ impl Connection {
         Ok(view)
     }
 
-    /// The same with these jobs alone.
+    /// Fetches the cluster document with only these jobs. Errors if one is unknown.
     pub(crate) async fn view_of_jobs(&self, names: &[String]) -> Result<ClusterView> {
         let mut status = self.bounded_status().await?;
         let listed = status.jobs.take().unwrap_or_default();
@@ -194,7 +194,7 @@ impl Connection {
         for name in names {
             jobs.push(match status.job_totals {
                 Some(_) => self.job_status(name).await?,
-                // An older scheduler lists all jobs, and does not know the call.
+                // An older scheduler lacks this call, but lists all jobs.
                 None => {
                     let job = listed.iter().find(|job| job.name.as_ref() == Some(name));
                     let job = job.ok_or_else(|| Unknown(format!("no job is called `{name}`")))?;
@@ -233,7 +233,7 @@ impl Connection {
         Ok(status)
     }
 
-    /// The cluster with those jobs that a scheduler lists of its own accord.
+    /// Fetches the cluster status with the scheduler's default list of jobs.
     pub(crate) async fn bounded_status(&self) -> Result<ClusterStatus> {
         let arguments = BrasserieGetClusterStatusArgs {};
         let result: BrasserieGetClusterStatusResult =
@@ -276,7 +276,7 @@ impl Connection {
         result.result_value.context("the scheduler sent no status")
     }
 
-    /// Tasks of one job, or of all; `after`: those behind an earlier page.
+    /// Fetches one page of the tasks of one job or of all. `after` is the cursor of the page before.
     pub(crate) async fn task_page(
         &self,
         job: Option<&str>,
@@ -377,7 +377,7 @@ impl Connection {
         Ok(Outcome::of((), result.ex))
     }
 
-    /// How many of its tasks run.
+    /// Cancels the job. Returns the number of its running tasks.
     pub(crate) async fn cancel_job(&self, job: &str) -> Result<Outcome<i64>> {
         let job = job.to_owned();
         let arguments = BrasserieCancelJobArgs { job };
@@ -451,7 +451,7 @@ impl Connection {
     }
 }
 
-/// Where the page after the one that ends with `last` begins.
+/// Returns the cursor of the page after the one that ends with `last`. Errors if the page did not advance.
 fn next_page(after: &str, last: Option<String>) -> Result<String> {
     let last = last.unwrap_or_default();
     if last.as_str() <= after {
@@ -468,7 +468,7 @@ pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
     (!host.is_empty()).then(|| PeerAddr::new(host, port))
 }
 
-/// The scheduler has answered that there is no such job or node.
+/// The scheduler's answer that a job or a node does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unknown(String);

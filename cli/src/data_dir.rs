@@ -1,4 +1,4 @@
-//! The data directory of a `brasserie run`: the record of the run, and how other commands look at it without changing anything.
+//! Writes the record of a `brasserie run` in its data directory, and lets other commands read the directory without changing it.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,29 +24,29 @@ use tokio::net::TcpStream;
 use crate::connection::{Connection, LogRequest, SchedulerArgs};
 use crate::interrupts::Interrupts;
 
-/// The record of the run, in the directory.
+/// File name of the run's record in the data directory.
 const RECORD: &str = "run.json";
-/// JSON may write a byte of the config as six.
+/// Limit for the size of the record: JSON may need six bytes for one byte of the config.
 const MAX_RECORD_BYTES: u64 = 6 * MAX_CONFIG_BYTES as u64 + 65_536;
 const ABOUT: &str = "The last `brasserie run` on this data directory; `brasserie status`, `logs` and `explain` read this file with --data-dir.";
-/// Lines on a page of logs, as a scheduler gives them.
+/// Number of lines on a page of logs, the same as a scheduler's.
 const PAGE_LINES: usize = 5000;
-/// Between two questions whether the nodes are there, which takes milliseconds unless a script makes them.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// A machine's own scheduler accepts a connection within a millisecond.
+/// Time between two checks whether nodes are loaded, which takes milliseconds unless a script lists them.
+const POLL_EVERY: Duration = Duration::from_millis(10);
+/// Limit for the time to connect. A scheduler on the same machine accepts a connection within a millisecond.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The folder of a run's scheduler in its data directory.
+/// Returns the folder of the run's scheduler in its data directory.
 pub(crate) fn scheduler_folder(directory: &Path) -> PathBuf {
     directory.join("scheduler")
 }
 
-/// The folder of a run's worker in its data directory.
+/// Returns the folder of the run's worker in its data directory.
 pub(crate) fn worker_folder(directory: &Path) -> PathBuf {
     directory.join("worker")
 }
 
-/// The folder of the logs of a run's worker.
+/// Returns the log folder of the run's worker.
 pub(crate) fn log_folder(directory: &Path) -> PathBuf {
     worker_folder(directory).join("logs")
 }
@@ -55,20 +55,20 @@ pub(crate) fn log_folder(directory: &Path) -> PathBuf {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     about: String,
-    /// Where the run's scheduler answers; `None`: the run has ended in good order.
+    /// The address of the run's scheduler; `None` if the run has ended in good order.
     scheduler: Option<SocketAddr>,
-    /// Start time and random part of the scheduler's instance: another one may have got its port.
+    /// Start time and random part of the scheduler's id, because another process may use the port later.
     instance: [i64; 2],
     /// The absolute path of the config file.
     file: String,
-    /// Its text as the run has read it.
+    /// The text of the config file when the run read it.
     config: String,
-    /// The command line that goes on with the run.
+    /// The command line that continues the run.
     command: String,
 }
 
 impl RunRecord {
-    /// Of a run with the config `text` of `file`, by its scheduler's address and id.
+    /// Creates the record of a run with the config `text` of `file`.
     pub(crate) fn new(
         (scheduler, instance): (SocketAddr, SchedulerId),
         (file, text): (&Path, &str),
@@ -84,12 +84,12 @@ impl RunRecord {
         }
     }
 
-    /// The command line that goes on with the run; more flags may follow.
+    /// Returns the command line that continues the run. The caller may append flags.
     pub(crate) fn command_to_go_on(&self) -> &str {
         &self.command
     }
 
-    /// The same once the run has ended.
+    /// Returns this record for a run that has ended.
     pub(crate) fn ended(self) -> Self {
         RunRecord {
             scheduler: None,
@@ -104,7 +104,7 @@ impl RunRecord {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Errors if no run has used the directory.
+    /// Reads the record. Errors if no run has used the directory.
     pub(crate) fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(RECORD);
         let bytes = match files::read(&path, MAX_RECORD_BYTES) {
@@ -121,7 +121,7 @@ impl RunRecord {
             .with_context(|| format!("{} is not the record of a run", path.display()))
     }
 
-    /// The scheduler of the run, while it runs.
+    /// Connects to the scheduler of the run; `None` if the run has ended.
     async fn running(&self, directory: &Path) -> Result<Option<Connection>> {
         if !self.is_reachable().await {
             return Ok(None);
@@ -132,7 +132,7 @@ impl RunRecord {
         let connection = Connection::new(&address.to_string())?;
         let instance = match connection.bounded_status().await {
             Ok(status) => status.scheduler,
-            // Another program may have got the port of a run that was killed.
+            // The run was killed, and another process may use its port.
             Err(_) if !DataDir::is_in_use(&scheduler_folder(directory))? => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -143,17 +143,17 @@ impl RunRecord {
         Ok(is_same.then_some(connection))
     }
 
-    /// Whether somebody answers where the run's scheduler did.
+    /// Returns whether a process accepts connections at the address of the run's scheduler.
     async fn is_reachable(&self) -> bool {
         let Some(address) = self.scheduler else {
             return false;
         };
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
-        // One that does not accept in time is there.
+        // After a timeout the port is in use, only the process is slow.
         connected.is_err() || connected.is_ok_and(|connected| connected.is_ok())
     }
 
-    /// Without the flags of the run, which do not change how its tasks have ended.
+    /// Parses the config. Ignores the flags of the run, which do not change stored completions.
     fn parse(&self) -> Result<Config> {
         let file = Path::new(&self.file);
         let options = ParseOptions {
@@ -165,7 +165,7 @@ impl RunRecord {
             .and_then(|parsed| parsed.into_correct())
             .map_err(|errors| anyhow!("{}", errors.display_with(&self.file)))?;
         config.resolve_commands(self.folder());
-        // No worker will ever come to the scheduler that reads this, so it waits for none.
+        // No worker ever connects to the scheduler of the copy, so its initial wait is skipped.
         config.exit_initial_wait_before_timestamp = i64::MAX;
         Ok(config)
     }
@@ -175,23 +175,23 @@ impl RunRecord {
     }
 }
 
-/// Where a command finds the jobs that it is asked about.
+/// The flags that choose the scheduler or data directory of a command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SourceArgs {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// Instead of a scheduler, the data directory of a `brasserie run`, while it runs or after it has ended. Nothing in it changes.
+    /// Read the data directory of a `brasserie run` instead of a scheduler, during the run or after it. The command changes nothing in it.
     #[arg(long, value_name = "DIR", conflicts_with = "scheduler")]
     data_dir: Option<PathBuf>,
 }
 
-/// A scheduler to ask: a running one, or one that this program runs on a copy of what an ended run has left.
+/// A connection to a scheduler: a running one, or one in this process on a copy of an ended run's store.
 pub(crate) struct Source {
     pub(crate) connection: Connection,
     ended: Option<EndedRun>,
 }
 
-/// Answers from the store of an ended run, by a scheduler that has no workers.
+/// A scheduler without workers on a copy of an ended run's store.
 struct EndedRun {
     scheduler: SchedulerHandle,
     _copy: TempDir,
@@ -253,7 +253,7 @@ impl Source {
         }
     }
 
-    /// Leaves out what the scheduler of an ended run says of its own start.
+    /// Removes statements about the start of the scheduler on the copy.
     pub(crate) fn without_own_start(&self, view: ClusterView) -> ClusterView {
         match self.ended {
             None => view,
@@ -265,22 +265,22 @@ impl Source {
         }
     }
 
-    /// For people, if it is about a run that has ended: that it has, and how to go on.
+    /// Returns a note that the run has ended and how to continue it; `None` for a running scheduler.
     pub(crate) fn note(&self) -> Option<String> {
         let EndedRun {
             directory, record, ..
         } = self.ended.as_ref()?;
         Some(format!(
-            "The run in {} has ended and left this. To go on: {}\n\n",
+            "The run in {} has ended; this is its final state. To continue it: {}\n\n",
             directory.display(),
             record.command_to_go_on()
         ))
     }
 
-    /// Ends the scheduler of an ended run, if that is what was asked.
+    /// Stops the scheduler on the copy, if there is one.
     async fn close(self) {
         if let Some(ended) = self.ended {
-            // An error while it writes concerns only the copy, which is deleted anyway.
+            // A write error concerns only the copy, which is deleted next.
             let _ = ended.scheduler.shutdown().await;
         }
     }
@@ -311,7 +311,7 @@ impl EndedRun {
     }
 }
 
-/// Waits until nodes are there, or an error says why not: counts of tasks mean nothing before.
+/// Waits until nodes are loaded or an error explains why they are not. Task counts are incomplete before that.
 pub(crate) async fn wait_for_nodes(connection: &Connection) -> Result<()> {
     loop {
         let status = connection.bounded_status().await?;
@@ -319,11 +319,11 @@ pub(crate) async fn wait_for_nodes(connection: &Connection) -> Result<()> {
         if status.nodes_loaded.unwrap_or(false) || !errors.is_empty() {
             return Ok(());
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }
 
-/// Where lines of tasks are read: from the workers of a scheduler, or from the files of a run, whether it goes on or not.
+/// The source of log lines: the workers of a scheduler, or the files of a run.
 pub(crate) enum LogSource {
     Scheduler(Connection),
     Files(LogReader, RunRecord),
@@ -340,7 +340,7 @@ impl LogSource {
         })
     }
 
-    /// One page.
+    /// Returns one page of lines.
     pub(crate) async fn logs(&self, request: &LogRequest) -> Result<LogLines> {
         match self {
             LogSource::Scheduler(connection) => connection.logs(request).await,
@@ -348,7 +348,7 @@ impl LogSource {
         }
     }
 
-    /// Whether no more lines can come.
+    /// Returns whether no more lines can follow.
     pub(crate) async fn is_complete(&self) -> bool {
         match self {
             LogSource::Scheduler(_) => false,

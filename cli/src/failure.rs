@@ -1,4 +1,4 @@
-//! How commands fail: what happened, why, what to do about it and with which exit code, for people or as one JSON object.
+//! Reports a command's failure as text or as one JSON object, with causes, a remedy and an exit code.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -11,19 +11,19 @@ use crate::Ending;
 use crate::connection::Unknown;
 use crate::output::{Layout, Reader, json_text, print_raw};
 
-/// A failure that says what to do, or that ends with another code than 1. It may stand anywhere in the chain of an error.
+/// A failure with a remedy or with an exit code other than 1. It may be anywhere in an error's chain.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
     message: String,
-    /// Each mistake in a text, with its place.
+    /// The mistakes in a file, each with its place.
     problems: Vec<String>,
     remedy: Option<String>,
     ending: Ending,
 }
 
 impl Failure {
-    /// The command line, or a file that it names, cannot be used.
+    /// Creates a failure for an unusable command line, or for an unusable file that it names.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure {
             ending: Ending::Usage,
@@ -40,17 +40,17 @@ impl Failure {
         }
     }
 
-    /// A file that the command line names cannot be read.
+    /// Creates a failure for an unreadable file that the command line names.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
         let folder = std::env::current_dir().unwrap_or_default();
         let remedy = format!(
-            "Check the path; a relative one begins in {}",
+            "Check the path; relative paths begin in {}",
             folder.display()
         );
         Failure::usage(why.to_string()).remedy(remedy)
     }
 
-    /// A config file has errors.
+    /// Creates a failure for a config file with errors.
     pub(crate) fn config(file: &str, errors: &ConfigErrors) -> Self {
         let problems = errors.display_with(file);
         let problems = problems.lines().map(str::to_owned).collect();
@@ -69,13 +69,13 @@ impl Failure {
     }
 }
 
-/// The parts of an error that a user reads.
+/// Returns the text that a user reads.
 #[cfg(test)]
 pub(crate) fn text_of(error: &anyhow::Error) -> String {
     Report::of(error).text()
 }
 
-/// The message for the user.
+/// The parts of a failure's message.
 #[derive(Debug, PartialEq)]
 struct Report {
     message: String,
@@ -89,7 +89,7 @@ impl Report {
     fn of(error: &anyhow::Error) -> Self {
         let mut chain = error.chain().map(ToString::to_string);
         let message = chain.next().unwrap_or_default();
-        // Many libraries put the text of a cause into their own.
+        // Many libraries repeat a cause's text in their own.
         let mut last = message.clone();
         let causes = chain.filter(|cause| {
             let is_new = !last.contains(cause.as_str());
@@ -112,7 +112,7 @@ impl Report {
         }
     }
 
-    /// Of a command line that clap refuses: `error: MESSAGE`, then tips and the usage.
+    /// Splits clap's text for a refused command line: `error: MESSAGE`, then tips and the usage.
     fn of_usage(text: &str) -> Self {
         let mut paragraphs = text.split("\n\n").map(str::trim);
         let message = paragraphs.next().unwrap_or_default();
@@ -171,12 +171,12 @@ impl Report {
     }
 }
 
-/// Says why the command has failed; the exit code is that of the failure.
+/// Prints why the command has failed. Returns the failure's exit code.
 pub(crate) fn tell(error: &anyhow::Error) -> ExitCode {
     Report::of(error).tell()
 }
 
-/// Says what is wrong with the command line, or prints the help that it requests.
+/// Prints the mistake in the command line, or the requested help. Returns the exit code.
 pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || !wants_json() {
         error.exit();
@@ -184,7 +184,7 @@ pub(crate) fn tell_usage(error: &clap::Error) -> ExitCode {
     Report::of_usage(&error.render().to_string()).tell()
 }
 
-/// The command line requests JSON, whether or not the rest of it makes sense.
+/// Returns whether the command line requests JSON, even if the rest is invalid.
 fn wants_json() -> bool {
     let mut options = std::env::args_os().take_while(|argument| argument != "--");
     options.any(|argument| argument == "--json")
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_what_why_and_what_to_do_in_either_form() {
+    fn a_failure_has_its_message_causes_and_remedy_in_both_forms() {
         let error = Err::<(), _>(Failure::usage("no file").remedy("Write one."))
             .context("cannot submit")
             .unwrap_err();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_is_told_already_is_not_repeated() {
+    fn a_cause_in_the_message_is_not_repeated() {
         let denied = std::io::Error::from_raw_os_error(13);
         let text = format!("cannot read x: {denied}");
         let error = anyhow::Error::from(denied).context(text.clone());

@@ -68,7 +68,7 @@ enum Command {
     Explain(commands::explain::Args),
     /// Submit, delete, pause, cancel, resume and forgive jobs, and wait for them.
     Job(commands::job::Args),
-    /// List tasks by their states, and end running ones.
+    /// List tasks by state, and kill running ones.
     Task(commands::task::Args),
     /// Show what tasks printed, and the events of their lives.
     Logs(commands::logs::Args),
@@ -86,7 +86,7 @@ pub(crate) enum Ending {
     Usage,
     /// Nothing is wrong, and something would change.
     Changes,
-    /// The time of a wait was over.
+    /// The command stopped waiting after its timeout.
     TimedOut,
     Interrupted,
 }

@@ -50,7 +50,7 @@ pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A time in seconds since 1970 as a date with its zone, which is UTC: the machines of a cluster may have others.
+/// Formats seconds since 1970 as a date in UTC, because the machines of a cluster may have different zones.
 pub(crate) fn date(seconds: i64) -> String {
     match jiff::Timestamp::from_second(seconds) {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
@@ -58,7 +58,7 @@ pub(crate) fn date(seconds: i64) -> String {
     }
 }
 
-/// A word of a shell's command line.
+/// Quotes the text as one word of a shell's command line.
 pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_shell_are_quoted_where_they_must() {
+    fn shell_words_are_quoted_where_necessary() {
         assert_eq!(shell_word("/tmp/a-1.json"), "/tmp/a-1.json");
         assert_eq!(shell_word("a b"), "'a b'");
         assert_eq!(shell_word("it's"), r"'it'\''s'");

@@ -133,7 +133,7 @@ fn the_output_for_a_file_of_mistakes_is_bounded() {
     assert_eq!(
         last,
         ["errors", "warnings"].map(|what| format!(
-            "c.json: 4800 more {what} are not shown; mend the first ones and check again"
+            "c.json: 4800 more {what} are not shown; correct the first ones and check again"
         ))
     );
     let output = brasserie(folder.path(), &["config", "check", "--json", "c.json"]);

@@ -944,7 +944,7 @@ fn a_failure_that_is_tried_again_is_told_while_the_run_goes_on() {
     ]);
     wait_for("the failure to be told", || {
         let told = run.output();
-        let failure = told.split_once("j: a task did not end well and is tried again")?;
+        let failure = told.split_once("j: a task did not succeed and will run again")?;
         let lines = failure.1;
         (lines.contains("exited with code 1") && lines.contains("| because")).then_some(())
     });

@@ -92,7 +92,7 @@ fn tasks_are_listed_killed_and_cancelled() {
     ends(
         &killed,
         0,
-        "worker `one` ends it by SIGTERM; unless it reports",
+        "worker `one` kills it by SIGTERM; unless it reports",
     );
     let ended = played.wait_listed("backoff", &["slow1"]);
     let reason = ended[0]["reason"].as_str().expect("a reason");
@@ -105,7 +105,7 @@ fn tasks_are_listed_killed_and_cancelled() {
     ends(
         &cancelled,
         0,
-        "mixed: cancelled; 1 running task is being ended",
+        "mixed: cancelled; 1 running task is being killed",
     );
     let over = played.ask(&["job", "wait", "mixed"]);
     let told = "mixed: 1 of 4 tasks done, 2 in backoff, 1 failed; the job is cancelled";

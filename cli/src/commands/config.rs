@@ -65,8 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     }
 }
 
-/// Jobs that are named to somebody who has named one that is not there.
-const NAMED: usize = 5;
+/// Limit for the jobs that the error about an unknown job lists.
+const MAX_NAMED: usize = 5;
 
 /// A file and what there is to say of it.
 struct Checked {
@@ -118,7 +118,7 @@ impl Checked {
         let more = more.map(|(count, what)| {
             let file = &self.file;
             format!(
-                "{file}: {count} more {what} are not shown; mend the first ones and check again\n"
+                "{file}: {count} more {what} are not shown; correct the first ones and check again\n"
             )
         });
         unreadable
@@ -198,7 +198,7 @@ fn export(args: &ExportArgs) -> Result<Ending> {
             .config
             .jobs
             .iter()
-            .take(NAMED)
+            .take(MAX_NAMED)
             .map(|job| job.name.as_str());
         let names = names.collect::<Vec<_>>().join(", ");
         let failure = Failure::new(format!("{shown} has no job `{unknown}`"));

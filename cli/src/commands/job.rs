@@ -72,18 +72,18 @@ enum Command {
     DeleteHistory(DeleteHistory),
     /// Start no task of a job any more, of the file or submitted. What runs goes on.
     Pause(Named),
-    /// End a job's running tasks, and start none of it any more, of the file or submitted.
+    /// Kill the running tasks of a job and start no more, for a job of the config file or a submitted one.
     ///
-    /// Workers end the tasks as the job's `kill_subprocess` says, also those that return after a restart; the command does not wait for that,
-    /// `job wait` does. A task that reports no status of its own counts as incomplete. `job resume` lets all tasks run that are not done;
-    /// `job pause` lets those run on that have not ended yet.
+    /// Workers kill the tasks as the job's `kill_subprocess` says. The command does not wait for that; `job wait` does. Workers that return
+    /// after a restart kill their tasks then. A task without a status of its own counts as incomplete. `job resume` lets all tasks that are
+    /// not done run again. `job pause` lets the tasks that still run continue.
     Cancel(Named),
-    /// Let a paused or cancelled job go on.
+    /// Let the tasks of a paused or cancelled job start again.
     Resume(Named),
-    /// Wait until nothing of some jobs runs or can start any more, and tell with the exit code whether all of them is done.
+    /// Wait until no task of the given jobs runs or can start. The exit code says whether all tasks are done.
     ///
-    /// Progress goes to standard error. A scheduler that restarts is waited for. A paused or cancelled job is over when the last of its
-    /// running tasks has ended.
+    /// The command prints progress to standard error and waits for a scheduler that restarts. A paused or cancelled job is over when the
+    /// last of its running tasks has completed.
     Wait(wait::Args),
 }
 
@@ -261,9 +261,9 @@ fn cancel(args: &Named) -> Result<Ending> {
         Outcome::Refused { message, .. } => bail!("{message}"),
     };
     let tasks = match running {
-        0 => "no task of it runs".to_owned(),
-        1 => "1 running task is being ended".to_owned(),
-        running => format!("{running} running tasks are being ended"),
+        0 => "none of its tasks runs".to_owned(),
+        1 => "1 running task is being killed".to_owned(),
+        running => format!("{running} running tasks are being killed"),
     };
     let sentence =
         format!("{job}: cancelled; {tasks}; `brasserie job resume {job}` lets it run again");

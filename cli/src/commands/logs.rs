@@ -68,7 +68,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A pattern that cannot be used is wrong usage, whichever worker would say so.
+/// Checks the pattern here, so that an invalid one is a usage error and not an error of each worker.
 fn regex(text: &str) -> Result<String, QueryError> {
     check_pattern(text).map(|()| text.to_owned())
 }
@@ -130,7 +130,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     Ok(Ending::Success)
 }
 
-/// Errors if nobody knows the job or the node; lines of a job that is gone may still be there, so this is worth a look only without any.
+/// Errors if the scheduler does not know the job or the node. Lines of a removed job may still exist, so the caller checks names only if no
+/// lines were found.
 async fn check_names(source: &LogSource, args: &Args) -> Result<()> {
     let (LogSource::Scheduler(connection), Some(job)) = (source, &args.job) else {
         return Ok(());
@@ -145,7 +146,7 @@ async fn check_names(source: &LogSource, args: &Args) -> Result<()> {
     known.context("no worker has such lines")
 }
 
-/// Lines, and notices about such as may be missing.
+/// Returns the requested lines, and notices about lines that may be missing.
 async fn found(
     source: &LogSource,
     request: LogRequest,
@@ -215,7 +216,8 @@ async fn collect(
     Ok((lines, notices))
 }
 
-/// Shows lines until nobody reads them any more, or the run whose files these are has ended. A scheduler that cannot be reached for a while is asked again.
+/// Prints new lines until the reader closes standard output, or the run of the data directory has ended. Retries if the scheduler is
+/// unreachable.
 async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Result<Ending> {
     let mut cursor = Cursor::default();
     let mut told = BTreeSet::new();
@@ -227,7 +229,7 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
     }
     request.ascending = true;
     loop {
-        // Asked before the round, which then shows the last lines.
+        // Checked before the round, so that the round prints the last lines.
         let is_complete = source.is_complete().await;
         request.from = cursor.start();
         match round(source, &mut request, args, &mut cursor).await {

@@ -37,7 +37,7 @@ use summary::{How, Summary};
 /// How often the progress is looked at: smooth for the eye, and one small call each.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// While the run goes on, it reports the first failure of so many jobs: with the last lines about a screenful.
+/// Limit for the jobs whose first failure is reported during the run: with last lines about a screenful.
 const MAX_SETBACKS: usize = 3;
 
 /// How much later than the worker this process may notice a signal that was sent to both.
@@ -45,16 +45,16 @@ const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// Runs every task of every enabled job of FILE on this machine, as many at once as the configuration and the processors allow.
 ///
-/// It ends when every task is done, has failed for good, or can never run. A task in backoff keeps it alive, and the progress
-/// bar says until when. Ctrl-C ends the tasks too, and the last message says how to go on.
+/// The run ends when every task is done, has failed for good, or can never run. A run with tasks in backoff goes on; the progress bar
+/// shows for how long. Ctrl-C kills the tasks, and the last message says how to continue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
-  brasserie run work.json                                    what tasks print, a summary, and the failed tasks with their last lines
-  brasserie run work.json --data-dir DIR                     keep output and statuses; the same command goes on where it stopped
-  brasserie run work.json --data-dir DIR --retry-failed      run again what failed, after it is mended
+  brasserie run work.json                                    print task output, a summary, and the failed tasks with their last lines
+  brasserie run work.json --data-dir DIR                     keep output and statuses; the same command continues a stopped run
+  brasserie run work.json --data-dir DIR --retry-failed      run failed tasks again, after the cause is corrected
   brasserie run work.json --failed-to failed.jsonl           one JSON object a line for each failed task: job, node, why
-  brasserie logs JOB NODE --data-dir DIR                     what a task printed; status and explain take the flag, too
+  brasserie logs JOB NODE --data-dir DIR                     print a task's output; status and explain also take --data-dir
 
 Exit codes:
   0    every task of every enabled job is done
@@ -64,25 +64,26 @@ Exit codes:
 pub(crate) struct Args {
     /// The config file: JSON, or TOML or YAML by its extension.
     file: PathBuf,
-    /// Keep statuses and output here, so that the same command goes on where it stopped. Without it a temporary folder is used,
-    /// removed after success, kept and named after failure.
+    /// Keep statuses and output in DIR, so that the same command continues a stopped run. Without this flag the run uses a temporary
+    /// folder, removes it after success, and keeps and names it after a failure.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Keep and name the temporary folder after success, too.
+    /// Keep the temporary folder after success too, and print its name.
     #[arg(long, conflicts_with = "data_dir")]
     keep: bool,
-    /// Run the tasks again that have failed in earlier runs of the data directory. Tasks that are done do not run; tasks that have not
-    /// ended run as they do without the flag.
+    /// Run the tasks again that failed in earlier runs of the data directory. Tasks that are done do not run again; unfinished tasks run
+    /// as without this flag.
     #[arg(long, requires = "data_dir")]
     retry_failed: bool,
-    /// Selects the tasks whose output is printed, each line after its job and node. The default is `all` for up to 100 tasks, and `failed` for more.
+    /// Print the output of these tasks; each line begins with its job and node. The default is `all` for up to 100 tasks, and `failed` for
+    /// more.
     #[arg(long, value_name = "WHOSE", value_enum)]
     output: Option<Output>,
-    /// Write every failed task into this file: a JSON object a line with `job`, `node` and `why`. A run that ends early leaves an
+    /// Write every failed task to FILE, one JSON object a line with `job`, `node` and `why`. A run that ends early leaves an
     /// earlier list as it is, unless tasks have failed.
     #[arg(long, value_name = "FILE")]
     failed_to: Option<PathBuf>,
-    /// One JSON document at the end, with all failed tasks, instead of the summary. What tasks print goes to standard error.
+    /// Print one JSON document with all failed tasks at the end, instead of the summary. Task output goes to standard error.
     #[arg(long)]
     json: bool,
     /// The first error of a task is final: no backoff, no second try.
@@ -156,7 +157,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
             let setbacks = Setbacks {
                 logs: LogReader::new(log_folder(&directory.path())),
                 output: args.output,
-                told: BTreeSet::new(),
+                reported: BTreeSet::new(),
             };
             let watching = watch(&connection, &progress, setbacks);
             watch_cluster(&mut cluster, watching, &mut interrupts).await
@@ -180,7 +181,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         shown = report.show(progress, ending) => shown,
         () = interrupts.next() => Ok((Ending::Interrupted, Output::None)),
     };
-    // The folder outlives an error of the output.
+    // An error of the output must not remove the folder.
     let (ending, output) = match &shown {
         Ok(shown) => *shown,
         Err(_) => (Ending::Failure, Output::None),
@@ -190,7 +191,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     Ok(ending)
 }
 
-/// Watches a run until nothing more can come of it.
+/// Watches a run until it has settled, is interrupted, or cannot continue.
 async fn watch_cluster(
     cluster: &mut Cluster,
     watching: impl Future<Output = Result<Watched>>,
@@ -209,7 +210,7 @@ async fn watch_cluster(
     }
 }
 
-/// Ends the cluster. The summary of a run that has settled is made before, and of one that has not after the end of its tasks.
+/// Stops the cluster and returns the summary. The summary of a settled run is made before the stop; any other after its tasks are killed.
 async fn end(
     mut cluster: Cluster,
     watched: Result<Watched>,
@@ -249,7 +250,7 @@ async fn end(
     summary.unwrap_or_else(|| Summary::empty(how, started.elapsed()))
 }
 
-/// The report that is shown when everything else has ended, because readers may make this program wait.
+/// The report of a run. It is printed after the cluster has stopped, because a slow reader may block this program.
 struct Report {
     summary: Summary,
     logs: LogReader,
@@ -341,7 +342,7 @@ fn why_no_nodes(status: &ClusterStatus) -> Option<String> {
     (!status.nodes_loaded.unwrap_or(false)).then(|| errors.join("\n"))
 }
 
-/// Returns the summary of a run that did not settle; `None` if the scheduler does not answer or has counted no tasks.
+/// Returns the summary of an unsettled run; `None` if the scheduler does not answer or has not counted the tasks.
 async fn last_summary(connection: &Connection, how: How, started: Instant) -> Option<Summary> {
     let status = connection.cluster_status().await.ok()?;
     if !status.nodes_loaded.unwrap_or(false) {
@@ -375,13 +376,13 @@ async fn watch(
         }
         let nodes_loaded = status.nodes_loaded.unwrap_or(false);
         progress.show(status.clone());
-        setbacks.tell(connection, &status, progress).await;
+        setbacks.report(connection, &status, progress).await;
         let mut jobs = status
             .jobs
             .iter()
             .flatten()
             .filter(|job| job.enabled.unwrap_or(false));
-        // Pages of jobs are of different moments, sums of all jobs are of one.
+        // The pages of jobs are from different moments; the totals are consistent.
         let totals = status.job_totals.as_ref();
         let is_settled = match totals.and_then(|totals| totals.unsettled_jobs) {
             Some(unsettled) => unsettled == 0,
@@ -393,31 +394,36 @@ async fn watch(
     }
 }
 
-/// Reports the first failure of each of the first jobs whose tasks are tried again. A run whose tasks all fail would otherwise not show why
-/// until the last try.
+/// Reports the first failure of the first [`MAX_SETBACKS`] jobs with tasks in backoff. A run whose tasks all fail would otherwise show no
+/// reason until the last retry.
 struct Setbacks {
     logs: LogReader,
     output: Option<Output>,
     /// The jobs whose failure was reported.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 impl Setbacks {
-    async fn tell(&mut self, connection: &Connection, status: &ClusterStatus, progress: &Progress) {
+    async fn report(
+        &mut self,
+        connection: &Connection,
+        status: &ClusterStatus,
+        progress: &Progress,
+    ) {
         let output = Output::chosen(self.output, status);
         for job in status.jobs.iter().flatten() {
             let name = job.name.as_deref().unwrap_or_default();
-            if self.told.len() >= MAX_SETBACKS {
+            if self.reported.len() >= MAX_SETBACKS {
                 break;
             }
-            if job.in_backoff.unwrap_or(0) == 0 || self.told.contains(name) {
+            if job.in_backoff.unwrap_or(0) == 0 || self.reported.contains(name) {
                 continue;
             }
-            // A question that fails is asked again at the next look; the run goes on without its answer.
+            // A call that fails is repeated with the next status.
             let setback = summary::setback(connection, &self.logs, name, output).await;
             if let Ok(Some(text)) = setback {
                 progress.say(text);
-                self.told.insert(name.to_owned());
+                self.reported.insert(name.to_owned());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `brasserie status`: problems, workers and jobs at a glance.
+//! `brasserie status`: shows problems, workers and jobs.
 
 use anyhow::Result;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS, Report};
@@ -8,8 +8,8 @@ use crate::connection::{Connection, block_on};
 use crate::data_dir::{Source, SourceArgs};
 use crate::output::{print, print_json, printable_block, table};
 
-/// Shows what the scheduler knows right now: problems, workers, jobs. Counts are of tasks; tasks under `never` can never run as things are:
-/// see `explain`.
+/// Shows problems, workers and jobs of a scheduler. The jobs' counts are numbers of tasks. Tasks under `never` can never run with the
+/// present configuration and workers; `explain` says why.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -25,13 +25,13 @@ Exit codes:
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
-    /// Only this job; may be given several times.
+    /// Show only this job; the flag may be repeated.
     #[arg(long, value_name = "JOB", conflicts_with_all = ["limit", "all"])]
     job: Vec<String>,
-    /// At most so many problems, workers and jobs each: 100, or 1000 jobs with `--json`, unless you say another number.
+    /// Show at most COUNT problems, workers and jobs each [default: 100, or 1000 jobs with `--json`].
     #[arg(long, value_name = "COUNT", conflicts_with = "all")]
     limit: Option<usize>,
-    /// All problems, workers and jobs.
+    /// Show all problems, workers and jobs.
     #[arg(long)]
     all: bool,
     /// One JSON document instead of tables.
@@ -60,7 +60,7 @@ impl Args {
         let rows = if everything { usize::MAX } else { DEFAULT_ROWS };
         let mut report = view.report(self.limit.unwrap_or(rows));
         if !self.job.is_empty() {
-            // Nobody asked for the others.
+            // `--job` names the wanted jobs, so the others are not missing.
             report.jobs_left_out = 0;
         }
         report
@@ -79,7 +79,7 @@ async fn view(connection: &Connection, args: &Args) -> Result<ClusterView> {
     Ok(view)
 }
 
-/// `of_ended_run`: what to say first of a run that has ended, which has no workers to show.
+/// Formats the report. `of_ended_run` is the first sentence for a run that has ended, which has no workers.
 fn to_text(report: &Report, of_ended_run: Option<String>) -> String {
     let shows_workers = of_ended_run.is_none();
     let mut text = of_ended_run.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `brasserie task`: lists tasks by their states, and ends running ones.
+//! `brasserie task`: lists tasks by state, and kills running ones.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::Ending;
 use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
 use crate::output::{complain, duration, print, print_json, printable, printable_block, table};
 
-/// List tasks by their states, and end running ones.
+/// List tasks by state, and kill running ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -33,30 +33,30 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List tasks: which state each is in, since when, where it runs, and why it does not.
+    /// List tasks with their state, time and worker, and the reason why a task does not run.
     ///
-    /// `since` is the start of the run of a running task, and the end of the last run of any other. Jobs come one after the other, of each
-    /// first the running tasks, then the others in the order in which the scheduler tries them. A task whose state changes meanwhile may
-    /// come twice or not at all.
+    /// `since` is the start of a running task, or the completion of the last run of any other task. The list is sorted by job; each job's
+    /// running tasks come first, then the others in scheduling order. A task whose state changes meanwhile may be listed twice or not at
+    /// all.
     List(List),
-    /// Have running tasks ended by their workers, as the job's `kill_subprocess` says.
+    /// Kill running tasks, as the job's `kill_subprocess` says.
     ///
-    /// The command returns when the workers have accepted; a task that handles the signal may run on for a while. A task that reports a
-    /// status of its own before it ends has that status. Any other counts as incomplete, which is nobody's fault and no failed try: it waits
-    /// for the present step of its backoff and runs again. To keep it from running again, pause or cancel the job first.
+    /// The command returns when the workers have accepted the requests; a task that handles the signal may run for a while. If the task
+    /// reports a status before it exits, this status counts. Any other task counts as incomplete, which uses up no retry: it waits for the
+    /// present step of its backoff and runs again. To prevent this, pause or cancel the job first.
     Kill(Kill),
 }
 
 #[derive(Debug, clap::Args)]
 struct List {
-    /// Only tasks of this job.
+    /// List only tasks of this job.
     #[arg(long)]
     job: Option<String>,
-    /// Only tasks in these states: running, unsure (it is not known whether it runs), waiting, backoff, failed, never (it can never run as
-    /// things are), done, disabled [default: all but disabled].
+    /// List only tasks in these states: running, unsure (may or may not run), waiting, backoff, failed, never (can never run with the
+    /// present configuration and workers), done, disabled [default: all but disabled].
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ListedState::parse, hide_possible_values = true)]
     states: Vec<ListedState>,
-    /// Lists at most N tasks.
+    /// List at most N tasks.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
     limit: usize,
     #[command(flatten)]
@@ -67,7 +67,7 @@ struct List {
 struct Kill {
     /// The job of the tasks.
     job: String,
-    /// Their nodes.
+    /// The nodes of the tasks.
     #[arg(required = true)]
     nodes: Vec<String>,
     #[command(flatten)]
@@ -78,7 +78,7 @@ struct Kill {
 struct Common {
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// One JSON document instead of text.
+    /// Print one JSON document instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     }
 }
 
-/// Some tasks, and whether there are more.
+/// The listed tasks, and whether others exist.
 #[derive(Default)]
 struct Found {
     tasks: Vec<ListedTask>,
@@ -142,7 +142,7 @@ async fn find(connection: &Connection, args: &List) -> Result<Found> {
 
 fn text_of(found: &Found) -> String {
     if found.tasks.is_empty() {
-        return "There is no such task.\n".to_owned();
+        return "No task matches.\n".to_owned();
     }
     let rows: Vec<Vec<String>> = found
         .tasks
@@ -371,7 +371,7 @@ mod tests {
         found.has_more = false;
         assert!(!text_of(&found).contains("--limit"));
         found.tasks.clear();
-        assert_eq!(text_of(&found), "There is no such task.\n");
+        assert_eq!(text_of(&found), "No task matches.\n");
     }
 
     #[test]
@@ -384,7 +384,7 @@ mod tests {
         let runs_again =
             |killed: TaskKill| outcome_document("n", &Ok(killed))["runs_again"].clone();
         let text = sentence_of(&killed);
-        assert!(text.contains("worker `w` ends it by SIGTERM;"), "{text}");
+        assert!(text.contains("worker `w` kills it by SIGTERM;"), "{text}");
         assert!(text.ends_with("once the job is resumed"), "{text}");
         killed.held = Some(false);
         assert!(sentence_of(&killed).ends_with("runs again after its backoff"));

@@ -1,4 +1,4 @@
-//! `brasserie job wait`: waits until jobs are over, and says how they ended.
+//! `brasserie job wait`: waits until jobs are over and reports their results.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use crate::Ending;
 use crate::connection::{Connection, block_on};
 use crate::output::{complain, print, print_json, printable};
 
-/// Between two looks: a person notices no shorter one, and a scheduler answers thousands of such questions a second.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Time between two polls. A person notices no shorter one, and a scheduler answers thousands of such calls a second.
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The jobs.
+    /// The names of the jobs.
     #[arg(required = true)]
     jobs: Vec<String>,
-    /// Wait no longer, such as 30s, 10m or 2h; then the exit code is 4 [default: for ever].
+    /// Stop waiting after this time, such as 30s, 10m or 2h, with exit code 4 [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     #[command(flatten)]
@@ -57,14 +57,14 @@ fn outcome_of(ending: Ending) -> &'static str {
 async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, Ending)> {
     let started = Instant::now();
     let is_over = || args.timeout.is_some_and(|t| started.elapsed() >= t);
-    let mut told = String::new();
-    let mut tell = |text: String| {
-        if text != told {
+    let mut last_message = String::new();
+    let mut report = |text: String| {
+        if text != last_message {
             complain!("brasserie: {text}");
-            told = text;
+            last_message = text;
         }
     };
-    let mut jobs = look(connection, &args.jobs).await?;
+    let mut jobs = poll(connection, &args.jobs).await?;
     loop {
         if jobs.iter().all(|job| job.settled == Some(true)) {
             let ending = match jobs.iter().all(is_done) {
@@ -74,27 +74,27 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
             return Ok((jobs, ending));
         }
         let open = jobs.iter().filter(|job| job.settled != Some(true));
-        tell(open.map(sentence_of).collect::<Vec<_>>().join("; "));
+        report(open.map(sentence_of).collect::<Vec<_>>().join("; "));
         if is_over() {
             return Ok((jobs, Ending::TimedOut));
         }
         let left = args.timeout.map(|t| t.saturating_sub(started.elapsed()));
-        tokio::time::sleep(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY))).await;
-        match look(connection, &args.jobs).await {
-            Ok(looked) => jobs = looked,
-            // A job that is gone never ends; a scheduler that restarts comes back.
-            Err(error) if is_gone(&error) => return Err(error),
-            Err(error) => tell(format!("{error:#}; asking again")),
+        tokio::time::sleep(left.map_or(POLL_EVERY, |left| left.min(POLL_EVERY))).await;
+        match poll(connection, &args.jobs).await {
+            Ok(polled) => jobs = polled,
+            // A removed job never completes, but a scheduler may return after a restart.
+            Err(error) if is_unknown_job(&error) => return Err(error),
+            Err(error) => report(format!("{error:#}; trying again")),
         }
     }
 }
 
-/// The scheduler has answered, and knows no such job.
-fn is_gone(error: &anyhow::Error) -> bool {
+/// Returns whether the scheduler has answered that it knows no such job.
+fn is_unknown_job(error: &anyhow::Error) -> bool {
     error.downcast_ref::<crate::connection::Unknown>().is_some()
 }
 
-async fn look(connection: &Connection, jobs: &[String]) -> Result<Vec<JobStatus>> {
+async fn poll(connection: &Connection, jobs: &[String]) -> Result<Vec<JobStatus>> {
     let mut found = Vec::new();
     for job in jobs {
         found.push(connection.job_status(job).await?);
@@ -171,7 +171,7 @@ mod tests {
         let text = "dump: 1 of 3 tasks done, 2 failed; the job is cancelled";
         assert_eq!(sentence_of(&job), text);
         (job.total, job.done, job.failed) = (Some(0), Some(0), Some(0));
-        assert!(is_done(&job), "there is nothing to do");
+        assert!(is_done(&job), "no task has to run");
         job.enabled = Some(false);
         assert!(!is_done(&job), "nothing of a disabled job was counted");
     }

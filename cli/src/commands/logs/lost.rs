@@ -1,12 +1,12 @@
-//! Says where the lines of a task lie whose worker has left: on that worker's host.
+//! Explains that the log lines of a task are on the host of a worker that has left.
 
 use anyhow::Result;
 
 use crate::connection::LogRequest;
 use crate::data_dir::LogSource;
 
-/// Says on which worker the last run of the task was, if the scheduler does not know that worker any more. Of workers that it knows and
-/// cannot ask the scheduler says so itself.
+/// Returns a notice that names the worker of the task's last run, if the scheduler no longer knows this worker. The scheduler itself
+/// reports known workers that it cannot reach.
 pub(super) async fn notice(source: &LogSource, asked: &LogRequest) -> Result<Option<String>> {
     let LogSource::Scheduler(connection) = source else {
         return Ok(None);

@@ -75,7 +75,7 @@ impl WorkerFlags {
 /// Both halves at work.
 pub(super) struct Cluster {
     scheduler: SchedulerHandle,
-    /// `None`: it was not started.
+    /// `None` until the worker is started.
     worker: Option<Worker>,
 }
 
@@ -86,7 +86,7 @@ struct Worker {
 }
 
 impl Cluster {
-    /// Starts the scheduler alone.
+    /// Starts the scheduler without a worker.
     pub(super) async fn start(run: &RunConfig, directory: &Path) -> Result<Self> {
         let folder = run.file.parent().map(PathBuf::from).unwrap_or_default();
         let source = ConfigSource::Given {
@@ -111,7 +111,7 @@ impl Cluster {
         &self.scheduler
     }
 
-    /// Starts the worker beside the scheduler.
+    /// Starts the worker process.
     pub(super) fn start_worker(&mut self, directory: &Path, flags: WorkerFlags) -> Result<()> {
         let address = self.scheduler.thrift_address().to_string();
         let mut command = Command::new(THIS_PROGRAM);
@@ -147,7 +147,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the tasks, then the worker, which says goodbye.
+    /// Kills the tasks and stops the worker, which reports its exit to the scheduler.
     pub(super) async fn stop_worker(&mut self) {
         // `None`: the worker has ended and was collected, so another process may have its number.
         let keeper = self.worker.as_ref().and_then(|worker| worker.process.id());
@@ -159,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// Ends the scheduler, after the worker.
+    /// Stops the scheduler. Call it after [`Cluster::stop_worker`].
     pub(super) async fn stop_scheduler(self) {
         if let Err(error) = self.scheduler.shutdown().await {
             telemetry::print_error(&format!("brasserie: {error}"));

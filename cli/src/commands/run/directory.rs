@@ -1,4 +1,4 @@
-//! Where a run keeps its state: a folder of the user's, locked, or a temporary one; and what the run says of it.
+//! Opens and locks the data directory of a run, which is the user's or a temporary one, and tells the user how to use it afterwards.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::output::shell_word;
 pub(super) struct Directory {
     folder: Folder,
     keep: Keep,
-    /// The record that other commands read; `None`: there is no scheduler yet.
+    /// The record that other commands read; `None` until the scheduler has started.
     record: Option<RunRecord>,
 }
 
@@ -30,7 +30,7 @@ enum Folder {
     Temporary(TempDir),
 }
 
-/// Whether a temporary folder stays after success.
+/// The choice whether a temporary folder is kept after success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     /// `--keep`.
@@ -47,7 +47,7 @@ impl Keep {
     }
 }
 
-/// Why no failed task can be in the directory; `None`: one may be. Changes nothing.
+/// Returns the reason why the directory can have no failed task; `None` if it may have some. Changes nothing.
 pub(super) fn nothing_to_retry(directory: &Path) -> Option<String> {
     let is_used = scheduler_folder(directory).join(MARKER_FILE).exists();
     (!is_used).then(|| {
@@ -108,7 +108,7 @@ impl Directory {
         }
     }
 
-    /// The path if the folder stays after such an end.
+    /// Returns the path if the folder is kept after this ending.
     pub(super) fn kept_after(&self, ending: Ending) -> Option<PathBuf> {
         let goes = matches!(self.folder, Folder::Temporary(_))
             && self.keep == Keep::UnlessSuccess
@@ -116,7 +116,7 @@ impl Directory {
         (!goes).then(|| self.path())
     }
 
-    /// Removes the folder if it does not stay, and tells the user where statuses and output are, and what can be done with them.
+    /// Removes the folder, or prints its path and the commands that use it.
     pub(super) fn close(
         self,
         ending: Ending,
@@ -129,7 +129,7 @@ impl Directory {
                 Output::None | Output::Failed => "; --output all prints it",
             };
             telemetry::print_error(&format!(
-                "brasserie: what tasks printed is not kept; --data-dir DIR or --keep keeps it for `brasserie logs`{all}"
+                "brasserie: task output is not kept; --data-dir DIR or --keep keeps it for `brasserie logs`{all}"
             ));
             return match self.folder {
                 Folder::Temporary(folder) => {
@@ -161,14 +161,14 @@ impl Directory {
     }
 }
 
-/// The same command line for this directory. `arguments` are those after `run`.
+/// Returns the command line that continues the run in this directory. `arguments` are those after `run`.
 fn command_to_go_on(directory: &Path, arguments: impl Iterator<Item = OsString>) -> String {
     let mut words = vec!["brasserie".to_owned(), "run".to_owned()];
     let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--data-dir" => drop(arguments.next()),
-            // The file is absolute and looks like no flag.
+            // The file's path is absolute, so no `--` has to protect it.
             "--keep" | "--retry-failed" | "--" => {}
             other if other.starts_with("--data-dir=") => {}
             other => words.push(shell_word(other)),

@@ -13,23 +13,22 @@ use crate::commands::logs::lines::{self, Names, TaskText};
 use crate::data_dir;
 use crate::output::{Reader, print_raw};
 
-/// Up to so many tasks all output is printed unless the command line says otherwise: what a person reads.
+/// Largest number of tasks whose output is printed by default: more than that a person does not read.
 pub(super) const MAX_TASKS_PRINTED: i64 = 100;
 
 /// The tasks whose output a run prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Output {
-    /// No task's.
+    /// Print no task output.
     None,
-    /// The last lines of each failed task, in the summary at the end.
+    /// Print the last lines of each failed task in the summary at the end.
     Failed,
-    /// Of each task as it prints, standard output to standard output and standard error to standard error, and of failed tasks also as
-    /// above.
+    /// Print all task output at once, each stream to the same stream, and the last lines of failed tasks in the summary.
     All,
 }
 
 impl Output {
-    /// Returns the choice of the command line, or else the default for the number of tasks.
+    /// Returns the choice on the command line, or else the default for the number of tasks.
     pub(super) fn chosen(said: Option<Output>, status: &ClusterStatus) -> Self {
         let jobs = status.jobs.iter().flatten();
         let enabled = jobs.filter(|job| job.enabled.unwrap_or(false));
@@ -49,20 +48,20 @@ impl Output {
     }
 }
 
-/// Which stream of the run gets what tasks print.
+/// The streams to which the run prints task output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Streams {
-    /// Their own each.
+    /// Each stream of a task to the same stream of the run.
     Both,
-    /// Standard error: the other one has a document.
+    /// Both to standard error, because standard output has a JSON document.
     ErrorOnly,
 }
 
 /// Prints the lines that tasks write, in the order of the log.
 pub(super) struct Printer {
-    /// `None`: nothing is printed any more, since the log cannot be read or nobody reads it here.
+    /// `None` if the log is unreadable or the reader of this program's output is gone: nothing more is printed.
     tail: Option<LogTail>,
-    /// `None`: the number of tasks decides, and is not known yet.
+    /// `None` while the choice depends on the number of tasks, which is not known yet.
     output: Option<Output>,
     streams: Streams,
 }
@@ -82,7 +81,7 @@ impl Printer {
         self.output = output;
     }
 
-    /// The next lines, a few mebibytes at most, ready to print; none if there are no more for now.
+    /// Returns the next lines, at most a few mebibytes; empty if there are no new lines.
     pub(super) fn next(&mut self) -> Vec<Piece> {
         let Some(tail) = self
             .tail
@@ -95,30 +94,28 @@ impl Printer {
             let lines = match tail.next_lines() {
                 Ok(lines) => lines,
                 Err(error) => {
-                    telemetry::print_error(&format!(
-                        "brasserie: what tasks print cannot be read: {error}"
-                    ));
+                    telemetry::print_error(&format!("brasserie: cannot read task output: {error}"));
                     self.tail = None;
                     return Vec::new();
                 }
             };
             let is_end = lines.is_empty();
             let pieces = pieces(lines, self.streams);
-            // Events alone are nothing to print.
+            // A batch may have only events, which are not printed.
             if is_end || !pieces.is_empty() {
                 return pieces;
             }
         }
     }
 
-    /// Prints what [`Printer::next`] gave. Waits for the readers.
+    /// Prints the pieces from [`Printer::next`]. Blocks while the readers are slow.
     pub(super) fn print(&mut self, pieces: Vec<Piece>) {
         for piece in pieces {
             match piece.print() {
                 Ok(Reader::Listens) => {}
                 Ok(Reader::Gone) => self.tail = None,
                 Err(error) => {
-                    let message = format!("brasserie: what tasks print cannot be shown: {error:#}");
+                    let message = format!("brasserie: cannot print task output: {error:#}");
                     telemetry::print_error(&message);
                     self.tail = None;
                 }
@@ -138,7 +135,7 @@ impl Piece {
         match self.stream {
             LogStream::Stdout => print_raw(&self.text),
             LogStream::Stderr | LogStream::Statuses => {
-                // A reader who has closed standard error misses the line, as with all messages of a program.
+                // Without a reader of standard error the line is lost, like every other message.
                 let _ = stderr().lock().write_all(self.text.as_bytes());
                 Ok(Reader::Listens)
             }
@@ -146,7 +143,7 @@ impl Piece {
     }
 }
 
-/// Neighbours of one stream become one text.
+/// Joins successive lines of one stream to one piece.
 fn pieces(lines: Vec<(LogStream, LogLine)>, streams: Streams) -> Vec<Piece> {
     let how = |is_terminal| match is_terminal {
         true => TaskText::Printable,
@@ -187,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stream_keeps_its_own_and_a_document_is_left_alone() {
+    fn task_output_keeps_its_stream_or_goes_to_standard_error() {
         let lines = || {
             vec![
                 line(LogStream::Stdout, "a\n"),

@@ -1,4 +1,4 @@
-//! Shows a run while it goes on: the output of tasks, and below it one bar for each job on a terminal, or a line now and then elsewhere.
+//! Shows the progress of a run: task output, and below it one bar for each job on a terminal, or plain lines elsewhere.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -16,29 +16,29 @@ use super::rate::{self, Rate};
 use super::waiting;
 use crate::output::{duration, printable};
 
-/// Between two looks at what tasks print: at once for a reader, and a small read each.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between plain lines at first: often enough to see that something happens.
+/// Time between two reads of task output: short enough for a person, long enough to read little each time.
+const READ_EVERY: Duration = Duration::from_millis(50);
+/// Shortest time between plain lines.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
-/// Plain lines become rarer as a run gets longer, so that a day of them fills no log: each comes a tenth of the run's time after the last.
+/// The time between plain lines is the run's age divided by this number, so that a long run does not fill a log.
 const PARTS_OF_RUN: u32 = 10;
-/// The longest time between plain lines: continuous integration takes a job that is silent for ten minutes for dead.
+/// Longest time between plain lines: continuous integration systems kill a job after ten minutes without output.
 const MAX_PLAIN_PAUSE: Duration = Duration::from_secs(300);
-/// More jobs than this share one bar: it takes half of a small terminal.
+/// Limit for the number of bars, half of a small terminal. More jobs share one bar.
 const MAX_ROWS: usize = 10;
-/// Characters of a bar.
+/// Width of a bar in characters.
 const BAR_WIDTH: usize = 16;
-/// Characters of a job's name beside its bar, at most.
+/// Limit for the characters of a job's name before its bar.
 const MAX_NAME: usize = 16;
 
-/// The input of the thread that shows.
+/// The input of the display thread.
 #[derive(Clone, Debug, Default)]
 struct Shown {
     /// `None`: the number of tasks decides, and is not known yet.
     output: Option<Output>,
     /// The newest; those that the thread had no time for are skipped.
     status: ClusterStatus,
-    /// Messages, a few at most; the thread remembers how many it has printed.
+    /// All messages of the run, at most a few. The thread counts those that it has printed.
     messages: Vec<String>,
     phase: Phase,
 }
@@ -50,16 +50,16 @@ struct Shown {
 enum Phase {
     #[default]
     Running,
-    /// Bars do not change any more; tasks may still print.
+    /// Bars no longer change; tasks may still write output.
     Ending,
-    /// Nothing more comes.
+    /// No more output and no more messages follow.
     Over,
 }
 
-/// Shows how far each job is and prints what tasks print, on a thread of its own: a terminal that is stopped makes only that thread wait.
+/// Shows each job's progress and prints task output on a separate thread, so that a stopped terminal blocks only that thread.
 pub(super) struct Progress {
     shown: watch::Sender<Shown>,
-    /// `None`: they are.
+    /// `None` once the display thread has drawn the final bars; until then its terminal may block it.
     bars_over: Option<oneshot::Receiver<()>>,
     over: oneshot::Receiver<()>,
 }
@@ -81,7 +81,7 @@ impl Progress {
             messages_printed: 0,
             tell_bars_over: Some(tell_bars_over),
         };
-        // A run that gets no thread goes on and shows neither bars nor output.
+        // Without a thread, the run continues and shows neither bars nor output.
         let _ = std::thread::Builder::new()
             .name("progress".to_owned())
             .spawn(move || {
@@ -137,14 +137,14 @@ impl Progress {
     }
 }
 
-/// The thread that shows all of it.
+/// The state of the display thread.
 struct Thread {
     runtime: Handle,
     news: watch::Receiver<Shown>,
     printer: Printer,
     display: Display,
     messages_printed: usize,
-    /// Taken when they are.
+    /// Sends once the bars are final, then is `None`.
     tell_bars_over: Option<oneshot::Sender<()>>,
 }
 
@@ -152,8 +152,8 @@ impl Thread {
     fn run(mut self) {
         loop {
             let news = &mut self.news;
-            // The timer is made inside of the runtime.
-            let changed = async { timeout(LOOK_EVERY, news.changed()).await };
+            // `timeout` needs the runtime, so it is called inside of the future.
+            let changed = async { timeout(READ_EVERY, news.changed()).await };
             let changed = self.runtime.block_on(changed);
             let is_new = match changed {
                 Ok(Ok(())) => true,
@@ -182,13 +182,13 @@ impl Thread {
         }
     }
 
-    /// Returns whether there was something.
+    /// Prints new task output. Returns whether there was any.
     fn print_news(&mut self) -> bool {
         let news = self.printer.next();
         let is_something = !news.is_empty();
         if is_something {
             let printer = &mut self.printer;
-            self.display.make_room(|| printer.print(news));
+            self.display.hide_bars_for(|| printer.print(news));
         }
         is_something
     }
@@ -198,7 +198,7 @@ impl Thread {
         self.messages_printed = messages.len();
         for message in new {
             self.display
-                .make_room(|| telemetry::print_error(message.trim_end()));
+                .hide_bars_for(|| telemetry::print_error(message.trim_end()));
         }
     }
 
@@ -206,13 +206,13 @@ impl Thread {
         if let Some(tell) = self.tell_bars_over.take() {
             self.display.show(status);
             self.display.finish();
-            // An error means that nobody waits for them any more.
+            // An error means that the receiver no longer waits.
             let _ = tell.send(());
         }
     }
 }
 
-/// A job, or all of them, in a line.
+/// The line of one job, or of all jobs together.
 struct Row {
     job: JobStatus,
     name: String,
@@ -301,7 +301,7 @@ impl Display {
         for (at, job) in jobs.into_iter().enumerate() {
             let (ended, name) = (ended(&job), job.name.clone().unwrap_or_default());
             match self.rows.get_mut(at) {
-                // The jobs of a run are always the same, in the same order.
+                // The jobs of a run never change, and neither does their order.
                 Some(row) => {
                     row.rate.note(now, ended);
                     row.job = job;
@@ -316,8 +316,8 @@ impl Display {
         }
     }
 
-    /// Calls a function that prints, while no bar is in the way.
-    fn make_room(&self, print: impl FnOnce()) {
+    /// Calls `print` while the bars are hidden.
+    fn hide_bars_for(&self, print: impl FnOnce()) {
         match &self.kind {
             Kind::Bars { all, .. } => all.suspend(print),
             Kind::Lines { .. } => print(),
@@ -337,12 +337,12 @@ impl Display {
     }
 }
 
-/// How long after the last plain line the next one comes, in a run of this age.
+/// Returns the time from one plain line to the next, in a run of this age.
 fn plain_pause(age: Duration) -> Duration {
     (age / PARTS_OF_RUN).clamp(PLAIN_LINE_EVERY, MAX_PLAIN_PAUSE)
 }
 
-/// The enabled jobs, or one that stands for all of them.
+/// Returns the enabled jobs, or one job with the sums of all if they are more than [`MAX_ROWS`].
 fn rows_of(status: &ClusterStatus) -> Vec<JobStatus> {
     let jobs = status.jobs.iter().flatten();
     let enabled: Vec<&JobStatus> = jobs.filter(|job| job.enabled.unwrap_or(false)).collect();
@@ -378,7 +378,7 @@ fn unsigned(n: Option<i64>) -> u64 {
     u64::try_from(n.unwrap_or(0)).unwrap_or(0)
 }
 
-/// Tasks that ran and do not run again.
+/// Returns the number of tasks that are done or have failed for good.
 fn ended(job: &JobStatus) -> u64 {
     unsigned(job.done) + unsigned(job.failed)
 }
@@ -399,13 +399,13 @@ fn show_wait(all: &MultiProgress, wait: &mut Option<ProgressBar>, status: &Clust
     }
 }
 
-/// All of it is text that is cut at the width of the terminal, which may change.
+/// Returns a bar that is text alone. The terminal's width, which may change, cuts it.
 fn new_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-/// `convert [=======>        ] 70/150, 12.0/s, 6.7 s left, 3 running`; the name gets as much room as the names of the other jobs.
+/// Formats a bar, as in `convert [=======>        ] 70/150, 12.0/s, 6.7 s left, 3 running`. Names are padded to the same width.
 fn bar_text(
     job: &JobStatus,
     (name, name_width): (&str, usize),
@@ -432,7 +432,7 @@ fn bar_text(
         .join(", ")
 }
 
-/// `12.0/s`, `6.7 s left`: while something is left to do.
+/// Returns the rate and the time left, as in `12.0/s` and `6.7 s left`; empty if no task is left.
 fn speed(job: &JobStatus, rate: &Rate) -> Vec<String> {
     let left = unsigned(job.total).saturating_sub(ended(job) + unsigned(job.infeasible));
     let Some(per_second) = rate.per_second().filter(|_| left > 0) else {
@@ -443,7 +443,7 @@ fn speed(job: &JobStatus, rate: &Rate) -> Vec<String> {
     [rate::text(per_second)].into_iter().chain(time).collect()
 }
 
-/// `3 running`, `2 failed`, `1 in backoff, the first for 4.0 s more`
+/// Returns the counts of states, as in `3 running`, `2 failed` and `1 in backoff, the first for 4.0 s more`.
 fn details(job: &JobStatus, wall_ms: i64) -> Vec<String> {
     let mut parts = Vec::new();
     let mut part = |n: Option<i64>, word: &str| {
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_says_how_far_how_fast_and_how_long() {
+    fn a_bar_shows_the_count_the_rate_and_the_time_left() {
         let mut job = JobStatus {
             total: Some(150),
             done: Some(68),

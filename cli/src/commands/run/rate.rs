@@ -1,17 +1,17 @@
-//! How fast the tasks of a run end, and how long the rest will take at that rate.
+//! Measures the rate at which tasks of a run complete, and estimates the time for the rest.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The rate is that of the last minute: long enough to be steady, short enough to follow a change.
+/// Time over which the rate is measured: long enough to be steady, short enough to follow a change.
 const WINDOW: Duration = Duration::from_secs(60);
-/// Between two samples: a minute then has sixty.
+/// Time between two samples, so that the window has sixty.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
-/// Counts of ended tasks over time.
+/// The counts of completed tasks over time.
 #[derive(Debug)]
 pub(super) struct Rate {
-    /// When the run began, and what had ended before.
+    /// The start of the run, and the number of tasks that had completed before it.
     first: (Instant, u64),
     /// The samples of the last minute, oldest first.
     samples: VecDeque<(Instant, u64)>,
@@ -27,7 +27,7 @@ impl Rate {
         }
     }
 
-    /// So many tasks have ended by now.
+    /// Notes the number of tasks that have completed by `now`.
     pub(super) fn note(&mut self, now: Instant, ended: u64) {
         self.last = (now, ended);
         let newest = self.samples.back().map_or(self.first.0, |(at, _)| *at);
@@ -42,7 +42,8 @@ impl Rate {
         }
     }
 
-    /// Tasks a second: of the last minute, or of the whole run if none has ended in it. `None`: none has ended yet.
+    /// Returns completed tasks a second: in the last minute, or in the whole run if none has completed in that minute. `None` before the
+    /// first completion.
     pub(super) fn per_second(&self) -> Option<f64> {
         let oldest = self.samples.front().copied().unwrap_or(self.first);
         self.since(oldest).or_else(|| self.since(self.first))
@@ -54,13 +55,13 @@ impl Rate {
         (tasks > 0 && time > 0.0).then(|| tasks as f64 / time)
     }
 
-    /// How long so many further tasks take.
+    /// Returns the time that `tasks` further tasks take at this rate.
     pub(super) fn time_for(&self, tasks: u64) -> Option<Duration> {
         Duration::try_from_secs_f64(tasks as f64 / self.per_second()?).ok()
     }
 }
 
-/// `12.5/s`, `3.0/min` or `1.2/h`.
+/// Formats a rate as `12.5/s`, `3.0/min` or `1.2/h`.
 pub(super) fn text(per_second: f64) -> String {
     match per_second {
         1.0.. => format!("{per_second:.1}/s"),
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_that_of_the_last_minute_and_leaves_out_what_had_ended_before() {
+    fn the_rate_is_that_of_the_last_minute_without_completions_of_earlier_runs() {
         let start = Instant::now();
         let mut rate = Rate::new(start, 1000);
         assert_eq!(rate.per_second(), None);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_read_well() {
+    fn rates_are_a_second_a_minute_or_an_hour() {
         let texts = [123.45, 1.0, 0.5, 0.02, 0.001].map(text);
         assert_eq!(texts, ["123.5/s", "1.0/s", "30.0/min", "1.2/min", "3.6/h"]);
     }

@@ -1,4 +1,4 @@
-//! The end of a run: what each job came to, and each task that failed, with the reason and its last lines.
+//! Makes the summary of a run: the counts of each job, and each failed task with its reason and its last lines.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write as _};
@@ -20,30 +20,30 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::output::{Layout, duration, json_text, printable, printable_block, table};
 
-/// Failed tasks of a summary on a terminal: a screenful.
+/// Limit for the failed tasks of a summary on a terminal: a screenful.
 const MAX_ON_TERMINAL: usize = 10;
-/// Failed tasks whose last lines are looked for: more than anybody reads.
+/// Limit for the failed tasks whose last lines are searched: more than a person reads.
 const MAX_WITH_LINES: usize = 1000;
-/// Looking for lines takes no longer than this: a log may be large, and a task that printed nothing is looked for in all of it.
+/// Limit for the time to search last lines. A log may be large, and the search for a task without output reads all of it.
 const MAX_SEARCH: Duration = Duration::from_secs(10);
-/// The same while the run goes on.
+/// Limit for the time to search the last lines of a setback during the run.
 const MAX_SETBACK_SEARCH: Duration = Duration::from_millis(500);
-/// Between two looks for lines that the worker has not written yet, which takes a tenth of a second.
+/// Time between two searches for lines that the worker has not written yet. The worker writes within a tenth of a second.
 const LINES_LAG: Duration = Duration::from_millis(50);
-/// Last lines of a task.
+/// Limit for the last lines of a task.
 const LAST_LINES: usize = 10;
-/// Characters of each that are shown.
+/// Limit for the printed characters of each line.
 const MAX_LINE_CHARS: usize = 1000;
-/// Tasks of a job that never ran and are named: they have few reasons between them.
+/// Limit for the named tasks of a job that never ran. Such tasks mostly share few reasons.
 const MAX_NEVER_RAN: usize = 5;
 
-/// How a run ended.
+/// The way in which a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// Every task is done, has failed or can never run; or there was nothing to do.
+    /// Every task is done, has failed or can never run.
     Settled,
     Interrupted,
-    /// Why nothing can come of it any more.
+    /// The run could not continue, for this reason.
     Broken(String),
 }
 
@@ -62,14 +62,14 @@ pub(super) struct Summary {
     how: How,
     elapsed: Duration,
     jobs: Vec<JobStatus>,
-    /// All of them.
+    /// All failed tasks.
     failed: Vec<Task>,
-    /// A few of each job.
+    /// At most [`MAX_NEVER_RAN`] of each job.
     never_ran: Vec<Task>,
 }
 
 impl Summary {
-    /// Returns the summary of a run of which nothing is known.
+    /// Returns the summary of a run without any known task.
     pub(super) fn empty(how: How, elapsed: Duration) -> Self {
         Summary {
             how,
@@ -80,7 +80,7 @@ impl Summary {
         }
     }
 
-    /// Asks the scheduler for the tasks that are not done.
+    /// Makes a summary of `status` and of the tasks that are not done, which it requests from the scheduler.
     pub(super) async fn of(
         connection: &Connection,
         status: ClusterStatus,
@@ -103,10 +103,10 @@ impl Summary {
         Ok(summary)
     }
 
-    /// Adds what the first of the failed tasks printed last. Blocks for reads of the disk.
+    /// Adds the last lines of the first [`MAX_WITH_LINES`] failed tasks. Blocks for reads of the disk.
     pub(super) fn read_last_lines(&mut self, logs: &LogReader) {
         let until = Instant::now() + MAX_SEARCH;
-        // The summary stands without its logs.
+        // Without readable logs, the summary has no last lines.
         let Ok(logs) = logs.snapshot() else { return };
         for task in self.failed.iter_mut().take(MAX_WITH_LINES) {
             if Instant::now() >= until {
@@ -133,7 +133,7 @@ impl Summary {
         enabled.all(|job| job.done == job.total)
     }
 
-    /// For people. On a terminal it shows as many failed tasks as fit.
+    /// Formats the summary as text, with at most [`MAX_ON_TERMINAL`] failed tasks on a terminal.
     pub(super) fn text(&self, output: Output, is_terminal: bool) -> String {
         if self.jobs.is_empty() {
             return String::new();
@@ -229,7 +229,7 @@ impl Summary {
         write().with_context(|| format!("cannot write {} (--failed-to)", path.display()))
     }
 
-    /// For programs.
+    /// Returns the document of `--json`.
     pub(super) fn json(&self, data_dir: Option<&Path>) -> Value {
         let (result, error) = match &self.how {
             How::Settled if self.is_all_done() => ("done", None),
@@ -264,7 +264,7 @@ impl Task {
             node: task.node.unwrap_or_default(),
             why: task
                 .reason
-                .unwrap_or_else(|| "it says no reason".to_owned()),
+                .unwrap_or_else(|| "no reason was reported".to_owned()),
             last_lines: None,
         }
     }
@@ -346,7 +346,7 @@ async fn list(
     }
 }
 
-/// Describes a task of the job that has failed and is tried again, with its last lines; `None` if no task is in its backoff any more.
+/// Describes a task of the job that waits for a retry, with its last lines; `None` if no task is in backoff.
 pub(super) async fn setback(
     connection: &Connection,
     logs: &LogReader,
@@ -364,7 +364,7 @@ pub(super) async fn setback(
         let read = move || {
             loop {
                 let lines = last_lines(&logs.snapshot()?, &asked, until)?;
-                // The worker tells of a task's end before its last lines are in the files.
+                // The worker may report a completion before it has written the last lines to its files.
                 let is_empty = lines.as_ref().is_none_or(Vec::is_empty);
                 if !is_empty || Instant::now() >= until {
                     return anyhow::Ok(lines);
@@ -372,11 +372,11 @@ pub(super) async fn setback(
                 std::thread::sleep(LINES_LAG);
             }
         };
-        // The message stands without the lines.
+        // Without readable lines, the message has none.
         task.last_lines = tokio::task::spawn_blocking(read).await?.unwrap_or_default();
     }
     let text = format!(
-        "{}: a task did not end well and is tried again\n{}",
+        "{}: a task did not succeed and will run again\n{}",
         printable(job),
         task.text(output)
     );
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_gets_a_screenful_and_everything_else_all() {
+    fn a_terminal_gets_a_screenful_and_a_file_all_tasks() {
         let summary = summary(500, 7);
         let all = summary.text(Output::Failed, false);
         assert_eq!(
@@ -523,7 +523,7 @@ mod tests {
         let quiet = summary.text(Output::None, false);
         assert!(!quiet.contains("line "), "{quiet}");
         let clean = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
-        assert!(clean(&all), "what tasks print moves no cursor");
+        assert!(clean(&all), "task output has no control characters");
     }
 
     #[test]
