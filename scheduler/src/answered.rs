@@ -233,7 +233,7 @@ impl Content {
         Ok(whole.and_then(|(_, json)| serde_json::from_str(json).ok()))
     }
 
-    /// Returns why it says nothing about the schedulers of this store, of which `previous` was the last.
+    /// Returns the reason why the file does not apply to this store, whose last scheduler was `previous`.
     fn doubt(
         &self,
         epoch: &Epoch,

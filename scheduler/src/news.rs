@@ -1,4 +1,4 @@
-//! Logs the core's news, boundedly: workers that flap must not fill the log.
+//! Logs the core's news. A rate limit keeps workers that repeatedly join and leave from filling the log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -150,7 +150,7 @@ impl OpenRequests {
     }
 }
 
-/// Starts and completions are as many as tasks, so only a debug log has them.
+/// Logs the start of a task at debug level, because starts and completions are as many as tasks.
 fn log_start(message: &Message) {
     if let Message::RunTask(run) = message
         && !run.task.is_healthcheck()

@@ -20,9 +20,10 @@ use crate::types::{Eligibility, NodesOf, Task, TaskState};
 pub use reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 
 impl Engine {
-    /// Every reason why the task does not run now; never empty. [`Reason::Runnable`] stands alone, and so does [`Reason::RunningOn`]: what
-    /// would keep another task from starting keeps this one from nothing. The same holds for a task that has ended for good, and what
-    /// can never run waits for no slots.
+    /// Returns every reason why the task does not run now; never empty.
+    ///
+    /// A runnable or running task, and a task that is done or has failed for good, has only this one reason. A task that can never run has
+    /// no reason about slots.
     pub fn explain(&self, now: Time, task: Task) -> Vec<Reason> {
         if let Some(run) = self.running.get(&task) {
             let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
@@ -65,7 +66,7 @@ impl Engine {
                 self.explain_gates(forest, job, &mut reasons);
                 let before = reasons.len();
                 self.explain_limits(config, job, job_config, &mut reasons);
-                // A task that can never run waits for no slots.
+                // Free slots do not help a task that can never run.
                 let slots = reasons.len() == before;
                 self.explain_place(config, forest, (job_config, slots), task, &mut reasons);
             }
@@ -85,6 +86,7 @@ impl Engine {
             Some(_) | None => {}
         }
         if let Some(until) = self.waits.get(task) {
+            // The stored wait is the longer of both; it equals the safety wait if that one decided.
             let is_safety =
                 |s: &StoredStatus| s.safety_seconds > 0 && s.safety_seconds == s.backoff_seconds;
             let wait = match status.as_ref().is_some_and(is_safety) {

@@ -169,7 +169,7 @@ pub(crate) struct NodeNames {
     keys: SeededState,
     /// While it is found out which ids somebody has.
     marks: Option<Marks>,
-    /// Since when names have been missing from the nodes in force, where somebody noted it.
+    /// Nodes that a caller has noted as missing, and the time since which each is missing.
     missing: IdMap<u32, u32>,
 }
 
@@ -271,14 +271,14 @@ impl NodeNames {
         self.missing.get(&id).copied()
     }
 
-    /// Noted until [`NodeNames::note_present`], or until the id is given back.
+    /// Notes that the node is missing, until [`NodeNames::note_present`] or until the id is released.
     pub(crate) fn note_missing(&mut self, id: u32, since: u32) {
         if self.has(id) {
             self.missing.insert(id, since);
         }
     }
 
-    /// Whether it was noted to be missing.
+    /// Removes the note that the node is missing. Returns whether there was one.
     pub(crate) fn note_present(&mut self, id: u32) -> bool {
         !self.missing.is_empty() && self.missing.remove(&id).is_some()
     }

@@ -4,16 +4,16 @@ use brasserie_common::{JobId, NodeId};
 
 use crate::engine::Engine;
 
-/// Whether a node exists.
+/// The presence of a node in the forest in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     InForce,
-    /// The time since when, if it was noted, on the clock of the caller that noted it.
+    /// The node is missing, since this time on the caller's clock if a caller has noted it.
     Missing(Option<u32>),
 }
 
 impl Engine {
-    /// Whether it is known which nodes exist.
+    /// Returns whether nodes are loaded, so that a missing node is known to be missing.
     pub fn has_nodes_in_force(&self) -> bool {
         self.forest.is_some()
     }
@@ -26,12 +26,12 @@ impl Engine {
         }
     }
 
-    /// Notes that a node is missing. The note goes with the node's name, or when a task on the node ends.
+    /// Notes that a node is missing. The node's release, or the completion of a task on it, removes the note.
     pub fn note_missing(&mut self, node: NodeId, since: u32) {
         self.node_names.note_missing(node.0, since);
     }
 
-    /// Drops the note. Returns whether there was one.
+    /// Removes the note that a node is missing. Returns whether there was one.
     pub fn note_present(&mut self, node: NodeId) -> bool {
         self.node_names.note_present(node.0)
     }
@@ -54,12 +54,12 @@ impl Engine {
         Some(statuses.page(page)?.collect())
     }
 
-    /// Whether a job has this id.
+    /// Returns whether a job has this id.
     pub fn has_job(&self, job: JobId) -> bool {
         job.index() < self.jobs.len()
     }
 
-    /// Up to `names` names may be unused now. They are given back as if so many new ones had come.
+    /// Notes that up to `names` node names may have become unused, so that the engine releases them soon.
     pub fn names_were_let_go(&mut self, names: usize) {
         self.reclaim.fewer_are_kept(names);
     }

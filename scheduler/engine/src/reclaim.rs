@@ -82,7 +82,7 @@ impl Reclaim {
         }
     }
 
-    /// So many fewer names may be needed than the last time.
+    /// Notes that up to `names` names fewer are needed than at the last check.
     pub(crate) fn fewer_are_kept(&mut self, names: usize) {
         self.kept = self.kept.saturating_sub(names);
     }

@@ -203,7 +203,7 @@ impl Engine {
         self.tasks_from(job, 0).map(|(_, task)| task)
     }
 
-    /// The job's tasks from a place in that order on, each with its place.
+    /// Iterates over the job's tasks in scheduling order from index `place` on, each with its index.
     pub fn tasks_from(&self, job: JobId, place: usize) -> impl Iterator<Item = (usize, Task)> + '_ {
         let level = self.jobs.get(job.index()).and_then(|job| {
             job.config.as_ref()?;
@@ -220,14 +220,14 @@ impl Engine {
         })
     }
 
-    /// Where a task is in that order; `None` if its job has no such task.
+    /// Returns the task's index in scheduling order; `None` if its job has no such task.
     pub fn place_of(&self, task: Task) -> Option<usize> {
         self.job_config(task.job)?;
         let position = self.position_of(self.forest.as_ref()?, task)?;
         Some(position as usize)
     }
 
-    /// How many ids of jobs there are: whatever job is known has a lower one.
+    /// Returns a bound for job ids: the id of every known job is lower.
     pub fn job_ids(&self) -> u32 {
         // Invariant: ids are 32 bits.
         self.jobs.len() as u32

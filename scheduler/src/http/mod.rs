@@ -69,15 +69,15 @@ async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
     })
 }
 
-/// Which jobs a page or a document lists, in a URL's query; nothing: those that need attention first.
+/// The choice of listed jobs in a URL's query. An empty query chooses the jobs that need attention most.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Selection {
-    /// This one alone.
+    /// List only this job.
     job: Option<String>,
-    /// Those with greater names, in the order of names; empty: from the first one on.
+    /// List jobs sorted by name, from the first one after this name. Empty: from the first job on.
     after: Option<String>,
-    /// The most jobs of a page; 1000 at most.
+    /// Limit for the jobs of a page; at most 1000.
     limit: Option<usize>,
 }
 
@@ -120,7 +120,7 @@ async fn cluster_view(
     Ok(view)
 }
 
-/// The jobs that a URL names, and whether there are others; `None`: it names none.
+/// Returns the jobs that a URL's query chooses, and whether others follow; `None` for an empty query.
 async fn selected(
     inbox: &Inbox,
     selection: &Selection,

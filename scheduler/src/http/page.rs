@@ -30,7 +30,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Text as a value in a URL's query.
+/// A text that displays as a value in a URL's query.
 struct InUrl<'a>(&'a str);
 
 impl Display for InUrl<'_> {
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(InUrl("a b\"&ß").to_string(), "a%20b%22%26%C3%9F");
     }
 
-    /// Whatever a peer says ends in one of these fields.
+    /// These fields are all that peers can set.
     #[test]
     fn nothing_that_the_page_shows_becomes_markup() {
         let hostile = || "<i>\"'".to_owned();

@@ -408,7 +408,7 @@ impl Answers {
     }
 }
 
-/// Reads the request for a page, if it makes sense.
+/// Reads the request for a page. Errors if its cursor, states or limit are invalid.
 fn task_list(args: BrasserieGetTaskPageArgs) -> Result<TaskList, Failure> {
     let state = |text: &String| ListedState::parse(text).map_err(Failure::BadList);
     let after = args.after.map(|after| {
@@ -448,7 +448,7 @@ async fn config(inbox: &Inbox, from: Principal) -> Result<Arc<Config>, Failure> 
     config.ok_or(Failure::NoConfig)
 }
 
-/// How some jobs are, of all in the order of their names.
+/// Returns the status of one page of jobs, sorted by name.
 pub(crate) async fn job_status_page(
     inbox: &Inbox,
     from: Principal,
@@ -471,7 +471,7 @@ pub(crate) async fn job_status_page(
     }
 }
 
-/// How one job is.
+/// Returns the status of one job.
 pub(crate) async fn job_status(
     inbox: &Inbox,
     from: Principal,

@@ -92,7 +92,7 @@ pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
     Ok(Value::Object(fields).to_string())
 }
 
-/// How long its tasks take, or may take, in seconds; how many of them run, where, and with which variables.
+/// Returns the keys for run times in seconds, `max_running`, working directory and environment.
 fn further(job: &BistroJobConfig) -> Vec<(&'static str, Value)> {
     let times = [
         ("timeout", job.timeout_sec),

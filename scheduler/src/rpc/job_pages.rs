@@ -29,11 +29,10 @@ pub(super) fn page(config: &Config, args: &BrasserieGetJobPageArgs) -> JobPage {
 }
 
 pub(super) fn total(config: &Config) -> i64 {
-    // Invariant: fewer jobs than bytes of memory.
     i64::try_from(config.jobs.len()).unwrap_or(i64::MAX)
 }
 
-/// At most `limit` jobs after a name, or as many as a page has for a limit of 0 or less; and how many follow these.
+/// Returns at most `limit` jobs after a name (the default page size if `limit` is 0 or less), and the number of jobs that follow.
 pub(super) fn jobs_after<'c>(
     config: &'c Config,
     after: &str,
@@ -57,7 +56,7 @@ pub(super) fn jobs_after<'c>(
     (left, after_page)
 }
 
-/// The first entries that fit into one answer, at least one; and whether all do.
+/// Returns the first entries that fit into one answer, at least one, and whether all entries fit.
 pub(super) fn fitting<T: TSerializable>(entries: impl Iterator<Item = T>) -> (Vec<T>, bool) {
     let (mut page, mut bytes) = (Vec::new(), 0);
     for entry in entries {

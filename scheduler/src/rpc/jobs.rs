@@ -173,7 +173,7 @@ impl Jobs {
         });
     }
 
-    /// Nothing of it is recorded: the end of the run is.
+    /// Requests a worker to kill a task. The store does not record the request, only the completion of the run.
     pub(super) fn kill_task(&self, from: Principal, args: BrasserieKillTaskArgs, to: Responder) {
         let inbox = self.inbox.clone();
         tokio::spawn(async move {

@@ -26,7 +26,7 @@ const MAX_PAGE_BYTES: usize = 12 * 1024 * 1024;
 const LINE_OVERHEAD_BYTES: usize = 200;
 /// Pages that are gathered at once. Each may hold an answer of every worker, and logs must not crowd out the protocol.
 const MAX_PAGES_AT_ONCE: usize = 4;
-/// Workers that cannot be asked and are named, of each kind.
+/// Limit for the named unhealthy workers, and for the named lost ones.
 const MAX_NAMED: usize = 10;
 
 /// Why there is no page.
@@ -129,7 +129,7 @@ fn read(result: CallResult<BistroWorkerGetJobLogsByIDResult>) -> Result<LogPage,
     }
 }
 
-/// Names the workers that are known but cannot be asked, and says where their lines are.
+/// Returns notices that name known workers which cannot answer, and where their lines are.
 fn unusable(peers: &LogPeers) -> Vec<String> {
     let sentences = |workers: &[(Shard, Arc<str>)], what: &str| {
         let named = workers.iter().take(MAX_NAMED);
@@ -165,7 +165,7 @@ fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: Wa
                     (Some(a), Some(b)) => Some(if ascending { a.min(b) } else { a.max(b) }),
                     (a, b) => a.or(b),
                 };
-                // For example of segments that it could not read.
+                // A line without an id is a notice, for example about an unreadable segment.
                 let told = page.lines.iter().filter(|line| line.id.is_none());
                 notices.extend(told.map(|line| format!("worker {shard}: {}", line.line)));
                 let of_shard = |line| LogLine {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_worker_says_beside_its_lines_is_shown() {
+    fn notices_of_workers_are_shown() {
         let mut of_a = page("a", &[1], None);
         if let Ok(page) = &mut of_a.page {
             page.lines.push(LogLine {

@@ -84,7 +84,7 @@ fn job_totals(totals: JobTotals) -> wire::JobTotals {
     }
 }
 
-/// The first of these jobs that fit into one answer, and whether all do.
+/// Returns the first of these jobs that fit into one answer, and whether all fit.
 pub(super) fn fitting_jobs(jobs: Vec<JobStatus>, wall: WallTime) -> (Vec<wire::JobStatus>, bool) {
     fitting(jobs.into_iter().map(|job| job_status(job, wall)))
 }
@@ -218,7 +218,7 @@ fn listed_task(listed: ListedTask) -> wire::ListedTask {
     }
 }
 
-/// A cursor as the wire has it, which nobody but its scheduler reads.
+/// Returns a cursor for the wire. Only the scheduler that issued it can read it.
 fn cursor(cursor: TaskCursor) -> wire::TaskCursor {
     let (running_from, after) = match cursor.place {
         CursorPlace::Running(node) => (Some(node), None),

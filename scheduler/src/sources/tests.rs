@@ -93,7 +93,7 @@ async fn sources_build_on_each_other_in_order() {
 #[tokio::test]
 async fn equal_names_under_two_parents_are_an_error_or_paths() {
     let folder = tempfile::tempdir().unwrap();
-    // 50 files of the same names in each of 40 folders.
+    // Each of 40 folders has 50 files with the same names.
     write_script(&folder.path().join("list"), "#!/bin/sh\nseq -f 'f%g' 50\n");
     let folders = r#"{"source": "range_label", "prefs": {"parent_level": "instance", "start": 1, "end": 40, "format": "d{i}"}}"#;
     let plain = build(&format!("{folders}, {SCRIPT}"), folder.path()).await;
@@ -112,7 +112,7 @@ async fn equal_names_under_two_parents_are_an_error_or_paths() {
     assert_eq!([paths[0], paths[1999]], ["d1/f1", "d40/f50"]);
     let shared = build(&named("shared"), folder.path()).await.unwrap();
     assert_eq!(names(&shared, 2).len(), 2000, "replicas of 50 nodes");
-    // The same of times.
+    // Sources of times are checked too.
     let times = TIMES.replace(
         "\"parent_level\": \"host\"",
         "\"parent_level\": \"host\", \"format\": \"{time}\"",

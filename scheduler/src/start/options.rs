@@ -78,7 +78,7 @@ pub struct StartOptions {
     pub call_timeouts: CallTimeouts,
     /// For workers that ask for work.
     pub work: Policy,
-    /// Which completions of nodes that no longer exist are kept.
+    /// The limits for completions of missing nodes.
     pub retention: Retention,
     pub periods: Periods,
     /// Who hears that the core's driver lives.

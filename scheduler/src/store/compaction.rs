@@ -1,23 +1,23 @@
-//! Returns free pages of the database file to the file system, a few in each step, while records are written in between.
+//! Returns free pages of the database file to the file system, in small steps between the writes of records.
 //!
-//! SQLite's incremental vacuum moves the last pages of the file into free ones and cuts the file off behind them. Each step is a transaction
-//! of the same file: a crash leaves the state before or after it, and device and inode stay.
+//! SQLite's incremental vacuum moves the last pages of the file into free pages and truncates the file. Each step is a transaction in the
+//! same file: a crash leaves the state before or after the step, and the file keeps its device and inode.
 
 use rusqlite::{Connection, Error, ErrorCode};
 
 use super::error::StoreError;
 
-/// The value of `PRAGMA auto_vacuum` with which free pages can be returned step by step.
+/// The value of `PRAGMA auto_vacuum` for an incremental vacuum.
 const INCREMENTAL: i64 = 2;
 
-/// Pages of one step: a megabyte, so some ten milliseconds with its sync.
+/// Limit for the pages of one step: a megabyte, which takes some ten milliseconds with its sync.
 const PAGES_A_STEP: i64 = 256;
 
-/// A file with fewer free pages is left alone: it would soon grow again.
+/// A file with fewer free pages is not compacted, because it would soon grow again.
 const MIN_FREE_PAGES: i64 = 256;
 
-/// Whether free pages are being returned. Begins when a quarter of the file is free and ends at a sixteenth, so that a file whose rows come
-/// and go does not shrink and grow all the time.
+/// The state of compaction. It begins when a quarter of the file is free and ends at a sixteenth, so that a file with changing rows does
+/// not shrink and grow all the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Compaction {
     #[default]
@@ -25,7 +25,7 @@ pub(super) enum Compaction {
     UnderWay,
 }
 
-/// How many pages the database file has.
+/// The number of pages of the database file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pages {
     all: i64,
@@ -49,7 +49,7 @@ impl Pages {
 }
 
 impl Compaction {
-    /// Whether a step is due.
+    /// Updates the state and returns whether a step is due.
     pub(super) fn is_due(&mut self, pages: Pages) -> bool {
         let Pages { all, free, .. } = pages;
         let is_due = match self {
@@ -64,7 +64,7 @@ impl Compaction {
     }
 }
 
-/// Makes the file of a new store one whose free pages can be returned. Leaves a file with content alone, as that would write to it.
+/// Enables the incremental vacuum in an empty file. Does not change a file with content, where this would need a rewrite.
 pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
     match pages {
@@ -73,8 +73,8 @@ pub(super) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Rewrites the file of an older release, so that its free pages can be returned. Does nothing if they can be already. Takes seconds for
-/// millions of completions, and once more the size of the file on disk.
+/// Rewrites the file of an older release to enable the incremental vacuum, unless it is enabled. The rewrite takes seconds for millions of
+/// completions, and temporarily needs the size of the file once more on disk.
 pub(super) fn convert(connection: &Connection) -> rusqlite::Result<()> {
     let mode: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
     if mode == INCREMENTAL {
@@ -84,22 +84,22 @@ pub(super) fn convert(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("VACUUM")
 }
 
-/// Returns some free pages.
+/// Returns at most [`PAGES_A_STEP`] free pages to the file system.
 pub(super) fn step(connection: &Connection) -> Result<(), StoreError> {
     let mut statement =
         connection.prepare_cached(&format!("PRAGMA incremental_vacuum({PAGES_A_STEP})"))?;
-    // One row for each page.
+    // The statement frees one page for each row that is read.
     let mut rows = statement.query(())?;
     while rows.next()?.is_some() {}
     Ok(())
 }
 
-/// Truncates the file after the last step, unless a reader needs what is in the log; then a later checkpoint does.
+/// Truncates the file after the last step. If a reader still needs the log, a later checkpoint truncates it.
 pub(super) fn truncate(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |_| Ok(()))
 }
 
-/// Whether another program holds the file for the moment, so that the same connection may try again.
+/// Returns whether another program has locked the file, so that the same connection may try again.
 pub(super) fn is_busy(error: &StoreError) -> bool {
     let StoreError::Sqlite(Error::SqliteFailure(failure, _)) = error else {
         return false;

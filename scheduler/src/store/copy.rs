@@ -1,4 +1,4 @@
-//! A copy of a store that no scheduler uses, to look at without changing the original: SQLite writes to what it opens.
+//! Copies a store that no scheduler uses, because SQLite would write to the original even for reads.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -8,8 +8,7 @@ use std::time::SystemTime;
 use super::identity::log_of;
 use super::{FILE, MARKER_FILE, StoreError};
 
-/// Copies the store in the data directory `from` into the folder `to`, as it is after the last scheduler's end or crash. Errors if a
-/// scheduler writes to it meanwhile.
+/// Copies the store in the data directory `from` into the folder `to`. Errors if a scheduler writes to the store meanwhile.
 pub fn copy_store(from: &Path, to: &Path) -> Result<(), StoreError> {
     let database = from.join(FILE);
     let files = [log_of(&database), database, from.join(MARKER_FILE)];
@@ -31,7 +30,7 @@ pub fn copy_store(from: &Path, to: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Length and time of change of each file; `None`: it does not exist.
+/// Returns the length and the modification time of each file; `None` for a file that does not exist.
 fn stamps(files: &[PathBuf]) -> Result<Vec<Option<(u64, SystemTime)>>, StoreError> {
     let stamp = |file: &PathBuf| match file.metadata().and_then(|m| Ok((m.len(), m.modified()?))) {
         Ok(stamp) => Ok(Some(stamp)),

@@ -1,4 +1,4 @@
-//! Jobs by API as rows, and which jobs are paused or cancelled.
+//! Reads and writes the rows of jobs by API, and of paused and cancelled jobs.
 
 use brasserie_common::{Hold, JobName, WallTime};
 use brasserie_scheduler_core::{Durable, JobVersion, Record, SavedJob};

@@ -76,7 +76,7 @@ pub enum StoreReport {
     Failed(String),
     /// It works again.
     Recovered,
-    /// Every few seconds, whether or not it works.
+    /// The size of the store, every few seconds, even while the store does not work.
     Measured(StoreSize),
 }
 

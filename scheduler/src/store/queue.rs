@@ -102,7 +102,7 @@ enum End {
 /// What the writer shall do next.
 pub(super) enum Work {
     Write(Vec<Waiting>),
-    /// The time has come for work that is no record's.
+    /// `tidy_at` has come.
     Tidy,
     /// Nothing waits, and nothing more comes.
     End,
@@ -124,7 +124,7 @@ impl Queue {
         self.closed.notify_one();
     }
 
-    /// Waits for work: everything that has gathered, up to the batch limit, or `tidy_at`.
+    /// Waits for records or for `tidy_at`. Returns all queued records up to the batch limit.
     pub(super) fn take(&self, tidy_at: Instant) -> Work {
         let mut state = self.state.lock();
         loop {

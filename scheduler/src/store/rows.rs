@@ -28,13 +28,13 @@ const MAX_CACHED_NAMES: usize = 1_000_000;
 /// Deleted ends that are dropped in one transaction, when nobody is left who could repeat them: some ten milliseconds.
 const MAX_DROPPED: i64 = 4096;
 
-/// Rows that are looked up in a transaction with records to find out that nothing needs a name: a millisecond.
-const LOOKUPS_BESIDE_RECORDS: i64 = 256;
+/// Limit for the lookups by which a transaction with records finds unused names: a millisecond. A name takes one lookup for each job.
+const LOOKUPS_WITH_RECORDS: i64 = 256;
 
-/// The same in a transaction without records: some milliseconds. Each transaction looks up at least one name.
+/// Limit for the lookups of a transaction without records: some milliseconds. Each transaction checks at least one name.
 const LOOKUPS_ALONE: i64 = 4096;
 
-/// The further writes of a transaction that drops names.
+/// The other writes of a transaction that drops unused names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
     Records,
@@ -109,7 +109,7 @@ impl Names {
         Ok(())
     }
 
-    /// Whether the next transaction drops something.
+    /// Returns whether the next transaction drops a row.
     pub(super) fn has_leavers(&self) -> bool {
         let UnusedNames { jobs, nodes } = &self.unused;
         self.to_drop.is_some() || !jobs.is_empty() || !nodes.is_empty()
@@ -154,7 +154,7 @@ impl Names {
         beside: Beside,
     ) -> rusqlite::Result<()> {
         let lookups = match beside {
-            Beside::Records => LOOKUPS_BESIDE_RECORDS,
+            Beside::Records => LOOKUPS_WITH_RECORDS,
             Beside::Nothing => LOOKUPS_ALONE,
         };
         // First, since each job costs every node a lookup.

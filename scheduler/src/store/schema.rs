@@ -141,7 +141,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         to: 9,
-        // Former releases noted no missing nodes.
+        // Earlier releases did not record missing nodes.
         sql: "
         ALTER TABLE meta ADD COLUMN observed_s INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE nodes ADD COLUMN missing_since_s INTEGER;
@@ -297,7 +297,7 @@ impl Database {
         Ok((rows::load(&self.connection)?, past))
     }
 
-    /// Makes free pages of a former release's file returnable. The store works without that, and only keeps its size.
+    /// Enables compaction in the file of an earlier release. Without it the store works, but its file never shrinks.
     pub(super) fn convert(&self) {
         if let Err(error) = compaction::convert(&self.connection) {
             tracing::warn!(
@@ -311,12 +311,12 @@ impl Database {
         Ok(Pages::of(&self.connection)?)
     }
 
-    /// Whether [`Database::tidy`] has something to do.
+    /// Returns whether [`Database::tidy`] has work to do.
     pub(super) fn is_tidying_due(&mut self) -> Result<bool, StoreError> {
         Ok(self.names.has_leavers() || self.compaction.is_due(self.pages()?))
     }
 
-    /// Drops some rows that nothing needs any more or, if there are none, returns some free pages to the file system.
+    /// Drops some unused rows or, if there are none, returns some free pages to the file system.
     pub(super) fn tidy(&mut self) -> Result<(), StoreError> {
         if self.names.has_leavers() {
             return self.write([].into_iter());
@@ -366,7 +366,7 @@ impl Database {
         self.check_files()
     }
 
-    /// Errors if what was committed stands in files that the paths no longer lead to.
+    /// Errors if the paths no longer lead to the files that have the committed data.
     fn check_files(&self) -> Result<(), StoreError> {
         self.identity.check()?;
         self.log.check()

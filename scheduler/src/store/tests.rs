@@ -26,7 +26,7 @@ use super::*;
 /// Long enough for a slow disk; a test that gets here has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Later than any test.
+/// Returns a time after the end of any test.
 fn never() -> Instant {
     Instant::now() + Duration::from_secs(86_400)
 }
@@ -199,7 +199,7 @@ fn history_deleted() -> impl Strategy<Value = Record> {
     })
 }
 
-/// Without missing nodes, whose notes go with the rows of their names.
+/// Generates trims without missing nodes, because the rows of names also delete their notes.
 fn history_trimmed() -> impl Strategy<Value = Record> {
     let expired = proptest::collection::vec(task_ended(), 0..3);
     (any::<u32>(), expired, proptest::option::of(0..5_u64)).prop_map(
@@ -1143,7 +1143,7 @@ fn the_ninth_format_learns_of_missing_jobs() {
 }
 
 #[test]
-fn the_eighth_format_learns_of_missing_nodes() {
+fn the_eighth_format_is_upgraded_to_record_missing_nodes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let old = Database::open_with(&path, &STEPS[..8]).unwrap();
@@ -1399,7 +1399,7 @@ fn names_that_nothing_needs_leave_the_file() {
         database.tidy().unwrap();
     }
     assert_eq!((counts, count(&database)), (vec![144], 2));
-    // Its row is written anew, as the name is not known any more.
+    // The row is written anew, because the name was dropped.
     database.write([&end_of("n8")].into_iter()).unwrap();
     let nodes: Vec<String> = database
         .load()
@@ -1411,7 +1411,7 @@ fn names_that_nothing_needs_leave_the_file() {
     assert_eq!(nodes, ["n399", "n7", "n8"]);
 }
 
-/// Writes so many completions of job `j` and deletes all but the last ten.
+/// Writes completions of job `j` on `nodes` nodes and deletes all but the last ten.
 fn write_and_delete(database: &mut Database, nodes: usize) {
     let all: Vec<Record> = (0..nodes).map(|i| end_of(&format!("n{i}"))).collect();
     database.write(all.iter()).unwrap();
@@ -1454,7 +1454,7 @@ fn a_store_shrinks_after_completions_were_deleted_and_takes_records_meanwhile() 
 }
 
 #[test]
-fn a_store_of_a_former_release_learns_to_shrink() {
+fn a_store_of_an_earlier_release_can_shrink_after_conversion() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     {
@@ -1513,7 +1513,7 @@ fn a_store_that_is_killed_while_it_shrinks_keeps_everything() {
         let steps = lines
             .map_while(Result::ok)
             .filter(|line| line.ends_with("step"));
-        // The next step is under way, wherever it is.
+        // The process is killed in the middle of the next step.
         let killed = steps.take(2).count() == 2;
         child.kill().unwrap();
         child.wait().unwrap();
@@ -1553,7 +1553,7 @@ fn fill_while_tidying() {
     assert_eq!(durable.statuses.len(), 10);
     setrlimit(Resource::RLIMIT_FSIZE, 0, hard).unwrap();
     let (handle, reports) = collect(store);
-    // Its first step fails, which is nothing to report: no record was refused.
+    // The failure of the first step is not reported, because no record was refused.
     assert!(reports.recv_timeout(3 * super::writer::TIDY_AFTER).is_err());
     setrlimit(Resource::RLIMIT_FSIZE, soft, hard).unwrap();
     handle.submit(RecordSeq(1), end_of("after"));

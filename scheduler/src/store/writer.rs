@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// freed before their record is on disk. Far less than the 100 ms within which `brasserie run` starts its first task.
 const GATHER: Duration = Duration::from_millis(4);
 
-/// How often the writer checks whether there is something to tidy if no record comes, or if tidying has failed, as on a full disk.
+/// Time between two checks for tidying while no record arrives, and after a failure, such as a full disk.
 const TIDY_PERIOD: Duration = Duration::from_secs(10);
 
 /// The longest pause of tidying that fails: each failure costs a reopened connection and a copy of the log into the database file.
@@ -33,7 +33,7 @@ const MAX_TIDY_PAUSE: Duration = Duration::from_secs(3600);
 /// Tidying pauses for so many times as long as its last step took: it takes a quarter of the writer's time while records wait.
 const TIDY_PAUSE: u32 = 3;
 
-/// Time between a record and the check whether it has left free pages.
+/// Time from a record to the check for free pages.
 pub(super) const TIDY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
@@ -46,12 +46,12 @@ pub(super) struct Writer {
     state: State,
     queue: Arc<Queue>,
     report: Box<dyn Fn(StoreReport) + Send>,
-    /// When there may be something to tidy.
+    /// The time of the next check for tidying.
     tidy_at: Instant,
     /// Unless the last step of tidying went well.
     untidy: Option<Untidy>,
     measured_at: Option<Instant>,
-    /// Free bytes in the file when it was read last.
+    /// Free bytes in the file at the last check.
     free_bytes: u64,
 }
 
@@ -137,7 +137,7 @@ impl Writer {
         }
     }
 
-    /// Reports how large the store is, unless it did so just now.
+    /// Reports the size of the store, unless it did so a moment ago.
     fn measure(&mut self) {
         let is_due = |at: Instant| at.elapsed() >= TIDY_PERIOD;
         if !self.measured_at.is_none_or(is_due) {
@@ -151,7 +151,7 @@ impl Writer {
         }
         let bytes = |path: &Path| path.metadata().map_or(0, |file| file.len());
         let folder = self.path.parent().unwrap_or(Path::new("/"));
-        // A store without its disk says so by other means.
+        // Writes report a missing disk themselves.
         let Ok(disk) = statvfs(folder) else {
             return;
         };
@@ -163,7 +163,7 @@ impl Writer {
         }));
     }
 
-    /// One step of what the file needs apart from records. A failure is none of the store: a record that cannot be written says so itself.
+    /// Does one step of tidying. Only logs a failure: if records cannot be written either, their own error reports that.
     fn tidy(&mut self) {
         let begun = Instant::now();
         self.tidy_at = begun + TIDY_PERIOD;

@@ -55,12 +55,12 @@ pub enum LateBy {
     ItsOwnLength,
 }
 
-/// Why a task waits after its last run. Displays as the word for it, which `status` and the log use, too.
+/// The kind of a task's wait after its last run. Displays as the term that `status` and the log use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunWait {
-    /// Its job's.
+    /// The backoff of the task's job.
     Backoff,
-    /// Until the processes of a lost run are dead for certain.
+    /// The wait until the processes of a lost run are certainly dead.
     Safety,
 }
 
@@ -74,7 +74,7 @@ pub enum Reason {
     JobDisabled,
     /// By an operator.
     JobHeld(Hold),
-    /// The job's own limit of running tasks is reached.
+    /// The job runs as many tasks as its `max_running` allows.
     JobFull {
         running: u32,
         most: u32,

@@ -56,7 +56,7 @@ pub enum NodeError {
     TooManyTagSets,
 }
 
-/// Two nodes of one level with one name, whose source does not allow that.
+/// Two nodes of one level with the same name, whose source does not allow that.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the name {name:?} occurs twice at level `{level}`: under {first:?}{} and under {second:?}; {}",
@@ -66,11 +66,11 @@ pub enum NodeError {
 pub struct NameTaken {
     pub name: String,
     pub level: String,
-    /// The parent of the node that had the name first.
+    /// The parent of the first node.
     pub first: String,
-    /// The position of that node's source, from 1, if the other node is from another source.
+    /// The position of the first node's source, from 1, if the second node has another source.
     pub first_source: Option<usize>,
-    /// The parent of the other node.
+    /// The parent of the second node.
     pub second: String,
 }
 
@@ -94,11 +94,11 @@ impl NameTaken {
     }
 }
 
-/// The first row of each name at each level. Filled when it is asked, so that tables without such a question do not pay for it.
+/// The first row of each name at each level. A lookup fills it, so that tables without lookups cost nothing.
 #[derive(Clone, Debug, Default)]
 struct RowsByName {
     rows: HashTable<u32>,
-    /// Rows below are in it.
+    /// Number of rows that the index has.
     indexed: usize,
 }
 
@@ -108,7 +108,7 @@ pub struct NodeTableBuilder {
     table: NodeTable,
     tag_sets: BTreeMap<BTreeSet<String>, TagSet>,
     by_name: RowsByName,
-    /// Where the rows of each source begin.
+    /// The first row of each source.
     sources: Vec<usize>,
     /// The rows of each `add_time` source.
     timed: Vec<Range<usize>>,
@@ -139,7 +139,7 @@ impl NodeTableBuilder {
         }
     }
 
-    /// The next nodes are of the next source, which errors may name.
+    /// Begins the next source, so that errors name the source of each node.
     pub fn begin_source(&mut self) {
         self.sources.push(self.table.len());
     }
@@ -262,7 +262,7 @@ impl NodeTableBuilder {
         self.table.name(row)
     }
 
-    /// Adds one node below `parent`, which must be a row of this builder, as a source with this naming calls it.
+    /// Adds one node below `parent`, which must be a row of this builder. `naming` makes its full name from `name`.
     pub fn add_named(
         &mut self,
         naming: NodeNaming,
@@ -282,7 +282,7 @@ impl NodeTableBuilder {
         naming.name(above, name).into_owned()
     }
 
-    /// Errors if another node of the level below `parent` has the name, unless the source allows that.
+    /// Errors if another node of the level below `parent` has the name, unless `naming` allows that.
     fn check_name(&mut self, naming: NodeNaming, parent: Row, name: &str) -> Result<(), NodeError> {
         if naming == NodeNaming::Shared || parent.index() >= self.table.len() {
             return Ok(());
@@ -292,7 +292,7 @@ impl NodeTableBuilder {
             return Ok(());
         };
         let name_of = |row: Row| self.table.name(row).chars().take(100).collect();
-        // Rows of the first source begin at 1.
+        // Row 0 is the root, so the first source begins at row 1.
         let source = self
             .sources
             .partition_point(|&begin| begin <= first.index());
@@ -305,7 +305,7 @@ impl NodeTableBuilder {
         })))
     }
 
-    /// Adds one node below `parent`, which must be a row of this builder. Nodes of one level with one name are replicas.
+    /// Adds one node below `parent`, which must be a row of this builder. Nodes of one level with the same name are replicas.
     pub fn add_child(&mut self, parent: Row, name: &str, enabled: bool) -> Result<Row, NodeError> {
         if parent.index() >= self.table.len() {
             return Err(NodeError::NoSuchParent {
@@ -367,7 +367,7 @@ impl NodeTableBuilder {
 }
 
 impl RowsByName {
-    /// The first row with this name at this level.
+    /// Returns the first row with this name at this level.
     fn first(&mut self, table: &NodeTable, level: LevelId, name: &str) -> Option<Row> {
         let keys = SeededState::default();
         let hash_of = |row: Row| keys.hash_one((table.level(row), table.name(row)));
@@ -378,7 +378,7 @@ impl RowsByName {
                 table.level(other) == table.level(row) && table.name(other) == table.name(row)
             };
             let rehash = |&row: &u32| hash_of(Row(row));
-            // The first of several stays.
+            // The first of several rows with one name counts.
             if self.rows.find(hash_of(row), is_same).is_none() {
                 self.rows.insert_unique(hash_of(row), row.0, rehash);
             }

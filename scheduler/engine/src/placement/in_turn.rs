@@ -74,8 +74,10 @@ impl Engine {
         }
     }
 
-    /// Jobs that wait for others as a whole, or run as many tasks as they may, are no candidates, and nobody calls them when they become
-    /// some: so they are told apart, to be ready then.
+    /// Returns the next task to make ready at a place that has resources.
+    ///
+    /// Adds to `not_yet` the tasks of jobs that wait for other jobs or run `max_running` tasks. The caller makes these ready too, because
+    /// nothing wakes them when their job becomes a candidate.
     fn next_at(
         &self,
         forest: &Forest,

@@ -48,7 +48,7 @@ impl Job {
         !self.dependents.is_empty() || !self.followers.is_empty()
     }
 
-    /// How many more of its tasks may run, by its own limit.
+    /// Returns how many more of the job's tasks may run by `max_running`.
     pub(crate) fn may_start(&self) -> u32 {
         let most = self.config.as_ref().and_then(|config| config.max_running);
         most.map_or(u32::MAX, |most| most.saturating_sub(self.running))

@@ -63,7 +63,7 @@ fn runnable_running_done_failed_and_backoff() {
     );
     end(&mut engine, T0, a, StatusBits::DONE);
     assert_eq!(explain(&mut engine, T0, "j", "a"), ["it is done"]);
-    // What would keep it from starting again says nothing of it.
+    // Reasons that prevent a start do not apply to a task that is done.
     engine.hold_back_unknown(HoldBack::All, seconds(5));
     let w1 = engine.find_worker("w1").unwrap();
     engine.set_eligibility(w1, Eligibility::Ineligible);

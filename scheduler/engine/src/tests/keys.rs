@@ -169,7 +169,7 @@ fn backoff() {
     assert_eq!(both, 4);
 }
 
-/// Three tries, 10 s apart: after the third error the task has failed.
+/// The task fails for good after three runs, 10 s apart.
 #[test]
 fn retries() {
     let job = json!({"retries": 2, "retry_delay": "10s"});
@@ -220,7 +220,7 @@ fn max_running() {
     end(&mut engine, T0, running[0], StatusBits::DONE);
     let placed = place_all(&mut engine, T0);
     assert_eq!(placed.iter().map(|p| p.task).collect::<Vec<_>>(), [waiting]);
-    // A raised limit is in force at once.
+    // A raised limit has effect immediately.
     end(&mut engine, T0, running[1], StatusBits::INCOMPLETE);
     end(&mut engine, T0, waiting, StatusBits::INCOMPLETE);
     let one = read(&json!({}), &json!({"x": {"max_running": 1}}));

@@ -305,7 +305,7 @@ impl Plain {
         is_asked_for && !is_late
     }
 
-    /// How many more tasks of a job may run by its own limit.
+    /// Returns how many more tasks of a job may run by `max_running`.
     pub(super) fn may_start(&self, job: Option<&JobConfig>) -> u32 {
         let limit = job.and_then(|job| Some((job.name.as_str(), job.max_running?)));
         limit.map_or(u32::MAX, |(name, most)| {

@@ -174,7 +174,7 @@ fn a_level_has_each_name_once_unless_its_source_says_otherwise() {
         assert_eq!(all.len(), names);
         assert_eq!([Row(3), Row(22)].map(|row| table.name(row)), rows);
     }
-    // What another source has given counts as well, and so does the same parent.
+    // Names of another source count too, and so do names below the same parent.
     let h1 = Row(1);
     builder
         .add_named(NodeNaming::Unique, h1, "f1", true)
@@ -191,7 +191,7 @@ fn a_level_has_each_name_once_unless_its_source_says_otherwise() {
         error(h1),
         "the name \"f1\" occurs twice at level `db`: under \"h1\" (by node source 2) and under \"h1\"; name it once, or set \"names\": \"shared\" on the later source if it is one node"
     );
-    // The same name at another level is another node.
+    // A node of another level may have the same name.
     builder
         .add_named(NodeNaming::Path, Row::ROOT, "f1", true)
         .unwrap();
