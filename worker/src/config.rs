@@ -126,7 +126,7 @@ pub struct Cli {
     #[arg(long)]
     insecure_network: bool,
 
-    /// How lines of the log are written: `text` for people, or `json`, an object a line with timestamp, level, target, message and fields.
+    /// Format of the log: `text`, or `json` for one object a line with timestamp, level, target, message and fields.
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::Text, value_parser = LogFormat::parse)]
     log_format: LogFormat,
 

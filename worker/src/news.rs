@@ -149,7 +149,7 @@ impl Side {
                 LifeStage::Dying => {
                     let why = association
                         .why_it_ends()
-                        .unwrap_or("its scheduler wants it");
+                        .unwrap_or("the scheduler has requested it");
                     tracing::warn!(tasks, "{of}the worker must end its tasks: {why}");
                 }
                 LifeStage::Gone => tracing::info!(

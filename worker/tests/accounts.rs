@@ -255,7 +255,7 @@ fn a_limit_that_cannot_be_had_ends_the_start_by_its_name() {
     }
 }
 
-/// A directory below one that is closed to the user would otherwise be open by its path.
+/// The worker's rights would otherwise open a directory below one that the user may not enter.
 #[test]
 fn a_directory_of_the_job_is_entered_with_the_rights_of_its_user() {
     let Some(bench) = Bench::allowing(&["nobody"]) else {

@@ -85,9 +85,9 @@ pub struct Association {
     pub(crate) healthchecks: HealthchecksSeen,
     pub(crate) reports: Reports,
     trouble: Option<HeartbeatTrouble>,
-    /// Why the association must end, for people.
+    /// The reason why the association must end, for the log.
     pub(crate) why_it_ends: Option<String>,
-    /// The last worker set id that came after a later one of the same scheduler, for people.
+    /// The last worker set id that arrived after a later one of the same scheduler, for the log.
     older_set: Option<WorkerSetId>,
 }
 
@@ -214,13 +214,13 @@ impl Association {
         }
     }
 
-    /// Why the worker is lost, by the scheduler's word or its own timers, for people.
+    /// Returns the reason why the worker is lost, by the scheduler's answer or by its own timers, for the log.
     fn why_lost(&self, now: Time) -> String {
         if let Some(response) = &self.response
             && response.worker_state == Health::MustDie
         {
             let why = response.why_must_die.as_deref();
-            return with_reason("the scheduler has given this worker up", why);
+            return with_reason("the scheduler has declared this worker lost", why);
         }
         let ago = |at: Time| format_duration(whole_secs(now.since(at)));
         let heartbeat = match self.health.last_heartbeat() {

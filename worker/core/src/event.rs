@@ -43,7 +43,7 @@ pub enum Event {
         from: Principal,
         scheduler: SchedulerId,
         worker: WorkerId,
-        /// For people, if the scheduler says it.
+        /// The reason for the log, if the scheduler sends one.
         why: Option<Arc<str>>,
     },
     KillTask {

@@ -384,7 +384,7 @@ impl Association {
     ) -> Result<Reply, Refusal> {
         self.check_not_dying()?;
         self.check_ids(ids.0, ids.1)?;
-        self.why_it_ends = Some(with_reason("the scheduler asks for it", why));
+        self.why_it_ends = Some(with_reason("the scheduler has requested it", why));
         // As with a word of MUST_DIE: our own timers have not run out, so the full wait from now ends in time.
         let now = turn.now;
         self.die(turn, ExitReason::SuicideRequested, now);

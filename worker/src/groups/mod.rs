@@ -78,7 +78,7 @@ pub enum GroupError {
 }
 
 impl GroupError {
-    /// One error that names everything that is wrong; `None` if nothing is.
+    /// Joins all errors to one; `None` if there are none.
     fn of_all(mut errors: Vec<GroupError>) -> Option<GroupError> {
         if errors.len() < 2 {
             return errors.pop();
@@ -211,7 +211,7 @@ impl Groups {
     }
 }
 
-/// The slices that the options name; each must be there. The error names all that are not.
+/// Finds the slices that the options name. The error names every missing one.
 fn named(options: &CGroupOptions) -> Result<Vec<Named>, GroupError> {
     let each = options.subsystems.iter().map(|subsystem| {
         let is_name = !subsystem.contains('/') && !matches!(subsystem.as_str(), "" | "." | "..");

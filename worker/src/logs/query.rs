@@ -36,7 +36,7 @@ pub enum QueryError {
     Pattern { pattern: String, reason: String },
 }
 
-/// Whether a pattern can filter lines.
+/// Errors if the pattern is no valid regular expression, or is too large.
 pub fn check_pattern(text: &str) -> Result<(), QueryError> {
     compile(text).map(|_: Regex| ())
 }
@@ -151,7 +151,7 @@ fn in_range(query: &LogQuery, id: LineId) -> bool {
     }
 }
 
-/// Reads one page. A segment that retention removed meanwhile is passed over. Of what cannot be read, a line without an id tells.
+/// Reads one page. Skips segments that retention has removed meanwhile. A line without an id reports unreadable segments.
 pub(super) fn page(segments: &[SegmentView], query: &LogQuery, matcher: &Matcher) -> LogPage {
     let mut page = PageBuilder::new(query, matcher);
     let mut visit = |segment: &SegmentView| match segment.reaches(query) {
@@ -174,7 +174,7 @@ struct PageBuilder<'a> {
     blocks: usize,
     bytes: usize,
     done: LogPage,
-    /// The first segment that could not be read as a whole, and why.
+    /// The notice about the first segment that could not be read completely.
     unread: Option<String>,
 }
 
@@ -204,8 +204,8 @@ impl<'a> PageBuilder<'a> {
         self.done
     }
 
-    /// Goes on without what cannot be read.
-    fn pass_over(&mut self, path: &Path, why: &dyn fmt::Display) -> ControlFlow<()> {
+    /// Skips the unreadable rest of a segment, and notes the first one.
+    fn skip_unreadable(&mut self, path: &Path, why: &dyn fmt::Display) -> ControlFlow<()> {
         let text = || {
             format!(
                 "lines are missing, since {} cannot be read: {why}",
@@ -222,7 +222,7 @@ impl<'a> PageBuilder<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return ControlFlow::Continue(());
             }
-            Err(error) => return self.pass_over(segment.path(), &error),
+            Err(error) => return self.skip_unreadable(segment.path(), &error),
         };
         let loaded;
         let index = match segment {
@@ -231,7 +231,7 @@ impl<'a> PageBuilder<'a> {
                 let index = SegmentIndex::load(&sealed.path).map_or_else(|| scan(&file), Ok);
                 match index {
                     Ok(index) => loaded = index,
-                    Err(error) => return self.pass_over(&sealed.path, &error),
+                    Err(error) => return self.skip_unreadable(&sealed.path, &error),
                 }
                 &loaded
             }
@@ -268,13 +268,13 @@ impl<'a> PageBuilder<'a> {
         let mut bytes = vec![0; length];
         let got = match read_up_to(file, &mut bytes, offset) {
             Ok(got) => got,
-            Err(error) => return self.pass_over(path, &error),
+            Err(error) => return self.skip_unreadable(path, &error),
         };
         let mut records = records(&bytes[..got]);
         let stream = self.matcher.stream;
         let wanted: Vec<_> = records.by_ref().filter(|r| r.stream == stream).collect();
         if got < length || !records.is_whole() {
-            let _: ControlFlow<()> = self.pass_over(path, &"it is damaged");
+            let _: ControlFlow<()> = self.skip_unreadable(path, &"it is damaged");
         }
         match self.query.ascending {
             true => wanted.iter().try_for_each(|record| self.take(record)),

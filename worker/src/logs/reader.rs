@@ -1,4 +1,4 @@
-//! The log folder of a worker as another process reads it, while the worker writes or after it has ended. Nothing in the folder changes.
+//! Reads the log folder of a worker from another process, while the worker writes or after it has ended, without changing the folder.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -12,10 +12,10 @@ use super::query::{self, Matcher, QueryError, SegmentView};
 use super::segment::{frame_length, read_up_to, records, scan, stream_of};
 use super::writer::{Sealed, segment_first_id};
 
-/// Bytes that a tail reads at a time: the longest frame fits.
+/// Number of bytes of one read of a tail, enough for the longest frame.
 const TAIL_BYTES: usize = 2 << 20;
 
-/// Why the logs in a folder cannot be read.
+/// The reason why the logs in a folder are unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("cannot read the logs in {}: {error}", path.display())]
@@ -24,24 +24,24 @@ pub enum ReadError {
     Query(#[from] QueryError),
 }
 
-/// Answers queries from the files alone. Lines that the worker has not written yet, which takes a tenth of a second, are missing.
+/// A reader that answers queries from the files alone. The worker writes a line to its file within a tenth of a second.
 #[derive(Clone, Debug)]
 pub struct LogReader {
     folder: PathBuf,
 }
 
 impl LogReader {
-    /// A folder that does not exist has no lines.
+    /// Creates a reader. The folder need not exist; it has no lines then.
     pub fn new(folder: PathBuf) -> Self {
         LogReader { folder }
     }
 
-    /// One page of lines.
+    /// Returns one page of lines.
     pub fn query(&self, query: &LogQuery) -> Result<LogPage, ReadError> {
         Ok(self.snapshot()?.query(query)?)
     }
 
-    /// The segments as they are now, for many queries.
+    /// Returns the present segments, for many queries.
     pub fn snapshot(&self) -> Result<LogSnapshot, ReadError> {
         let error = |error| ReadError::Folder {
             path: self.folder.clone(),
@@ -58,14 +58,14 @@ pub struct LogSnapshot {
 }
 
 impl LogSnapshot {
-    /// One page of lines.
+    /// Returns one page of lines.
     pub fn query(&self, query: &LogQuery) -> Result<LogPage, QueryError> {
         let matcher = Matcher::new(query)?;
         Ok(query::page(&self.views, query, &matcher))
     }
 }
 
-/// The segments of a folder, oldest first.
+/// Lists the segments of a folder, oldest first.
 fn segments(folder: &Path) -> io::Result<Vec<(LineId, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -96,14 +96,14 @@ fn views(folder: &Path) -> io::Result<Vec<SegmentView>> {
             None => views.extend(scanned(path)?),
         }
     }
-    // The newest one may be growing, and its index file may be older than its last lines.
+    // The newest segment may be growing, so its index file may lack its last lines.
     if let Some((_, path)) = newest {
         views.extend(scanned(path)?);
     }
     Ok(views)
 }
 
-/// `None` if retention has removed the segment meanwhile.
+/// Scans one segment; `None` if retention has removed it meanwhile.
 fn scanned(path: PathBuf) -> io::Result<Option<SegmentView>> {
     match File::open(&path).and_then(|file| scan(&file)) {
         Ok(index) => Ok(Some(SegmentView::Active { path, index })),
@@ -112,18 +112,18 @@ fn scanned(path: PathBuf) -> io::Result<Option<SegmentView>> {
     }
 }
 
-/// Reads each line of a folder once, in the order in which they were written.
+/// A reader that returns each line of a folder once, in the order in which the worker wrote them.
 #[derive(Debug)]
 pub struct LogTail {
     folder: PathBuf,
-    /// The segment that is being read, by its first id; `None`: there was none yet.
+    /// The first id of the segment that is being read; `None` while the folder has no segment.
     segment: Option<LineId>,
-    /// The next frame begins here.
+    /// The position of the next frame in the segment, in bytes.
     offset: u64,
 }
 
 impl LogTail {
-    /// Begins after the last line that is there now.
+    /// Creates a tail that begins after the present last line.
     pub fn from_end(folder: PathBuf) -> io::Result<Self> {
         let (mut segment, mut offset) = (None, 0);
         if let Some((first, path)) = segments(&folder)?.pop() {
@@ -137,10 +137,10 @@ impl LogTail {
         })
     }
 
-    /// The next lines, a few mebibytes at most; none if there are no more for now.
+    /// Returns the next lines, at most a few mebibytes; empty if there are no new lines.
     pub fn next_lines(&mut self) -> io::Result<Vec<(LogStream, LogLine)>> {
         loop {
-            // Listed first: a segment that has a successor does not grow any more.
+            // Segments are listed before the read, because a segment with a successor no longer grows.
             let segments = segments(&self.folder)?;
             let current = segments
                 .iter()
@@ -162,7 +162,7 @@ impl LogTail {
         }
     }
 
-    /// Whole frames of one segment.
+    /// Reads the next whole frames of one segment.
     fn read(&mut self, path: &Path) -> io::Result<Vec<(LogStream, LogLine)>> {
         let file = match File::open(path) {
             Ok(file) => file,

@@ -149,7 +149,7 @@ pub(super) fn records(frames: &[u8]) -> Records<'_> {
 }
 
 impl Records<'_> {
-    /// Whether everything was read: after the last record, nothing damaged is left.
+    /// Returns whether the segment has no damaged bytes after its last record.
     pub(super) fn is_whole(&self) -> bool {
         self.rest.is_empty() && self.payload.is_empty()
     }
@@ -183,7 +183,7 @@ fn split_frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (checksum(payload) == sum).then_some((payload, rest))
 }
 
-/// The length of the good frame that the bytes begin with; `None` if it is not whole yet, or damaged.
+/// Returns the length of the frame at the beginning of the bytes; `None` if it is incomplete or damaged.
 pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
     split_frame(bytes).map(|(_, rest)| bytes.len() - rest.len())
 }
@@ -234,7 +234,7 @@ pub(super) fn stream_code(stream: LogStream) -> u8 {
     }
 }
 
-/// `None`: a stream of a later release.
+/// Returns the stream with this code; `None` for a code of a later release.
 pub(super) fn stream_of(code: u8) -> Option<LogStream> {
     LogStream::ALL
         .into_iter()

@@ -558,7 +558,7 @@ fn a_page_says_which_lines_cannot_be_read() {
             bytes[20] ^= 1;
             fs::write(path, bytes).expect("written");
         },
-        // A disk that fails, as far as a file can show it.
+        // A directory in place of the file, which fails like a broken disk.
         |path| {
             fs::remove_file(path).expect("removed");
             fs::create_dir(path).expect("made");
@@ -585,7 +585,7 @@ fn a_page_says_which_lines_cannot_be_read() {
         fs::remove_file(path)
             .or_else(|_| fs::remove_dir(path))
             .expect("removed");
-        // As retention does it.
+        // Retention removes segments in the same way.
         let lines = all(&store, query(LogStream::Stdout)).0;
         assert!(lines.iter().all(|line| line.id.is_some()));
     }
@@ -794,7 +794,7 @@ fn a_writer_that_is_behind_says_so_and_still_takes_lines() {
     assert_eq!(lines.len(), count + more + 2);
 }
 
-/// All pages of a query of another process.
+/// Returns the lines of all pages of a query by another process.
 fn read_all(reader: &LogReader, mut query: LogQuery) -> Vec<LogLine> {
     let mut lines = Vec::new();
     loop {
@@ -807,7 +807,7 @@ fn read_all(reader: &LogReader, mut query: LogQuery) -> Vec<LogLine> {
     }
 }
 
-/// Names, lengths and times of change of the files in a folder.
+/// Returns the paths, lengths and modification times of the files in a folder.
 fn stamps(dir: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
     let mut found: Vec<_> = fs::read_dir(dir)
         .expect("a folder")
@@ -822,7 +822,7 @@ fn stamps(dir: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
 }
 
 #[test]
-fn another_process_reads_what_is_written_and_changes_nothing() {
+fn another_process_reads_written_lines_and_changes_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = dir.path().join("logs");
     let reader = LogReader::new(folder.clone());

@@ -143,7 +143,7 @@ impl Commands {
         })
     }
 
-    /// What of the worker's own environment passes, but for who one is, what cards there are, and what the job sets itself.
+    /// Returns the passed part of the worker's environment, without the variables for the account, for GPUs, and of the job itself.
     pub(super) fn environment(
         &self,
         chosen: Option<&Chosen>,
@@ -236,7 +236,7 @@ impl Commands {
             values.push((VISIBLE_DEVICES, &devices));
             values.push((DEVICE_ORDER, "PCI_BUS_ID"));
         }
-        // Behind those of the worker, which a program finds first.
+        // The job's variables follow the worker's, because a program finds the first entry of a name.
         let own = request.options.environment.iter();
         let own = own.filter(|(name, _)| is_variable(name));
         values.extend(own.map(|(name, value)| (name.as_str(), value.as_str())));
@@ -284,7 +284,7 @@ impl Commands {
     }
 }
 
-/// The name of the task's node without that of its parent and the slash behind, if it begins with them: as its source calls the node.
+/// Returns the node's name as its source has it, without the parent's name and slash that `"names": "path"` adds.
 fn label(request: &SpawnRequest) -> &str {
     let node = request.key.node.as_str();
     let [.., parent, _] = request.path_to_node.as_slice() else {

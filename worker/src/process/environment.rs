@@ -53,7 +53,7 @@ const NEVER: [&str; 14] = [
 pub(super) const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 pub(super) const DEVICE_ORDER: &str = "CUDA_DEVICE_ORDER";
 
-/// What passes to a task that has cards of its own, and sees no others.
+/// Returns the entries without the variables that select GPUs, for a task that may use only its own GPUs.
 pub(super) fn without_cards(entries: &[CString]) -> Vec<CString> {
     without(entries, |name| {
         [VISIBLE_DEVICES, DEVICE_ORDER]
@@ -62,7 +62,7 @@ pub(super) fn without_cards(entries: &[CString]) -> Vec<CString> {
     })
 }
 
-/// What passes to a task that has variables of these names itself. Of two entries with one name a program would find the first.
+/// Returns the entries without the task's own variables. A program would find the first of two entries with the same name.
 pub(super) fn without(entries: &[CString], is_own: impl Fn(&[u8]) -> bool) -> Vec<CString> {
     let others = entries.iter().filter(|entry| {
         let name = entry.to_bytes().split(|byte| *byte == b'=').next();

@@ -41,7 +41,7 @@ pub(super) enum Event<'a> {
     LinesDropped {
         dropped: Dropped,
     },
-    /// From here on the task's own status is known, if it wrote one into its status pipe.
+    /// All pipes of the task are closed, so its own status is known if it wrote one to its status pipe.
     PipesClosed {
         raw: Option<&'a str>,
     },

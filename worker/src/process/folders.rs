@@ -45,7 +45,7 @@ pub(super) struct Folders {
 enum Owner {
     Worker,
     User(Uid),
-    /// The job names the directory, which the worker neither makes nor owns.
+    /// The directory is the job's `cwd`, which the worker neither creates nor owns.
     Job,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct WorkingDir {
 }
 
 impl WorkingDir {
-    /// A directory that the job names.
+    /// Returns the job's `cwd`.
     pub(super) fn given(path: &str) -> Result<Self, StartFailure> {
         Ok(WorkingDir {
             path: c_string("the working directory", path.as_bytes())?,
@@ -65,7 +65,7 @@ impl WorkingDir {
         })
     }
 
-    /// Whether the job names it.
+    /// Returns whether the directory is the job's `cwd`.
     pub(super) fn is_given(&self) -> bool {
         self.owner == Owner::Job
     }

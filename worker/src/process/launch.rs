@@ -26,7 +26,7 @@ pub(super) struct Launch<'a> {
     /// `NAME=value` entries; the second list is appended to the first.
     pub environment: [&'a [CString]; 2],
     pub working_dir: &'a CStr,
-    /// Whether the account must be able to enter it; else the worker's rights are enough.
+    /// Enter the working directory with the account's rights, not with the worker's.
     pub enters_as_account: bool,
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,

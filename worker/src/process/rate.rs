@@ -10,8 +10,10 @@ use crate::logs::Room;
 /// range.
 const SHORTEST_POLL: Duration = Duration::from_millis(1);
 const LONGEST_POLL: Duration = Duration::from_secs(3600);
-/// The bytes that one read may take although fewer lines or bytes are left in the limit. Reads of long lines would be many without it; at
-/// worst each byte is a line, so a task is at most this many lines ahead of its limit, and waits for them afterwards.
+/// Number of bytes that one read may always take, even if fewer lines or bytes are left in the limit.
+///
+/// Without it, long lines would need many reads. Each byte may be a line, so a task exceeds its limit by at most this number of lines, and
+/// waits for them afterwards.
 const LEAST_READ: usize = 1024;
 /// A task that drops all the time is told of once so often: its events must not be the flood that the limit is against.
 pub(super) const DECLARE_INTERVAL: Duration = Duration::from_secs(1);
@@ -58,7 +60,7 @@ impl RateLimit {
         }
     }
 
-    /// Returns how many bytes the next read of the task's output may take, `most` at most. What one read takes is logged in one go.
+    /// Returns the number of bytes for the next read of the task's output, at most `most`. The log accepts all lines of one read.
     pub(super) fn read_size(&self, most: usize) -> usize {
         match self.overflow {
             LogOverflow::Wait => {
@@ -90,8 +92,9 @@ impl RateLimit {
         }
     }
 
-    /// A finished task's pipes are emptied without delay, since a limit of lines must not hold its slot: gives what they can hold, each
-    /// byte being a line at worst. What would be dropped is dropped all the same.
+    /// Adds `held` bytes and lines to the limits of a finished task, so that its pipes can be drained without delay: the rate limit must not
+    /// occupy a slot. `held` is the capacity of the pipes, where each byte may be a line. With `log_overflow: drop`, lines are dropped as
+    /// before.
     pub(super) fn grant(&mut self, held: usize) {
         match self.overflow {
             LogOverflow::Wait => {
@@ -279,7 +282,7 @@ mod tests {
             ..Default::default()
         };
         let mut rate = RateLimit::new(&options, start);
-        // A task that prints empty lines only, as fast as they are read.
+        // The task prints only empty lines, as fast as they are read.
         let mut lines = 0;
         for ms in 0..1000 {
             let now = start + Duration::from_millis(ms);
@@ -288,7 +291,7 @@ mod tests {
                 lines += logged(&mut rate, size, 1);
             }
         }
-        // The burst, what comes back within the second, and one read beyond.
+        // The burst, the refill within the second, and one read beyond the limit.
         assert!((1000..=2000 + LEAST_READ).contains(&lines), "{lines}");
 
         let of_bytes = limit(0, 20, LogOverflow::Wait, start);

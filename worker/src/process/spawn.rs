@@ -203,7 +203,7 @@ impl Plan<'_> {
             let path = launch.working_dir.as_ptr() as c_long;
             call(libc::SYS_chdir, [path, 0, 0, 0, 0])
         };
-        // With our rights: the way to its own folder may be closed to the account.
+        // The worker's rights enter the job's own folder, because the account may not be able to reach it.
         if !launch.enters_as_account
             && let Err(error) = enter()
         {

@@ -1,4 +1,4 @@
-//! Which processes use which graphics cards, as `nvidia-smi` lists them, and which tasks these processes belong to.
+//! Lists the GPU use of processes by `nvidia-smi`, and assigns it to tasks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -13,38 +13,38 @@ use super::sampler::LEAST_PART;
 
 const PROCESSES: &str = "--query-compute-apps=pid,gpu_bus_id,used_gpu_memory";
 const CARDS: &str = "--query-gpu=index,uuid,gpu_bus_id,memory.used,utilization.gpu,name";
-/// The program takes a tenth of a second, and most of it in the driver. A task of a minute is still seen.
+/// Time between two runs of the program, each of which takes a tenth of a second. It is short enough to see a task of a minute.
 const PERIOD: Duration = Duration::from_secs(15);
-/// The driver's devices. A process that uses a card has one of them open.
+/// Prefix of the driver's devices. A process that uses a GPU has one of them open.
 const DEVICES: &str = "/dev/nvidia";
 
-/// Asks the program again and again.
+/// The periodic run of the program, with its last result.
 #[derive(Debug)]
 pub(super) struct CardWatch {
-    /// `None`: nobody asks.
+    /// `None` if GPU use is not measured.
     program: Option<PathBuf>,
     due: Instant,
-    /// Empty after a failure: old numbers may be those of other processes by now.
+    /// Empty after a failure, because other processes may have the old pids by now.
     known: CardUse,
     /// The last failure, so that the log reports a change and not each failure.
     failure: Option<String>,
 }
 
-/// The use of each process when it was listed.
+/// The GPU use of each process at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct CardUse {
-    /// `memory_mb` and `compute` are what all processes together use of the card.
+    /// The GPUs. `memory_mb` and `compute` are the sums over all processes.
     cards: Vec<GpuInfo>,
     processes: Vec<Listed>,
 }
 
-/// A process on a card.
+/// One process that uses a GPU.
 #[derive(Clone, Debug, PartialEq)]
 struct Listed {
-    /// In the namespace of the worker, or in the machine's first one: drivers differ.
+    /// The pid in the worker's namespace or in the machine's initial one, depending on the driver.
     pid: i32,
     bus: String,
-    /// `None`: the driver does not say.
+    /// `None` if the driver does not report it.
     memory_mb: Option<f64>,
 }
 
@@ -58,8 +58,8 @@ impl CardWatch {
         }
     }
 
-    /// Returns what is known, after asking the program if that is due.
-    pub(super) async fn look(&mut self) -> CardUse {
+    /// Returns the last result, after running the program if a run is due.
+    pub(super) async fn update(&mut self) -> CardUse {
         let began = Instant::now();
         if let Some(program) = self.program.as_ref().filter(|_| self.due <= began) {
             let answer = CardUse::ask(program).await;
@@ -91,9 +91,10 @@ impl CardUse {
         Ok(CardUse { cards, processes })
     }
 
-    /// Returns the cards that each task uses, with the memory that its own processes take there or, where the driver does not say, all
-    /// processes. `members` are the processes of tasks, each with its task; `outside` is the number of one of them in the machine's first
-    /// namespace, as far as it is known.
+    /// Returns the GPUs that each task uses, with the memory of the task's processes or, if the driver does not report it, of all processes.
+    ///
+    /// `members` are the processes of tasks, each with its task. `outside` returns a process's pid in the machine's initial namespace, as
+    /// far as it is known.
     pub(super) fn of_tasks(
         &self,
         root: &Path,
@@ -114,7 +115,7 @@ impl CardUse {
         for listed in &self.processes {
             let mut meant = called.get(&listed.pid).cloned().unwrap_or_default();
             meant.retain(|(pid, _)| has_device(root, *pid));
-            // Two processes may have one number in two namespaces. Neither is believed to be the one if both use cards.
+            // Two processes may have the same pid in different namespaces. If both use GPUs, the listed one is unknown.
             if let [(_, task)] = meant[..] {
                 let sum = memory.entry((task, &listed.bus)).or_insert(Some(0.0));
                 *sum = sum.zip(listed.memory_mb).map(|(sum, more)| sum + more);
@@ -132,7 +133,7 @@ impl CardUse {
     }
 }
 
-/// Whether a process has a device of the driver open. A number alone is no proof that the driver means this process.
+/// Returns whether a process has a device of the driver open, because an equal pid alone does not prove that the driver means this process.
 fn has_device(root: &Path, pid: i32) -> bool {
     let Ok(open) = fs::read_dir(root.join(format!("proc/{pid}/fd"))) else {
         return false;
@@ -148,7 +149,7 @@ fn has_device(root: &Path, pid: i32) -> bool {
     })
 }
 
-/// `60982, 00000000:28:00.0, 298`, or `[N/A]` in the place of the memory.
+/// Parses a line such as `60982, 00000000:28:00.0, 298`. The memory may be `[N/A]`.
 fn listed(fields: &[&str]) -> Result<Listed, RowProblem> {
     let &[pid, bus, memory] = fields else {
         return Err(RowProblem::Fields(fields.len(), "process, bus and memory"));
@@ -164,7 +165,7 @@ fn listed(fields: &[&str]) -> Result<Listed, RowProblem> {
     })
 }
 
-/// `0, GPU-8c5a7ff3-..., 00000000:28:00.0, 298, 28, Tesla K40m`, with the part of its time in per cent.
+/// Parses a line such as `0, GPU-8c5a7ff3-..., 00000000:28:00.0, 298, 28, Tesla K40m`. The utilization is in per cent.
 fn used(fields: &[&str]) -> Result<GpuInfo, RowProblem> {
     let &[index, uuid, bus, memory, percent, name] = fields else {
         let wanted = "index, UUID, bus, memory, utilization and name";
@@ -180,7 +181,7 @@ fn used(fields: &[&str]) -> Result<GpuInfo, RowProblem> {
     })
 }
 
-/// A number of 0 or more, or why there is none, in brackets.
+/// Parses a number of 0 or more; `None` for a reason in brackets why there is none.
 fn known(text: &str) -> Result<Option<f64>, RowProblem> {
     match text.starts_with('[') && text.ends_with(']') {
         true => Ok(None),
@@ -210,7 +211,7 @@ esac";
         CardUse::ask(&program).await
     }
 
-    /// Processes that have these files open.
+    /// Makes a `/proc` with processes that have these files open.
     fn machine(open: &[(i32, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a folder");
         for (pid, file) in open {
@@ -241,7 +242,7 @@ esac";
             (200, "/dev/nvidiactl"),
             (300, "/tmp/nvidia0"),
         ]);
-        // Two tasks; 300 only has the number of a process that uses cards elsewhere.
+        // Two tasks use GPUs. Process 300 only has the pid of a process of another namespace that uses one.
         let members = [(100, 0), (101, 0), (200, 1), (300, 2)];
         let of_tasks = found.of_tasks(root.path(), &members, |pid| pid);
         assert_eq!(
@@ -253,7 +254,7 @@ esac";
     }
 
     #[tokio::test]
-    async fn a_look_at_the_tasks_tells_their_cards() {
+    async fn a_sample_of_the_tasks_has_their_gpus() {
         let found = answer(TWO_CARDS, "100, 0:28, 298\n").await;
         let root = machine(&[(100, "/dev/nvidia0")]);
         let stat = "100 (a) S 1 100 100 0 -1 4194304 9 9 9 9 0 0 0 0 20 0 1 0 77 99999 1 0";
@@ -279,7 +280,7 @@ esac";
     }
 
     #[tokio::test]
-    async fn processes_are_known_by_their_numbers_here_and_outside_but_not_by_both() {
+    async fn processes_are_found_by_their_pid_in_either_namespace_unless_it_is_ambiguous() {
         let outside = |pid: i32| pid + 1000;
         let members = [(7, 0), (1007, 1), (8, 2)];
         let device = "/dev/nvidia-uvm";
@@ -294,7 +295,7 @@ esac";
     }
 
     #[tokio::test]
-    async fn hostile_output_is_refused_and_nobody_has_a_card() {
+    async fn hostile_output_is_refused_and_no_task_has_a_gpu() {
         let problem = async |listed: &str| {
             let answer = answer(TWO_CARDS, listed).await;
             answer.expect_err("a problem").to_string()
@@ -314,7 +315,7 @@ esac";
             .await
             .expect_err("too much");
         assert_eq!(flood.to_string(), "it printed more than 65536 bytes");
-        // Nobody uses a card: nothing more is asked.
+        // No process uses a GPU, so the second query is not run.
         let none = answer(
             "[ $2 = --query-compute-apps=pid,gpu_bus_id,used_gpu_memory ]",
             "",
@@ -324,18 +325,18 @@ esac";
     }
 
     #[tokio::test]
-    async fn a_failure_leaves_nothing_that_is_old() {
+    async fn a_failure_discards_old_results() {
         let folder = tempfile::tempdir().expect("a folder");
         let program = fake(&folder, TWO_CARDS);
         let processes = program.with_extension("processes");
         fs::write(&processes, "7, 0:28, 1\n").expect("written");
         let mut watch = CardWatch::new(Some(program), Instant::now());
-        assert_eq!(watch.look().await.processes.len(), 1);
+        assert_eq!(watch.update().await.processes.len(), 1);
         fs::remove_file(&processes).expect("removed");
-        // It is not due.
-        assert_eq!(watch.look().await.processes.len(), 1);
+        // The next run is not due yet.
+        assert_eq!(watch.update().await.processes.len(), 1);
         watch.due = Instant::now();
-        assert_eq!(watch.look().await, CardUse::default());
+        assert_eq!(watch.update().await, CardUse::default());
         assert_eq!(watch.failure.as_deref(), Some("exit status: 1"));
     }
 }

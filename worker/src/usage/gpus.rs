@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// A row has less than 128 bytes, and no machine has 512 cards.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
-/// Why there is no answer of the program.
+/// The reason why a query of the program failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GpuError {
     #[error("it cannot be started: {0}")]
@@ -71,12 +71,12 @@ impl Drop for Group {
     }
 }
 
-/// Lists the cards of this machine.
+/// Lists the GPUs of this machine.
 pub(super) async fn cards(program: &Path) -> Result<Vec<GpuInfo>, GpuError> {
     parse(&ask(program, CARDS).await?)
 }
 
-/// Asks the program. It has ended, or is killed, when this is over.
+/// Runs the program and returns its output. The program has ended, or is killed, when the call returns.
 pub(super) async fn ask(program: &Path, query: &str) -> Result<Vec<u8>, GpuError> {
     ask_within(TIMEOUT, program, query).await
 }
@@ -126,7 +126,7 @@ fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
     })
 }
 
-/// Reads each line by its fields.
+/// Parses the fields of each line with `read`.
 pub(super) fn rows<T>(
     output: &[u8],
     mut read: impl FnMut(&[&str]) -> Result<T, RowProblem>,
@@ -165,7 +165,7 @@ fn row(fields: &[&str]) -> Result<GpuInfo, RowProblem> {
     })
 }
 
-/// The unit is MiB, or per cent.
+/// Parses a number of 0 or more, in MiB or per cent.
 pub(super) fn amount(text: &str) -> Result<f64, RowProblem> {
     let amount: f64 = text.parse().map_err(|_| RowProblem::Amount)?;
     match amount.is_finite() && amount >= 0.0 {

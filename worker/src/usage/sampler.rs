@@ -31,7 +31,7 @@ pub(crate) struct Running {
     tasks: Mutex<HashMap<Arc<RunKey>, Watched>>,
     /// There is one again, after there was none.
     first: Notify,
-    /// The program that is asked which of them use graphics cards.
+    /// The program that lists the processes on GPUs.
     nvidia_smi: Option<PathBuf>,
 }
 
@@ -124,7 +124,7 @@ pub(crate) async fn sample_tasks(
         };
         let card_use = tokio::select! {
             () = stop.cancelled() => return,
-            card_use = cards.look() => card_use,
+            card_use = cards.update() => card_use,
         };
         let tasks = running.all();
         let look = move || {

@@ -10,7 +10,7 @@ use crate::suicide::Life;
 use crate::tasks::Stage;
 
 impl Association {
-    /// For fingerprints. The options, constant for an instance, and what is told to people only, are left out.
+    /// Writes the state for fingerprints. Omits the options, which are constant for an instance, and texts for people.
     pub(crate) fn shape<H: Hasher>(&self, machine: &Machine, s: &mut Shape<'_, H>) {
         s.worker(self.id());
         s.put((&self.description.shard, self.patience));

@@ -145,12 +145,12 @@ impl Association {
         self.trouble.as_ref()
     }
 
-    /// The last worker set id that the scheduler sent after a later one of its own; it does not count.
+    /// Returns the last worker set id that the scheduler sent after a later one. The worker ignores this id.
     pub fn older_set(&self) -> Option<WorkerSetId> {
         self.older_set
     }
 
-    /// Why the association must end, for people; `None`: it need not.
+    /// Returns the reason why the association must end, for the log; `None` if it need not end.
     pub fn why_it_ends(&self) -> Option<&str> {
         self.why_it_ends.as_deref()
     }

@@ -179,7 +179,7 @@ impl Estimates {
         self.corrections.get(&association).copied().unwrap_or(1.0)
     }
 
-    /// Whether a task of the scheduler has ever run well here, so that it is known what its estimates are worth.
+    /// Returns whether a task of the scheduler has ever succeeded here, so that the accuracy of its estimates is known.
     pub fn is_tried(&self, association: AssociationIndex) -> bool {
         let mut its = (self.learned).range((association, 0)..=(association, u32::MAX));
         its.next().is_some()

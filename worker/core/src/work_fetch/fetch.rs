@@ -62,7 +62,7 @@ pub struct Source {
     pub min_rpc_time: Time,
     /// How many times as long as it reckons its tasks run ([`Estimates::correction`](super::Estimates::correction)).
     pub correction: f64,
-    /// A task of it has run well ([`Estimates::is_tried`](super::Estimates::is_tried)).
+    /// A task of the scheduler has succeeded ([`Estimates::is_tried`](super::Estimates::is_tried)).
     pub is_tried: bool,
     pub of_type: PerType<SourcePair>,
 }
@@ -73,7 +73,7 @@ pub struct SourcePair {
     /// It said that no job of its own uses the type.
     pub no_apps: bool,
     pub backed_off_until: Time,
-    /// It backs off since its tasks would have been late.
+    /// The backoff began because the scheduler's tasks would have missed their deadlines.
     pub turned_down: bool,
     /// If there is one, that counts no longer than something of this stands.
     pub credit: Option<Credit>,
@@ -163,7 +163,7 @@ impl<'a> Survey<'a> {
         self.fetchable.get(of.0).map_or(0.0, |all| all[for_type])
     }
 
-    /// The part of the instances that it may have of this fetch, for people; 0 if it is not asked for the type.
+    /// Returns the part of the instances that the scheduler may fill with this fetch, for messages; 0 if it is not asked for the type.
     pub fn may_have(&self, of: AssociationIndex, for_type: ProcessorType) -> f64 {
         let is_asked = self.reason(of).is_none() && self.pair_reason(of, for_type).is_none();
         match is_asked {
@@ -250,8 +250,10 @@ impl<'a> Survey<'a> {
         FetchRequest::new(association, demands)
     }
 
-    /// The first type for which it must be asked, if any. Those before it for which it could be are its own in `found`, if they are not
-    /// another's that came before it. `kept` types are left to a scheduler before it, which is asked when an instance is idle.
+    /// Returns the first type for which the scheduler must be asked, if any.
+    ///
+    /// Enters the scheduler in `found` for each earlier type for which it could be asked and no scheduler before it is entered. Types in
+    /// `kept` belong to an earlier scheduler, which is asked when an instance is idle.
     fn trigger(
         &self,
         association: AssociationIndex,
@@ -282,8 +284,8 @@ impl<'a> Survey<'a> {
         None
     }
 
-    /// Whether its tasks would have been late behind those that are here, and no instance has been idle since. Whatever others sent meanwhile
-    /// would be before them again.
+    /// Returns whether the scheduler's tasks would miss their deadlines behind the queued tasks, and no instance has been idle since. Tasks
+    /// of other schedulers would go before them again.
     fn waits_for_an_instance(
         &self,
         association: AssociationIndex,
@@ -295,7 +297,8 @@ impl<'a> Survey<'a> {
             && amount(self.grounds.outlook.of_type[for_type].idle_now) <= TOLERANCE
     }
 
-    /// Whether a buffer of its tasks waits for cards although some are idle: none of them fits into what is left, and another may not either.
+    /// Returns whether a full buffer of the scheduler's tasks waits although GPUs are idle. None of these tasks fits into the idle part of
+    /// a GPU, and another one may not fit either.
     fn has_stock(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
         if for_type == ProcessorType::CPU {
             return false;
@@ -363,8 +366,8 @@ fn has_no_share(association: &Association) -> bool {
     amount(association.share) == 0.0
 }
 
-/// Returns the priorities of the schedulers that can be asked for anything. Queued work counts as got already: as a part of the buffer it would
-/// outweigh hours of what was got where tasks are no shorter than the buffer, and shares would not be kept.
+/// Returns the priorities of the schedulers that can be asked for work. Queued work counts as received. As a part of the buffer it would
+/// outweigh hours of received work where tasks are as long as the buffer, and shares would be violated.
 fn priorities(grounds: &Grounds<'_>) -> Priorities {
     let counted: Vec<bool> = grounds
         .sources

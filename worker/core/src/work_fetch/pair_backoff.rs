@@ -24,7 +24,7 @@ const LONGEST_PART: f64 = 1.5;
 ///     ^                          |                               |          |
 ///     |                          |                               |          +--asked in vain--> backed off, twice as long
 ///     +--------- a task comes, the user -------------------------+
-///     +--------- a task ends, if it was LIMITED or DEADLINE while all instances were busy, and what is to follow does not come by itself
+///     +--------- a task ends, after LIMITED or DEADLINE while all instances were busy, unless the scheduler sends the next task unasked
 ///     +--------- an instance is idle, if there was nothing while all were busy
 /// ```
 ///
@@ -38,7 +38,7 @@ pub struct PairBackoff {
     interval: f64,
     until: Option<Time>,
     ends_early: EndsEarly,
-    /// The backoff came of tasks that would have been late.
+    /// The backoff began because the tasks would have missed their deadlines.
     turned_down: bool,
     /// The scheduler has said that no job uses the type, and is not asked before this.
     no_apps_until: Option<Time>,
@@ -80,7 +80,7 @@ impl PairBackoff {
         self.wait(now).is_some()
     }
 
-    /// Whether its tasks would have been late; the backoff may have passed.
+    /// Returns whether the tasks would have missed their deadlines at the last request; the backoff may have passed.
     pub fn was_turned_down(&self) -> bool {
         self.turned_down
     }

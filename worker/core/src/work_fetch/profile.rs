@@ -32,8 +32,8 @@ pub struct Profile {
     /// How often it is chosen what runs.
     pub schedule_period: f64,
     pub report: ReportPolicy,
-    /// A finished task is reported before its deadline by half of the time that was left when it ended and by `report_delay`, but by no more
-    /// than this, ...
+    /// A completion is reported this many seconds before its deadline, or half of the time that was left at the completion if that is less;
+    /// `report_delay` comes on top. It is reported earlier ...
     pub report_cushion: f64,
     /// ... so long after its end, ...
     pub report_delay: f64,

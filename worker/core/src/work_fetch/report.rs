@@ -12,8 +12,8 @@ use super::backoff::span;
 use super::profile::Profile;
 use super::types::{AssociationIndex, TaskNumber};
 
-/// A completion that waits for others keeps this part of the time that its deadline left it: with all of a day kept, whatever has a deadline
-/// of less would be reported alone.
+/// A completion waits for others at most for the time to its deadline divided by this number. With a fixed cushion of a day, every completion
+/// with a shorter deadline would be reported alone.
 const LEFT_TO_WAIT: f64 = 2.0;
 
 /// What is to be told of a task.

@@ -1,10 +1,9 @@
 //! What will happen if no more work comes: the tasks that are there, run in turn by the priorities of their schedulers.
 //!
-//! Simulated time goes from one end of a task to the next. The priorities are those of now: counting what schedulers get meanwhile, in steps
-//! of an hour or of a tenth of the buffer, made no figure of the emulator better. Beyond the end of the buffer nothing counts any more but
-//! whether deadlines are met: so the simulation ends there, as soon as all tasks that are left would meet theirs in any order. Without deadlines
-//! that are near its cost is that of the tasks of one buffer, however many are queued; else that of all tasks, each with the instances that are
-//! taken when it ends.
+//! Simulated time advances from one completion to the next. The priorities stay those of the start: updating them by the simulated work, in
+//! steps of an hour or of a tenth of the buffer, improved no figure of the emulator. Beyond the end of the buffer only deadlines matter, so
+//! the simulation ends there as soon as all remaining tasks meet their deadlines in any order. Without near deadlines the cost is that of
+//! the tasks of one buffer, however many are queued. Otherwise the cost is that of all tasks, each times the number of busy instances.
 //!
 //! The volunteers' system once simulated that the tasks of all schedulers run side by side, each at a rate by its scheduler's share. That is no
 //! choice here: without preemption tasks run one after the other, as they are simulated.
@@ -26,8 +25,8 @@ use super::types::{
 use bound::LatestEnd;
 use queues::Queues;
 
-/// For one type of cards a pick passes at most this many tasks that do not fit: it bounds its cost.
-const MOST_PASSED: usize = 4;
+/// Limit for the tasks that one pick skips because they do not fit into the rest of a GPU type. It bounds the pick's cost.
+const MAX_SKIPPED: usize = 4;
 /// The least part of an instance that a task keeps others from when it is counted who runs, so that their number has a bound.
 const LEAST_PLACE: f64 = 0.01;
 /// Of a type with more instances it is never said that all are busy with tasks that miss: no machine has them, and each needs a place.
@@ -103,7 +102,7 @@ struct Simulation<'a> {
     /// By the deadlines, the first last: of those that are not done yet, and of some that are.
     by_deadline: Vec<usize>,
     latest: LatestEnd,
-    /// Each pick begins with these.
+    /// The priorities with which each pick begins.
     priorities: Priorities,
     /// Who runs now.
     active: Vec<usize>,
@@ -320,7 +319,8 @@ impl<'a> Simulation<'a> {
         first.is_none_or(|deadline| latest * (1.0 + ROUNDING) <= deadline - self.low_water)
     }
 
-    /// Who runs next, cards first: in turn by the priorities, until all instances are taken, or no task fits into the cards that are left.
+    /// Picks the tasks that run next, GPU tasks first. Schedulers take turns by priority until all instances are taken, or no task fits into
+    /// the remaining GPUs.
     fn pick(&mut self) {
         let processors = self.situation.processors;
         self.active.clear();
@@ -336,7 +336,7 @@ impl<'a> Simulation<'a> {
     fn pick_of(&mut self, of_type: ProcessorType) {
         let instances = self.situation.processors.instances(of_type);
         let mut places = self.used[of_type];
-        let mut passed = 0;
+        let mut skipped = 0;
         let mut priorities = self.priorities.clone();
         let mut open = self.queues.begin_type(of_type);
         loop {
@@ -352,10 +352,10 @@ impl<'a> Simulation<'a> {
             let task = &self.tasks[index];
             let is_too_large = task.usage.of_its_type() > instances - places + TOLERANCE;
             if of_type != ProcessorType::CPU && places > 0.0 && is_too_large {
-                // A task starts beside others on any CPU that is free, but only on as many cards as it wants.
-                self.queues.pass(index, association);
-                passed += 1;
-                if passed == MOST_PASSED {
+                // A CPU task starts on any free CPU, but a GPU task needs all of its GPUs free.
+                self.queues.skip(index, association);
+                skipped += 1;
+                if skipped == MAX_SKIPPED {
                     break;
                 }
                 continue;

@@ -34,7 +34,7 @@ pub enum WaitCause {
     NoWork {
         /// Seconds, of which a random part passes.
         interval: f64,
-        /// There is some, which would have missed its deadlines here.
+        /// The scheduler has tasks, which would have missed their deadlines here.
         turned_down: bool,
     },
     /// The scheduler said when it wants to be talked to at the latest (`next_rpc_delay`).

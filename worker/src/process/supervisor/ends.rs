@@ -324,13 +324,13 @@ impl Supervisor {
                 self.look_around(now);
             }
             Stage::Swept if task.complain_at.is_some() => {}
-            Stage::Swept => self.give_pipes_up(number, now),
+            Stage::Swept => self.abandon_pipes(number, now),
         }
     }
 
-    /// Reads what the dead have left in the pipes, whatever the rate, and closes those that somebody still holds.
-    fn give_pipes_up(&mut self, number: TaskNumber, now: Instant) {
-        // Output is not lost because the log is behind.
+    /// Drains the pipes of a dead task without the rate limit, and closes the pipes that a descendant still holds.
+    fn abandon_pipes(&mut self, number: TaskNumber, now: Instant) {
+        // A slow log must not cause loss of output.
         if self.waits_for_log(number) {
             self.timers
                 .push(Reverse((now + LINGER, number, Timer::Linger)));

@@ -70,7 +70,7 @@ impl Supervisor {
         self.read_once(number, kind, most);
     }
 
-    /// Reads `most` bytes at most. Returns whether there may be more to read.
+    /// Reads at most `most` bytes. Returns whether more may be readable.
     pub(super) fn read_once(&mut self, number: TaskNumber, kind: PipeKind, most: usize) -> bool {
         let Some(task) = self.tasks.get_mut(&number) else {
             return false;

@@ -76,7 +76,7 @@ fn the_rate_limit_slows_output_but_not_the_status() {
 #[test]
 fn a_running_task_is_read_in_small_steps_and_a_finished_one_at_once() {
     let mut bench = Bench::new();
-    // One line, and the next after an hour.
+    // The limit allows one line an hour.
     let mut request = script("exec yes ''", StatusFrom::Auto);
     request.options.max_log_lines_per_poll_interval = 1;
     request.options.poll = Duration::from_secs(3600);

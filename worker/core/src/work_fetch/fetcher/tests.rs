@@ -185,7 +185,7 @@ fn the_first_contacts_ask_for_little_and_the_next_for_all_that_is_missing() {
     let second = rig.asks();
     assert_eq!(second.reason, RpcReason::NeedWork);
     assert!(second.seq > first.seq);
-    // One task for each of three instances, as no task has shown yet what estimates are worth.
+    // One task for each of three instances, because no task has tested the estimates yet.
     assert_eq!(second.demands[0].instance_secs, 1.0);
     assert_eq!(second.demands[0].idle, 3.0);
     assert_eq!(second.demands[0].there, 4.0);
@@ -197,7 +197,7 @@ fn the_first_contacts_ask_for_little_and_the_next_for_all_that_is_missing() {
         took: 60.0,
     };
     rig.fetcher.task_ended(rig.now, &ended, well, Leaves::Idle);
-    // All four, until the high water mark of half a minute.
+    // All four instances, up to the high water mark of half a minute.
     let third = rig.asks();
     assert_eq!(third.demands[0].instance_secs, 120.0);
 }

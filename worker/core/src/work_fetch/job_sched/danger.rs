@@ -1,15 +1,15 @@
-//! How many tasks count as in danger of missing their deadlines.
+//! Counts the tasks that are in danger of missing their deadlines.
 //!
-//! A task that cannot run does not count, whatever the simulation says: planning others by their deadlines gains nothing for it.
+//! A task that cannot run does not count, whatever the simulation says, because running other tasks by deadline does not help it.
 //!
-//! The volunteers' system goes on counting a task for a while after the simulation has stopped naming it, so that two tasks do not displace each
-//! other in turn. The simulation here does not depend on which task runs, and that memory only kept schedulers from their shares.
+//! BOINC counts a task for some time after its simulation no longer names it, so that two tasks do not displace each other in turn. The
+//! simulation here does not depend on which task runs, and such a memory only violated shares.
 
 use super::super::types::PerType;
 use super::Hand;
 use super::contenders::Contenders;
 
-/// Counts by association and type.
+/// The counts by association and type.
 pub(super) type InDanger = Vec<PerType<u32>>;
 
 pub(super) fn in_danger(hand: &Hand<'_>, contenders: &Contenders<'_>) -> InDanger {

@@ -71,9 +71,9 @@ fn sixty_three_wait_and_the_next_takes_them_along() {
     assert_eq!(overdue.task, TaskNumber(163));
 }
 
-/// With all of a day kept, each completion of a task whose deadline is a day or less would be reported alone.
+/// With a fixed cushion of a day, each completion with a deadline of a day or less would be reported alone.
 #[test]
-fn a_completion_waits_for_half_of_what_its_deadline_leaves_it() {
+fn a_completion_waits_for_half_of_the_time_to_its_deadline() {
     const HOUR: u64 = 3600;
     let of = [Circumstances::default()];
     let patient = Profile {
@@ -91,7 +91,7 @@ fn a_completion_waits_for_half_of_what_its_deadline_leaves_it() {
         (&patient, 2 * HOUR + 1, HOUR, ReportReason::Delay),
         (&patient, 2 * HOUR - 60, HOUR - 60, ReportReason::Deadline),
         (&patient, HOUR, 0, ReportReason::Deadline),
-        // The low water mark is kept in any case.
+        // The low water mark is always kept.
         (&stocked, 10 * DAY, 7 * DAY, ReportReason::Deadline),
     ] {
         let ends = [Unreported {
@@ -107,7 +107,7 @@ fn a_completion_waits_for_half_of_what_its_deadline_leaves_it() {
         assert_eq!(fires(&rule, due), Some((A, reason)), "{left}");
         assert_eq!(rule.overdue(at(DAY + waits)), None, "{left}");
     }
-    // A deadline that is past is no reason to wait at all, not even at the very beginning of time.
+    // After its deadline a completion does not wait, not even at time zero.
     let ends = [Unreported {
         deadline: Some(Time::ZERO),
         ..end(A, 1, 0)

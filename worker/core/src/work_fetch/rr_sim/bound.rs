@@ -5,9 +5,9 @@ use super::{LEAST_PLACE, Simulated, Situation};
 
 /// Two bounds, of which the lower holds.
 ///
-/// One task runs at any time: so all have ended after the sum of what is left of them. And, where nothing limits how many run at once, all CPUs
-/// are taken, or all tasks of the CPU run: the first for no longer than the work that is left takes on all of them, the second for no longer
-/// than the longest task. Of each model of cards one task runs at least, as parts of cards may fit none of those that wait.
+/// At least one task runs at any time, so all tasks complete within the sum of their remaining times. Without limits for running tasks,
+/// either all CPUs are busy, at most for the remaining CPU work divided by their number, or all CPU tasks run, at most for the longest task.
+/// At least one task of each GPU model runs, because the rest of a GPU may fit no queued task.
 pub(super) struct LatestEnd {
     left: f64,
     of_type: PerType<OfType>,
@@ -16,7 +16,7 @@ pub(super) struct LatestEnd {
 
 #[derive(Clone, Default)]
 struct OfType {
-    /// Instance-seconds that are left; of cards seconds.
+    /// Remaining work: instance-seconds of a CPU, seconds of a GPU model.
     work: f64,
     longest: f64,
 }

@@ -140,8 +140,8 @@ impl Queues {
         Some(index)
     }
 
-    /// The task that was picked last does not fit: this pick counts it no more.
-    pub(super) fn pass(&mut self, index: usize, association: AssociationIndex) {
+    /// Removes the task that was picked last from this pick's counts, because it does not fit.
+    pub(super) fn skip(&mut self, index: usize, association: AssociationIndex) {
         self.own[association.0].uncount();
         if let Some(job) = self.job_of[index] {
             self.of_jobs[job].uncount();

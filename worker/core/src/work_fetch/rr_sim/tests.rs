@@ -407,17 +407,17 @@ fn the_scheduler_that_got_less_has_the_first_turns() {
     }
 }
 
-/// A task that wants more cards than are left does not run, and what is left is missing, unless a task that fits comes after it.
+/// A task that needs more GPUs than are left does not run. The rest counts as idle unless a later task fits.
 #[test]
-fn what_no_task_fits_into_of_a_card_is_idle() {
+fn the_rest_of_a_gpu_into_which_no_task_fits_is_idle() {
     let runs = |number, cards| on_cards(0.0, cards, task(number, 30.0));
     for (wanted, idle) in [
         (vec![1.5, 1.0], 0.5),
         (vec![1.5, 1.0, 0.5], 0.0),
         (vec![1.5, 1.0, 1.0, 1.0, 0.5], 0.0),
-        // No more than four are passed.
+        // A pick skips at most four tasks.
         (vec![1.5, 1.0, 1.0, 1.0, 1.0, 0.5], 0.5),
-        // One that wants more than there are runs alone.
+        // A task that needs more GPUs than exist runs alone.
         (vec![3.0, 1.0], 0.0),
     ] {
         let tasks = wanted.iter().zip(1..);

@@ -115,7 +115,7 @@ fn a_worker_that_must_end_its_tasks_says_why() {
     let mut rig = Rig::joined();
     assert_eq!(why(&rig), None);
     rig.suicide(1, OWN);
-    let text = "the scheduler asks for it: it was lost";
+    let text = "the scheduler has requested it: it was lost";
     assert_eq!(why(&rig).as_deref(), Some(text));
 
     let mut rig = Rig::joined();
@@ -126,7 +126,7 @@ fn a_worker_that_must_end_its_tasks_says_why() {
     };
     let reply = CallReply::Heartbeat(Box::new(answer));
     rig.completed(rig.last_beat(), CallOutcome::Done(reply));
-    let text = "the scheduler has given this worker up: another one has its shard";
+    let text = "the scheduler has declared this worker lost: another one has its shard";
     assert_eq!(why(&rig).as_deref(), Some(text));
 
     let mut rig = Rig::joined();

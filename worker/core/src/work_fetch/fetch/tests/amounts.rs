@@ -86,9 +86,9 @@ fn a_share_is_one_of_those_that_can_be_asked_for_the_type() {
     );
 }
 
-/// A scheduler that is not asked would have three times all of what a smaller one may have alone.
+/// The scheduler that is not asked has three times the share of the other one.
 #[test]
-fn who_is_not_asked_may_have_nothing() {
+fn a_scheduler_that_is_not_asked_may_have_nothing() {
     let mut scene = Scene::new(4, &[]);
     scene.associate(300.0, 0.0);
     let may_have = |scene: &Scene| [A, B].map(|of| scene.survey().may_have(of, CPU));
@@ -99,7 +99,7 @@ fn who_is_not_asked_may_have_nothing() {
     assert_eq!(may_have(&scene), [0.0, 0.0]);
 }
 
-/// With a full buffer from each of hundreds of schedulers in turn, each would wait for its next turn for days.
+/// If one of hundreds of schedulers could fill the buffer, each would wait days for its next turn.
 #[test]
 fn of_many_schedulers_none_is_asked_for_more_than_eight_times_its_part() {
     for (schedulers, secs, instances) in [(1, 1200.0, 40.0), (8, 1200.0, 40.0), (40, 240.0, 8.0)] {
@@ -111,7 +111,7 @@ fn of_many_schedulers_none_is_asked_for_more_than_eight_times_its_part() {
         let told = (demand.secs, demand.instances, demand.idle);
         assert_eq!(told, (secs, instances, instances), "{schedulers}");
     }
-    // Each gets one task at least.
+    // Each request is for at least one task.
     let mut scene = Scene::new(4, &[]);
     for _ in 0..999 {
         scene.associate(100.0, 0.0);
@@ -120,9 +120,9 @@ fn of_many_schedulers_none_is_asked_for_more_than_eight_times_its_part() {
     assert_eq!((demand.secs, demand.idle), (1.0, 1.0));
 }
 
-/// Estimates that are a hundred times too low would bring a hundred times as much as there is time for.
+/// Estimates a hundred times too low would bring a hundred times the work that the worker can do.
 #[test]
-fn before_a_task_has_run_well_one_is_asked_for_each_instance() {
+fn before_a_task_has_succeeded_one_task_is_asked_for_each_instance() {
     let mut scene = scene();
     scene.sources[0].is_tried = false;
     let demand = scene.demand(A);

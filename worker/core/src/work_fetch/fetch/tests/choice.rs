@@ -158,17 +158,17 @@ fn nobody_is_asked_for_a_part_against_a_reason() {
 }
 
 #[test]
-fn what_is_queued_counts_as_if_it_was_got() {
+fn queued_work_counts_as_received() {
     let mut scene = two();
     scene.rec = vec![1.0, 1.0];
     scene.task(A, 3600.0);
-    // An hour of a CPU, which is a half-life: half of its share is an hour of one.
+    // One CPU for an hour, which is a half-life: half of the share is one CPU for an hour.
     let expected = -(1.0 + std::f64::consts::LN_2);
     let error = scene.survey().priority(A) - expected;
     assert!(error.abs() < 1e-9, "{error}");
     assert_eq!(scene.survey().priority(B), -1.0);
     assert_eq!(scene.survey().in_order(), [B, A]);
-    // A card counts as what it is worth.
+    // A GPU counts with its relative speed.
     let mut scene = two();
     scene.rec = vec![1.0, 1.0];
     scene.processors = Processors::new(kind("CPU", 1.0), vec![kind("card", 4.0)]);
@@ -179,7 +179,7 @@ fn what_is_queued_counts_as_if_it_was_got() {
     scene.task(A, 800.0).usage = usage;
     let error = scene.survey().priority(A) - expected;
     assert!(error.abs() < 1e-9, "{error}");
-    // Nobody's tasks, and those that nothing here can run, count for nobody.
+    // Tasks of unknown schedulers, and tasks that no processor here can run, do not count.
     scene.task(AssociationIndex(9), 15.0);
     scene.task(B, 15.0).usage.cards = Some((super::super::ProcessorType(9), 1.0));
     assert_eq!(scene.survey().priority(B), -1.0);
@@ -316,9 +316,9 @@ fn the_second_is_asked_when_the_first_has_nothing() {
     assert_eq!(scene.chosen(), None);
 }
 
-/// Nothing is stopped: whatever another scheduler sends meanwhile would be before its tasks again, and it would get next to nothing.
+/// Without preemption, tasks of other schedulers would always go before the tight ones, whose scheduler would get almost nothing.
 #[test]
-fn who_was_turned_down_for_its_deadlines_is_asked_before_others_when_an_instance_is_idle() {
+fn a_scheduler_turned_down_for_its_deadlines_is_asked_first_when_an_instance_is_idle() {
     let mut scene = Scene::new(1, &[]);
     scene.associate(100.0, 1.0);
     scene.saturate(CPU, 5.0);
@@ -326,11 +326,11 @@ fn who_was_turned_down_for_its_deadlines_is_asked_before_others_when_an_instance
     assert_eq!(scene.chosen(), Some((B, vec![0])));
     scene.sources[0].of_type[CPU].turned_down = true;
     assert_eq!(scene.chosen(), None);
-    // Nobody is idle for it.
+    // An instance must not stay idle for the sake of A.
     let mut idle = scene.clone();
     idle.saturate(CPU, 0.0);
     assert_eq!(idle.chosen(), Some((B, vec![0])));
-    // It has its turn once more, and so has the other when that has got less.
+    // A is asked after its backoff, and B before A if B has received less.
     scene.now = at(1001.0);
     assert_eq!(scene.chosen(), Some((A, vec![0])));
     scene.now = at(1000.0);
@@ -339,7 +339,7 @@ fn who_was_turned_down_for_its_deadlines_is_asked_before_others_when_an_instance
 }
 
 #[test]
-fn a_scheduler_whose_tasks_fit_into_no_card_is_not_asked_without_end() {
+fn a_scheduler_whose_tasks_fit_into_no_gpu_is_not_asked_without_end() {
     let mut scene = Scene::new(1, &[2]);
     scene.saturate(CPU, 40.0);
     scene.saturate(CARDS, 0.0);
@@ -391,7 +391,7 @@ fn who_is_talked_to_anyway_is_not_asked_for_what_a_better_source_may_have() {
         (|scene| scene.rec = vec![1.0, 1.0], vec![0, 1]),
         (|scene| scene.rec = vec![2.0, 1.0], vec![0, 1]),
         (|scene| scene.sources[0].unacknowledged = 100, vec![0, 1]),
-        // Only as long as it is backed off: a scheduler that had no work is asked again, and not while others fill the buffer.
+        // B is asked for GPU work only while A is backed off.
         (|scene| scene.back_off(A, CARDS), vec![1]),
         (|scene| scene.sources.truncate(1), vec![]),
     ];

@@ -1,13 +1,13 @@
-//! Which tasks count as in danger.
+//! Tests which tasks count as in danger.
 
 use super::super::Preemption;
 use super::super::run_list::Reason::{Deadline, Priority};
 use super::rig::{NOBODY, Scene, at, cpus, executing, numbers};
 
-/// A task that ran because of its deadline gives way to another scheduler as soon as the simulation names nobody: else its scheduler would
-/// have the processor for longer than is its share.
+/// Once the simulation names no task, a task that ran by deadline yields to another scheduler. Its own scheduler would otherwise exceed its
+/// share.
 #[test]
-fn what_ran_in_danger_counts_no_longer_than_the_simulation_says() {
+fn a_task_counts_as_in_danger_only_while_the_simulation_names_it() {
     let mut scene = Scene::new(1, &[]);
     scene.preemption = Preemption::Suspend;
     scene.profile.time_slice = 0.0;

@@ -105,7 +105,7 @@ fn arrive(scene: &mut Scene, works: Vec<(u64, Work)>) {
     }
 }
 
-/// Who would come late if all ran as they arrived, whether they run now or not: so the simulation has it.
+/// Makes the outlook name the tasks that would be late if all ran in order of arrival, running or not, as the simulation does.
 fn foresee(scene: &mut Scene, instances: u32) {
     let mut order: Vec<_> = scene.tasks.iter().collect();
     order.sort_by_key(|task| (task.received, task.number));

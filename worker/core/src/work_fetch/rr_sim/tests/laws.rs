@@ -233,7 +233,7 @@ integration_tests_properties::properties! {
         let mut before = case;
         for task in &mut before.tasks {
             task.association = AssociationIndex(0);
-            // One that fits into what is left of cards is passed by none that wants more.
+            // A GPU task that does not fit would be skipped, so a smaller one at the end could add to the shortfall.
             task.usage.cards = None;
         }
         let mut after = before.clone();
@@ -261,7 +261,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!(case.outlook(), scaled.outlook());
     }
 
-    /// It has no unit of its own.
+    /// The simulation depends on no unit of time.
     #[test]
     fn a_scale_of_all_spans_scales_what_comes_of_them(case in any_case(), power in 0_u32..6) {
         let factor = 2_u32.pow(power);
