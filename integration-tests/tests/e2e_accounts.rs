@@ -69,7 +69,7 @@ fn a_config_file_says_what_tasks_may_use_and_whose_rights_they_have() {
         "{text}"
     );
     assert_eq!(refused["fault"], "worker", "{refused}");
-    // People who have not asked for that very task read it, too.
+    // `status` shows the problem even to users who do not run `explain` for the task.
     let problem = "worker `one` could not start refused on n: it asks for the user \"daemon\"";
     scheduler.wait_for_output(problem);
     let address = format!("{}:{}", spec.address, spec.port);

@@ -45,7 +45,7 @@ fn nvidia_smi_of(stage: &Stage, cards: usize) -> String {
     let rows: Vec<String> = UUIDS[..cards].iter().enumerate().map(row).collect();
     let question =
         "--format=csv,noheader,nounits --query-gpu=index,uuid,gpu_bus_id,memory.total,name";
-    // No process has a card here; it notes that it was asked for those that do.
+    // The fake program lists no processes, and leaves a file when it is asked for them.
     let of_processes =
         "--format=csv,noheader,nounits --query-compute-apps=pid,gpu_bus_id,used_gpu_memory";
     let script = format!(

@@ -73,7 +73,7 @@ fn each_run_has_a_larger_fence_after_any_loss() {
     drop((scheduler, worker));
 }
 
-/// The first block of the README's section on fencing tokens that is for a shell.
+/// Returns the first shell block of the README's section on fencing tokens.
 fn shell_lines() -> &'static str {
     let readme = include_str!("../../README.md");
     let (_, section) = readme.split_once("### Fencing tokens").expect("a section");

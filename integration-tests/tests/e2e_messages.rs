@@ -7,7 +7,7 @@ use integration_tests::e2e::{Client, Process, Stage};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// The lines of a log, each an object.
+/// Parses each line of a log as an object.
 fn objects(process: &Process) -> Vec<Value> {
     let output = process.output();
     let lines = output.lines();
@@ -26,7 +26,7 @@ fn has(objects: &[Value], part: &str) -> bool {
 }
 
 #[test]
-fn logs_are_json_where_wanted_and_tell_of_workers_tasks_and_signals() {
+fn json_logs_report_workers_tasks_and_signals() {
     let stage = Stage::new();
     let config = stage.write_work(3, Duration::from_millis(10));
     let spec = stage.calm_spec(&config).with("--log-format=json");
@@ -68,7 +68,7 @@ fn logs_are_json_where_wanted_and_tell_of_workers_tasks_and_signals() {
 }
 
 #[test]
-fn no_program_colours_its_output_where_nobody_wants_that() {
+fn every_program_obeys_no_color() {
     let stage = Stage::new();
     let programs = [
         stage.scheduler_program(),
@@ -77,7 +77,7 @@ fn no_program_colours_its_output_where_nobody_wants_that() {
     ];
     for program in programs {
         let file = program.get_program().to_str().expect("a plain path");
-        // Under a terminal, as a person would run it.
+        // The program runs on a terminal, where colours are the default.
         let wrong = |no_color: &str| {
             let mut script = Command::new("script");
             script.args(["--quiet", "--return", "--command"]);

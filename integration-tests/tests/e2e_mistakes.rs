@@ -1,5 +1,4 @@
-//! Typical mistakes with real programs: each message names the cause, the place and the remedy, ends with the right exit code, and has a
-//! form for programs.
+//! Tests typical mistakes with real programs: each message names cause, place and remedy, has the right exit code, and has a JSON form.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -12,7 +11,7 @@ use integration_tests::e2e::{
 };
 use serde_json::Value;
 
-/// A line of the table.
+/// One line of the table.
 struct Row {
     code: i32,
     form: &'static str,
@@ -37,10 +36,10 @@ impl Row {
     }
 }
 
-/// A mistake a line: exit code, form, command, and what the message must name of cause, place and remedy.
+/// One mistake a line: exit code, form, command, and the words of cause, place and remedy that the message must have.
 ///
-/// The form is what standard output holds with `--json`: `error` for the object of an error, `POINTER=VALUE` for a document of the command's
-/// own, `-` where there is no such flag. `@FILE` is a file of the stage; `%sched`, `%http`, `%tls`, `%free`, `%two` and `%worker` are addresses.
+/// The form says what `--json` prints: `error` for the object of an error, `POINTER=VALUE` for the command's own document, `-` for a command
+/// without this flag. `@FILE` is a file of the stage; `%sched`, `%http`, `%tls`, `%free`, `%two` and `%worker` are addresses.
 const ROWS: &str = r#"
 # Files.
 2 | /files/0/good=false | brasserie config check @none.json | @none.json | No such file
@@ -189,7 +188,7 @@ impl Played {
             .replace("%worker", &self.worker_address)
     }
 
-    /// A text that must be named: a file is named by its path.
+    /// Returns a text that the message must have, with the path of a file in place of `@FILE`.
     fn filled(&self, named: &str) -> String {
         let words = named.split(' ').map(|word| match word.strip_prefix('@') {
             Some(name) => {
@@ -286,7 +285,7 @@ impl Played {
     }
 }
 
-/// A system error that is repeated, as by programs that print a cause which is a part of the message already.
+/// Returns a system error that the text has twice, as from a program that repeats a cause which the message already has.
 fn said_twice(text: &str) -> Option<String> {
     let system = [1, 2, 13, 17, 20, 30, 98].map(|number| format!("(os error {number})"));
     system.into_iter().find(|error| {
@@ -295,7 +294,7 @@ fn said_twice(text: &str) -> Option<String> {
     })
 }
 
-/// It answers whatever comes first with an alert, and closes.
+/// Starts a server that answers the first bytes with a TLS alert and closes the connection. Returns its address.
 fn a_server_with_tls() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address").to_string();
@@ -311,7 +310,7 @@ fn a_server_with_tls() -> String {
 }
 
 #[test]
-fn typical_mistakes_are_told_with_cause_place_and_remedy() {
+fn messages_about_typical_mistakes_name_cause_place_and_remedy() {
     let lines = ROWS
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -320,7 +319,7 @@ fn typical_mistakes_are_told_with_cause_place_and_remedy() {
     let played = Played::start();
     let wrong: String = rows.iter().map(|row| played.wrong(row)).collect();
     assert!(wrong.is_empty(), "{wrong}");
-    // The other side of such a mistake is in the scheduler's log.
+    // The scheduler logs a peer with the wrong protocol, too.
     let sched = ("127.0.0.1", played.spec.port);
     let mut browser = TcpStream::connect(sched).expect("the scheduler accepts");
     browser

@@ -50,7 +50,7 @@ fn small_tree(stage: &Stage) -> PathBuf {
     tree
 }
 
-/// The README's example of a config, as a newcomer copies it.
+/// The first config of the README runs unchanged.
 #[test]
 fn the_config_in_the_readme_runs_to_its_end() {
     let readme = include_str!("../../README.md");
@@ -107,7 +107,7 @@ fn the_quick_start_runs_once_and_never_again() {
     );
 }
 
-/// Equally named files in several folders are tasks of their own; without `names` the run says so and starts nothing.
+/// Files with equal names in several folders are separate tasks. Without `names` the run reports the names and starts nothing.
 #[test]
 fn files_of_equal_names_are_processed_each() {
     let stage = Stage::new();
@@ -149,7 +149,7 @@ fn files_of_equal_names_are_processed_each() {
     assert!(refused.output.contains(error), "{}", refused.output);
 }
 
-/// A job's environment, directory, limit of tasks and retries reach the processes from the file.
+/// The config's `env`, `cwd`, `max_running` and `retries` apply to the task's processes.
 #[test]
 fn a_job_sets_environment_directory_limit_and_retries() {
     let stage = Stage::new();
@@ -169,7 +169,7 @@ fn a_job_sets_environment_directory_limit_and_retries() {
     let finished = stage.brasserie(&["run", text(&stage.path("c.json"))]);
     assert_eq!(finished.code, Some(1), "{}", finished.output);
     let said = fs::read_to_string(stage.path("out/said")).unwrap_or_default();
-    // Each of three tasks twice, never two at once.
+    // Each of three tasks runs twice, and no two run at once.
     assert_eq!(said, "good day\n".repeat(6), "{}", finished.output);
 }
 
@@ -423,7 +423,7 @@ fn a_killed_run_leaves_no_task_and_can_be_resumed() {
     assert!(records.overlaps.is_empty(), "{records:?}");
 }
 
-/// A config whose job prints on both streams and fails on `bad`.
+/// Writes a config whose job prints on both streams and fails on `bad`.
 fn talkative(stage: &Stage, nodes: &[&str]) -> PathBuf {
     let nodes: BTreeMap<&str, [&str; 0]> = nodes.iter().map(|node| (*node, [])).collect();
     let script = "echo \"out of $BRASSERIE_NODE\"; echo \"err of $BRASSERIE_NODE\" >&2; test $BRASSERIE_NODE != bad || exit 3";
@@ -438,7 +438,7 @@ fn talkative(stage: &Stage, nodes: &[&str]) -> PathBuf {
     stage.write("talk.json", &format!("{config:#}"))
 }
 
-/// Names, lengths and times of change of all files and folders below one.
+/// Returns the paths, lengths and modification times of all files and folders below `folder`.
 fn stamps(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a readable folder") {
@@ -454,7 +454,7 @@ fn stamps(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
 }
 
 #[test]
-fn what_an_ended_run_left_can_be_looked_at_and_looking_changes_nothing() {
+fn commands_read_the_directory_of_an_ended_run_and_change_nothing() {
     let stage = Stage::new();
     let config = talkative(&stage, &["good", "bad"]);
     let data_dir = stage.path("a data dir");
@@ -499,7 +499,7 @@ fn what_an_ended_run_left_can_be_looked_at_and_looking_changes_nothing() {
 }
 
 #[test]
-fn a_run_can_be_looked_at_while_it_goes_on_and_after_it_was_killed() {
+fn commands_read_the_directory_of_a_run_during_it_and_after_it_was_killed() {
     let stage = Stage::new();
     let config = stage.write_work(4, FOR_EVER);
     let data_dir = stage.path("data");
@@ -525,7 +525,7 @@ fn a_run_can_be_looked_at_while_it_goes_on_and_after_it_was_killed() {
         "--data-dir",
         text(&data_dir),
     ];
-    // The worker gathers lines for a tenth of a second.
+    // The worker writes lines every tenth of a second.
     wait_for("the event of its start", || {
         let told = stage.brasserie(&events).output;
         told.contains("\"running\"").then_some(())
@@ -549,7 +549,7 @@ fn a_run_can_be_looked_at_while_it_goes_on_and_after_it_was_killed() {
     assert_eq!(job(), (0, json!(0)), "another program has its port");
 }
 
-/// A program's end with its streams apart.
+/// Runs `brasserie` and returns its exit code, standard output and standard error.
 fn streams(stage: &Stage, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = stage.brasserie_command(arguments);
     let output = command.stdin(Stdio::null()).output().expect("it starts");
@@ -562,7 +562,7 @@ fn streams(stage: &Stage, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_run_prints_what_tasks_print_each_stream_to_its_own() {
+fn a_run_prints_each_stream_of_a_task_to_the_same_stream() {
     let stage = Stage::new();
     let config = talkative(&stage, &["good", "bad"]);
     let run = |flags: &[&str]| {
@@ -598,7 +598,7 @@ fn a_run_prints_what_tasks_print_each_stream_to_its_own() {
 }
 
 #[test]
-fn many_tasks_print_only_where_they_fail_and_all_on_request() {
+fn a_run_of_many_tasks_prints_only_the_output_of_failed_ones_by_default() {
     let stage = Stage::new();
     let names: Vec<String> = (0..101).map(|n| format!("n{n}")).collect();
     let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -730,14 +730,14 @@ fn all_failed_tasks_are_listed_and_written() {
     let failed = document["failed_tasks"].as_array().map_or(0, Vec::len);
     assert_eq!(failed, 1100);
 
-    // A screenful on a terminal.
+    // A terminal shows a screenful.
     let screen = on_terminal(&stage, 80, &[], &arguments);
     assert!(screen.contains("1090 more tasks failed"), "{screen}");
     let shown = screen.matches(": the task exited with code 3").count();
     assert_eq!(shown, 10, "{screen}");
 }
 
-/// Returns what `brasserie` shows on a terminal of so many columns.
+/// Returns the output of `brasserie` on a terminal of `columns` columns.
 fn on_terminal(
     stage: &Stage,
     columns: u16,
@@ -800,7 +800,7 @@ fn bars_on_a_terminal_show_rate_and_time_left_and_keep_to_its_width() {
         assert!(!bars.is_empty(), "{shown:?}");
         for bar in &bars {
             let (_, bar) = bar.rsplit_once("\u{1b}[2K").unwrap_or(("", bar));
-            // The last one fills its line, so that the summary begins on the next one.
+            // The last bar fills its line, so the summary begins on the next line.
             let (bar, rest): (Vec<_>, Vec<_>) = bar
                 .char_indices()
                 .partition(|(at, _)| *at < usize::from(columns));
@@ -821,7 +821,7 @@ fn bars_on_a_terminal_show_rate_and_time_left_and_keep_to_its_width() {
 }
 
 #[test]
-fn failed_tasks_are_mended_and_run_again_alone() {
+fn retry_failed_runs_only_the_failed_tasks() {
     let stage = Stage::new();
     let mended = stage.path("mended");
     let script = format!(
@@ -893,7 +893,7 @@ fn failed_tasks_are_mended_and_run_again_alone() {
 }
 
 #[test]
-fn an_interrupted_run_says_how_to_go_on_and_that_works() {
+fn an_interrupted_run_prints_a_command_that_continues_it() {
     let stage = Stage::new();
     let config = stage.write_work(4, FOR_EVER);
     let mut run = stage.start_brasserie(&["run", text(&config), "--no-retry"]);
@@ -922,7 +922,7 @@ fn an_interrupted_run_says_how_to_go_on_and_that_works() {
 }
 
 #[test]
-fn a_failure_that_is_tried_again_is_told_while_the_run_goes_on() {
+fn a_failure_with_retries_left_is_reported_during_the_run() {
     let stage = Stage::new();
     let config = json!({
         "bistro_settings": {

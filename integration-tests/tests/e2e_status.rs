@@ -11,7 +11,7 @@ use integration_tests::e2e::{Client, SchedulerSpec, Stage};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// More than one answer lists.
+/// More jobs than one answer lists.
 const MANY_JOBS: usize = 1200;
 
 fn status(stage: &Stage, spec: &SchedulerSpec, arguments: &[&str]) -> String {
@@ -26,7 +26,7 @@ fn document(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The document without what two readings at two moments may tell apart: the numbers of milliseconds and bytes.
+/// Returns the document without the numbers of milliseconds and bytes, which differ between two readings.
 fn at_any_time(value: &Value) -> Value {
     match value {
         Value::Object(keys) => {
@@ -119,7 +119,7 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
     }
 }
 
-/// Most jobs are off; the last one is broken.
+/// Returns a config with many disabled jobs, the last of which is broken.
 fn many_jobs() -> String {
     let mut config = json!({
         "bistro_settings": {
@@ -204,7 +204,7 @@ fn many_jobs_are_shown_a_bounded_number_at_a_time_and_all_on_request() {
     );
 }
 
-/// Finished tasks of job `work` in its histogram, and whether the histogram says that nodes are loading.
+/// Returns the finished tasks in the histogram of job `work`, and whether the histogram says that nodes are loading.
 fn histogram(client: &Client) -> (i32, Option<bool>) {
     let arguments = BistroSchedulerGetJobHistogramsArgs {
         jobs: vec!["work".to_owned()],
@@ -270,7 +270,7 @@ fn a_scheduler_that_loads_its_nodes_says_so_instead_of_counting() {
 }
 
 #[test]
-fn logs_of_a_worker_that_has_left_say_where_they_lie() {
+fn logs_name_the_host_of_a_worker_that_has_left() {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
     let spec = stage.calm_spec(&config);

@@ -1,9 +1,9 @@
-//! Tasks from the command line with real programs: listed by state, ended one by one, cancelled with their job, waited for.
+//! Tests `brasserie task` and `job cancel` and `wait` with real programs.
 
 use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
 use serde_json::Value;
 
-/// One task is done, one fails, and two run until they are ended.
+/// A job with one task that succeeds, one that fails, and two that run until they are killed.
 const CONFIG: &str = r#"{
   "bistro_settings": {
     "nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"good": [], "bad": [], "slow1": [], "slow2": []}}]},
@@ -75,7 +75,7 @@ fn ends(finished: &Finished, code: i32, part: &str) {
 fn tasks_are_listed_killed_and_cancelled() {
     let mut played = Played::start();
     let failed = played.wait_listed("failed", &["bad"]);
-    // Behind it may stand that the end is not yet on disk.
+    // The reason may also say that the completion is not on disk yet.
     let reason = failed[0]["reason"].as_str().expect("a reason");
     assert!(reason.starts_with("out of luck"), "{failed:?}");
     assert!(failed[0]["since_ms"].is_i64(), "{failed:?}");
@@ -111,7 +111,7 @@ fn tasks_are_listed_killed_and_cancelled() {
     let told = "mixed: 1 of 4 tasks done, 2 in backoff, 1 failed; the job is cancelled";
     ends(&over, 1, told);
 
-    // It stays cancelled.
+    // The job stays cancelled after a restart of the scheduler.
     played.scheduler.kill_program();
     played.scheduler = played.stage.start_scheduler(&played.spec);
     let over = wait_for("an answer", || {

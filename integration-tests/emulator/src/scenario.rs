@@ -150,7 +150,7 @@ pub struct Job {
     pub weight: f64,
     pub max_concurrent: Option<u32>,
     pub supply: Supply,
-    /// Seconds before which it has no tasks.
+    /// Seconds from the start before which the scheduler has no tasks.
     pub after: f64,
     /// Its tasks may wait at the worker.
     pub bufferable: bool,

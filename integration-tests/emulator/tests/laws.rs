@@ -232,9 +232,9 @@ fn check_waits(outcome: &Outcome, profile: &Profile) -> usize {
     checked
 }
 
-/// A scheduler that had nothing when it was asked first is asked again, although others keep the buffer full.
+/// A scheduler without tasks at the first request is asked again, although others keep the buffer full.
 #[test]
-fn who_has_no_tasks_at_first_gets_its_share_later() {
+fn a_scheduler_without_tasks_at_first_gets_its_share_later() {
     let outcome = play(&hours("nothing-at-first.toml", 20.0 * 24.0));
     let late = &outcome.schedulers[0];
     assert!((late.got - 0.5).abs() < 0.05, "{late:?}");
@@ -248,16 +248,16 @@ fn completions_are_reported_together_although_their_deadlines_are_near() {
 }
 
 #[test]
-fn of_many_schedulers_each_has_its_turn() {
+fn each_of_many_schedulers_has_its_turn() {
     for (name, played) in [("many-schedulers.toml", 1.0), ("many-projects.toml", 120.0)] {
         let figures = play(&hours(name, played)).figures;
         assert!(figures.share_violation < 0.3, "{name}: {figures:?}");
     }
 }
 
-/// Nothing is stopped, so that a task with a near deadline has to be sent when a processor is free.
+/// Without preemption, a task with a near deadline must be sent when a processor is free.
 #[test]
-fn near_deadlines_cost_no_shares_where_nothing_is_stopped() {
+fn near_deadlines_cost_no_shares_without_preemption() {
     let outcome = play(&hours("tight-and-long.toml", 12.0));
     let urgent = &outcome.schedulers[0];
     assert!(urgent.got > 0.4, "{urgent:?}");

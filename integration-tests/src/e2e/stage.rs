@@ -71,10 +71,10 @@ impl SchedulerSpec {
         self
     }
 
-    /// The body of what the scheduler answers to an HTTP request.
+    /// Returns the body of the scheduler's answer to an HTTP request.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// Panics if the scheduler does not answer.
     pub fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect((self.address, self.http_port)).expect("it listens");
         let request =

@@ -1,4 +1,4 @@
-//! A cluster for people and programs, as a scheduler sends it. Nothing in it is refused: what an older scheduler leaves out counts as
+//! Converts a scheduler's cluster status to the cluster document. The conversion never fails: fields that an older scheduler omits count as
 //! zero or unknown.
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// An older scheduler sends all jobs and no sums.
+    /// Computes the sums for an older scheduler, which sends all jobs and no sums.
     fn of(jobs: &[JobView]) -> Self {
         let mut totals = Totals {
             jobs: jobs.len() as u64,

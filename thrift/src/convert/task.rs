@@ -290,7 +290,7 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
     }
 }
 
-/// Names that a job may set, with values that a program can receive.
+/// Checks a task's variables: names that a job may set, values without NUL, and at most [`MAX_ENVIRONMENT_BYTES`].
 fn environment(all: BTreeMap<String, String>) -> Result<BTreeMap<String, String>, WireError> {
     let path = "TaskSubprocessOptions.environment";
     let bytes: usize = all
@@ -317,7 +317,7 @@ fn environment(all: BTreeMap<String, String>) -> Result<BTreeMap<String, String>
     Ok(all)
 }
 
-/// A path that begins at the root, as nothing else means the same on each machine.
+/// Checks that a working directory is absolute, because a relative path has no meaning on another machine.
 fn working_directory(path: String) -> Result<String, WireError> {
     if Path::new(&path).is_absolute() && !path.contains('\0') {
         return Ok(path);

@@ -243,7 +243,7 @@ fn cut(text: &str) -> Arc<str> {
     text.into()
 }
 
-/// Bounds the text with which a scheduler says why a worker must die: a sentence with a few names and times.
+/// Cuts a scheduler's reason for the death of a worker to a bounded length: a sentence with a few names and times.
 pub fn reason(text: &str) -> Arc<str> {
     cut_bytes(text, MAX_TEXT_BYTES).into()
 }

@@ -85,7 +85,7 @@ pub(super) enum FrameError {
     },
 }
 
-/// Another protocol, known by its first bytes.
+/// Another protocol than Thrift, recognised by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
     Http,
@@ -93,13 +93,13 @@ pub(super) enum Foreign {
 }
 
 impl Foreign {
-    /// The first bytes of other protocols, in the place of a frame's length. As lengths they would all be above 300 MB.
+    /// Recognises the first bytes of another protocol in place of a frame's length. Read as a length, each would be above 300 MB.
     fn of(first: [u8; LENGTH_BYTES]) -> Option<Self> {
         match &first {
-            // A reply, and the methods of requests.
+            // The begin of a reply, and the methods of requests.
             b"HTTP" | b"GET " | b"HEAD" | b"POST" | b"PUT " | b"PATC" | b"DELE" | b"OPTI"
             | b"CONN" | b"TRAC" | b"PRI " => Some(Foreign::Http),
-            // A record with a handshake or an alert, of version 1.0 to 1.3.
+            // A TLS record with a handshake or an alert, version 1.0 to 1.3.
             [0x15 | 0x16, 0x03, 0x00..=0x04, _] => Some(Foreign::Tls),
             _ => None,
         }
@@ -128,7 +128,7 @@ pub(super) fn complete_payload(buffer: &[u8], limit: usize) -> Result<Option<usi
         if let Some(foreign) = Foreign::of(first) {
             return Err(FrameError::Foreign(foreign));
         }
-        // Also what unframed Thrift looks like.
+        // Unframed Thrift also ends up here.
         return Err(FrameError::TooLong { length, limit });
     }
     Ok((rest.len() >= length).then_some(length))

@@ -168,7 +168,7 @@ pub(super) const USUAL_FRAME_BYTES: usize = 512;
 /// Frames that a client hands to the kernel in one write: a hundred heartbeats, far below the kernel's limit of 1,024.
 pub(super) const FRAMES_PER_WRITE: usize = 128;
 
-/// Between two log lines about peers that speak another protocol than Thrift: as many as a person reads.
+/// Time between two log lines about peers that speak another protocol than Thrift, so that a scanner does not fill the log.
 pub(super) const FOREIGN_PAUSE: Duration = Duration::from_secs(60);
 
 /// Pause after a failed `accept`: long enough not to spin while descriptors are exhausted, short against every timeout.

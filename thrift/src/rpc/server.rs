@@ -54,7 +54,7 @@ struct Shared {
     table: Mutex<Table>,
     /// Whether a connection was refused or could not be accepted and none was accepted since, so that a flood makes one line of log.
     full: AtomicBool,
-    /// When the log last named a peer that speaks another protocol, so that a scanner makes one line a while.
+    /// The time of the last log line about a peer that speaks another protocol.
     foreign: Mutex<Option<Instant>>,
 }
 
@@ -223,7 +223,7 @@ impl<S: Service> Acceptor<S> {
 }
 
 impl Shared {
-    /// Tells people who has mistaken this port for another one.
+    /// Logs a peer that speaks another protocol on this port, at most once in [`FOREIGN_PAUSE`].
     fn note_foreign(&self, peer: SocketAddr, protocol: Foreign) {
         let now = Instant::now();
         let mut last = self.foreign.lock();

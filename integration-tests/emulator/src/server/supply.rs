@@ -7,7 +7,7 @@ use crate::scenario::{Jobs, Supply};
 pub struct Pool {
     supply: Supply,
     dice: Dice,
-    /// None of its tasks is ready before this time.
+    /// Seconds from the start before which no task is ready.
     opens: f64,
     is_open: bool,
     /// Ready now; of an endless supply it does not matter.
@@ -18,7 +18,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Nothing is ready before `opens`.
+    /// Creates a supply whose tasks are not ready before `opens`.
     pub fn new(supply: Supply, jobs: Jobs, dice: Dice, opens: f64) -> Self {
         let supply = match jobs {
             Jobs::AsListed => supply,

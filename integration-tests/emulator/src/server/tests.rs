@@ -229,7 +229,7 @@ fn the_workload_is_looked_at_if_the_scenario_says_so() {
     };
     let answer = server.request(&scenario, START, asked);
     assert_eq!(answer.verdicts[0], Some(Verdict::Deadline));
-    // A task that cannot end before its deadline by the low water mark anywhere is sent if it can begin at once, as our schedulers do.
+    // A task for which the low water mark before its deadline is impossible is sent if it can start immediately, as the scheduler does.
     let low_water = scenario.profile.low_water();
     assert!(4000.0 - low_water > 3600.0);
     scenario.schedulers[0].jobs[0].deadline = Some(3600.0 + low_water / 2.0);

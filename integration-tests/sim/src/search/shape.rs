@@ -242,7 +242,7 @@ fn shape_message(s: &mut S<'_>, message: &Message) {
         | Message::RequestSuicide {
             scheduler,
             worker,
-            // For people.
+            // The reason decides nothing.
             why: _,
         } => {
             s.scheduler(*scheduler);
@@ -331,7 +331,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         forgotten,
         answered: _,
         is_a_backup,
-        // No world that is searched is long enough.
+        // Searched worlds are too short to forget completions.
         observed: _,
         missing: _,
         missing_jobs: _,
