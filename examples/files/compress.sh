@@ -5,6 +5,6 @@ set -eu
 cd "$(dirname "$0")/../.."
 folder=target/files/$(dirname "$BRASSERIE_NODE")
 mkdir -p "$folder"
-# Moved into place at once: a task that is killed halfway leaves nothing that looks whole.
+# The file is renamed when it is complete, so a killed task leaves no incomplete file under the final name.
 gzip -c "$BRASSERIE_NODE" > "$folder/.$BRASSERIE_NODE_LABEL.tmp"
 mv "$folder/.$BRASSERIE_NODE_LABEL.tmp" "$folder/$BRASSERIE_NODE_LABEL.gz"
