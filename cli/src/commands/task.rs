@@ -261,7 +261,7 @@ fn sentence_of(killed: &TaskKill) -> String {
         (None, Some(false) | None) => "runs again after its backoff".to_owned(),
     };
     format!(
-        "worker `{shard}` ends it {how}; unless it reports a status of its own, it counts as incomplete and {then}"
+        "worker `{shard}` kills it {how}; unless it reports a status of its own, it counts as incomplete and {then}"
     )
 }
 
