@@ -160,10 +160,25 @@ impl At<'_> {
         found.map(|&(_, value)| value)
     }
 
-    /// Reads an integer of milliseconds, at least `least`, for a key that names the unit.
+    /// Reads an integer of milliseconds, at least `least`, for a key that names the unit, or a text with a unit. A negative number means zero.
     pub fn milliseconds(&self, least: i32, notes: &mut Notes) -> Option<Duration> {
-        let ms = self.integer32(least..=i32::MAX, notes)?;
-        u64::try_from(ms).ok().map(Duration::from_millis)
+        let has_unit = |text: &&str| text.trim_end().ends_with(|c: char| c.is_ascii_alphabetic());
+        let Some(text) = self.as_str().filter(has_unit) else {
+            let ms = self.integer32(least..=i32::MAX, notes)?;
+            return Some(Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        };
+        let written = parse_duration(text).ok();
+        let written = written.filter(|written| {
+            written.as_secs_f64() <= MAX_SECONDS / 1000.0
+                && written.subsec_nanos().is_multiple_of(1_000_000)
+        });
+        if written.is_none() {
+            notes.error(self.expected("milliseconds").help(format!(
+                "a whole number up to {}, or with a unit, as in 1500 or \"1500ms\" or \"1.5s\"",
+                i32::MAX
+            )));
+        }
+        written
     }
 
     /// Reads a text with a unit (`30s`), or a number of seconds. Rounds to whole milliseconds.

@@ -36,6 +36,8 @@ pub(crate) enum Shape {
     /// With a unit, or seconds.
     Duration,
     NeverOrSeconds,
+    /// Whole milliseconds from this number on, or with a unit.
+    Milliseconds(i32),
     Backoff,
     List(&'static Shape),
     Either(&'static [Shape]),
@@ -111,6 +113,7 @@ pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
         | Shape::Words(_)
         | Shape::Duration
         | Shape::NeverOrSeconds
+        | Shape::Milliseconds(_)
         | Shape::Backoff => {}
         Shape::List(inner) => paths(&format!("{path}[]"), *inner, out),
         Shape::Either(shapes) => shapes.iter().for_each(|&inner| paths(path, inner, out)),

@@ -110,6 +110,10 @@ fn of(shape: Shape) -> Value {
         Shape::Words(words) => json!({"enum": words()}),
         Shape::Duration => shared("duration"),
         Shape::NeverOrSeconds => shared("never_or_seconds"),
+        Shape::Milliseconds(least) => json!({"anyOf": [
+            of(Shape::Integer(i64::from(least), i64::from(i32::MAX))),
+            {"type": "string", "pattern": DURATION_TEXT},
+        ]}),
         Shape::Backoff => shared("backoff"),
         Shape::List(inner) => json!({"type": "array", "items": of(*inner)}),
         Shape::Either(shapes) => {

@@ -32,7 +32,11 @@ pub(crate) const KILL_ALIAS_KEY: Key = Key::new(
     "The same as `kill_subprocess`.",
 );
 const TASK_KEYS: &[Key] = &[
-    Key::new("poll_ms", INT32, "How often a task's output is read."),
+    Key::new(
+        "poll_ms",
+        Shape::Milliseconds(i32::MIN),
+        "How often a task's output is read.",
+    ),
     Key::new(
         "max_log_lines_per_poll_interval",
         INT32,
@@ -100,7 +104,7 @@ const KILL_KEYS: &[Key] = &[
     ),
     Key::new(
         "kill_wait_ms",
-        within(0..=i32::MAX),
+        Shape::Milliseconds(0),
         "Between SIGTERM and SIGKILL.",
     ),
 ];
@@ -135,9 +139,11 @@ pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, note
     at.check_keys(TASK_KEYS, notes);
     if let Some(at) = at.get("poll_ms") {
         // Smaller values have always meant the shortest interval.
-        let poll = at.integer32(i32::MIN..=i32::MAX, notes).map(|ms| ms.max(1));
-        let poll = poll.and_then(|ms| u64::try_from(ms).ok());
-        set(&mut options.poll, poll.map(Duration::from_millis));
+        let poll = at.milliseconds(i32::MIN, notes);
+        set(
+            &mut options.poll,
+            poll.map(|poll| poll.max(Duration::from_millis(1))),
+        );
     }
     if let Some(at) = at.get("max_log_lines_per_poll_interval") {
         set(

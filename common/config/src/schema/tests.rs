@@ -115,6 +115,7 @@ fn good_files_are_good_to_both() {
         json!({"backoff": [1, 2.0, "repeat"], "kill_orphan_tasks_after_sec": -1}),
         json!({"backoff": ["fail"], "kill_orphan_tasks_after_sec": true}),
         json!({"worker_resources_override": {"h:1": {"ram": "3"}}, "kill_request": {"method": "kill", "kill_wait_ms": 5}}),
+        json!({"task_subprocess": {"poll_ms": "50ms"}, "kill_subprocess": {"kill_wait_ms": "1.5 s"}}),
         json!({"worker_resources_overrides": {"h": {}}, "CAUTION_exit_initial_wait_before_timestamp": 5000000000_u64}),
         json!({"physical_resources": {"cpu_core": {"logical_resource": "ram", "multiply_logical_by": 2, "enforcement": "soft", "physical_reserve_amount": "-1.5"}}}),
         json!({"task_subprocess": {"poll_ms": -5, "parent_death_signal": 64, "process_group_leader": "on", "cgroups": {"root": "", "subsystems": ["cpu", 5]}}}),
@@ -190,6 +191,7 @@ fn bad_files_are_bad_to_both() {
         json!({"task_subprocess": {"user": ""}}),
         json!({"kill_subprocess": {"method": "trem"}}),
         json!({"kill_subprocess": {"kill_wait_ms": -1}}),
+        json!({"kill_subprocess": {"kill_wait_ms": "soon"}}),
         json!({"CAUTION_exit_initial_wait_before_timestamp": 1.5}),
         json!({"enabeld": true}),
     ] {

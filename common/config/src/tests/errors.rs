@@ -140,6 +140,14 @@ fn scalars_of_settings() {
             "2:37: bistro_settings.kill_subprocess.kill_wait_ms: -1 is out of range; an integer from 0 to 2147483647",
         ),
         (
+            r#""kill_subprocess": {"kill_wait_ms": "0.5ms"}"#,
+            r#"2:37: bistro_settings.kill_subprocess.kill_wait_ms: expected milliseconds, found "0.5ms"; a whole number up to 2147483647, or with a unit, as in 1500 or "1500ms" or "1.5s""#,
+        ),
+        (
+            r#""kill_subprocess": {"kill_wait_ms": "30d"}"#,
+            r#"2:37: bistro_settings.kill_subprocess.kill_wait_ms: expected milliseconds, found "30d"; a whole number up to 2147483647, or with a unit, as in 1500 or "1500ms" or "1.5s""#,
+        ),
+        (
             r#""kill_subprocess": {}, "kill_request": {}"#,
             "2:24: bistro_settings.kill_request: means the same as `kill_subprocess`; keep one of them",
         ),

@@ -297,6 +297,33 @@ fn task_subprocess_of_a_job_lies_on_top_of_the_settings() {
 }
 
 #[test]
+fn milliseconds_may_be_written_with_a_unit() {
+    let read = |value: &str| {
+        let parsed = good(
+            &format!(
+                r#""task_subprocess": {{"poll_ms": {value}}}, "kill_subprocess": {{"kill_wait_ms": {value}}}"#
+            ),
+            "",
+        );
+        let settings = &parsed.config;
+        (
+            settings.task_subprocess.poll.as_millis(),
+            settings.kill_subprocess.wait.as_millis(),
+        )
+    };
+    for (value, ms) in [
+        ("1500", 1500),
+        ("\"1500\"", 1500),
+        ("\"1500ms\"", 1500),
+        ("\"1.5s\"", 1500),
+        ("\" 2 min \"", 120_000),
+    ] {
+        assert_eq!(read(value), (ms, ms), "{value}");
+    }
+    assert_eq!(read("\"0s\""), (1, 0));
+}
+
+#[test]
 fn defaults_of_a_job_are_the_settings() {
     let parsed = good(
         r#""backoff": [9], "kill_orphan_tasks_after_sec": 4, "level_for_tasks": "host""#,
