@@ -152,11 +152,13 @@ pub enum Sabotage {
     ExpireWhatCameBack,
     /// Completions of missing jobs and nodes are as old as the directory.
     CountAgeFromTheStart,
+    /// A job remains a candidate for placement while as many of its tasks run as its `max_running` allows.
+    IgnoreMaxRunning,
 }
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 73] = [
+    pub const ALL: [Sabotage; 74] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -230,6 +232,7 @@ impl Sabotage {
         Sabotage::GenerationNotSynced,
         Sabotage::ExpireWhatCameBack,
         Sabotage::CountAgeFromTheStart,
+        Sabotage::IgnoreMaxRunning,
     ];
 
     /// The name on a command line and in reports.

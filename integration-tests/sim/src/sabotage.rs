@@ -18,8 +18,8 @@ use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
 use crate::run::{Broken, Outcome, Settings, run_swarm};
 use crate::swarm::{
-    Fetching, Gates, Limits, Machines, Orphans, Restores, Start, StartSeconds, Swarm, Variant,
-    WorkFetching,
+    Fetching, Gates, Limits, Machines, Orphans, Restores, Rooms, Start, StartSeconds, Swarm,
+    Variant, WorkFetching,
 };
 
 pub use foci::FOCI;
@@ -84,6 +84,7 @@ struct Wanted {
     gates: Gates,
     machines: Machines,
     limits: Limits,
+    rooms: Rooms,
     fetch: Fetch,
     runs_per_generation: Option<u32>,
     retention: Retention,
@@ -191,6 +192,7 @@ impl Wanted {
             gates: self.gates,
             machines: self.machines,
             limits: self.limits,
+            rooms: self.rooms,
             runs_per_generation: self.runs_per_generation,
             retention: self.retention,
             fetching: match self.fetch {

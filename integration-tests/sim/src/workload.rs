@@ -34,6 +34,8 @@ struct Job {
     limits: String,
     /// Keys about where it may wait, likewise.
     work: String,
+    /// How many of its tasks may run, likewise.
+    most: String,
 }
 
 /// What a task takes of its worker's machine, in slots.
@@ -55,7 +57,7 @@ pub struct Extras {
     pub machines: Option<Dice>,
     /// Some jobs say how long a run may take.
     pub limits: Option<Dice>,
-    /// Workers say how few tasks they can run at once.
+    /// Workers and jobs say how few tasks they run at once.
     pub rooms: Option<Dice>,
     /// Workers ask for work.
     pub work: Option<Work>,
@@ -138,6 +140,8 @@ pub const USUAL_CORES: f64 = 2.0;
 const MEMORY_SLOT_MB: usize = 512;
 /// A worker that says how many tasks it can run can run no more than this: sometimes fewer than its slots, sometimes more.
 const MOST_ROOM: usize = 4;
+/// A job that bounds its running tasks allows at most this many: fewer than it has nodes in most runs.
+const MOST_OF_A_JOB: usize = 3;
 /// Memory that no task gets.
 const RESERVED_MB: usize = 300;
 /// Resources of machines. A machine that does not say what it has gets by with the limits.
@@ -197,6 +201,7 @@ impl Workload {
         let (orphans, limits) = (self.orphan_keys(), self.limit_keys());
         let (after_all, needs) = (self.draw_gate(), self.draw_needs());
         let (slots, work) = self.draw_work();
+        let most = self.draw_max_running();
         self.jobs.push(Job {
             number,
             enabled: true,
@@ -208,6 +213,7 @@ impl Workload {
             orphans,
             limits,
             work,
+            most,
         });
     }
 
@@ -249,6 +255,14 @@ impl Workload {
             let _ = write!(keys, r#", "deadline": {secs}"#);
         }
         (slots, keys)
+    }
+
+    fn draw_max_running(&mut self) -> String {
+        let dice = self.extras.rooms.as_mut();
+        match dice.map_or(0, |dice| dice.below(MOST_OF_A_JOB + 1)) {
+            0 => String::new(),
+            most => format!(r#", "max_running": {most}"#),
+        }
     }
 
     fn orphan_keys(&mut self) -> String {
@@ -496,11 +510,16 @@ impl Workload {
                 true => format!(r#", "mem": {memory}, "gpu": {half_cards}, "GPU: K40": {k40}"#),
                 false => String::new(),
             };
+            let keys = [&job.orphans, &job.limits, &job.work, &job.most].map(String::as_str);
             let _ = write!(
                 text,
                 r#", "bistro_job->j{}": {{"owner": "sim", "command": ["/bin/true"], "enabled": {},
-                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}{}{}}}"#,
-                job.number, job.enabled, job.backoff, job.slots, job.orphans, job.limits, job.work
+                    "backoff": {}, "resources": {{"slots": {}{needs}}}{depends_on}{after_all}{}}}"#,
+                job.number,
+                job.enabled,
+                job.backoff,
+                job.slots,
+                keys.concat()
             );
         }
         text.push('}');

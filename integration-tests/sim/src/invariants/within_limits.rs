@@ -1,4 +1,4 @@
-//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice.
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, no job starts a task beyond its `max_running`, and no card is promised twice.
 //!
 //! Source: C.4 4. Overload is how one job breaks another.
 
@@ -10,7 +10,7 @@ use brasserie_common::{SchedulerId, Time, WorkerId};
 use brasserie_common_config::{CARD_PREFIX, Config, LevelId, ResourceLimit};
 
 use super::{Law, Violation};
-use crate::event_log::{Ask, Fact, Happening, OutcomeKind, Run, SchedulerPlace};
+use crate::event_log::{Ask, Fact, Happening, OutcomeKind, Run, SchedulerPlace, TaskId};
 use crate::model::executions::Executions;
 use crate::model::machines::Machines;
 use crate::view::World;
@@ -49,7 +49,7 @@ impl Law for WithinLimits {
     }
 
     fn statement(&self) -> &'static str {
-        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, and no card is promised twice."
+        "A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, no job starts a task beyond its `max_running`, and no card is promised twice."
     }
 
     fn observe(
@@ -228,6 +228,28 @@ impl WithinLimits {
         }
     }
 
+    /// Counts tasks and not runs, as the engine does: a lost run may live on beside its task's next one.
+    fn judge_job(
+        &self,
+        scheduler: SchedulerId,
+        task: TaskId,
+        most: Option<u32>,
+    ) -> Result<(), Violation> {
+        let taken = self.taken.get(&(scheduler, Where::Everywhere));
+        let of_job = taken.into_iter().flatten().map(|run| run.task);
+        let of_job: BTreeSet<TaskId> = of_job.filter(|other| other.job == task.job).collect();
+        match most {
+            Some(most) if of_job.len() > most as usize => Err(Violation::new(
+                NAME,
+                format_args!(
+                    "with {task}, {} tasks of its job run, and its `max_running` is {most}",
+                    of_job.len()
+                ),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn judge_cards(&self, scheduler: SchedulerId, worker: WorkerId) -> Result<(), Violation> {
         let taken = self.taken.get(&(scheduler, Where::Worker(worker)));
         let shares = taken.into_iter().flatten();
@@ -261,6 +283,7 @@ impl WithinLimits {
         self.take(scheduler, worker, run);
         self.judge_room(scheduler, worker)?;
         self.judge_cards(scheduler, worker)?;
+        self.judge_job(scheduler, run.task, job.and_then(|job| job.max_running))?;
         let level = job.map_or(config.level_for_tasks, |job| job.level_for_tasks);
         for (number, resource) in config.resources.iter().enumerate() {
             let ResourceLimit::Fixed(limit) = resource.limit else {
@@ -304,6 +327,7 @@ impl WithinLimits {
 mod tests {
     use super::super::trial::*;
     use super::*;
+    use brasserie_common::InvocationId;
     use brasserie_common_config::{ParseOptions, parse};
     use brasserie_scheduler_core::LeftCause;
 
@@ -350,6 +374,31 @@ mod tests {
         let violation = law.start(sid(1), wid(1), of(0, 1), &config).unwrap_err();
         let text = "can run 1 tasks, and has got 2";
         assert!(violation.what.contains(text), "{violation}");
+    }
+
+    #[test]
+    fn a_job_runs_no_more_tasks_than_it_allows() {
+        let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"]}, "resources": {}},
+            "bistro_job->j0": {"owner": "o", "command": ["x"], "max_running": 2}}"#;
+        let config = parse(text, ParseOptions::default()).unwrap().config;
+        let (s, mut law) = (sid(1), WithinLimits::default());
+        assert_eq!(law.start(s, wid(1), of(0, 0), &config), Ok(()));
+        // The next run of a task that was lost, and a task of another job, are no further tasks of this one.
+        let again = Run {
+            invocation: InvocationId::new(99, 0),
+            ..of(0, 0)
+        };
+        assert_eq!(law.start(s, wid(2), again, &config), Ok(()));
+        assert_eq!(law.start(s, wid(2), of(1, 0), &config), Ok(()));
+        // Another scheduler's task is none, either, and one that is found counts.
+        assert_eq!(law.start(sid(2), wid(1), of(0, 2), &config), Ok(()));
+        law.take(s, wid(1), of(0, 1));
+        let violation = law.start(s, wid(1), of(0, 2), &config).unwrap_err();
+        let text = "3 tasks of its job run, and its `max_running` is 2";
+        assert!(violation.what.contains(text), "{violation}");
+        law.give_back(s, of(0, 1));
+        law.give_back(s, of(0, 2));
+        assert_eq!(law.start(s, wid(1), of(0, 3), &config), Ok(()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::of_work_fetch::OF_WORK_FETCH;
 use super::{Focus, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
-use crate::swarm::{Gates, Machines, Orphans, Restores, Start, StartSeconds};
+use crate::swarm::{Gates, Machines, Orphans, Restores, Rooms, Start, StartSeconds};
 
 pub(super) const fn focus(bug: Sabotage, laws: &'static [&'static str], world: Wanted) -> Focus {
     Focus {
@@ -666,5 +666,15 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::CountAgeFromTheStart,
         &["only_the_missing_expire"],
         COMING_BACK,
+    ),
+    focus(
+        Sabotage::IgnoreMaxRunning,
+        &["within_limits"],
+        Wanted {
+            faults: &[(FaultKind::SchedulerCrash, secs(40))],
+            processes: Some(LONG),
+            rooms: Rooms::Small,
+            ..CALM
+        },
     ),
 ];

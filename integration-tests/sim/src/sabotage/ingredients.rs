@@ -8,7 +8,7 @@ use super::{Fetch, Rivals, Timing, Wanted};
 use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::processes::ProcessFaults;
-use crate::swarm::{Gates, Limits, Machines, Orphans, Restores, StartSeconds};
+use crate::swarm::{Gates, Limits, Machines, Orphans, Restores, Rooms, StartSeconds};
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -98,6 +98,7 @@ pub(super) const CALM: Wanted = Wanted {
     gates: Gates::None,
     machines: Machines::Alike,
     limits: Limits::None,
+    rooms: Rooms::Endless,
     fetch: Fetch::Nobody,
     runs_per_generation: None,
     retention: Retention::UNLIMITED,

@@ -42,12 +42,12 @@ pub enum Limits {
     Some,
 }
 
-/// Whether workers bound how many tasks they run.
+/// Whether workers and jobs bound how many tasks they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rooms {
-    /// They do not say.
+    /// None of them does.
     Endless,
-    /// Most say a small number, each time drawn anew.
+    /// Most say a small number, each time that a worker starts or a job comes.
     Small,
 }
 
