@@ -521,11 +521,21 @@ async fn kill_9_of_the_worker_costs_the_last_second_of_the_log_at_most() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_ends_a_worker_whose_start_waits_for_a_disk() {
+    let text = signalled_while_starting(&[]).await;
+    let named = ["SIGTERM came while process", "ended by SIGTERM before"];
+    assert!(named.iter().any(|part| text.contains(part)), "{text}");
+    // The run that has sent the signal says why it ends.
+    assert_eq!(signalled_while_starting(&["--of-run"]).await, "");
+}
+
+/// Returns what a worker with these flags prints that SIGTERM reaches while its start waits for a disk.
+async fn signalled_while_starting(flags: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a folder");
     // A FIFO without a writer lets nobody open it.
     mkfifo(&dir.path().join("worker.json"), Mode::S_IRWXU).expect("a FIFO");
-    let mut program = worker_program("localhost:1", dir.path(), &[]);
-    let program = program.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut program = worker_program("localhost:1", dir.path(), flags);
+    let program = program.stdin(Stdio::piped()).stderr(Stdio::piped());
+    let program = program.spawn().expect("it starts");
     // Whoever locks the directory reads the file next, and signals are noticed long before.
     let locked = async {
         while std::fs::read(dir.path().join("lock"))
@@ -545,9 +555,7 @@ async fn a_signal_ends_a_worker_whose_start_waits_for_a_disk() {
     }
     let output = ended.expect("it ends").expect("no panic").expect("read");
     assert_eq!(output.status.code(), Some(128 + 15));
-    let text = String::from_utf8_lossy(&output.stderr);
-    let named = ["SIGTERM came while process", "ended by SIGTERM before"];
-    assert!(named.iter().any(|part| text.contains(part)), "{text}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,7 +47,7 @@ pub(super) fn start(
     let why = match choice.map_err(|why| KeeperError::Containment(why.to_owned()))? {
         Choice::Groups { why } => why.to_owned(),
         Choice::Namespace { way, why } => {
-            let swept = match sweep::run(arguments, marker, signals)? {
+            let swept = match sweep::run(arguments, marker, signals, policy.started_by)? {
                 Sweep::Done(user) => user,
                 Sweep::Interrupted(signal) => return Ok(Start::Interrupted(signal)),
             };

@@ -20,6 +20,7 @@ use super::{
 use crate::containment::STAGE_VARIABLE;
 use crate::containment::stage::{FAILED, STAGE_NAME, SWEEP};
 use crate::directory::WorkerDirectory;
+use crate::options::StartedBy;
 use crate::program;
 
 /// What became of the sweep.
@@ -35,6 +36,7 @@ pub(super) fn run(
     arguments: &[OsString],
     marker: &Marker,
     signals: &SignalFd,
+    started_by: StartedBy,
 ) -> Result<Sweep, KeeperError> {
     let mut sweeper = Command::new(THIS_PROGRAM)
         .arg0(STAGE_NAME)
@@ -57,11 +59,15 @@ pub(super) fn run(
         while let Some(signal) = next_signal(signals) {
             if FORWARDED.contains(&signal.kind) {
                 let _ = sweeper.kill();
-                say(&format!(
-                    "{} came while process {} ended what the last worker in the data directory left running",
-                    signal.kind,
-                    sweeper.id()
-                ));
+                match started_by {
+                    StartedBy::Operator => say(&format!(
+                        "{} came while process {} ended what the last worker in the data directory left running",
+                        signal.kind,
+                        sweeper.id()
+                    )),
+                    // The run itself sends the signal, and says why it ends.
+                    StartedBy::Run => {}
+                }
                 return Ok(Sweep::Interrupted(signal.kind));
             }
         }
