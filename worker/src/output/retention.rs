@@ -22,6 +22,9 @@ const REMEMBERED: usize = 16_384;
 /// A file counts as whole blocks, as it does on most disks. So the total bounds the number of files, too.
 const DISK_BLOCK: u64 = 4096;
 
+/// Folders that a log line names: some lines of text.
+const MAX_NAMED: usize = 10;
+
 /// There is nothing finished left to remove, and what is being written is as much as may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all files together may take {0} bytes (--output-max-size)")]
@@ -36,6 +39,8 @@ struct Ledger {
     finished_bytes: u64,
     /// What was finished while a walk goes on, which must not count it again.
     walking: Option<HashSet<PathBuf>>,
+    /// The folders that the last walk could not read.
+    unreadable: Vec<PathBuf>,
     stage: Stage,
 }
 
@@ -237,18 +242,21 @@ impl Keeping {
         self.ledger.lock().walking = Some(HashSet::new());
         let mut oldest = BinaryHeap::new();
         let mut bytes = 0;
-        for path in folders_in(&self.config.dir).flat_map(|job| folders_in(&job)) {
-            if self.ledger.lock().stage == Stage::Closing {
-                break;
-            }
-            for old in entries_in(&path).filter_map(|entry| finished(&entry)) {
-                if !self.ledger.lock().counts(&old.path) {
-                    continue;
+        let mut unreadable = Vec::new();
+        'walk: for job in folders_in(&self.config.dir, &mut unreadable) {
+            for path in folders_in(&job, &mut unreadable) {
+                if self.ledger.lock().stage == Stage::Closing {
+                    break 'walk;
                 }
-                bytes += old.bytes;
-                oldest.push(old);
-                if oldest.len() > REMEMBERED {
-                    oldest.pop();
+                for old in entries_in(&path, &mut unreadable).filter_map(|entry| finished(&entry)) {
+                    if !self.ledger.lock().counts(&old.path) {
+                        continue;
+                    }
+                    bytes += old.bytes;
+                    oldest.push(old);
+                    if oldest.len() > REMEMBERED {
+                        oldest.pop();
+                    }
                 }
             }
         }
@@ -260,7 +268,16 @@ impl Keeping {
             .map(|about| on_disk(about.len()))
             .sum::<u64>();
         ledger.finished_bytes = bytes;
+        let before = std::mem::replace(&mut ledger.unreadable, unreadable.clone());
         drop(ledger);
+        if !unreadable.is_empty() && unreadable != before {
+            tracing::warn!(
+                "cannot read {} folders of output, so what is in them is neither counted nor removed: {}. Make them readable for the \
+                 worker's user, or remove them",
+                unreadable.len(),
+                named(&unreadable)
+            );
+        }
         oldest.into_sorted_vec().into()
     }
 }
@@ -281,15 +298,36 @@ impl Ledger {
     }
 }
 
-fn entries_in(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
-    // Gone meanwhile, or not ours to read: then it is not ours to remove either.
-    fs::read_dir(folder).into_iter().flatten().flatten()
+/// A folder that cannot be read has no entries, and is added to the list unless it has been removed meanwhile.
+fn entries_in(
+    folder: &Path,
+    unreadable: &mut Vec<PathBuf>,
+) -> impl Iterator<Item = DirEntry> + use<> {
+    let entries = fs::read_dir(folder);
+    if entries
+        .as_ref()
+        .is_err_and(|error| error.kind() != io::ErrorKind::NotFound)
+    {
+        unreadable.push(folder.to_owned());
+    }
+    entries.into_iter().flatten().flatten()
 }
 
-fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    entries_in(folder)
+fn folders_in(folder: &Path, unreadable: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+    entries_in(folder, unreadable)
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
+        .collect()
+}
+
+/// The first of some folders, for a log line.
+fn named(folders: &[PathBuf]) -> String {
+    let first = folders.iter().take(MAX_NAMED);
+    let mut names: Vec<String> = first.map(|path| path.display().to_string()).collect();
+    if folders.len() > MAX_NAMED {
+        names.push("...".to_owned());
+    }
+    names.join(", ")
 }
 
 fn finished(entry: &DirEntry) -> Option<Old> {
@@ -339,4 +377,36 @@ fn remove_empty_folders(path: &Path) {
         .take(2)
         .take_while(|folder| fs::remove_dir(folder).is_ok())
         .for_each(drop);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Retention;
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_remembered() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let output = dir.path().join("output");
+        let retention = Retention {
+            max_age: Duration::from_secs(86_400),
+            max_bytes: 1,
+        };
+        let config = OutputConfig {
+            dir: output.clone(),
+            retention,
+        };
+        let keeping = Keeping::new(config).expect("it is made");
+        let unreadable = || {
+            keeping.walk();
+            keeping.ledger.lock().unreadable.clone()
+        };
+        assert_eq!(unreadable(), [] as [PathBuf; 0]);
+        fs::remove_dir(&output).expect("it is empty");
+        assert_eq!(unreadable(), [] as [PathBuf; 0], "it is gone");
+        // Root may read every folder, but no file as a folder.
+        fs::write(&output, "").expect("written");
+        assert_eq!(unreadable(), std::slice::from_ref(&output));
+        assert_eq!(named(&vec![output.clone(); 12]).matches(", ").count(), 10);
+    }
 }
