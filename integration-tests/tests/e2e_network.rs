@@ -87,6 +87,10 @@ fn cut_off(test: &str, cut: Directions) {
         Directions::ToScheduler => drop(cluster.network.set_one_way(there, here, &Link::CUT)),
     }
     assert_eq!(cluster.wait_end(0).code(), SUICIDE);
+    let told = cluster.worker(0).process.output();
+    let last = told.lines().last().unwrap_or_default();
+    assert!(last.contains("ended: the scheduler has "), "{told}");
+    assert!(last.contains("; every task is dead"), "{told}");
     assert_eq!(
         cluster.nodes_running_on(0).len(),
         0,

@@ -101,8 +101,9 @@ fn tasks_of_another_runner_start_once_and_end_durably() {
     assert_eq!(started.load(Ordering::SeqCst), NODES);
     worker.shutdown();
     runtime.block_on(async {
-        let reason = tokio::time::timeout(PATIENCE, worker.wait()).await;
-        assert_eq!(reason.expect("it ends in time"), ExitReason::Shutdown);
+        let ended = tokio::time::timeout(PATIENCE, worker.wait()).await;
+        let ended = ended.expect("it ends in time");
+        assert_eq!(ended.reason, ExitReason::Shutdown);
         scheduler.shutdown().await.expect("it ends well");
     });
 }

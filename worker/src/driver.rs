@@ -16,7 +16,7 @@ use crate::memory::Memory;
 use crate::news::News;
 use crate::perform::{Performer, heartbeats_to};
 use crate::rpc::{Arrival, Lanes};
-use crate::start::Watchers;
+use crate::start::{Ended, Watchers};
 
 /// Events of each lane in one turn: a few milliseconds of the core's work, so that due timers and effects do not wait longer.
 const LANE_PER_TURN: usize = 256;
@@ -88,13 +88,18 @@ impl Driver {
     }
 
     /// Runs until the core wants the program to end.
-    pub(crate) async fn run(mut self) -> ExitReason {
+    pub(crate) async fn run(mut self) -> Ended {
         let mut woken_by = Heard::Due;
         loop {
             if let ControlFlow::Break(reason) = self.turn(woken_by) {
                 let last = self.worker.saved_work_fetch(self.clock.wall());
                 self.memory.close(last).await;
-                return reason;
+                let associations = self.worker.associations().iter();
+                let why = associations.filter_map(Association::why_it_ends).next();
+                return Ended {
+                    reason,
+                    why: why.map(str::to_owned),
+                };
             }
             woken_by = self.wait().await;
         }

@@ -42,5 +42,5 @@ pub use containment::Contain;
 pub use options::{OnSigterm, Retention, SchedulerOptions, StartOptions, StartedBy};
 pub use program::{PROGRAM_NAME, is_worker, run};
 pub use runner::{Runner, StartRunner};
-pub use start::{StartError, WorkerHandle, start, start_with};
+pub use start::{Ended, StartError, WorkerHandle, start, start_with};
 pub use work_fetch::{PreemptTasks, WorkFetchFlags, WorkFetchProfile};

@@ -138,19 +138,12 @@ async fn work(
     }
     // Its directory is locked, its port is open, and a signal would be understood.
     manager.ready(&format!("takes calls at {}", handle.address()));
-    let reason = handle.wait().await;
-    let (code, text) = match reason {
-        ExitReason::Shutdown => (exit_code::SHUTDOWN, "ended as asked; every task is dead"),
-        ExitReason::SuicideRequested => (
-            exit_code::SUICIDE,
-            "ended as the scheduler asked; every task is dead",
-        ),
-        ExitReason::MustDie => (
-            exit_code::SUICIDE,
-            "ended, because the scheduler counts this worker as lost; every task is dead",
-        ),
+    let ended = handle.wait().await;
+    let code = match ended.reason {
+        ExitReason::Shutdown => exit_code::SHUTDOWN,
+        ExitReason::SuicideRequested | ExitReason::MustDie => exit_code::SUICIDE,
     };
-    tracing::info!(code, "{text}");
+    tracing::info!(code, "{ended}; every task is dead");
     ExitCode::from(code)
 }
 

@@ -2,6 +2,7 @@
 
 mod core_options;
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,25 @@ pub(crate) struct Watchers {
     pub(crate) manager: ServiceManager,
 }
 
+/// How a worker has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub reason: ExitReason,
+    /// Why it had to end, for people; `None`: the operator wanted it.
+    pub why: Option<String>,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self.reason {
+            ExitReason::Shutdown => return f.write_str("ended as asked"),
+            ExitReason::SuicideRequested => "the scheduler asks for it",
+            ExitReason::MustDie => "the scheduler counts this worker as lost",
+        };
+        write!(f, "ended: {}", self.why.as_deref().unwrap_or(text))
+    }
+}
+
 /// A worker at work. Dropping the handle does not end it.
 #[derive(Debug)]
 pub struct WorkerHandle {
@@ -100,7 +120,7 @@ pub struct WorkerHandle {
     identity: Identity,
     data_dir: PathBuf,
     own: OwnEvents,
-    finished: JoinHandle<ExitReason>,
+    finished: JoinHandle<Ended>,
 }
 
 impl WorkerHandle {
@@ -145,14 +165,17 @@ impl WorkerHandle {
     }
 
     /// Waits until it has ended: no task is alive, its logs are written, its port is closed, its directory free.
-    pub async fn wait(self) -> ExitReason {
+    pub async fn wait(self) -> Ended {
         match self.finished.await {
-            Ok(reason) => reason,
+            Ok(ended) => ended,
             Err(error) => match error.try_into_panic() {
                 // A broken invariant of the core. Its processes died with the runner.
                 Ok(panic) => std::panic::resume_unwind(panic),
                 // Only a runtime that is going away cancels.
-                Err(_) => ExitReason::Shutdown,
+                Err(_) => Ended {
+                    reason: ExitReason::Shutdown,
+                    why: None,
+                },
             },
         }
     }
@@ -314,8 +337,8 @@ struct Parts {
     _stop: DropGuard,
 }
 
-async fn to_the_end(driver: Driver, parts: Parts) -> ExitReason {
-    let reason = driver.run().await;
+async fn to_the_end(driver: Driver, parts: Parts) -> Ended {
+    let ended = driver.run().await;
     let Parts {
         server,
         logs,
@@ -332,7 +355,7 @@ async fn to_the_end(driver: Driver, parts: Parts) -> ExitReason {
     });
     // It can only have panicked, which was printed.
     let _ = closed.await;
-    reason
+    ended
 }
 
 async fn blocking<T: Send + 'static>(

@@ -43,10 +43,10 @@ async fn it_starts_ends_and_frees_its_directory_without_a_scheduler() {
         assert!(matches!(error, StartError::Directory(_)), "{error}");
         identities.push(handle.identity().clone());
         handle.shutdown();
-        let reason = timeout(PATIENCE, handle.wait())
+        let ended = timeout(PATIENCE, handle.wait())
             .await
             .expect("it ends in time");
-        assert_eq!(reason, ExitReason::Shutdown);
+        assert_eq!(ended.reason, ExitReason::Shutdown);
     }
     assert_eq!(identities[0].machine_lock, identities[1].machine_lock);
     assert!(identities[0].instance.0.start_time < identities[1].instance.0.start_time);
