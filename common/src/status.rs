@@ -16,6 +16,9 @@ pub type StatusData = Arc<Map<String, Value>>;
 /// Key under which a lost task's configured backoff hides in its data.
 const SAVED_BACKOFF_KEY: &str = "__bistro_saved_backoff";
 
+/// Key of a lost task's data for the name of its worker.
+const WORKER_KEY: &str = "worker_shard";
+
 /// Key of a stored status's data for the number of consecutive errors with the same wait, if that number is not one.
 const TIMES_KEY: &str = "__brasserie_backoff_times";
 
@@ -163,7 +166,7 @@ impl ReportedStatus {
                 .with(StatusBits::HAS_SAVED_BACKOFF)
                 .with(StatusBits::OVERWRITEABLE),
             data: Some(Arc::new(object(json!({
-                "worker_shard": shard.as_str(),
+                WORKER_KEY: shard.as_str(),
                 "exception": text,
                 SAVED_BACKOFF_KEY: configured.seconds,
             })))),
@@ -349,6 +352,11 @@ impl StoredStatus {
     /// The text of the error, if the status carries one.
     pub fn exception(&self) -> Option<&str> {
         self.data.as_ref()?.get("exception")?.as_str()
+    }
+
+    /// The worker that was lost with the run.
+    pub fn lost_on(&self) -> Option<&str> {
+        self.data.as_ref()?.get(WORKER_KEY)?.as_str()
     }
 
     fn saved_backoff(&self) -> Option<u32> {

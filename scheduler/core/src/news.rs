@@ -56,6 +56,8 @@ pub enum News {
     RunsAgain {
         task: TaskKey,
         on: Shard,
+        /// The worker of the last run; `None`: it is not known any more.
+        before: Option<String>,
         /// The last status of the task.
         status: String,
     },
@@ -274,11 +276,24 @@ impl fmt::Display for News {
             News::HoldBackEnded => {
                 f.write_str("the hold-back is over: what ran on lost workers is dead")
             }
-            News::RunsAgain { task, on, status } => write!(
-                f,
-                "{} on {} runs again, on worker `{on}` (last status: {status})",
-                task.job, task.node
-            ),
+            News::RunsAgain {
+                task,
+                on,
+                before,
+                status,
+            } => {
+                write!(
+                    f,
+                    "{} on {} runs again, on worker `{on}`",
+                    task.job, task.node
+                )?;
+                match before {
+                    Some(before) if before == on.as_str() => f.write_str(" as before"),
+                    Some(before) => write!(f, ", after worker `{before}`"),
+                    None => Ok(()),
+                }?;
+                write!(f, " (last status: {status})")
+            }
             News::Asked { by, what } => write!(f, "{by} {what}"),
             News::ConfigInForce { what } => write!(f, "{what} is in force"),
             News::Problem(text) => f.write_str(text),

@@ -69,7 +69,7 @@ fn the_log_reports_the_states_of_a_worker_and_the_second_run_of_its_task() {
     s.join(&v);
     s.take_start();
     let lines = news(&mut s);
-    let again = "Info: j on n0 runs again, on worker `v` (last status: error: its worker was lost)";
+    let again = "Info: j on n0 runs again, on worker `v`, after worker `w` (last status: error: its worker was lost)";
     assert!(
         lines.iter().any(|line| line.starts_with(again)),
         "{lines:#?}"

@@ -78,6 +78,7 @@ impl Scheduler {
             self.note_news(News::RunsAgain {
                 task: self.task_key(task),
                 on: on.clone(),
+                before: status.lost_on().map(str::to_owned),
                 status: status.to_string(),
             });
         }
