@@ -63,8 +63,8 @@ pub(crate) struct RunRecord {
     file: String,
     /// The text of the config file when the run read it.
     config: String,
-    /// The command line that continues the run.
-    command: String,
+    /// The command line that continues the run; `None` once all of its tasks are done.
+    command: Option<String>,
 }
 
 impl RunRecord {
@@ -80,21 +80,21 @@ impl RunRecord {
             instance: [instance.0.start_time, instance.0.rand],
             file: file.to_string_lossy().into_owned(),
             config: text.to_owned(),
-            command,
+            command: Some(command),
         }
     }
 
-    /// Returns the command line that continues the run. The caller may append flags.
-    pub(crate) fn command_to_go_on(&self) -> &str {
-        &self.command
-    }
-
-    /// Returns this record for a run that has ended.
-    pub(crate) fn ended(self) -> Self {
+    /// Returns this record for a run that has ended, with the command line that continues it.
+    pub(crate) fn ended(self, command: Option<String>) -> Self {
         RunRecord {
             scheduler: None,
+            command,
             ..self
         }
+    }
+
+    pub(crate) fn command_to_go_on(&self) -> Option<&str> {
+        self.command.as_deref()
     }
 
     pub(crate) fn write(&self, directory: &Path) -> Result<()> {
@@ -265,15 +265,18 @@ impl Source {
         }
     }
 
-    /// Returns a note that the run has ended and how to continue it; `None` for a running scheduler.
+    /// Returns a note that the run has ended and how to continue it, if it can be continued; `None` for a running scheduler.
     pub(crate) fn note(&self) -> Option<String> {
         let EndedRun {
             directory, record, ..
         } = self.ended.as_ref()?;
+        let go_on = match record.command_to_go_on() {
+            Some(command) => format!(" To continue it: {command}"),
+            None => String::new(),
+        };
         Some(format!(
-            "The run in {} has ended; this is its final state. To continue it: {}\n\n",
-            directory.display(),
-            record.command_to_go_on()
+            "The run in {} has ended; this is its final state.{go_on}\n\n",
+            directory.display()
         ))
     }
 

@@ -241,12 +241,7 @@ fn a_temporary_folder_is_kept_and_named_only_after_failure() {
     let tree = small_tree(&stage);
     let config = tree.join("examples/quickstart.json");
     let temporary = stage.path("tmp");
-    fs::create_dir(&temporary).expect("a folder in a temporary folder");
-    let run = || {
-        let mut command = stage.brasserie_command(&["run", text(&config), "--no-retry"]);
-        command.env("TMPDIR", &temporary);
-        stage.finish("brasserie", command)
-    };
+    let run = || stage.brasserie(&["run", text(&config), "--no-retry"]);
     let left = || fs::read_dir(&temporary).expect("a readable folder").count();
 
     let success = run();
@@ -472,6 +467,7 @@ fn commands_read_the_directory_of_an_ended_run_and_change_nothing() {
     assert!(status.contains("has ended"), "{status}");
     let go_on = format!("brasserie run {} --data-dir '", text(&config));
     assert!(status.contains(&go_on), "{status}");
+    assert!(status.contains(" --retry-failed\n"), "{status}");
     let status: Value = serde_json::from_str(&look(&["status", "--json"])).expect("JSON");
     let job = &status["jobs"][0];
     let counts = (&job["total"], &job["done"], &job["failed"]);
@@ -890,6 +886,12 @@ fn retry_failed_runs_only_the_failed_tasks() {
         nothing.output
     );
     assert_eq!(runs(), want);
+    let left = stage.brasserie(&["status", "--data-dir", text(&data_dir)]);
+    assert!(
+        left.output.contains("this is its final state.\n"),
+        "{left:?}"
+    );
+    assert!(!left.output.contains("To continue"), "{left:?}");
 }
 
 #[test]
@@ -911,14 +913,12 @@ fn an_interrupted_run_prints_a_command_that_continues_it() {
         .1;
     let command = command.lines().next().expect("a line");
     let words: Vec<&str> = command.split(' ').collect();
-    let folder = words.last().expect("its directory");
     assert!(words.contains(&"--no-retry"), "{command}");
 
     stage.set_pause(Duration::ZERO);
     let finished = stage.brasserie(&words);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
     assert_eq!(stage.records().finished(), 4);
-    fs::remove_dir_all(folder).expect("it is there");
 }
 
 #[test]
@@ -1018,15 +1018,12 @@ fn a_signal_ends_what_waits_for_a_slow_script() {
 
     stage.write("slow", "");
     let temporary = stage.path("tmp");
-    fs::create_dir(&temporary).expect("a folder in a temporary folder");
     let left = || fs::read_dir(&temporary).expect("a readable folder").count();
     let retry = [&arguments[..], &["--retry-failed"]].concat();
     let status = ["status", "--data-dir", text(&data_dir)];
     let explain = ["explain", "fail", "n1", "--data-dir", text(&data_dir)];
     for (arguments, copies) in [(&retry[..], 0), (&status, 1), (&explain, 1)] {
-        let mut command = stage.brasserie_command(arguments);
-        command.env("TMPDIR", &temporary);
-        let mut process = stage.start("brasserie", command);
+        let mut process = stage.start_brasserie(arguments);
         wait_for("the script", || waits.exists().then_some(()));
         assert_eq!(left(), copies, "{arguments:?}");
         process.signal(Signal::SIGINT);

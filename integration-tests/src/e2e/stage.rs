@@ -48,6 +48,9 @@ pub fn fast_timeouts() -> Timeouts {
     }
 }
 
+/// The folder of a stage for temporary files of `brasserie`.
+const TEMPORARY: &str = "tmp";
+
 /// How a scheduler is started; starting it twice from the same one is a restart, which leaves `--new-cluster` out as an operator must.
 #[derive(Clone, Debug)]
 pub struct SchedulerSpec {
@@ -135,7 +138,9 @@ impl Stage {
             .prefix("brasserie-e2e-")
             .tempdir()
             .expect("a temporary folder");
-        fs::create_dir(folder.path().join("logs")).expect("a folder in it");
+        for name in ["logs", TEMPORARY] {
+            fs::create_dir(folder.path().join(name)).expect("a folder in it");
+        }
         Stage {
             folder,
             programs,
@@ -295,10 +300,10 @@ impl Stage {
         self.start(&format!("worker-{}", spec.shard), self.worker_command(spec))
     }
 
-    /// The command line of `brasserie`.
+    /// The command line of `brasserie`. What it keeps in a temporary folder goes with the stage.
     pub fn brasserie_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.programs.command(Program::Brasserie);
-        command.args(arguments);
+        command.args(arguments).env("TMPDIR", self.path(TEMPORARY));
         command
     }
 

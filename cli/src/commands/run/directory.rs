@@ -149,15 +149,22 @@ impl Directory {
         let Some(record) = self.record else {
             return Ok(());
         };
-        let command = record.command_to_go_on();
-        match ending {
-            Ending::Success => {}
-            _ if has_failed_tasks => telemetry::print_error(&format!(
-                "brasserie: to run the failed tasks again: {command} --retry-failed"
-            )),
-            _ => telemetry::print_error(&format!("brasserie: to go on: {command}")),
-        }
-        record.ended().write(&path)
+        let command = record.command_to_go_on().unwrap_or_default();
+        let next = match ending {
+            Ending::Success => None,
+            _ if has_failed_tasks => {
+                let command = format!("{command} --retry-failed");
+                telemetry::print_error(&format!(
+                    "brasserie: to run the failed tasks again: {command}"
+                ));
+                Some(command)
+            }
+            _ => {
+                telemetry::print_error(&format!("brasserie: to go on: {command}"));
+                Some(command.to_owned())
+            }
+        };
+        record.ended(next).write(&path)
     }
 }
 
