@@ -42,12 +42,7 @@ impl Failure {
 
     /// Creates a failure for an unreadable file that the command line names.
     pub(crate) fn unreadable(why: &dyn Display) -> Self {
-        let folder = std::env::current_dir().unwrap_or_default();
-        let remedy = format!(
-            "Check the path; relative paths begin in {}",
-            folder.display()
-        );
-        Failure::usage(why.to_string()).remedy(remedy)
+        Failure::usage(why.to_string()).remedy(path_remedy())
     }
 
     /// Creates a failure for a config file with errors.
@@ -67,6 +62,15 @@ impl Failure {
     pub(crate) fn problems(self, problems: Vec<String>) -> Self {
         Failure { problems, ..self }
     }
+}
+
+/// Returns the remedy for a file that cannot be read.
+pub(crate) fn path_remedy() -> String {
+    let folder = std::env::current_dir().unwrap_or_default();
+    format!(
+        "Check the path; relative paths begin in {}",
+        folder.display()
+    )
 }
 
 /// Returns the text that a user reads.

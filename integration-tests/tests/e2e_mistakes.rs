@@ -42,7 +42,7 @@ impl Row {
 /// without this flag. `@FILE` is a file of the stage; `%sched`, `%http`, `%tls`, `%free`, `%two` and `%worker` are addresses.
 const ROWS: &str = r#"
 # Files.
-2 | /files/0/good=false | brasserie config check @none.json | @none.json | No such file
+2 | /files/0/good=false | brasserie config check @none.json | @none.json | No such file | Check the path
 2 | /files/0/errors/0/line=3 | brasserie config check @broken.json | @broken.json:3:1 | expected
 2 | /good=false | brasserie config check @wrong.json | @wrong.json: | bistro_job->x.priority | expected a number
 2 | /good=false | brasserie config check @source.json | @source.json: | manul | manual
@@ -52,7 +52,7 @@ const ROWS: &str = r#"
 2 | error | brasserie plan @config.json --folder here --scheduler %sched | `--folder here` is relative | whole path
 2 | error | brasserie run @none.json | @none.json | No such file | Check the path
 2 | error | brasserie run @wrong.json | @wrong.json: | expected a number
-2 | error | brasserie run @config.json --data-dir @new --retry-failed | @new
+2 | error | brasserie run @config.json --data-dir @new --retry-failed | @new | no run has used | leave --retry-failed out
 2 | error | brasserie run @config.json --failed-to @config.json | @config.json is the config file | --failed-to | another file
 2 | error | brasserie run @config.json --failed-to /no/such/file | /no/such/file | No such file | an existing folder
 2 | error | brasserie job submit @none.json --scheduler %sched | cannot read @none.json | No such file | Check the path
@@ -60,7 +60,7 @@ const ROWS: &str = r#"
 2 | error | brasserie job submit @bad.json --scheduler %sched | @bad.json:2:14 | command
 2 | error | brasserie job submit - --scheduler %sched | standard input | --name
 # Nobody, root included, may make a folder there.
-1 | error | brasserie run @config.json --data-dir /sys/brasserie | /sys/brasserie
+1 | error | brasserie run @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie | Choose another --data-dir
 # Addresses.
 1 | error | brasserie status --scheduler %free | %free | refused | Is one running there? | --scheduler
 2 | error | brasserie status --scheduler 127.0.0.1 | 127.0.0.1 | HOST:PORT
@@ -85,26 +85,26 @@ const ROWS: &str = r#"
 1 | error | brasserie task list --job nobody --scheduler %sched | no job is called `nobody` | job list
 1 | /tasks/0/node="a" | brasserie task kill copy a --scheduler %sched | copy on a does not run | explain copy a
 1 | error | brasserie job wait nobody --scheduler %sched | no job is called `nobody` | job list
-1 | error | brasserie job pause nobody --scheduler %sched | no job is called `nobody`
-1 | error | brasserie job cancel nobody --scheduler %sched | no job is called `nobody`
-1 | - | brasserie worker forget nobody --yes --scheduler %sched | nobody
+1 | error | brasserie job pause nobody --scheduler %sched | no job is called `nobody` | job list
+1 | error | brasserie job cancel nobody --scheduler %sched | no job is called `nobody` | job list
+1 | - | brasserie worker forget nobody --yes --scheduler %sched | no worker called `nobody` | The scheduler knows `one`
 1 | error | brasserie worker work-fetch nobody --scheduler %sched | no worker `nobody` | it knows one
 # Jobs that are there.
 1 | error | brasserie job submit @extra.json --scheduler %sched | job `extra` exists | --expect-version 1 | --replace
-1 | error | brasserie job submit @extra.json --expect-version 7 --scheduler %sched | has version 1 | not the expected 7
+1 | error | brasserie job submit @extra.json --expect-version 7 --scheduler %sched | has version 1 | not the expected 7 | then expect version 1
 1 | error | brasserie job submit @new.json --name copy --scheduler %sched | `copy` is in the config file | change it there
-1 | error | brasserie job delete copy --scheduler %sched | `copy` is in the config file
+1 | error | brasserie job delete copy --scheduler %sched | `copy` is in the config file | change it there
 # The other programs.
 2 | - | brasserie-scheduler --data-dir @other | --config
 1 | - | brasserie-scheduler --config @config.json --data-dir @other --listen %sched --http-listen %two | %sched | in use | --listen
 1 | - | brasserie-scheduler --config @config.json --data-dir @scheduler --listen %free --http-listen %two | @scheduler | in use by process | --data-dir
-1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | @extra.json | data directory
+1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | cannot create the data directory @extra.json: | Choose another --data-dir
 2 | - | brasserie-scheduler --config @config.json --data-dir @other --listen 0.0.0.0:6789 | --listen | --insecure-network
 2 | - | brasserie-worker --scheduler here --data-dir @other | --scheduler | HOST:PORT
 3 | - | brasserie-worker --scheduler %sched --data-dir @worker-one | @worker-one | in use by process | --data-dir
-3 | - | brasserie-worker --scheduler %sched --data-dir @extra.json | @extra.json
-1 | - | brasserie-scheduler --config @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie
-3 | - | brasserie-worker --scheduler %sched --data-dir /sys/brasserie | /sys/brasserie
+3 | - | brasserie-worker --scheduler %sched --data-dir @extra.json | @extra.json | Choose another --data-dir
+1 | - | brasserie-scheduler --config @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie | Choose another --data-dir
+3 | - | brasserie-worker --scheduler %sched --data-dir /sys/brasserie | /sys/brasserie | Choose another --data-dir
 "#;
 
 const CONFIG: &str = r#"{

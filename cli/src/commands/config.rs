@@ -11,7 +11,7 @@ use brasserie_common_runtime::files;
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
-use crate::failure::Failure;
+use crate::failure::{Failure, path_remedy};
 use crate::output::{print, print_json};
 
 /// Looks at config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
@@ -71,7 +71,7 @@ const MAX_NAMED: usize = 5;
 /// A file and what there is to say of it.
 struct Checked {
     file: String,
-    /// Why it could not be read.
+    /// Why it could not be read, and what to do.
     unreadable: Option<String>,
     findings: Findings,
 }
@@ -84,7 +84,10 @@ impl Checked {
         };
         let (unreadable, findings) = match files::read(file, MAX_CONFIG_BYTES as u64) {
             Ok(bytes) => (None, check_bytes(&bytes, options)),
-            Err(error) => (Some(error.to_string()), Findings::default()),
+            Err(error) => (
+                Some(format!("{error}. {}", path_remedy())),
+                Findings::default(),
+            ),
         };
         Checked {
             file: file.display().to_string(),

@@ -33,9 +33,15 @@ pub struct DataDir {
 /// Why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
-    #[error("cannot create the data directory {}: {error}", path.display())]
+    #[error(
+        "cannot create the data directory {}: {error}. Choose another --data-dir, or create this folder for the user of this program",
+        path.display()
+    )]
     Create { path: PathBuf, error: io::Error },
-    #[error("cannot use {} in the data directory: {error}", path.display())]
+    #[error(
+        "cannot use {} in the data directory: {error}. Check who owns it, and whether its disk is full or read-only; or choose another --data-dir",
+        path.display()
+    )]
     Use { path: PathBuf, error: io::Error },
     #[error(
         "the data directory {} is in use by {holder}. Two programs on one directory would undo each other's work: end that one first, or \

@@ -23,7 +23,7 @@ pub enum JobRefusal {
     NotDurableYet,
     #[error("no configuration has been loaded yet, and a job is read against its settings")]
     NoConfig,
-    #[error("no job is called `{0}`")]
+    #[error("no job is called `{0}`; `brasserie job list` lists jobs")]
     Unknown(JobName),
     #[error("job `{0}` is in the config file: change it there")]
     InFile(JobName),
@@ -40,7 +40,9 @@ pub enum JobRefusal {
         expected: JobVersion,
         found: JobVersion,
     },
-    #[error("job `{job}` does not exist, so it has no version {expected}: somebody has deleted it")]
+    #[error(
+        "job `{job}` does not exist, so it has no version {expected}: somebody has deleted it; expect version 0 to submit it as a new job"
+    )]
     Gone { job: JobName, expected: JobVersion },
     #[error("the job's text has {0} bytes; at most {MAX_JOB_BYTES} are allowed")]
     TooLong(usize),
