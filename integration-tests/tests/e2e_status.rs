@@ -1,15 +1,18 @@
 //! Tests that `brasserie status` and the scheduler's page show real clusters in one document, in the same words, at any number of jobs.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::scheduler::{
     BistroSchedulerGetJobHistogramsArgs, BistroSchedulerGetJobHistogramsResult,
 };
-use integration_tests::e2e::{Client, SchedulerSpec, Stage};
+use integration_tests::e2e::{Client, SchedulerSpec, Stage, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+
+/// Longer than tasks may be refused by a worker that is not ready before somebody is told.
+const START: Duration = Duration::from_secs(15);
 
 /// More jobs than one answer lists.
 const MANY_JOBS: usize = 1200;
@@ -304,4 +307,48 @@ fn a_run_of_many_jobs_does_all_of_them() {
     for job in ["j0000 ", "j1009 ", "all done"] {
         assert!(finished.output.contains(job), "{job}: {}", finished.output);
     }
+}
+
+#[test]
+fn no_problem_is_shown_while_a_scheduler_and_its_workers_start_together() {
+    std::thread::scope(|scope| {
+        for scheduler_at in [0, 2, 3] {
+            scope.spawn(move || starts_without_problems(scheduler_at));
+        }
+    });
+}
+
+/// Starts three workers, and a scheduler after so many of them; checks each answer about them while their tasks start and end.
+fn starts_without_problems(scheduler_at: usize) {
+    let stage = Stage::new();
+    let config = stage.write_work(1000, Duration::from_millis(100));
+    let spec = stage.calm_spec(&config);
+    let mut processes = Vec::new();
+    for number in 0..=3 {
+        if number == scheduler_at {
+            processes.push(stage.start_scheduler(&spec));
+        }
+        if number < 3 {
+            let worker = stage.worker_spec(&format!("w{number}"), &spec);
+            processes.push(stage.start_worker(&worker));
+        }
+    }
+    let client = Client::new(spec.port);
+    let begun = Instant::now();
+    wait_for("three healthy workers and the time of a start", || {
+        let status = client.status()?;
+        let errors = status.errors.unwrap_or_default();
+        assert_eq!(errors, Vec::<String>::new(), "{:?}", begun.elapsed());
+        let workers = status.workers.unwrap_or_default();
+        for worker in &workers {
+            let problems = worker.problems.as_deref().unwrap_or_default();
+            assert_eq!(problems, &[] as &[String], "{:?}", begun.elapsed());
+        }
+        let healthy = workers
+            .iter()
+            .filter(|worker| worker.state.as_deref() == Some("healthy"));
+        (begun.elapsed() >= START && healthy.count() == 3).then_some(())
+    });
+    let started = stage.records().starts().len();
+    assert!(started > 50, "only {started} tasks have started");
 }
