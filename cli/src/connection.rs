@@ -30,10 +30,12 @@ use brasserie_thrift::generated::scheduler::{
 use brasserie_thrift::rpc::{
     CallError, ClientConfig, ClientPool, PeerAddr, Timeouts, Unknown as Unanswered,
 };
+use serde_json::Value;
 use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 
 use crate::failure::Failure;
+use crate::output::{print, print_json};
 
 /// For what is answered only when it is on disk: forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -44,6 +46,35 @@ pub(crate) struct SchedulerArgs {
     /// The scheduler to ask.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6789", value_parser = scheduler_address)]
     pub(crate) scheduler: String,
+}
+
+/// A scheduler to ask, and the form of the answer.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AskArgs {
+    #[command(flatten)]
+    pub(crate) scheduler: SchedulerArgs,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl AskArgs {
+    /// See [`Connection::new`].
+    pub(crate) fn connect(&self) -> Result<Connection> {
+        Connection::new(&self.scheduler.scheduler)
+    }
+
+    /// See [`Connection::patient`].
+    pub(crate) fn connect_patiently(&self) -> Result<Connection> {
+        Connection::patient(&self.scheduler.scheduler)
+    }
+
+    pub(crate) fn say(&self, sentence: &str, document: &Value) -> Result<()> {
+        match self.json {
+            true => print_json(document),
+            false => print(&format!("{sentence}\n")),
+        }
+    }
 }
 
 /// That it is no address is said before anything is asked of it.

@@ -11,7 +11,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
+use crate::connection::{AskArgs, Outcome, block_on};
 use crate::failure::Failure;
 use crate::output::{complain, print, print_json, table};
 
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// List all jobs by name, of the file and submitted.
-    List(Common),
+    List(AskArgs),
     /// Put a job in force: a new one, or in place of an earlier version.
     ///
     /// FILE holds what a config file has under the job's key, as in {"command": ["/usr/bin/dump"], "owner": "ann"}. Its command
@@ -101,7 +101,7 @@ struct Submit {
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
-    common: Common,
+    ask: AskArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -111,7 +111,7 @@ struct Delete {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     expect_version: Option<i64>,
     #[command(flatten)]
-    common: Common,
+    ask: AskArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -121,73 +121,51 @@ struct DeleteHistory {
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
     #[command(flatten)]
-    common: Common,
+    ask: AskArgs,
 }
 
 #[derive(Debug, clap::Args)]
 struct Named {
     job: String,
     #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, clap::Args)]
-struct Common {
-    #[command(flatten)]
-    scheduler: SchedulerArgs,
-    /// One JSON document instead of a sentence.
-    #[arg(long)]
-    json: bool,
-}
-
-impl Common {
-    fn connect(&self) -> Result<Connection> {
-        Connection::patient(&self.scheduler.scheduler)
-    }
-
-    fn say(&self, sentence: &str, document: &Value) -> Result<()> {
-        match self.json {
-            true => print_json(document),
-            false => print(&format!("{sentence}\n")),
-        }
-    }
+    ask: AskArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     match &args.command {
-        Command::List(common) => list(common),
+        Command::List(ask) => list(ask),
         Command::Submit(args) => submit(args),
         Command::Delete(args) => {
-            let connection = args.common.connect()?;
+            let connection = args.ask.connect_patiently()?;
             let expected = args.expect_version.unwrap_or(ANY_VERSION);
             let outcome = block_on(connection.remove_job(&args.job, expected))??;
-            end(&args.common, &args.job, "deleted", outcome.map(|()| None))
+            end(&args.ask, &args.job, "deleted", outcome.map(|()| None))
         }
         Command::Forgive(args) => {
-            let connection = args.common.connect()?;
+            let connection = args.ask.connect_patiently()?;
             let outcome = block_on(connection.forgive_tasks(&args.job))??;
-            end(&args.common, &args.job, "forgiven", outcome.map(Some))
+            end(&args.ask, &args.job, "forgiven", outcome.map(Some))
         }
         Command::DeleteHistory(args) => delete_history(args),
         Command::Pause(args) => {
-            let connection = args.common.connect()?;
+            let connection = args.ask.connect_patiently()?;
             let outcome = block_on(connection.pause_job(&args.job))??;
-            end(&args.common, &args.job, "paused", outcome.map(|()| None))
+            end(&args.ask, &args.job, "paused", outcome.map(|()| None))
         }
         Command::Cancel(args) => cancel(args),
         Command::Wait(args) => wait::run(args),
         Command::Resume(args) => {
-            let connection = args.common.connect()?;
+            let connection = args.ask.connect_patiently()?;
             let outcome = block_on(connection.resume_job(&args.job))??;
-            end(&args.common, &args.job, "resumed", outcome.map(|()| None))
+            end(&args.ask, &args.job, "resumed", outcome.map(|()| None))
         }
     }
 }
 
-fn list(common: &Common) -> Result<Ending> {
-    let connection = Connection::new(&common.scheduler.scheduler)?;
+fn list(ask: &AskArgs) -> Result<Ending> {
+    let connection = ask.connect()?;
     let jobs = block_on(connection.jobs())??;
-    match common.json {
+    match ask.json {
         true => {
             let listed: Vec<Value> = jobs.iter().map(document_of).collect();
             print_json(&json!({ "total": jobs.len(), "jobs": listed }))?;
@@ -238,7 +216,7 @@ fn document_of(job: &BistroJobConfig) -> Value {
 }
 
 /// Says what was done, and to how many tasks where that is known.
-fn end(common: &Common, job: &str, what: &str, outcome: Outcome<Option<i64>>) -> Result<Ending> {
+fn end(ask: &AskArgs, job: &str, what: &str, outcome: Outcome<Option<i64>>) -> Result<Ending> {
     let tasks = match outcome {
         Outcome::Done(tasks) => tasks,
         Outcome::Refused { message, .. } => bail!("{message}"),
@@ -249,12 +227,12 @@ fn end(common: &Common, job: &str, what: &str, outcome: Outcome<Option<i64>>) ->
         document["tasks"] = json!(tasks);
         sentence.push_str(&format!(", {tasks} tasks"));
     }
-    common.say(&sentence, &document)?;
+    ask.say(&sentence, &document)?;
     Ok(Ending::Success)
 }
 
 fn cancel(args: &Named) -> Result<Ending> {
-    let connection = args.common.connect()?;
+    let connection = args.ask.connect_patiently()?;
     let job = &args.job;
     let running = match block_on(connection.cancel_job(job))?? {
         Outcome::Done(running) => running,
@@ -268,12 +246,12 @@ fn cancel(args: &Named) -> Result<Ending> {
     let sentence =
         format!("{job}: cancelled; {tasks}; `brasserie job resume {job}` lets it run again");
     let document = json!({ "job": job, "outcome": "cancelled", "running": running });
-    args.common.say(&sentence, &document)?;
+    args.ask.say(&sentence, &document)?;
     Ok(Ending::Success)
 }
 
 fn delete_history(args: &DeleteHistory) -> Result<Ending> {
-    let connection = args.common.connect()?;
+    let connection = args.ask.connect_patiently()?;
     let outcome = block_on(connection.delete_history(&args.job, &args.nodes))??;
     let deleted = match outcome {
         Outcome::Done(deleted) => deleted,
@@ -295,7 +273,7 @@ fn delete_history(args: &DeleteHistory) -> Result<Ending> {
     let document = json!({
         "job": job, "outcome": "history deleted", "tasks": tasks, "running": running, "maybe_alive": maybe_alive,
     });
-    args.common.say(&sentence, &document)?;
+    args.ask.say(&sentence, &document)?;
     Ok(Ending::Success)
 }
 
@@ -318,7 +296,7 @@ fn submit(args: &Submit) -> Result<Ending> {
     if let Some(problem) = whole_file(&text) {
         return Err(Failure::usage(format!("{shown}: {problem}")).into());
     }
-    let connection = args.common.connect()?;
+    let connection = args.ask.connect_patiently()?;
     let expected = match args.replace {
         true => ANY_VERSION,
         false => args.expect_version.unwrap_or(AS_TEXT_SAYS),
@@ -332,7 +310,7 @@ fn submit(args: &Submit) -> Result<Ending> {
             let version = submitted.version.unwrap_or_default();
             let document = json!({ "job": name, "outcome": "submitted", "version": version, "warnings": warnings });
             let sentence = format!("{name}: submitted, version {version}");
-            args.common.say(&sentence, &document)?;
+            args.ask.say(&sentence, &document)?;
             Ok(Ending::Success)
         }
         Outcome::Refused { message, problems } if problems.is_empty() => bail!("{message}"),

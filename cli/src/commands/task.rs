@@ -10,7 +10,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::connection::{Connection, Outcome, SchedulerArgs, block_on};
+use crate::connection::{AskArgs, Connection, Outcome, block_on};
 use crate::output::{complain, duration, print, print_json, printable, printable_block, table};
 
 /// List tasks by state, and kill running ones.
@@ -60,7 +60,7 @@ struct List {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
     limit: usize,
     #[command(flatten)]
-    common: Common,
+    ask: AskArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,16 +71,7 @@ struct Kill {
     #[arg(required = true)]
     nodes: Vec<String>,
     #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, clap::Args)]
-struct Common {
-    #[command(flatten)]
-    scheduler: SchedulerArgs,
-    /// Print one JSON document instead of text.
-    #[arg(long)]
-    json: bool,
+    ask: AskArgs,
 }
 
 fn limit(text: &str) -> Result<usize, String> {
@@ -104,9 +95,9 @@ struct Found {
 }
 
 fn list(args: &List) -> Result<Ending> {
-    let connection = Connection::new(&args.common.scheduler.scheduler)?;
+    let connection = args.ask.connect()?;
     let found = block_on(find(&connection, args))??;
-    match args.common.json {
+    match args.ask.json {
         true => {
             let tasks: Vec<Value> = found.tasks.iter().map(document_of).collect();
             let (more, wall) = (found.has_more, found.wall_ms);
@@ -194,10 +185,10 @@ fn document_of(task: &ListedTask) -> Value {
 }
 
 fn kill(args: &Kill) -> Result<Ending> {
-    let connection = Connection::patient(&args.common.scheduler.scheduler)?;
+    let connection = args.ask.connect_patiently()?;
     let outcomes = block_on(kill_each(&connection, args))??;
     let failed = outcomes.iter().any(|(_, outcome)| outcome.is_err());
-    if args.common.json {
+    if args.ask.json {
         let tasks: Vec<Value> = outcomes
             .iter()
             .map(|(node, outcome)| outcome_document(node, outcome))
@@ -364,7 +355,7 @@ mod tests {
         };
         let text = text_of(&found);
         let row = text.lines().nth(1).expect("a row");
-        assert!(row.contains("failed  2.5 s ago"), "{text}");
+        assert!(row.contains("failed  2.5 s ago  4 of 4  -"), "{text}");
         assert!(row.ends_with("exit code 3"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
         assert!(text.contains("--limit"), "{text}");

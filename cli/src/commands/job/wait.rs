@@ -7,9 +7,8 @@ use brasserie_common::time::parse_duration;
 use brasserie_thrift::generated::brasserie::JobStatus;
 use serde_json::{Value, json};
 
-use super::Common;
 use crate::Ending;
-use crate::connection::{Connection, block_on};
+use crate::connection::{AskArgs, Connection, block_on};
 use crate::output::{complain, print, print_json, printable};
 
 /// Time between two polls. A person notices no shorter one, and a scheduler answers thousands of such calls a second.
@@ -24,18 +23,18 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     timeout: Option<Duration>,
     #[command(flatten)]
-    common: Common,
+    ask: AskArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<Ending> {
-    let connection = Connection::new(&args.common.scheduler.scheduler)?;
+    let connection = args.ask.connect()?;
     let (jobs, ending) = block_on(async {
         tokio::select! {
             waited = wait(&connection, args) => waited,
             _ = tokio::signal::ctrl_c() => Ok((Vec::new(), Ending::Interrupted)),
         }
     })??;
-    if args.common.json {
+    if args.ask.json {
         let documents: Vec<Value> = jobs.iter().map(document_of).collect();
         print_json(&json!({ "jobs": documents, "outcome": outcome_of(ending) }))?;
     } else {
