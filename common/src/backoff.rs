@@ -15,6 +15,14 @@ pub struct BackoffDuration {
     pub times: u32,
 }
 
+/// How many tries of a task ended in errors since it last did not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedTries {
+    pub count: u32,
+    /// So many end the task as FAILED; `None`: it is tried again and again.
+    pub most: Option<u32>,
+}
+
 /// What follows the last configured value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterLast {
@@ -105,14 +113,33 @@ impl BackoffPolicy {
             (None, AfterLast::Repeat, Some(&last)) => BackoffDuration {
                 no_more_backoffs: false,
                 seconds: last,
-                // The last wait repeats for ever, so its errors need no count.
-                times: current.times.max(1),
+                // Counted for people: nothing follows.
+                times: match current.seconds == last {
+                    true => current.times.saturating_add(1),
+                    false => 1,
+                },
             },
             (None, _, _) => BackoffDuration {
                 no_more_backoffs: true,
                 seconds: FAIL_SECONDS,
                 times: 1,
             },
+        }
+    }
+
+    /// Returns how many errors in a row lead to this wait. Exact unless the policy was edited meanwhile.
+    pub fn tries(&self, step: BackoffDuration) -> u32 {
+        let before = self.values.iter().filter(|&&v| v < step.seconds).count();
+        u32::try_from(before)
+            .unwrap_or(u32::MAX)
+            .saturating_add(step.times)
+    }
+
+    /// Returns after how many errors in a row a task has failed; `None` if it is tried again and again.
+    pub fn max_tries(&self) -> Option<u32> {
+        match self.after_last {
+            AfterLast::Repeat => None,
+            AfterLast::Fail => u32::try_from(self.values.len()).ok()?.checked_add(1),
         }
     }
 
@@ -204,7 +231,14 @@ mod tests {
                 repeat.next(step(1)),
                 repeat.next(step(5))
             ],
-            [step(1), step(5), step(5)]
+            [
+                step(1),
+                step(5),
+                BackoffDuration {
+                    times: 2,
+                    ..step(5)
+                }
+            ]
         );
         let fail = BackoffPolicy::new(&[1, 5], AfterLast::Fail).unwrap();
         assert!(fail.next(step(5)).no_more_backoffs);
@@ -248,6 +282,33 @@ mod tests {
         );
         assert_eq!(policy(&[5, 7], AfterLast::Fail).next(twice), step(7));
         assert_eq!(policy(&[4, 7], AfterLast::Fail).next(twice), step(7));
+    }
+
+    #[test]
+    fn tries_are_counted_also_where_the_last_wait_repeats() {
+        let tries = |values: &[i64], after_last| {
+            let policy = BackoffPolicy::new(values, after_last).unwrap();
+            let mut steps = vec![policy.next(step(0))];
+            while let Some(last) = steps.last().filter(|last| !last.no_more_backoffs)
+                && steps.len() < 5
+            {
+                steps.push(policy.next(*last));
+            }
+            steps.retain(|step| !step.no_more_backoffs);
+            let tries: Vec<u32> = steps.into_iter().map(|step| policy.tries(step)).collect();
+            (tries, policy.max_tries())
+        };
+        use AfterLast::{Fail, Repeat};
+        assert_eq!(tries(&[1, 5, 5], Fail), (vec![1, 2, 3], Some(4)));
+        assert_eq!(tries(&[], Fail), (vec![], Some(1)));
+        assert_eq!(tries(&[1, 5], Repeat), (vec![1, 2, 3, 4, 5], None));
+        // A task that was killed before any error.
+        let policy = BackoffPolicy::new(&[7], Fail).unwrap();
+        let killed = BackoffDuration {
+            times: 0,
+            ..step(7)
+        };
+        assert_eq!(policy.tries(killed), 0);
     }
 
     #[test]

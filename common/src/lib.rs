@@ -30,7 +30,7 @@ pub mod work_overview;
 pub mod worker;
 pub mod worker_set;
 
-pub use backoff::{BackoffDuration, BackoffPolicy};
+pub use backoff::{BackoffDuration, BackoffPolicy, FailedTries};
 pub use call::{CallId, CallOutcome, Principal, RecordSeq, RefusalCode, RequestId};
 pub use cards::{
     Card, CardAmount, CardAmountError, CardConflict, CardNeed, CardUse, CardsWanted, GpuShare,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::backoff::BackoffDuration;
+use crate::backoff::{BackoffDuration, BackoffPolicy, FailedTries};
 use crate::ids::Shard;
 use crate::time::WallTime;
 
@@ -387,6 +387,18 @@ impl StoredStatus {
             seconds,
             times: counted.unwrap_or_else(|| u32::from(seconds != 0)),
         }
+    }
+
+    /// Returns how many tries have failed under this policy. `None`: none has, or the task itself said that it failed, which ends the count.
+    pub fn failed_tries(&self, policy: &BackoffPolicy) -> Option<FailedTries> {
+        let most = policy.max_tries();
+        let count = match (self.is_done(), self.is_failed(), self.uses_backoff()) {
+            (true, _, _) | (false, true, false) => None,
+            (false, true, true) => most,
+            (false, false, _) => Some(policy.tries(self.configured_backoff())),
+        };
+        let count = count.filter(|count| *count > 0)?;
+        Some(FailedTries { count, most })
     }
 
     /// The status that follows `old` when a run with this precomputed backoff ends as `reported`.

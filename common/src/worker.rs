@@ -97,6 +97,8 @@ pub struct WorkerDescription {
     pub room: Option<TaskRoom>,
     /// How it contains its tasks, and why, for people; `None`: it does not say.
     pub containment: Option<Arc<str>>,
+    /// The absolute path of its logs on its host, for people; `None`: it does not say.
+    pub log_folder: Option<Arc<str>>,
 }
 
 /// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and its opinion.

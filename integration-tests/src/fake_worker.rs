@@ -233,6 +233,7 @@ fn description(shard: &str, port: u16) -> BistroWorker {
         max_tasks: None,
         limited_by: None,
         containment: None,
+        log_folder: None,
         draining: None,
         asks_for_work: None,
         tasks_are_dead: None,

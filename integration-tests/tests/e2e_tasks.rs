@@ -16,6 +16,16 @@ const CONFIG: &str = r#"{
   }
 }"#;
 
+/// One job fails after three tries, another is tried again and again.
+const FAILING: &str = r#"{
+  "bistro_settings": {
+    "nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"n": []}}]},
+    "resources": {"worker": {"slots": {"default": 1, "limit": 4}}}
+  },
+  "bistro_job->mixed": {"owner": "test", "backoff": [1, 1, "fail"], "command": ["/bin/false"]},
+  "bistro_job->endless": {"owner": "test", "backoff": [1, "repeat"], "command": ["/bin/false"]}
+}"#;
+
 struct Played {
     stage: Stage,
     spec: SchedulerSpec,
@@ -24,9 +34,9 @@ struct Played {
 }
 
 impl Played {
-    fn start() -> Self {
+    fn start(config: &str) -> Self {
         let stage = Stage::new();
-        let config = stage.write("config.json", CONFIG);
+        let config = stage.write("config.json", config);
         let spec = stage.calm_spec(&config);
         let scheduler = stage.start_scheduler(&spec);
         let worker = stage.start_worker(&stage.worker_spec("one", &spec));
@@ -73,7 +83,7 @@ fn ends(finished: &Finished, code: i32, part: &str) {
 
 #[test]
 fn tasks_are_listed_killed_and_cancelled() {
-    let mut played = Played::start();
+    let mut played = Played::start(CONFIG);
     let failed = played.wait_listed("failed", &["bad"]);
     // The reason may also say that the completion is not on disk yet.
     let reason = failed[0]["reason"].as_str().expect("a reason");
@@ -125,4 +135,18 @@ fn tasks_are_listed_killed_and_cancelled() {
     ends(&played.ask(&["job", "forgive", "mixed"]), 0, "forgiven");
     played.wait_listed("running", &["slow1", "slow2"]);
     played.wait_listed("failed", &["bad"]);
+}
+
+#[test]
+fn tries_that_failed_are_listed() {
+    let played = Played::start(FAILING);
+    let failed = played.wait_listed("failed", &["n"]);
+    let tries = |task: &Value| (task["failed_tries"].as_i64(), task["most_tries"].as_i64());
+    assert_eq!(tries(&failed[0]), (Some(3), Some(3)), "{failed:?}");
+    let table = wait_for("a fourth try that failed", || {
+        let listed = played.ask(&["task", "list"]);
+        let is_listed = |line: &str| line.starts_with("endless") && line.contains(" ago  4  ");
+        listed.output.lines().any(is_listed).then_some(listed)
+    });
+    ends(&table, 0, " ago  3 of 3  ");
 }

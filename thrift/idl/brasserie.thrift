@@ -206,26 +206,6 @@ struct JobStatusPage {
   3: bool hasMore,
 }
 
-struct RunningTaskStatus {
-  1: string job,
-  2: string node,
-  3: string workerShard,
-  4: common.BistroInstanceID invocationID,
-  // "running" or "unsure".
-  5: string state,
-  6: i64 runningForMs,
-}
-
-// A task that has ended other than done, or that cannot run.
-struct UnfinishedTask {
-  1: string job,
-  2: string node,
-  // JSON: how it has ended, if it has.
-  3: optional string status,
-  // Why it does not run, if it has not ended.
-  4: list<string> reasons,
-}
-
 // Where a list of tasks goes on. It means something to the scheduler instance that gave it, and to no other.
 struct TaskCursor {
   1: common.BistroInstanceID scheduler,
@@ -249,6 +229,10 @@ struct ListedTask {
   6: optional i64 sinceMs,
   // How its last run ended, in words, if not well; else why it does not run. Unset: there is nothing to say.
   7: optional string reason,
+  // How many of its tries failed in a row, before the one that runs if one does, and how many end it as failed. Unset: none, or the task itself
+  // said that it failed; no number of tries ends it.
+  8: optional i64 failedTries,
+  9: optional i64 mostTries,
 }
 
 // Some tasks. A page may have fewer tasks than asked for, or none, and yet not be the last one.
@@ -455,16 +439,6 @@ service Brasserie extends scheduler.BistroScheduler {
   // As getJobs, page by page. after: the last name of the page before; empty: from the first job on. limit: no more than so many, and
   // no more than the scheduler gives at once; 0 or less: as many as that.
   JobPage getJobPage(1: string after, 2: i32 limit),
-
-  // An empty name: of all jobs.
-  list<RunningTaskStatus> getRunningTaskList(1: string job) throws (
-    1: scheduler.BistroSchedulerUnknownJobException ex,
-  ),
-
-  // An empty name: of all jobs. At most so many.
-  list<UnfinishedTask> getUnfinishedTasks(1: string job, 2: i32 limit) throws (
-    1: scheduler.BistroSchedulerUnknownJobException ex,
-  ),
 
   // One job as getClusterStatus has it.
   JobStatus getJobStatus(1: string job) throws (

@@ -332,6 +332,8 @@ struct BistroWorker {
   21: optional bool asksForWork,
   // How it makes sure that no process of a task outlives it, and why, for people; unset: it does not say.
   22: optional string containment,
+  // The absolute path of its logs on its host, for people; unset: it does not say.
+  23: optional string logFolder,
 }
 
 // Never sent; here because it always was.

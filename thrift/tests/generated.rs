@@ -247,10 +247,8 @@ structs! {
         BistroWorkerRunTaskResult, BistroWorkerNotifyIfTasksNotRunningArgs, BistroWorkerNotifyIfTasksNotRunningResult,
         BistroWorkerRequestSuicideArgs, BistroWorkerRequestSuicideResult, BistroWorkerKillTaskArgs,
         BistroWorkerKillTaskResult, BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult;
-    brasserie: JobStatus, TaskCounts, JobTotals, JobStatusPage, SlotUse, WorkAskedOfType, WorkAsked, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus, RunningTaskStatus,
-        UnfinishedTask,
-        BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult, BrasserieGetRunningTaskListArgs,
-        BrasserieGetRunningTaskListResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
+    brasserie: JobStatus, TaskCounts, JobTotals, JobStatusPage, SlotUse, WorkAskedOfType, WorkAsked, WorkerStatus, WorkRequestCounts, ConfigStatus, ClusterStatus,
+        BrasserieGetClusterStatusArgs, BrasserieGetClusterStatusResult,
         BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
         SubmittedJob, JobRefusedException, PlannedKey, PlannedJob, PlannedNames, PlannedNodes, PlannedStarts,
         PlannedOrphan, PlannedOrphans, Plan, PlanRefusedException, BrasserieSubmitJobArgs, BrasserieSubmitJobResult,

@@ -35,7 +35,8 @@ pub(crate) struct Args {
 enum Command {
     /// List tasks with their state, time and worker, and the reason why a task does not run.
     ///
-    /// `since` is the start of a running task, or the completion of the last run of any other task. The list is sorted by job; each job's
+    /// `since` is the start of a running task, or the completion of the last run of any other task. `tries` counts
+    /// the consecutive tries that failed, and shows how many of them fail the task. The list is sorted by job; each job's
     /// running tasks come first, then the others in scheduling order. A task whose state changes meanwhile may be listed twice or not at
     /// all.
     List(List),
@@ -140,7 +141,7 @@ fn text_of(found: &Found) -> String {
         .iter()
         .map(|task| row_of(task, found.wall_ms))
         .collect();
-    let headers = ["job", "node", "state", "since", "worker", "why"];
+    let headers = ["job", "node", "state", "since", "tries", "worker", "why"];
     let mut text = table(&headers, &rows);
     if found.has_more {
         let shown = found.tasks.len();
@@ -162,9 +163,19 @@ fn row_of(task: &ListedTask, wall_ms: i64) -> Vec<String> {
         text(&task.node),
         text(&task.state),
         since.unwrap_or_else(|| "-".to_owned()),
+        tries_of(task),
         text(&task.worker_shard),
         text(&task.reason),
     ]
+}
+
+/// `2`, or `2 of 4` where so many end the task.
+fn tries_of(task: &ListedTask) -> String {
+    match (task.failed_tries, task.most_tries) {
+        (None, _) => "-".to_owned(),
+        (Some(failed), None) => failed.to_string(),
+        (Some(failed), Some(most)) => format!("{failed} of {most}"),
+    }
 }
 
 fn run_of(task: &ListedTask) -> Option<String> {
@@ -180,6 +191,8 @@ fn document_of(task: &ListedTask) -> Value {
         "since_ms": task.since_ms,
         "worker": task.worker_shard,
         "invocation": run_of(task),
+        "failed_tries": task.failed_tries,
+        "most_tries": task.most_tries,
         "reason": task.reason,
     })
 }
@@ -342,6 +355,8 @@ mod tests {
             state: Some("failed".to_owned()),
             since_ms: Some(1_000),
             reason: Some("exit code 3".to_owned()),
+            failed_tries: Some(4),
+            most_tries: Some(4),
             ..ListedTask::default()
         }
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use brasserie_thrift::generated::brasserie::{
-    BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetRunningTaskListArgs,
-    BrasserieGetUnfinishedTasksArgs, BrasseriePlanConfigArgs, BrasserieWorkerFetchWorkArgs,
-    BrasserieWorkerGetWorkFetchArgs,
+    BrasserieExplainTaskArgs, BrasserieGetClusterStatusArgs, BrasserieGetTaskPageArgs,
+    BrasseriePlanConfigArgs, BrasserieWorkerFetchWorkArgs, BrasserieWorkerGetWorkFetchArgs,
+    TaskCursor,
 };
 use brasserie_thrift::generated::common::{
     BackoffDuration, BistroInstanceID, BistroWorker, GPUInfo, GpuShare, GpusWanted, KillRequest,
@@ -216,13 +216,11 @@ fn scheduler_calls() -> Calls {
             Box::new(BrasserieGetClusterStatusArgs {}),
         ),
         (
-            "getRunningTaskList",
-            Box::new(BrasserieGetRunningTaskListArgs { job: String::new() }),
-        ),
-        (
-            "getUnfinishedTasks",
-            Box::new(BrasserieGetUnfinishedTasksArgs {
+            "getTaskPage",
+            Box::new(BrasserieGetTaskPageArgs {
                 job: String::new(),
+                states: vec!["running".to_owned()],
+                after: Some(TaskCursor::default()),
                 limit: 10,
             }),
         ),
@@ -454,6 +452,7 @@ fn worker() -> BistroWorker {
         max_tasks: Some(100),
         limited_by: Some("open files: 1024, 4 a task".to_owned()),
         containment: Some("process-groups: a reason".to_owned()),
+        log_folder: Some("/var/lib/worker/logs".to_owned()),
         work_request: Some(work_request()),
     }
 }

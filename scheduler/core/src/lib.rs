@@ -55,7 +55,7 @@ pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
 pub use times::{GivenStretch, GivenTimes, ItemName};
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, Histograms, JobHistogram, JobStatus, JobTotals,
-    LevelHistogram, LogPeers, MAX_LISTED_JOBS, Query, RunningTaskView, WorkerStatus,
+    LevelHistogram, LogPeers, LostLogs, MAX_LISTED_JOBS, Query, RunningTaskView, WorkerStatus,
 };
 pub use workers::asking::WorkCounts;
 pub use workers::forgetting::{ForgetRefusal, MissingInstance};

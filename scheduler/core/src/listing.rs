@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use brasserie_common::{
-    InvocationId, JobId, ListedState, NodeId, SchedulerId, Shard, TaskKey, Time, WallTime,
+    FailedTries, InvocationId, JobId, ListedState, NodeId, SchedulerId, Shard, TaskKey, Time,
+    WallTime,
 };
 use brasserie_scheduler_engine::{Counts, Task, TaskState};
 
@@ -100,6 +101,8 @@ pub struct ListedTask {
     pub run: Option<(Shard, InvocationId)>,
     /// The start of the present run, or else the completion of the last one.
     pub since: Option<WallTime>,
+    /// The consecutive tries that failed; `None`: no try failed, or the number is not known.
+    pub tries: Option<FailedTries>,
     /// The error of the last run, or the reasons why the task does not run.
     pub reason: Option<String>,
 }
@@ -250,6 +253,7 @@ impl PageBuilder<'_> {
             state,
             run: Some((run.shard.clone(), run.invocation)),
             since: Some(wall - self.now.since(run.since)),
+            tries: self.scheduler.engine().failed_tries(task),
             reason,
         }
     }
@@ -314,6 +318,7 @@ impl PageBuilder<'_> {
             state,
             run: None,
             since: status.map(|status| status.time),
+            tries: self.scheduler.engine().failed_tries(task),
             reason: reason.map(|text| text.chars().take(MAX_REASON_CHARS).collect()),
         }
     }

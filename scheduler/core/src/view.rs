@@ -186,7 +186,16 @@ pub struct LogPeers {
     pub ask: Vec<(Shard, ServiceAddress)>,
     /// Unhealthy workers and their host names.
     pub unhealthy: Vec<(Shard, Arc<str>)>,
-    pub lost: Vec<(Shard, Arc<str>)>,
+    pub lost: Vec<LostLogs>,
+}
+
+/// Where the logs of a lost worker lie.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LostLogs {
+    pub shard: Shard,
+    pub hostname: Arc<str>,
+    /// An absolute path there; `None`: the worker did not say.
+    pub folder: Option<Arc<str>>,
 }
 
 /// For people: nobody means milliseconds of a minute.
@@ -463,7 +472,11 @@ impl Scheduler {
             match worker.health() {
                 Health::New | Health::Healthy => peers.ask.push((shard, worker.address().clone())),
                 Health::Unhealthy => peers.unhealthy.push((shard, hostname)),
-                Health::MustDie => peers.lost.push((shard, hostname)),
+                Health::MustDie => peers.lost.push(LostLogs {
+                    shard,
+                    hostname,
+                    folder: worker.description().log_folder.clone(),
+                }),
             }
         }
         peers

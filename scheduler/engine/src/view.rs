@@ -1,10 +1,11 @@
 //! Read-only answers: listings, counts, task arguments, problems.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    BackoffDuration, BackoffPolicy, JobId, NodeId, NodeName, Shard, StatusBits, Time,
+    BackoffDuration, BackoffPolicy, FailedTries, JobId, NodeId, NodeName, Shard, StatusBits, Time,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -39,10 +40,20 @@ impl Engine {
             .previous_status(task)
             .map(|status| status.configured_backoff())
             .unwrap_or_default();
-        match (self.job_config(task.job), &self.config) {
-            (Some(job), _) => job.backoff.next(current),
-            (None, Some(config)) => config.backoff.next(current),
-            (None, None) => BackoffPolicy::default().next(current),
+        self.backoff_of(task.job).next(current)
+    }
+
+    /// How many tries of the task have failed; `None` also if that is not known.
+    pub fn failed_tries(&self, task: Task) -> Option<FailedTries> {
+        let status = self.previous_status(task)?;
+        status.failed_tries(&self.backoff_of(task.job))
+    }
+
+    fn backoff_of(&self, job: JobId) -> Cow<'_, BackoffPolicy> {
+        match (self.job_config(job), &self.config) {
+            (Some(job), _) => Cow::Borrowed(&job.backoff),
+            (None, Some(config)) => Cow::Borrowed(&config.backoff),
+            (None, None) => Cow::Owned(BackoffPolicy::default()),
         }
     }
 

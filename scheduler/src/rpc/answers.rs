@@ -8,16 +8,15 @@ use brasserie_common::ids::NameError;
 use brasserie_common::logs::LineId;
 use brasserie_common::{JobId, ListedState, NodeId, Principal, TaskKey};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Answer, CursorPlace, EndedTaskView, Query, TaskCursor, TaskList};
+use brasserie_scheduler_core::{Answer, CursorPlace, Query, TaskCursor, TaskList};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieExplainTaskResult, BrasserieGetClusterStatusResult,
     BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusArgs,
     BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult, BrasserieGetJobStatusResult,
-    BrasserieGetRunningTaskListArgs, BrasserieGetRunningTaskListResult,
     BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult, BrasserieGetTaskPageArgs,
-    BrasserieGetTaskPageResult, BrasserieGetUnfinishedTasksArgs, BrasserieGetUnfinishedTasksResult,
+    BrasserieGetTaskPageResult,
 };
 use brasserie_thrift::generated::common::LogLines;
 use brasserie_thrift::generated::scheduler::{
@@ -40,8 +39,6 @@ use crate::store::{StoreError, Stories};
 
 /// Names that one histogram bucket lists at most, whatever the caller wants: a page for people.
 const MAX_SAMPLES: usize = 1000;
-/// Tasks that one list of unfinished ones holds at most: a page for people.
-const MAX_UNFINISHED: usize = 1000;
 
 /// Time in which the disk must give what happened in a run, which takes milliseconds; callers give up soon after.
 const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -276,52 +273,6 @@ impl Answers {
         });
     }
 
-    pub(super) fn running(
-        &self,
-        from: Principal,
-        args: BrasserieGetRunningTaskListArgs,
-        to: Responder,
-    ) {
-        self.later(to, |inbox| async move {
-            let job = Some(args.job).filter(|job| !job.is_empty());
-            if let Some(unknown) = unknown(&inbox, &from, job.as_deref()).await? {
-                return Ok(BrasserieGetRunningTaskListResult {
-                    result_value: None,
-                    ex: Some(unknown),
-                });
-            }
-            let query = Query::RunningTasks { job };
-            let tasks = expect_answer!(inbox.query(from, query).await?, Answer::RunningTasks)?;
-            Ok(BrasserieGetRunningTaskListResult {
-                result_value: Some(tasks.into_iter().map(render::running_task).collect()),
-                ex: None,
-            })
-        });
-    }
-
-    pub(super) fn unfinished(
-        &self,
-        from: Principal,
-        args: BrasserieGetUnfinishedTasksArgs,
-        to: Responder,
-    ) {
-        self.later(to, |inbox| async move {
-            let job = Some(args.job).filter(|job| !job.is_empty());
-            if let Some(unknown) = unknown(&inbox, &from, job.as_deref()).await? {
-                return Ok(BrasserieGetUnfinishedTasksResult {
-                    result_value: None,
-                    ex: Some(unknown),
-                });
-            }
-            let limit = usize::try_from(args.limit).unwrap_or(0).min(MAX_UNFINISHED);
-            let tasks = unfinished(&inbox, from, job, limit).await?;
-            Ok(BrasserieGetUnfinishedTasksResult {
-                result_value: Some(tasks.into_iter().map(render::unfinished).collect()),
-                ex: None,
-            })
-        });
-    }
-
     pub(super) fn job_status(
         &self,
         from: Principal,
@@ -482,55 +433,6 @@ pub(crate) async fn job_status(
         Answer::Unknown(text) => Err(Failure::Unknown(text)),
         _ => Err(Failure::AnotherAnswer),
     }
-}
-
-/// The exception for a job that the configuration does not have.
-async fn unknown(
-    inbox: &Inbox,
-    from: &Principal,
-    job: Option<&str>,
-) -> Result<Option<BistroSchedulerUnknownJobException>, Failure> {
-    let Some(job) = job else { return Ok(None) };
-    let config = config(inbox, from.clone()).await?;
-    let failure = Failure::UnknownJob(job.to_owned());
-    Ok(match config.job(job) {
-        Some(_) => None,
-        None => Some(unknown_job(&failure.to_string())),
-    })
-}
-
-/// Of one job, or of all in the order of the file.
-async fn unfinished(
-    inbox: &Inbox,
-    from: Principal,
-    job: Option<String>,
-    limit: usize,
-) -> Result<Vec<EndedTaskView>, Failure> {
-    let jobs = match job {
-        Some(job) => vec![job],
-        None => {
-            let config = config(inbox, from.clone()).await?;
-            let names = config.jobs.iter().map(|job| job.name.as_str().to_owned());
-            names.collect()
-        }
-    };
-    let mut tasks: Vec<EndedTaskView> = Vec::new();
-    for job in jobs {
-        let left = limit - tasks.len();
-        if left == 0 {
-            break;
-        }
-        let query = Query::Unfinished { job, limit: left };
-        let answer = inbox.query(from.clone(), query).await?;
-        match expect_answer!(answer, Answer::Unfinished) {
-            Ok(more) => tasks.extend(more),
-            // Gone since the list was made.
-            Err(Failure::Unknown(_)) => {}
-            Err(failure) => return Err(failure),
-        }
-        tasks.truncate(limit);
-    }
-    Ok(tasks)
 }
 
 pub(super) fn unknown_job(message: &str) -> BistroSchedulerUnknownJobException {

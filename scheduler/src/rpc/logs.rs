@@ -5,7 +5,7 @@ use std::sync::Arc;
 use brasserie_common::logs::{LineId, LogLine, LogPage, LogQuery};
 use brasserie_common::{Principal, ServiceAddress, Shard, WallTime};
 use brasserie_common_runtime::Clock;
-use brasserie_scheduler_core::{Answer, LogPeers, Query};
+use brasserie_scheduler_core::{Answer, LogPeers, LostLogs, Query};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::worker::{
     BistroWorkerGetJobLogsByIDArgs, BistroWorkerGetJobLogsByIDResult,
@@ -131,24 +131,38 @@ fn read(result: CallResult<BistroWorkerGetJobLogsByIDResult>) -> Result<LogPage,
 
 /// Returns notices that name known workers which cannot answer, and where their lines are.
 fn unusable(peers: &LogPeers) -> Vec<String> {
-    let sentences = |workers: &[(Shard, Arc<str>)], what: &str| {
-        let named = workers.iter().take(MAX_NAMED);
-        let mut all: Vec<String> = named
-            .map(|(shard, host)| format!("worker `{shard}` on host `{host}` {what}"))
-            .collect();
-        if workers.len() > MAX_NAMED {
-            let more = workers.len() - MAX_NAMED;
-            all.push(format!("the same is true of {more} more workers"));
-        }
-        all
-    };
-    let unhealthy = "is unhealthy and is not asked: its lines are missing here until it recovers";
-    let lost = "is lost: its lines are missing here, and lie on that host in the folder `logs` of the worker's data directory";
-    [
-        sentences(&peers.unhealthy, unhealthy),
-        sentences(&peers.lost, lost),
-    ]
-    .concat()
+    let unhealthy = peers.unhealthy.iter().map(|(shard, host)| {
+        format!(
+            "worker `{shard}` on host `{host}` is unhealthy and is not asked: its lines are missing here until it recovers"
+        )
+    });
+    let lost = peers.lost.iter().map(|lost| {
+        let LostLogs {
+            shard,
+            hostname,
+            folder,
+        } = lost;
+        let place = match folder {
+            Some(folder) => folder.to_string(),
+            None => "the folder `logs` of the worker's data directory".to_owned(),
+        };
+        format!(
+            "worker `{shard}` on host `{hostname}` is lost: its lines are missing here, and lie on that host in {place}"
+        )
+    });
+    let mut all = bounded(unhealthy);
+    all.extend(bounded(lost));
+    all
+}
+
+/// The first sentences, and how many more there are.
+fn bounded(sentences: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    let more = sentences.len().saturating_sub(MAX_NAMED);
+    let mut all: Vec<String> = sentences.take(MAX_NAMED).collect();
+    if more > 0 {
+        all.push(format!("the same is true of {more} more workers"));
+    }
+    all
 }
 
 /// Every worker's page is complete up to its own next line, so the merged page is up to the nearest of those. The line at
@@ -334,7 +348,13 @@ mod tests {
         let peers = LogPeers {
             ask: Vec::new(),
             unhealthy: vec![named("u")],
-            lost: (0..12).map(|i| named(&format!("l{i}"))).collect(),
+            lost: (0..12)
+                .map(|i| LostLogs {
+                    shard: Shard::try_from(format!("l{i}").as_str()).unwrap(),
+                    hostname: "h".into(),
+                    folder: (i == 0).then(|| "/data/logs".into()),
+                })
+                .collect(),
         };
         let notices = unusable(&peers);
         assert_eq!(notices.len(), 1 + MAX_NAMED + 1, "{notices:?}");
@@ -342,8 +362,13 @@ mod tests {
             notices[0].starts_with("worker `u` on host `h` is unhealthy"),
             "{notices:?}"
         );
-        let lost = "worker `l0` on host `h` is lost: its lines are missing here, and lie on that host in the folder `logs`";
-        assert!(notices[1].starts_with(lost), "{notices:?}");
+        let lost = "is lost: its lines are missing here, and lie on that host in";
+        assert_eq!(
+            notices[1],
+            format!("worker `l0` on host `h` {lost} /data/logs")
+        );
+        let lost = format!("worker `l1` on host `h` {lost} the folder `logs`");
+        assert!(notices[2].starts_with(&lost), "{notices:?}");
         assert!(notices[11].ends_with("2 more workers"), "{notices:?}");
         assert_eq!(unusable(&LogPeers::default()), [""; 0]);
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use brasserie_common::{Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
-    ClusterStatus, ConfigInForce, CursorPlace, EndedTaskView, Histograms, JobHistogram, JobStatus,
-    JobTotals, JobVersion, KeptStory, ListedTask, ReadBy, RunningTaskView, StoreStatus, TaskCursor,
-    TaskPage, WorkCounts, WorkerStatus,
+    ClusterStatus, ConfigInForce, CursorPlace, Histograms, JobHistogram, JobStatus, JobTotals,
+    JobVersion, KeptStory, ListedTask, ReadBy, StoreStatus, TaskCursor, TaskPage, WorkCounts,
+    WorkerStatus,
 };
 use brasserie_thrift::generated::bits::BistroTaskStatusBits;
 use brasserie_thrift::generated::brasserie as wire;
@@ -175,18 +175,6 @@ fn work_asked(asked: &Asked) -> wire::WorkAsked {
     }
 }
 
-pub(super) fn running_task(view: RunningTaskView) -> wire::RunningTaskStatus {
-    let InvocationId(invocation) = view.invocation;
-    wire::RunningTaskStatus {
-        job: Some(view.task.job.into()),
-        node: Some(view.task.node.into()),
-        worker_shard: Some(view.shard.into()),
-        invocation_id: Some(invocation.into()),
-        state: Some(if view.unsure { "unsure" } else { "running" }.to_owned()),
-        running_for_ms: Some(millis(view.running_for)),
-    }
-}
-
 pub(super) fn history(last: Option<(InvocationId, KeptStory)>) -> Vec<wire::LastRun> {
     let last = last.map(|(invocation, kept)| wire::LastRun {
         invocation_id: Some(invocation.into()),
@@ -215,6 +203,8 @@ fn listed_task(listed: ListedTask) -> wire::ListedTask {
         invocation_id: invocation.map(|InvocationId(id)| id.into()),
         since_ms: listed.since.map(WallTime::as_millis),
         reason: listed.reason,
+        failed_tries: listed.tries.map(|tries| i64::from(tries.count)),
+        most_tries: listed.tries.and_then(|tries| tries.most).map(i64::from),
     }
 }
 
@@ -230,15 +220,6 @@ fn cursor(cursor: TaskCursor) -> wire::TaskCursor {
         running_from: running_from.map(|node| i64::from(node.0)),
         node: after.map(|(node, _)| i64::from(node.0)),
         position: after.map(|(_, place)| i64_of(place)),
-    }
-}
-
-pub(super) fn unfinished(view: EndedTaskView) -> wire::UnfinishedTask {
-    wire::UnfinishedTask {
-        job: Some(view.task.job.into()),
-        node: Some(view.task.node.into()),
-        status: view.status.map(|status| status.to_json().to_string()),
-        reasons: Some(view.reasons),
     }
 }
 

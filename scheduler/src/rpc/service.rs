@@ -72,10 +72,8 @@ impl Service for SchedulerService {
             }
             "getJobStatusPage" => call.serve(|args, to| answers.job_status_page(from, args, to)),
             "getJobPage" => call.serve(|args, to| answers.job_page(from, args, to)),
-            "getRunningTaskList" => call.serve(|args, to| answers.running(from, args, to)),
             "getTaskPage" => call.serve(|args, to| answers.task_page(from, args, to)),
             "getJobStatus" => call.serve(|args, to| answers.job_status(from, args, to)),
-            "getUnfinishedTasks" => call.serve(|args, to| answers.unfinished(from, args, to)),
             "submitJob" => call.serve(|args, to| jobs.submit(from, args, to)),
             "removeJob" => call.serve(|args, to| jobs.remove(from, args, to)),
             "pauseJob" => call.serve(|args, to| jobs.pause(from, args, to)),

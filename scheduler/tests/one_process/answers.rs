@@ -12,6 +12,15 @@ use brasserie_thrift::generated::scheduler::*;
 use crate::worker::{FakeWorker, Tasks};
 use crate::{Client, Place, all_settled, until};
 
+fn tasks_of(job: &str, state: &str, limit: i32) -> BrasserieGetTaskPageArgs {
+    BrasserieGetTaskPageArgs {
+        job: job.to_owned(),
+        states: vec![state.to_owned()],
+        after: None,
+        limit,
+    }
+}
+
 #[tokio::test]
 async fn jobs_and_levels_are_those_of_the_file() {
     let place = Place::new();
@@ -62,15 +71,10 @@ async fn what_is_not_offered_is_refused_with_a_reason() {
         .refusal::<_, BistroSchedulerGetJobResult>("getJob", &args)
         .await;
     assert!(text.contains("no job is called `nobody`"), "{text}");
-    let args = BrasserieGetRunningTaskListArgs { job: nobody() };
-    let list: BrasserieGetRunningTaskListResult = client.call("getRunningTaskList", &args).await;
-    assert!(list.ex.unwrap().message.unwrap().contains("`nobody`"));
-    let args = BrasserieGetUnfinishedTasksArgs {
-        job: nobody(),
-        limit: 5,
-    };
-    let list: BrasserieGetUnfinishedTasksResult = client.call("getUnfinishedTasks", &args).await;
-    assert!(list.ex.unwrap().message.unwrap().contains("`nobody`"));
+    let page: BrasserieGetTaskPageResult = client
+        .call("getTaskPage", &tasks_of("nobody", "running", 5))
+        .await;
+    assert!(page.ex.unwrap().message.unwrap().contains("`nobody`"));
     let args = BrasserieExplainTaskArgs {
         job: nobody(),
         node: nobody(),
@@ -121,27 +125,22 @@ async fn the_cluster_and_its_tasks_are_told_as_they_are() {
     let mut worker = FakeWorker::start(&scheduler, "one", Tasks::AreLeftToTheTest).await;
     let first = worker.next_start().await;
     worker.next_start().await;
-    let args = BrasserieGetRunningTaskListArgs {
-        job: "copy".to_owned(),
-    };
-    let list: BrasserieGetRunningTaskListResult = client.call("getRunningTaskList", &args).await;
-    let list = list.result_value.unwrap();
+    let page: BrasserieGetTaskPageResult = client
+        .call("getTaskPage", &tasks_of("copy", "running", 5))
+        .await;
+    let list = page.result_value.unwrap().tasks.unwrap();
     assert_eq!(list.len(), 2);
     assert!(
         list.iter()
             .all(|task| task.worker_shard.as_deref() == Some("one"))
     );
     worker.reporter.report(first.clone(), "failed").await;
-    let args = BrasserieGetUnfinishedTasksArgs {
-        job: String::new(),
-        limit: 1,
-    };
-    let tasks: BrasserieGetUnfinishedTasksResult = client.call("getUnfinishedTasks", &args).await;
-    let [task] = &tasks.result_value.unwrap()[..] else {
+    let page: BrasserieGetTaskPageResult =
+        client.call("getTaskPage", &tasks_of("", "failed", 1)).await;
+    let [task] = &page.result_value.unwrap().tasks.unwrap()[..] else {
         panic!("one, as asked")
     };
     assert_eq!(task.node, first.rt.node);
-    assert!(task.status.as_deref().unwrap().contains("result_bits"));
     let node = first.rt.node.clone().unwrap();
     let args = BrasserieExplainTaskArgs {
         job: "check".to_owned(),

@@ -356,12 +356,13 @@ prop_compose! {
         intake in prop_oneof![Just(Intake::Open), Just(Intake::Draining)],
         supply in prop_oneof![Just(Supply::AsSlotsAllow), Just(Supply::AsAsked)],
         room in option::of((1..=i32::MAX.cast_unsigned(), text())),
-        containment in option::of("[a-z: ]{1,40}"),
+        (containment, log_folder) in (option::of("[a-z: ]{1,40}"), option::of("/[a-z/ ]{1,40}")),
     ) -> WorkerDescription {
         WorkerDescription {
             shard, machine_lock, address, id: WorkerId(id), heartbeat_period, protocol_version, usable, has_worker_command, intake, supply,
             room: room.map(|(most, limit)| task_room(most, &limit)),
             containment: containment.map(Into::into),
+            log_folder: log_folder.map(Into::into),
         }
     }
 }
@@ -1161,6 +1162,18 @@ fn a_worker_that_can_run_nothing_is_refused_and_a_long_reason_is_cut() {
         };
         let worker = WorkerDescription::try_from(told).expect("a sound worker");
         assert_eq!(worker.containment.as_deref(), kept.as_deref());
+    }
+    for (sent, kept) in [
+        ("/d/logs".to_owned(), Some("/d/logs")),
+        ("logs".to_owned(), None),
+        (format!("/{}", "d".repeat(5000)), None),
+    ] {
+        let told = wire::BistroWorker {
+            log_folder: Some(sent),
+            ..sound_worker()
+        };
+        let worker = WorkerDescription::try_from(told).expect("a sound worker");
+        assert_eq!(worker.log_folder.as_deref(), kept);
     }
     let mut silent = sound_worker();
     silent.limited_by = Some("a reason for nothing".to_owned());

@@ -194,6 +194,10 @@ impl TryFrom<wire::BistroWorker> for WorkerDescription {
                 .containment
                 .filter(|text| !text.is_empty())
                 .map(|text| cut(&text)),
+            log_folder: worker
+                .log_folder
+                .filter(|path| path.starts_with('/') && path.len() <= MAX_PATH_BYTES)
+                .map(Into::into),
         })
     }
 }
@@ -231,10 +235,13 @@ impl From<WorkerDescription> for wire::BistroWorker {
                 .map(|room| room.limited_by.as_ref().to_owned())
                 .filter(|text| !text.is_empty()),
             containment: worker.containment.map(|text| text.as_ref().to_owned()),
+            log_folder: worker.log_folder.map(|path| path.as_ref().to_owned()),
         }
     }
 }
 
+/// The longest path of Linux.
+const MAX_PATH_BYTES: usize = 4096;
 /// What is longer is cut: people read it, and nobody decides by it.
 const LONGEST_TEXT_CHARS: usize = 200;
 

@@ -1928,226 +1928,6 @@ impl Default for JobStatusPage {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct RunningTaskStatus {
-    pub job: Option<String>,
-    pub node: Option<String>,
-    pub worker_shard: Option<String>,
-    pub invocation_id: Option<common::BistroInstanceID>,
-    pub state: Option<String>,
-    pub running_for_ms: Option<i64>,
-}
-
-impl TSerializable for RunningTaskStatus {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<RunningTaskStatus> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = Some("".to_owned());
-        let mut f_2: Option<String> = Some("".to_owned());
-        let mut f_3: Option<String> = Some("".to_owned());
-        let mut f_4: Option<common::BistroInstanceID> = None;
-        let mut f_5: Option<String> = Some("".to_owned());
-        let mut f_6: Option<i64> = Some(0);
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::Struct => {
-                    let val = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                    f_4 = Some(val);
-                }
-                5 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_5 = Some(val);
-                }
-                6 if field_ident.field_type == TType::I64 => {
-                    let val = i_prot.read_i64()?;
-                    f_6 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = RunningTaskStatus {
-            job: f_1,
-            node: f_2,
-            worker_shard: f_3,
-            invocation_id: f_4,
-            state: f_5,
-            running_for_ms: f_6,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("RunningTaskStatus");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.job {
-            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.node {
-            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.worker_shard {
-            o_prot.write_field_begin(&TFieldIdentifier::new("workerShard", TType::String, 3))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.invocation_id {
-            o_prot.write_field_begin(&TFieldIdentifier::new("invocationID", TType::Struct, 4))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.state {
-            o_prot.write_field_begin(&TFieldIdentifier::new("state", TType::String, 5))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(fld_var) = self.running_for_ms {
-            o_prot.write_field_begin(&TFieldIdentifier::new("runningForMs", TType::I64, 6))?;
-            o_prot.write_i64(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for RunningTaskStatus {
-    fn default() -> Self {
-        RunningTaskStatus {
-            job: Some("".to_owned()),
-            node: Some("".to_owned()),
-            worker_shard: Some("".to_owned()),
-            invocation_id: None,
-            state: Some("".to_owned()),
-            running_for_ms: Some(0),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct UnfinishedTask {
-    pub job: Option<String>,
-    pub node: Option<String>,
-    pub status: Option<String>,
-    pub reasons: Option<Vec<String>>,
-}
-
-impl TSerializable for UnfinishedTask {
-    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<UnfinishedTask> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = Some("".to_owned());
-        let mut f_2: Option<String> = Some("".to_owned());
-        let mut f_3: Option<String> = None;
-        let mut f_4: Option<Vec<String>> = Some(Vec::new());
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_2 = Some(val);
-                }
-                3 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_3 = Some(val);
-                }
-                4 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<String> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_12 = i_prot.read_string()?;
-                        val.push(list_elem_12);
-                    }
-                    i_prot.read_list_end()?;
-                    f_4 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = UnfinishedTask {
-            job: f_1,
-            node: f_2,
-            status: f_3,
-            reasons: f_4,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("UnfinishedTask");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.job {
-            o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.node {
-            o_prot.write_field_begin(&TFieldIdentifier::new("node", TType::String, 2))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.status {
-            o_prot.write_field_begin(&TFieldIdentifier::new("status", TType::String, 3))?;
-            o_prot.write_string(fld_var)?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.reasons {
-            o_prot.write_field_begin(&TFieldIdentifier::new("reasons", TType::List, 4))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::String, fld_var.len() as i32))?;
-            for e in fld_var {
-                o_prot.write_string(e)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-impl Default for UnfinishedTask {
-    fn default() -> Self {
-        UnfinishedTask {
-            job: Some("".to_owned()),
-            node: Some("".to_owned()),
-            status: None,
-            reasons: Some(Vec::new()),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TaskCursor {
     pub scheduler: Option<common::BistroInstanceID>,
     pub job: Option<i64>,
@@ -2261,6 +2041,8 @@ pub struct ListedTask {
     pub invocation_id: Option<common::BistroInstanceID>,
     pub since_ms: Option<i64>,
     pub reason: Option<String>,
+    pub failed_tries: Option<i64>,
+    pub most_tries: Option<i64>,
 }
 
 impl TSerializable for ListedTask {
@@ -2273,6 +2055,8 @@ impl TSerializable for ListedTask {
         let mut f_5: Option<common::BistroInstanceID> = None;
         let mut f_6: Option<i64> = None;
         let mut f_7: Option<String> = None;
+        let mut f_8: Option<i64> = None;
+        let mut f_9: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2308,6 +2092,14 @@ impl TSerializable for ListedTask {
                     let val = i_prot.read_string()?;
                     f_7 = Some(val);
                 }
+                8 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_8 = Some(val);
+                }
+                9 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_9 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2323,6 +2115,8 @@ impl TSerializable for ListedTask {
             invocation_id: f_5,
             since_ms: f_6,
             reason: f_7,
+            failed_tries: f_8,
+            most_tries: f_9,
         };
         Ok(ret)
     }
@@ -2364,6 +2158,16 @@ impl TSerializable for ListedTask {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.failed_tries {
+            o_prot.write_field_begin(&TFieldIdentifier::new("failedTries", TType::I64, 8))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.most_tries {
+            o_prot.write_field_begin(&TFieldIdentifier::new("mostTries", TType::I64, 9))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2379,6 +2183,8 @@ impl Default for ListedTask {
             invocation_id: None,
             since_ms: None,
             reason: None,
+            failed_tries: None,
+            most_tries: None,
         }
     }
 }
@@ -2407,8 +2213,8 @@ impl TSerializable for TaskPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = ListedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_13);
+                        let list_elem_12 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2603,8 +2409,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 = i_prot.read_string()?;
-                        val.push(list_elem_14);
+                        let list_elem_13 = i_prot.read_string()?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2756,9 +2562,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 =
+                        let list_elem_14 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_15);
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2850,8 +2656,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = i_prot.read_string()?;
-                        val.push(list_elem_16);
+                        let list_elem_15 = i_prot.read_string()?;
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3206,8 +3012,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_17);
+                        let list_elem_16 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3293,8 +3099,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = i_prot.read_string()?;
-                        val.push(list_elem_18);
+                        let list_elem_17 = i_prot.read_string()?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3697,8 +3503,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_19);
+                        let list_elem_18 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3823,8 +3629,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_19 = i_prot.read_string()?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3833,8 +3639,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = i_prot.read_string()?;
-                        val.push(list_elem_21);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3859,8 +3665,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_21 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -3881,8 +3687,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_22 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -3899,8 +3705,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_24);
+                        let list_elem_23 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -3917,8 +3723,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = i_prot.read_string()?;
-                        val.push(list_elem_25);
+                        let list_elem_24 = i_prot.read_string()?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -3935,8 +3741,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_26);
+                        let list_elem_25 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -3957,8 +3763,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = i_prot.read_string()?;
-                        val.push(list_elem_27);
+                        let list_elem_26 = i_prot.read_string()?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -3967,8 +3773,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = i_prot.read_string()?;
-                        val.push(list_elem_28);
+                        let list_elem_27 = i_prot.read_string()?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -4774,8 +4580,8 @@ impl TSerializable for WorkRequestOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::WorkDemand> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = common::WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_28 = common::WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -5009,8 +4815,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_30);
+                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5043,8 +4849,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = i_prot.read_string()?;
-                        val.push(list_elem_31);
+                        let list_elem_30 = i_prot.read_string()?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -5057,8 +4863,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PairOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = PairOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_31 = PairOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
@@ -5211,8 +5017,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ProcessorsOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_32 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -5221,8 +5027,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<AssociationOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = AssociationOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_33 = AssociationOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -5390,8 +5196,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_35);
+                        let list_elem_34 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5400,8 +5206,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_35 = i_prot.read_string()?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5769,254 +5575,6 @@ impl TSerializable for BrasserieGetJobPageResult {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct BrasserieGetRunningTaskListArgs {
-    pub job: String,
-}
-
-impl TSerializable for BrasserieGetRunningTaskListArgs {
-    fn read_from_in_protocol(
-        i_prot: &mut dyn TInputProtocol,
-    ) -> thrift::Result<BrasserieGetRunningTaskListArgs> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = None;
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        verify_required_field_exists("BrasserieGetRunningTaskListArgs.job", &f_1)?;
-        let ret = BrasserieGetRunningTaskListArgs {
-            job: f_1
-                .expect("auto-generated code should have checked for presence of required fields"),
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("getRunningTaskList_args");
-        o_prot.write_struct_begin(&struct_ident)?;
-        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
-        o_prot.write_string(&self.job)?;
-        o_prot.write_field_end()?;
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct BrasserieGetRunningTaskListResult {
-    pub result_value: Option<Vec<RunningTaskStatus>>,
-    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
-}
-
-impl TSerializable for BrasserieGetRunningTaskListResult {
-    fn read_from_in_protocol(
-        i_prot: &mut dyn TInputProtocol,
-    ) -> thrift::Result<BrasserieGetRunningTaskListResult> {
-        i_prot.read_struct_begin()?;
-        let mut f_0: Option<Vec<RunningTaskStatus>> = None;
-        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                0 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<RunningTaskStatus> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_37 = RunningTaskStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_37);
-                    }
-                    i_prot.read_list_end()?;
-                    f_0 = Some(val);
-                }
-                1 if field_ident.field_type == TType::Struct => {
-                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
-                        i_prot,
-                    )?;
-                    f_1 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = BrasserieGetRunningTaskListResult {
-            result_value: f_0,
-            ex: f_1,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("BrasserieGetRunningTaskListResult");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.result_value {
-            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.ex {
-            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct BrasserieGetUnfinishedTasksArgs {
-    pub job: String,
-    pub limit: i32,
-}
-
-impl TSerializable for BrasserieGetUnfinishedTasksArgs {
-    fn read_from_in_protocol(
-        i_prot: &mut dyn TInputProtocol,
-    ) -> thrift::Result<BrasserieGetUnfinishedTasksArgs> {
-        i_prot.read_struct_begin()?;
-        let mut f_1: Option<String> = None;
-        let mut f_2: Option<i32> = None;
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                1 if field_ident.field_type == TType::String => {
-                    let val = i_prot.read_string()?;
-                    f_1 = Some(val);
-                }
-                2 if field_ident.field_type == TType::I32 => {
-                    let val = i_prot.read_i32()?;
-                    f_2 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        verify_required_field_exists("BrasserieGetUnfinishedTasksArgs.job", &f_1)?;
-        verify_required_field_exists("BrasserieGetUnfinishedTasksArgs.limit", &f_2)?;
-        let ret = BrasserieGetUnfinishedTasksArgs {
-            job: f_1
-                .expect("auto-generated code should have checked for presence of required fields"),
-            limit: f_2
-                .expect("auto-generated code should have checked for presence of required fields"),
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("getUnfinishedTasks_args");
-        o_prot.write_struct_begin(&struct_ident)?;
-        o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
-        o_prot.write_string(&self.job)?;
-        o_prot.write_field_end()?;
-        o_prot.write_field_begin(&TFieldIdentifier::new("limit", TType::I32, 2))?;
-        o_prot.write_i32(self.limit)?;
-        o_prot.write_field_end()?;
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct BrasserieGetUnfinishedTasksResult {
-    pub result_value: Option<Vec<UnfinishedTask>>,
-    pub ex: Option<scheduler::BistroSchedulerUnknownJobException>,
-}
-
-impl TSerializable for BrasserieGetUnfinishedTasksResult {
-    fn read_from_in_protocol(
-        i_prot: &mut dyn TInputProtocol,
-    ) -> thrift::Result<BrasserieGetUnfinishedTasksResult> {
-        i_prot.read_struct_begin()?;
-        let mut f_0: Option<Vec<UnfinishedTask>> = None;
-        let mut f_1: Option<scheduler::BistroSchedulerUnknownJobException> = None;
-        loop {
-            let field_ident = i_prot.read_field_begin()?;
-            if field_ident.field_type == TType::Stop {
-                break;
-            }
-            let field_id = field_id(&field_ident)?;
-            match field_id {
-                0 if field_ident.field_type == TType::List => {
-                    let list_ident = i_prot.read_list_begin()?;
-                    let mut val: Vec<UnfinishedTask> = Vec::new();
-                    for _ in 0..list_ident.size {
-                        let list_elem_38 = UnfinishedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_38);
-                    }
-                    i_prot.read_list_end()?;
-                    f_0 = Some(val);
-                }
-                1 if field_ident.field_type == TType::Struct => {
-                    let val = scheduler::BistroSchedulerUnknownJobException::read_from_in_protocol(
-                        i_prot,
-                    )?;
-                    f_1 = Some(val);
-                }
-                _ => {
-                    i_prot.skip(field_ident.field_type)?;
-                }
-            };
-            i_prot.read_field_end()?;
-        }
-        i_prot.read_struct_end()?;
-        let ret = BrasserieGetUnfinishedTasksResult {
-            result_value: f_0,
-            ex: f_1,
-        };
-        Ok(ret)
-    }
-    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
-        let struct_ident = TStructIdentifier::new("BrasserieGetUnfinishedTasksResult");
-        o_prot.write_struct_begin(&struct_ident)?;
-        if let Some(ref fld_var) = self.result_value {
-            o_prot.write_field_begin(&TFieldIdentifier::new("result_value", TType::List, 0))?;
-            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
-            for e in fld_var {
-                e.write_to_out_protocol(o_prot)?;
-            }
-            o_prot.write_list_end()?;
-            o_prot.write_field_end()?
-        }
-        if let Some(ref fld_var) = self.ex {
-            o_prot.write_field_begin(&TFieldIdentifier::new("ex", TType::Struct, 1))?;
-            fld_var.write_to_out_protocol(o_prot)?;
-            o_prot.write_field_end()?
-        }
-        o_prot.write_field_stop()?;
-        o_prot.write_struct_end()
-    }
-}
-
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieGetJobStatusArgs {
     pub job: String,
 }
@@ -6156,8 +5714,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = i_prot.read_string()?;
-                        val.push(list_elem_39);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6364,8 +5922,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = i_prot.read_string()?;
-                        val.push(list_elem_40);
+                        let list_elem_37 = i_prot.read_string()?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6492,8 +6050,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_41);
+                        let list_elem_38 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7301,8 +6859,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_42);
+                        let list_elem_39 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7369,8 +6927,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_43 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_43);
+                        let list_elem_40 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7572,8 +7130,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_44 = i_prot.read_string()?;
-                        val.push(list_elem_44);
+                        let list_elem_41 = i_prot.read_string()?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7817,8 +7375,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_45 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_45);
+                        let list_elem_42 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -2784,6 +2784,7 @@ pub struct BistroWorker {
     pub draining: Option<bool>,
     pub asks_for_work: Option<bool>,
     pub containment: Option<String>,
+    pub log_folder: Option<String>,
 }
 
 impl TSerializable for BistroWorker {
@@ -2804,6 +2805,7 @@ impl TSerializable for BistroWorker {
         let mut f_20: Option<bool> = None;
         let mut f_21: Option<bool> = None;
         let mut f_22: Option<String> = None;
+        let mut f_23: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2871,6 +2873,10 @@ impl TSerializable for BistroWorker {
                     let val = i_prot.read_string()?;
                     f_22 = Some(val);
                 }
+                23 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_23 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2894,6 +2900,7 @@ impl TSerializable for BistroWorker {
             draining: f_20,
             asks_for_work: f_21,
             containment: f_22,
+            log_folder: f_23,
         };
         Ok(ret)
     }
@@ -2987,6 +2994,11 @@ impl TSerializable for BistroWorker {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.log_folder {
+            o_prot.write_field_begin(&TFieldIdentifier::new("logFolder", TType::String, 23))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -3010,6 +3022,7 @@ impl Default for BistroWorker {
             draining: None,
             asks_for_work: None,
             containment: None,
+            log_folder: None,
         }
     }
 }

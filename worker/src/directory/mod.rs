@@ -53,6 +53,9 @@ pub(crate) const SWEPT_VARIABLE: &str = "BRASSERIE_SWEPT";
 /// How long killed processes of a predecessor's control groups may take to be gone.
 pub(crate) const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The folder of task logs.
+const LOGS: &str = "logs";
+
 /// How long a locked directory is waited for: a process needs milliseconds from its start to its program, and a person who
 /// has started a second worker should learn it soon.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -221,7 +224,12 @@ impl WorkerDirectory {
 
     /// Where task logs go; created if need be.
     pub fn logs(&self) -> Result<PathBuf, DirectoryError> {
-        Ok(self.dir.folder("logs")?)
+        Ok(self.dir.folder(LOGS)?)
+    }
+
+    /// The same path, whether or not it is there.
+    pub(crate) fn log_folder(&self) -> PathBuf {
+        self.path().join(LOGS)
     }
 
     /// What must be at its path when a task starts: the directory, and the list of process groups. A successor could not find a task

@@ -11,7 +11,7 @@ use brasserie_worker_core::{AssociationOptions, MemberList, Options, WorkFetch};
 
 use super::{StartError, blocking};
 use crate::containment::Containment;
-use crate::directory::{Identity, WorkerDirectory};
+use crate::directory::WorkerDirectory;
 use crate::memory;
 use crate::options::{SchedulerOptions, StartOptions};
 use crate::room::Seen;
@@ -46,16 +46,18 @@ pub(super) async fn core_options(
     };
     Ok(Options {
         work_fetch,
-        ..described(options, (identity, &further, &locks), address, usable)?
+        ..described(options, directory, (&further, &locks), (address, usable))?
     })
 }
 
 fn described(
     options: &StartOptions,
-    (identity, further, locks): (&Identity, &[WorkerId], &[usize]),
-    address: SocketAddr,
-    usable: UsablePhysicalResources,
+    directory: &WorkerDirectory,
+    (further, locks): (&[WorkerId], &[usize]),
+    (address, usable): (SocketAddr, UsablePhysicalResources),
 ) -> Result<Options, StartError> {
+    let identity = directory.identity();
+    let logs = std::path::absolute(directory.log_folder()).ok();
     let advertised = options.advertise.clone().unwrap_or_else(|| ServiceAddress {
         host: address.ip().to_string().into(),
         port: address.port(),
@@ -93,6 +95,7 @@ fn described(
         supply: Supply::AsSlotsAllow,
         room: Some(Seen::of_this_process().room()),
         containment: Some(Containment::of_this_process().to_string().into()),
+        log_folder: logs.map(|path| path.to_string_lossy().into()),
     };
     Ok(Options {
         shutdown_kill_wait: options.kill_wait,

@@ -322,6 +322,7 @@ impl Cluster {
             supply: Supply::AsSlotsAllow,
             room: self.workload.draw_room(),
             containment: None,
+            log_folder: None,
         }
     }
 

@@ -208,6 +208,7 @@ impl SmallWorld {
             supply: Supply::AsSlotsAllow,
             room: None,
             containment: None,
+            log_folder: None,
         }
     }
 

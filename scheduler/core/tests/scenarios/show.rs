@@ -358,6 +358,9 @@ impl World {
         if let Some(since) = listed.since {
             line += &format!(", since {}s ago", since.until(self.wall()).as_secs());
         }
+        if let Some(tries) = &listed.tries {
+            line += &format!(", {} tries failed", tries.count);
+        }
         if let Some(reason) = &listed.reason {
             line += &format!(": {}", self.names.in_text(reason));
         }

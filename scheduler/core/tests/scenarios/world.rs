@@ -363,6 +363,7 @@ impl World {
             supply: Supply::AsSlotsAllow,
             room: None,
             containment: None,
+            log_folder: None,
         };
         description.id.0.rand = i64::try_from(self.peers.len()).map_err(|e| e.to_string())? + 1;
         let mut interface = Interface::Ours;

@@ -75,6 +75,7 @@ pub fn worker(shard: &str, lock: i32, start_time: i64) -> WorkerDescription {
         supply: Supply::AsSlotsAllow,
         room: None,
         containment: None,
+        log_folder: None,
     }
 }
 
