@@ -216,19 +216,18 @@ fn a_run_by_hand_gives_cards_as_well() {
 fn tasks_wait_at_their_worker_for_the_card_that_it_gives_them() {
     let stage = Stage::new();
     let command = stage.write_script("work/task.sh", TASK);
-    let config = json!({
+    let mut config = json!({
         "bistro_settings": {
             "nodes": { "levels": ["item"], "node_sources": [{ "source": "range_label", "prefs":
                 { "parent_level": "instance", "format": "n{i}", "start": 1, "end": NODES } }] },
             "resources": { "worker": { "gpu": { "default": 1, "limit": 0 } } },
             "physical_resources": { "gpu_card": { "logical_resource": "gpu" } }
         },
-        // All of them are less than what the worker keeps in store.
-        "bistro_job->alone": { "command": [command, stage.path("work")], "arguments": "none",
-            "bufferable": true, "est_duration": 1 }
+        // The worker keeps no tasks in store before the first completion.
+        "bistro_job->first": { "command": ["true"], "bufferable": true }
     });
-    let config = stage.write("config.json", &format!("{config:#}"));
-    let spec = stage.calm_spec(&config);
+    let path = stage.write("config.json", &format!("{config:#}"));
+    let spec = stage.calm_spec(&path).with("--config-update=100ms");
     let mut scheduler = stage.start_scheduler(&spec);
     let script = nvidia_smi_of(&stage, 1);
     let mut worker = stage.worker_spec("one", &spec);
@@ -237,6 +236,11 @@ fn tasks_wait_at_their_worker_for_the_card_that_it_gives_them() {
         .extend([script, "--work-fetch=cluster".to_owned()]);
     let _worker = stage.start_worker(&worker);
     let client = Client::new(spec.port);
+    client.wait_all_done();
+    // All of them are less than what the worker keeps in store.
+    config["bistro_job->alone"] = json!({ "command": [command, stage.path("work")], "arguments": "none",
+        "bufferable": true, "est_duration": 1 });
+    stage.write("config.json", &format!("{config:#}"));
     // To the scheduler all of them run, and so they do to the next one, whom the worker tells.
     let all_run = || {
         client.wait_until("all tasks to be at the worker", |status| {

@@ -12,6 +12,7 @@ use brasserie_common::Time;
 
 use super::amounts::{DAY, TOLERANCE, amount};
 use super::credit::Credit;
+use super::job_sched::Preemption;
 use super::outlook::{Outlook, PairOutlook};
 use super::priority::Priorities;
 use super::profile::{FirstAsked, Profile};
@@ -34,6 +35,7 @@ use reasons::Reasons;
 pub struct Grounds<'a> {
     pub now: Time,
     pub profile: &'a Profile,
+    pub preemption: Preemption,
     pub processors: &'a Processors,
     pub associations: &'a Associations,
     /// By association. One of which nothing is known is not asked.

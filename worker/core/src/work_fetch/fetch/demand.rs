@@ -2,6 +2,7 @@
 //! out: small marks do the same.
 
 use super::super::amounts::{TOLERANCE, amount};
+use super::super::job_sched::Preemption;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::{Survey, has_no_share};
 
@@ -74,7 +75,8 @@ impl Survey<'_> {
     }
 
     /// Returns whether the scheduler has a task for each instance but no successful completion yet. Its estimates may be wrong by any factor, so
-    /// the worker fetches no buffer from it before the first successful completion.
+    /// the worker fetches no buffer from it before the first successful completion. A worker that stops tasks fetches it all the same, because
+    /// an urgent task need not wait for a completion there.
     pub(super) fn awaits_first_completion(
         &self,
         association: AssociationIndex,
@@ -82,7 +84,8 @@ impl Survey<'_> {
     ) -> bool {
         let source = self.grounds.sources.get(association.0);
         let used = amount(self.pair(association, for_type).used_by_all);
-        source.is_some_and(|source| !source.is_tried)
+        self.grounds.preemption == Preemption::Off
+            && source.is_some_and(|source| !source.is_tried)
             && used + TOLERANCE >= self.grounds.processors.instances(for_type)
             && amount(self.grounds.outlook.of_type[for_type].idle_now) <= TOLERANCE
     }

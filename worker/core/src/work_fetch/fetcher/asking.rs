@@ -106,8 +106,14 @@ impl Fetcher {
             let states = candidates.iter().map(|candidate| &*candidate.state);
             let sources = sources(&self.processors, states, scene.standings, &self.estimates);
             let outlook = situation.outlook();
-            let request =
-                Survey::new(grounds(&situation, &sources, &outlook, &outstanding)).choose()?;
+            let request = Survey::new(grounds(
+                &situation,
+                self.preemption,
+                &sources,
+                &outlook,
+                &outstanding,
+            ))
+            .choose()?;
             let association = request.association;
             chosen = Some(request);
             Some(association)
@@ -163,7 +169,13 @@ impl Fetcher {
                     &self.estimates,
                 );
                 let situation = self.situation(scene.now, scene.tasks);
-                let survey = Survey::new(grounds(&situation, &sources, &outlook, outstanding));
+                let survey = Survey::new(grounds(
+                    &situation,
+                    self.preemption,
+                    &sources,
+                    &outlook,
+                    outstanding,
+                ));
                 match contact.reason {
                     RpcReason::Wished(Wish::Init) => survey.initial(contact.association),
                     _ => survey.piggyback(contact.association),

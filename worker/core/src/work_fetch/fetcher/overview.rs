@@ -29,7 +29,13 @@ impl Fetcher {
         );
         let outstanding = self.asked_by_type();
         let situation = self.situation(now, scene.tasks);
-        let survey = Survey::new(grounds(&situation, &sources, &outlook, &outstanding));
+        let survey = Survey::new(grounds(
+            &situation,
+            self.preemption,
+            &sources,
+            &outlook,
+            &outstanding,
+        ));
         let of_type = |of: ProcessorType| {
             let expected = &outlook.of_type[of];
             TypeOverview {

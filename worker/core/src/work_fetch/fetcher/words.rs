@@ -7,6 +7,7 @@ use super::super::contact_state::{ContactState, Reply};
 use super::super::driver::Candidate;
 use super::super::estimates::Estimates;
 use super::super::fetch::{FetchRequest, Grounds, Source, SourcePair};
+use super::super::job_sched::Preemption;
 use super::super::outlook::Outlook;
 use super::super::pair_backoff::TypeReply;
 use super::super::rr_sim::Situation;
@@ -29,6 +30,7 @@ pub(super) fn candidate(
 
 pub(super) fn grounds<'a>(
     situation: &Situation<'a>,
+    preemption: Preemption,
     sources: &'a [Source],
     outlook: &'a Outlook,
     outstanding: &'a PerType<Option<AssociationIndex>>,
@@ -36,6 +38,7 @@ pub(super) fn grounds<'a>(
     Grounds {
         now: situation.now,
         profile: situation.profile,
+        preemption,
         processors: situation.processors,
         associations: situation.associations,
         sources,

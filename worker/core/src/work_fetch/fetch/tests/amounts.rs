@@ -1,5 +1,6 @@
 //! For how much one is asked.
 
+use super::super::super::job_sched::Preemption;
 use super::super::{Demand, PairReason};
 use super::rig::{A, B, CARDS, CPU, Scene};
 
@@ -130,6 +131,10 @@ fn before_a_task_has_succeeded_one_task_is_asked_for_each_instance() {
     scene.pair(A, CPU).used_by_all = 4.0;
     // Each instance has a task. The worker asks again once an instance is idle or a task has completed.
     assert_eq!(scene.demand(A), Demand::default());
+    // A task that stops another need not wait for a completion.
+    scene.preemption = Preemption::Suspend;
+    assert_eq!((scene.demand(A).secs, scene.demand(A).idle), (1.0, 0.0));
+    scene.preemption = Preemption::Off;
     scene.outlook.of_type[CPU].idle_now = 1.0;
     assert_eq!(scene.demand(A).secs, 1.0);
     scene.outlook.of_type[CPU].idle_now = 0.0;

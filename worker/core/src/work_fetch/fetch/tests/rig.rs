@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::Time;
 
+use super::super::super::job_sched::Preemption;
 use super::super::super::outlook::{AssociationOutlook, Outlook, PairOutlook, TypeOutlook};
 use super::super::super::profile::Profile;
 use super::super::super::types::{
@@ -17,6 +18,7 @@ use super::super::{Demand, FetchRequest, Grounds, Source, Survey};
 pub struct Scene {
     pub now: Time,
     pub profile: Profile,
+    pub preemption: Preemption,
     pub processors: Processors,
     pub associations: Vec<Association>,
     pub sources: Vec<Source>,
@@ -53,6 +55,7 @@ impl Scene {
         let mut scene = Scene {
             now: at(1000.0),
             profile: Profile::CLUSTER,
+            preemption: Preemption::Off,
             outlook: Outlook {
                 of_type: processors.table(&TypeOutlook::default()),
                 of_association: Vec::new(),
@@ -127,6 +130,7 @@ impl Scene {
         Survey::new(Grounds {
             now: self.now,
             profile: &self.profile,
+            preemption: self.preemption,
             processors: &self.processors,
             associations: &self.associations,
             sources: &self.sources,
