@@ -77,6 +77,10 @@ pub enum News {
     },
     /// A problem that `status` shows and did not show before.
     Problem(String),
+    /// The scheduler has deleted completions of nodes or jobs that have been missing for long, in one round over all completions.
+    CompletionsForgotten {
+        count: usize,
+    },
 }
 
 /// The tasks whose runs ended with their worker.
@@ -137,6 +141,7 @@ impl News {
             | News::RunsAgain { .. }
             | News::Asked { .. }
             | News::ConfigInForce { .. }
+            | News::CompletionsForgotten { .. }
             | News::Left {
                 cause: LeftCause::CleanExit | LeftCause::Replaced,
                 ..
@@ -168,7 +173,9 @@ impl News {
             News::RunsTwice { .. } => Some(NewsKind::RunsTwice),
             News::Asked { .. } => Some(NewsKind::Requests),
             News::Problem(_) => Some(NewsKind::Problems),
-            News::DeclaredDead { .. } | News::ConfigInForce { .. } => None,
+            News::DeclaredDead { .. }
+            | News::ConfigInForce { .. }
+            | News::CompletionsForgotten { .. } => None,
         }
     }
 
@@ -297,6 +304,11 @@ impl fmt::Display for News {
             News::Asked { by, what } => write!(f, "{by} {what}"),
             News::ConfigInForce { what } => write!(f, "{what} is in force"),
             News::Problem(text) => f.write_str(text),
+            News::CompletionsForgotten { count } => write!(
+                f,
+                "{count} completions are forgotten, because their nodes or jobs have been missing for long (--keep-missing-for, \
+                 --keep-missing-count)"
+            ),
             News::RunsTwice {
                 task,
                 workers: [first, second],

@@ -13,6 +13,7 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, TaskKey, Time};
 use brasserie_scheduler_engine::{Presence, Task};
 
+use crate::news::News;
 use crate::record::{DeletionNumber, Record, Trim};
 use crate::scheduler::Scheduler;
 
@@ -36,6 +37,8 @@ const MAX_DELETED: usize = 1_000_000;
 
 /// More than passes between two turns of a scheduler that runs.
 const LONGEST_TURN: Duration = Duration::from_secs(600);
+/// The same for a short retention, which is for trials.
+const SHORTEST_LONGEST_TURN: Duration = Duration::from_secs(10);
 
 /// Pages of statuses, or jobs without any, that are looked at in one turn: a fraction of a millisecond.
 const PAGES_A_TURN: usize = 64;
@@ -60,6 +63,10 @@ impl Retention {
 
     fn round(self) -> Duration {
         (self.missing_for / ROUNDS_OF_RETENTION).clamp(SHORTEST_ROUND, LONGEST_ROUND)
+    }
+
+    fn longest_turn(self) -> Duration {
+        self.round().clamp(SHORTEST_LONGEST_TURN, LONGEST_TURN)
     }
 }
 
@@ -91,6 +98,10 @@ pub(crate) struct Upkeep {
     missing: usize,
     /// The last record: the next one waits until it is durable.
     after: Option<RecordSeq>,
+    /// The number of node tables in force up to now, to notice the next one.
+    tables: u64,
+    /// Nodes that are in force again, whose notes the store still has.
+    returned: VecDeque<NodeName>,
     /// When things were deleted, by `observed`. After a restart this begins anew.
     deletions: VecDeque<(DeletionNumber, u32)>,
     /// The last one that stood there.
@@ -119,13 +130,14 @@ impl Upkeep {
         self.missing
     }
 
-    fn count(&mut self, now: Time) {
+    /// Counts the time since the last turn. A longer pause than `longest` is that of a scheduler that was stopped.
+    fn count(&mut self, now: Time, longest: Duration) {
         let counted = *self.counted.get_or_insert(now);
         let passed = now.since(counted);
-        let seconds = passed.min(LONGEST_TURN).as_secs();
+        let seconds = passed.min(longest).as_secs();
         // Invariant: a u32 counts 136 years.
         self.observed = self.observed.saturating_add(seconds as u32);
-        self.counted = Some(match passed > LONGEST_TURN {
+        self.counted = Some(match passed > longest {
             true => now,
             false => counted + Duration::from_secs(seconds),
         });
@@ -186,15 +198,22 @@ impl Scheduler {
         if retention == Retention::UNLIMITED {
             return;
         }
-        if !self.engine().has_nodes_in_force() || self.store_error().is_some() {
+        self.notice_returned_nodes();
+        // A source that fails may hide that a node is back.
+        let is_blind = !self.engine().has_nodes_in_force() || self.nodes_error().is_some();
+        if is_blind || self.store_error().is_some() {
             self.upkeep_mut().counted = None;
             return;
         }
         let upkeep = self.upkeep_mut();
-        upkeep.count(now);
+        upkeep.count(now, retention.longest_turn());
         let next = *upkeep.next_round.get_or_insert(now + retention.round());
         let after = upkeep.after;
         if after.is_some_and(|seq| !self.is_persisted(seq)) {
+            return;
+        }
+        if !self.upkeep().returned.is_empty() {
+            self.record_returned_nodes();
             return;
         }
         let round = match self.upkeep_mut().round.take() {
@@ -206,6 +225,30 @@ impl Scheduler {
             None => return,
         };
         self.go_on_trimming(now, retention, round);
+    }
+
+    /// Drops the notes of missing nodes that the table in force has again. A node that is listed for a few minutes each night is never
+    /// missing for long, whether or not a round inspects it in these minutes.
+    fn notice_returned_nodes(&mut self) {
+        let tables = self.engine().tables_put_in_force();
+        if self.upkeep().tables == tables {
+            return;
+        }
+        self.upkeep_mut().tables = tables;
+        let returned = self.engine_mut().note_returned();
+        self.upkeep_mut().returned.extend(returned);
+    }
+
+    fn record_returned_nodes(&mut self) {
+        let upkeep = self.upkeep_mut();
+        let count = upkeep.returned.len().min(FACTS_A_TURN);
+        let trim = Trim {
+            observed: upkeep.observed,
+            found: upkeep.returned.drain(..count).collect(),
+            ..Trim::default()
+        };
+        let seq = self.persist(Record::HistoryTrimmed(Box::new(trim)));
+        self.upkeep_mut().after = Some(seq);
     }
 
     fn go_on_trimming(&mut self, now: Time, retention: Retention, mut round: Round) {
@@ -259,6 +302,8 @@ impl Scheduler {
             if round.expired > 0 {
                 self.engine_mut().names_were_let_go(round.expired);
                 self.tasks_mut().shrink();
+                let count = round.expired;
+                self.note_news(News::CompletionsForgotten { count });
             }
             self.upkeep_mut().end(round, retention);
         } else {
@@ -302,12 +347,8 @@ impl Scheduler {
     /// Returns since when the node of a completion has been missing.
     fn note_node(&mut self, node: NodeId, trim: &mut Trim) -> Option<u32> {
         match self.engine().presence(node) {
-            Presence::InForce => {
-                if self.engine_mut().note_present(node) {
-                    trim.found.push(self.engine().node_name(node));
-                }
-                None
-            }
+            // [`Scheduler::notice_returned_nodes`] has dropped its note.
+            Presence::InForce => None,
             Presence::Missing(Some(since)) => Some(since),
             Presence::Missing(None) => {
                 let observed = self.upkeep().noted_at();

@@ -278,9 +278,22 @@ impl NodeNames {
         }
     }
 
-    /// Removes the note that the node is missing. Returns whether there was one.
-    pub(crate) fn note_present(&mut self, id: u32) -> bool {
-        !self.missing.is_empty() && self.missing.remove(&id).is_some()
+    /// Removes the note that the node is missing.
+    pub(crate) fn note_present(&mut self, id: u32) {
+        if !self.missing.is_empty() {
+            self.missing.remove(&id);
+        }
+    }
+
+    /// Removes the notes of the nodes that are back. Returns their ids in ascending order.
+    pub(crate) fn take_missing(&mut self, is_back: impl Fn(u32) -> bool) -> Vec<u32> {
+        let noted = self.missing.keys().copied();
+        let mut back: Vec<u32> = noted.filter(|id| is_back(*id)).collect();
+        for id in &back {
+            self.missing.remove(id);
+        }
+        back.sort_unstable();
+        back
     }
 
     /// Ids that are some name's are below.

@@ -1,6 +1,6 @@
 //! Tells which nodes with statuses exist in the forest in force, and since when other nodes, and jobs, have been missing, if that was noted.
 
-use brasserie_common::{JobId, NodeId};
+use brasserie_common::{JobId, NodeId, NodeName};
 
 use crate::engine::Engine;
 
@@ -31,9 +31,15 @@ impl Engine {
         self.node_names.note_missing(node.0, since);
     }
 
-    /// Removes the note that a node is missing. Returns whether there was one.
-    pub fn note_present(&mut self, node: NodeId) -> bool {
-        self.node_names.note_present(node.0)
+    /// Removes the notes of missing nodes that are in the forest in force. Returns the nodes' names.
+    pub fn note_returned(&mut self) -> Vec<NodeName> {
+        let Some(forest) = &self.forest else {
+            return Vec::new();
+        };
+        let is_back = |id: u32| forest.any_row_of(NodeId(id)).is_some();
+        let returned = self.node_names.take_missing(is_back);
+        let names = returned.into_iter().map(|id| self.node_name(NodeId(id)));
+        names.collect()
     }
 
     /// Since when the job has been missing, if it was noted. The caller decides which jobs are missing.

@@ -212,6 +212,38 @@ fn the_time_of_a_node_that_came_back_begins_anew() {
     assert_eq!(kept(&s), 10);
 }
 
+/// A source may list a host only while it is up, between two rounds.
+#[test]
+fn a_node_that_is_listed_for_minutes_a_day_is_kept() {
+    let mut s = done_on(10, options());
+    for day in 0..40 {
+        s.load(one_job(4, ""));
+        pass(&mut s, DAY);
+        s.load(one_job(10, ""));
+        pass(&mut s, HOUR / 12);
+        if day == 20 {
+            s.load(one_job(4, ""));
+            s = s.restart(restarted());
+        }
+    }
+    assert_eq!(kept(&s), 10);
+}
+
+#[test]
+fn nothing_ages_while_a_source_fails() {
+    let mut s = done_on(10, options());
+    s.load(one_job(4, ""));
+    pass(&mut s, 29 * DAY);
+    s.event(Event::NodesFailed {
+        message: "no source".to_owned(),
+    });
+    pass(&mut s, 20 * DAY);
+    assert_eq!(kept(&s), 10);
+    s.load(one_job(4, ""));
+    pass(&mut s, DAY + 12 * HOUR);
+    assert_eq!(kept(&s), 4);
+}
+
 #[test]
 fn the_time_goes_on_after_a_restart_and_stands_still_without_nodes() {
     let mut s = done_on(10, options());
