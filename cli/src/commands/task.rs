@@ -164,7 +164,7 @@ fn row_of(task: &ListedTask, wall_ms: i64) -> Vec<String> {
         text(&task.state),
         since.unwrap_or_else(|| "-".to_owned()),
         tries_of(task),
-        text(&task.worker_shard),
+        task.worker_shard.clone().unwrap_or_else(|| "-".to_owned()),
         text(&task.reason),
     ]
 }
