@@ -35,14 +35,14 @@ fn some_seeds_keep_every_law() {
 const WITHOUT_WORK_FETCH: [(u64, u64, u64); 10] = [
     (1, 0x174f_6be7_f62d_c736, 1869),
     (4, 0xd743_10f8_88d3_bd70, 3060),
-    (6, 0xae9a_f947_92db_d22f, 1953),
+    (6, 0x4bd7_b6b4_1903_6586, 1954),
     (8, 0xa215_8ec0_47d6_bb1e, 7939),
     (12, 0xdd40_bccf_18d8_9806, 4597),
     (13, 0x408c_a0cd_3c46_1360, 8567),
     (14, 0x6d6d_c1f9_20eb_d433, 4442),
     (137, 0xe0bf_4a79_9f9b_aca6, 1428),
     (203, 0x37b9_eb59_7b7d_f95d, 1561),
-    (250, 0x0eca_81be_54b0_2fcd, 2030),
+    (250, 0x5d16_cbf0_e83d_5c39, 1846),
 ];
 
 /// Where nobody asks for work, each message is what it was before anybody could. Whoever means to change the protocol of such a cluster,
