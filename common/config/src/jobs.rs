@@ -596,8 +596,20 @@ fn working_directory(at: &At, notes: &mut Notes) -> Option<String> {
     Some(path)
 }
 
-/// Refuses a relative `cwd` of a job by API, which has no config file whose folder the path could be relative to.
-pub(crate) fn refuse_relative_directory(at: &At, draft: &mut Draft) {
+/// Refuses a relative program or `cwd` of a job by API, which has no config file whose folder the path could be relative to.
+pub(crate) fn refuse_relative_paths(at: &At, draft: &mut Draft) {
+    let program = draft.job.command.first();
+    let is_relative = program.is_some_and(|p| p.starts_with("./") || p.starts_with("../"));
+    if let Some(at) = at.get(COMMAND).filter(|_| is_relative)
+        && let Some(program) = at.items().next()
+    {
+        let text = format!(
+            "the program {} is relative, and the job is in no file",
+            program.node
+        );
+        let help = "write the whole path, or a name that workers look up";
+        draft.notes.error(program.problem(text).help(help));
+    }
     let directory = draft.job.task_subprocess.working_directory.as_deref();
     let is_relative = directory.is_some_and(|path| Path::new(path).is_relative());
     if let Some(at) = at.get(CWD).filter(|_| is_relative) {

@@ -246,7 +246,7 @@ pub fn parse_job(
         return Err(ConfigErrors(notes.errors));
     };
     let mut draft = jobs::parse(&at, name, config, options.unknown_keys);
-    jobs::refuse_relative_directory(&at, &mut draft);
+    jobs::refuse_relative_paths(&at, &mut draft);
     let (job, problems, warnings) = finish_job(draft);
     Ok(ParsedJob {
         job,

@@ -888,7 +888,15 @@ fn mistakes_of_retries_variables_and_directories() {
         lines(&read(r#"{"cwd": "here"}"#).problems),
         ["1:9: cwd: the path \"here\" is relative, and the job is in no file; name the whole path"]
     );
-    assert_eq!(read(r#"{"cwd": "/here"}"#).problems, []);
+    for program in ["./x.sh", "../x.sh"] {
+        let told = format!(
+            "1:14: command[0]: the program \"{program}\" is relative, and the job is in no file; write the whole path, or a name that \
+             workers look up"
+        );
+        let body = format!(r#"{{"command": ["{program}", "/a"]}}"#);
+        assert_eq!(lines(&read(&body).problems), [told]);
+    }
+    assert_eq!(read(r#"{"cwd": "/here", "command": ["x"]}"#).problems, []);
 }
 
 /// Without the error, the job would run the worker's default program.

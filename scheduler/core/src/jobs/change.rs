@@ -239,21 +239,15 @@ impl Jobs {
             }
         };
         expect(job, before.map(|before| before.version), expected)?;
-        self.check_alone(&read)?;
+        self.check_circle(&read)?;
         warnings.extend(self.missing(&read));
         stamp(&mut read, &saved);
         let read = Some(read.into());
         Ok((Given { saved, read }, warnings))
     }
 
-    /// What the parser cannot know.
-    fn check_alone(&self, job: &JobConfig) -> Result<(), JobRefusal> {
-        let program = job.command.first();
-        let is_relative =
-            |program: &&String| program.starts_with("./") || program.starts_with("../");
-        if let Some(program) = program.filter(is_relative) {
-            return Err(JobRefusal::RelativeCommand(program.clone()));
-        }
+    /// Errors if the job would wait for itself.
+    fn check_circle(&self, job: &JobConfig) -> Result<(), JobRefusal> {
         match self.circle(job) {
             Some(way) => {
                 let names: Vec<&str> = way.iter().map(JobName::as_str).collect();

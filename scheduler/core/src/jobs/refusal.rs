@@ -49,10 +49,6 @@ pub enum JobRefusal {
     /// Each with its place in the text.
     #[error("the job cannot be used: {}", lines(.0))]
     Bad(Vec<Problem>),
-    #[error(
-        "the command `{0}` is relative to a folder, and a job by API lies in none: write the whole path"
-    )]
-    RelativeCommand(String),
     #[error("the job would wait for itself: {0}; remove one dependency of the circle")]
     Circle(String),
     #[error("there are {MAX_SAVED_JOBS} jobs by API, as many as there may be: delete some")]

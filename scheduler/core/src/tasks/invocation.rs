@@ -574,7 +574,10 @@ impl Scheduler {
 
     fn find_run(&self, key: &TaskKey) -> Result<(Task, InvocationId, Shard), String> {
         let TaskKey { job, node } = key;
-        let task = self.find_task(job.as_str(), node.as_str())?;
+        let task = self.find_task(job.as_str(), node.as_str());
+        let task = task.map_err(|unknown| {
+            format!("{unknown}: `brasserie task list --state running` lists running tasks")
+        })?;
         match self.tasks().run(task) {
             Some(run) => Ok((task, run.invocation, run.shard.clone())),
             None => Err(format!(
