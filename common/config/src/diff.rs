@@ -9,6 +9,9 @@ use crate::export::{self, export_job};
 use crate::model::{Config, JobConfig, NodeSource, Resource, ResourceLimit};
 use crate::settings;
 
+/// The key of a job's variables.
+const ENV: &str = "env";
+
 /// One key; `None` where it is not said and has no default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyChange {
@@ -72,10 +75,23 @@ impl Changes {
 
 fn key_changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<KeyChange> {
     let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let changes = keys.into_iter().map(|key| KeyChange {
-        key: key.clone(),
-        before: before.get(key).cloned(),
-        after: after.get(key).cloned(),
+    let changes = keys.into_iter().flat_map(|key| {
+        let (before, after) = (before.get(key), after.get(key));
+        // Each variable on its own: a job may have many, of which one has changed.
+        if let (ENV, Some(Value::Object(before)), Some(Value::Object(after))) =
+            (key.as_str(), before, after)
+        {
+            let mut variables = key_changes(before, after);
+            for variable in &mut variables {
+                variable.key = format!("{ENV}.{}", variable.key);
+            }
+            return variables;
+        }
+        vec![KeyChange {
+            key: key.clone(),
+            before: before.cloned(),
+            after: after.cloned(),
+        }]
     });
     changes.filter(|c| c.before != c.after).collect()
 }

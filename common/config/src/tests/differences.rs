@@ -33,8 +33,9 @@ fn the_same_file_changes_nothing() {
 
 #[test]
 fn jobs_are_added_removed_and_changed() {
-    let other = r#""bistro_job->y": {"command": ["a"]}, "bistro_job->x": {"command": ["b"], "priority": 2}"#;
-    let changes = between(("", JOB), ("", other));
+    let job = r#""bistro_job->x": {"command": ["a"], "env": {"A": "1", "B": "1"}}"#;
+    let other = r#""bistro_job->y": {"command": ["a"]}, "bistro_job->x": {"command": ["b"], "priority": 2, "env": {"A": "2", "B": "1"}}"#;
+    let changes = between(("", job), ("", other));
     let names = |jobs: &[brasserie_common::JobName]| -> Vec<String> {
         jobs.iter().map(|j| j.as_str().to_owned()).collect()
     };
@@ -46,7 +47,11 @@ fn jobs_are_added_removed_and_changed() {
     assert_eq!(name.as_str(), "x");
     assert_eq!(
         shown(keys),
-        [r#"command: ["a"] -> ["b"]"#, "priority: 1.0 -> 2.0"]
+        [
+            r#"command: ["a"] -> ["b"]"#,
+            r#"env.A: "1" -> "2""#,
+            "priority: 1.0 -> 2.0"
+        ]
     );
     assert_eq!(names(&between(("", other), ("", JOB)).removed), ["y"]);
 }
