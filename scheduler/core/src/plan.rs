@@ -26,6 +26,8 @@ const MAX_PLANNED_TASKS: usize = 20_000_000;
 /// What the engine remembers at most: names, how tasks have ended, what waits and runs, also where nodes and jobs are gone. It is enough for
 /// [`MAX_PLANNED_TASKS`] that are done, and with the two above a copy stays below some four hundred megabytes and half a second.
 const MAX_PLANNED_BYTES: usize = 256 * 1024 * 1024;
+/// Limit for the jobs that one note names.
+const MAX_NAMED_JOBS: usize = 5;
 /// Of each list in a plan: more than anybody reads, and a few hundred kilobytes.
 const MAX_LISTED: usize = 1000;
 
@@ -204,6 +206,7 @@ impl WhatIf {
         self.copy.finish_refresh(now);
         if let Some(after) = self.copy.engine().config() {
             plan.changes = changes(self.config.as_deref(), after);
+            plan.notes.extend(self.stay_failed(&plan.changes));
             let before = wanted(self.config.as_deref(), self.nodes.as_deref(), self.standing);
             let after = wanted(Some(after), table.as_deref(), standing);
             tasks::add_orphans(&mut plan.tasks, now, &runs, (before, after));
@@ -248,6 +251,27 @@ impl WhatIf {
             ProposedNodes::Read(_) | ProposedNodes::Kept | ProposedNodes::Failed(_) => {}
         }
         notes
+    }
+
+    /// Returns a note that names the changed jobs with failed tasks: a user who fixes a job may expect these tasks to run again.
+    fn stay_failed(&self, changes: &Changes) -> Option<String> {
+        let engine = self.copy.engine();
+        let failed = changes.changed.iter().filter_map(|(job, _)| {
+            let failed = engine.counts(engine.find_job(job.as_str())?).failed;
+            (failed > 0).then(|| format!("{failed} of `{job}`"))
+        });
+        let failed: Vec<String> = failed.collect();
+        let named = failed.len().min(MAX_NAMED_JOBS);
+        let others = match failed.len() - named {
+            0 => String::new(),
+            others => format!(" and those of {others} more jobs"),
+        };
+        (named > 0).then(|| {
+            format!(
+                "failed tasks of changed jobs stay failed until `brasserie job forgive JOB`: {}{others}",
+                failed[..named].join(", ")
+            )
+        })
     }
 
     /// The nodes in force once these are heard of.
