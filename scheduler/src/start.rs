@@ -158,7 +158,7 @@ pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError>
         outside.push(http::start(listener, names, inbox.clone(), stop));
     }
     let thrift = server.serve(service, Limits::default(), stop_outside.clone());
-    tracing::info!(%id, thrift = %thrift.local_addr(), http = ?http_address, "the scheduler is up");
+    tracing::info!(%id, thrift = %thrift.local_addr(), http = http_address.map(tracing::field::display), "the scheduler is up");
     Ok(SchedulerHandle {
         id,
         inbox,

@@ -106,6 +106,8 @@ struct Refreshed {
     event: Event,
     /// When the wall clock makes the nodes others.
     until: Option<WallTime>,
+    /// Names a source that gave no nodes.
+    doubt: Option<String>,
 }
 
 /// What happened while the task slept.
@@ -123,7 +125,9 @@ impl Sources {
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut known = Known {
             memory: self.memory.get(),
-            doubt: None,
+            has_nodes: false,
+            zone_doubt: None,
+            nodes_doubt: None,
         };
         let mut used = self.in_force.borrow_and_update().clone();
         let mut refresh = self.refresh(used.as_ref(), &mut known);
@@ -151,18 +155,25 @@ impl Sources {
                 }
                 Woken::NodesDue => refresh = self.refresh(used.as_ref(), &mut known),
                 Woken::NodesDone(refreshed) => {
-                    let Refreshed { event, until } = *refreshed;
+                    let Refreshed {
+                        event,
+                        until,
+                        doubt,
+                    } = *refreshed;
                     let wait = match &event {
                         Event::NodesFailed { message } => {
-                            tracing::error!(
-                                error = message,
-                                "the nodes could not be read; the last good ones stay"
-                            );
+                            // Without nodes, a program that passed its own configuration exits and reports the error.
+                            if known.has_nodes || self.file.is_some() {
+                                tracing::error!(
+                                    error = message,
+                                    "the nodes could not be read; the last good ones stay"
+                                );
+                            }
                             self.periods.nodes_retry
                         }
                         _ => self.periods.nodes_update,
                     };
-                    known.go_on(&event);
+                    known.go_on(&event, doubt);
                     self.inbox.tell(event).await;
                     self.memory.set(&known.memory);
                     let now = Clock.now();
@@ -189,18 +200,24 @@ impl Sources {
         );
         Refresh::Running(Box::pin(async move {
             match nodes.await {
-                Ok(BuiltNodes { table, until }) => Refreshed {
+                Ok(BuiltNodes {
+                    table,
+                    until,
+                    doubt,
+                }) => Refreshed {
                     event: Event::NodesLoaded {
                         nodes: Arc::new(table),
                         config,
                     },
                     until,
+                    doubt,
                 },
                 Err(error) => Refreshed {
                     event: Event::NodesFailed {
                         message: error.to_string(),
                     },
                     until: None,
+                    doubt: None,
                 },
             }
         }))
@@ -248,16 +265,24 @@ impl Sources {
 #[derive(Debug)]
 struct Known {
     memory: Arc<ScheduleMemory>,
-    /// What was last said of the machine's zone, so that it is not said at each refresh.
-    doubt: Option<String>,
+    /// A refresh has given nodes.
+    has_nodes: bool,
+    /// The last warnings about the machine's zone and about sources without nodes, so that a refresh does not repeat them.
+    zone_doubt: Option<String>,
+    nodes_doubt: Option<String>,
 }
 
 impl Known {
     /// The next refresh goes on from this one; one that failed has given nothing.
-    fn go_on(&mut self, refreshed: &Event) {
+    fn go_on(&mut self, refreshed: &Event, doubt: Option<String>) {
         if let Event::NodesLoaded { nodes, .. } = refreshed {
             let times = nodes.times();
             self.memory = Arc::new(times.memory.clone());
+            self.has_nodes = true;
+            if let Some(doubt) = doubt.as_ref().filter(|_| self.nodes_doubt != doubt) {
+                tracing::warn!("{doubt}");
+            }
+            self.nodes_doubt = doubt;
         }
     }
 }
@@ -272,13 +297,13 @@ fn moment(config: &Config, known: &mut Known) -> Moment {
         | NodeSource::RangeLabel(_)
         | NodeSource::Script(_) => false,
     };
-    if config.node_sources.iter().any(uses_zone) && known.doubt != found.doubt {
+    if config.node_sources.iter().any(uses_zone) && known.zone_doubt != found.doubt {
         if let Some(doubt) = &found.doubt {
             tracing::warn!(
                 "the machine's time zone is not known, so a schedule without `time_zone` is in UTC: {doubt}"
             );
         }
-        known.doubt = found.doubt;
+        known.zone_doubt = found.doubt;
     }
     Moment {
         now: Clock.wall(),

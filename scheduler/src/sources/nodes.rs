@@ -62,6 +62,8 @@ pub struct BuiltNodes {
     pub table: NodeTable,
     /// From then on they are others. `None`: the clock changes nothing.
     pub until: Option<WallTime>,
+    /// Names the first source that gave no nodes although it has parents for them and follows no clock. `None`: each gave some.
+    pub doubt: Option<String>,
 }
 
 /// Runs all sources in order; the first failure fails the whole. Dropped before its end, it ends its scripts.
@@ -74,6 +76,7 @@ pub async fn build_nodes(
     let mut builder = NodeTableBuilder::new(&instance.0, &config);
     let mut until: Option<WallTime> = None;
     let mut times = TimesGiven::default();
+    let mut doubt = None;
     for (index, source) in config.node_sources.iter().enumerate() {
         // People count from one.
         let position = index + 1;
@@ -96,13 +99,32 @@ pub async fn build_nodes(
                 timed.builder
             }
         };
+        if builder.source_is_empty() {
+            doubt = doubt.or_else(|| why_empty(position, source, &builder));
+        }
     }
     let before = &moment.memory;
     times.memory.remember_absent(before, moment.now, CATCH_UP);
     Ok(BuiltNodes {
         table: builder.finish().with_times(times),
         until,
+        doubt,
     })
+}
+
+/// Returns a sentence that names this source, which gave no nodes; `None` if the source could give none.
+fn why_empty(position: usize, source: &NodeSource, builder: &NodeTableBuilder) -> Option<String> {
+    let has_parents = |level| !builder.rows_at(level).is_empty();
+    match source {
+        NodeSource::Empty | NodeSource::AddTime(_) | NodeSource::Manual(_) => None,
+        NodeSource::RangeLabel(range) if !has_parents(range.parent_level) => None,
+        NodeSource::Script(script) if !has_parents(script.parent_level) => None,
+        NodeSource::RangeLabel(_) => Some(format!("node source {position} gave no nodes")),
+        NodeSource::Script(script) => Some(format!(
+            "node source {position} gave no nodes: its script {} printed no names",
+            script.script.display()
+        )),
+    }
 }
 
 /// Off the runtime's threads: a source may have millions of nodes.

@@ -91,6 +91,28 @@ async fn sources_build_on_each_other_in_order() {
 }
 
 #[tokio::test]
+async fn a_source_without_nodes_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    write_script(&folder.path().join("list"), "#!/bin/sh\n");
+    let doubt = async |sources: &str| build_all(sources, folder.path()).await.unwrap().doubt;
+    let nobody = SCRIPT.replace("host", "instance");
+    let silent = "node source 2 gave no nodes: its script list printed no names";
+    assert_eq!(
+        doubt(&format!("{HOSTS}, {SCRIPT}")).await.as_deref(),
+        Some(silent)
+    );
+    // Whatever has no parents has no nodes because of the source before.
+    let first = "node source 1 gave no nodes: its script list printed no names";
+    assert_eq!(
+        doubt(&format!("{nobody}, {SCRIPT}")).await.as_deref(),
+        Some(first)
+    );
+    assert_eq!(doubt(HOSTS).await, None);
+    let empty = r#"{"source": "empty"}"#;
+    assert_eq!(doubt(&format!("{empty}, {SCRIPT}")).await, None);
+}
+
+#[tokio::test]
 async fn equal_names_under_two_parents_are_an_error_or_paths() {
     let folder = tempfile::tempdir().unwrap();
     // Each of 40 folders has 50 files with the same names.

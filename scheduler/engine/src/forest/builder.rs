@@ -144,6 +144,11 @@ impl NodeTableBuilder {
         self.sources.push(self.table.len());
     }
 
+    /// Whether the current source has given no nodes so far.
+    pub fn source_is_empty(&self) -> bool {
+        self.sources.last() == Some(&self.table.len())
+    }
+
     /// Adds the nodes of a `manual` source: parents before children.
     pub fn add_manual(&mut self, manual: &ManualNodes) -> Result<(), NodeError> {
         let ManualNodes { nodes, naming } = manual;
