@@ -511,6 +511,12 @@ fn known(exception: Option<BistroSchedulerUnknownJobException>) -> Result<(), Un
     }
 }
 
+/// Returns the id of a run in the form that `logs --invocation` accepts.
+pub(crate) fn run_id(invocation: Option<BistroInstanceID>) -> Option<String> {
+    let id = InvocationId::try_from(invocation?).ok()?;
+    Some(id.to_string())
+}
+
 /// Runs a command's future on a runtime of its own.
 pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output> {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -185,6 +185,13 @@ pub(crate) struct SourceArgs {
     data_dir: Option<PathBuf>,
 }
 
+impl SourceArgs {
+    /// Returns whether the command reads the directory of a `brasserie run`, which `brasserie job` cannot change.
+    pub(crate) fn is_run(&self) -> bool {
+        self.data_dir.is_some()
+    }
+}
+
 /// A connection to a scheduler: a running one, or one in this process on a copy of an ended run's store.
 pub(crate) struct Source {
     pub(crate) connection: Connection,

@@ -104,7 +104,7 @@ impl Report {
         let failure = error.chain().find_map(|e| e.downcast_ref::<Failure>());
         let is_unknown = error.chain().any(|e| e.is::<Unknown>());
         let unknown = is_unknown.then(|| {
-            "`brasserie job list` lists jobs, and `brasserie task list --job JOB` their nodes"
+            "`brasserie status --all` lists jobs, and `brasserie task list --job JOB` their nodes, with the same --scheduler or --data-dir"
                 .to_owned()
         });
         Report {

@@ -20,7 +20,7 @@ use clap::{Parser, Subcommand};
     arg_required_else_help = true,
     after_help = "\
 Try it:
-  brasserie run examples/quickstart.json          one config, to its end, on this machine
+  brasserie run FILE                              one config, to its end, on this machine
   brasserie config check FILE                     everything that is wrong with a config, without running it
   brasserie plan FILE                             what a changed config would start, kill and change
   brasserie status                                what a running scheduler is doing

@@ -83,6 +83,14 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
 
     succeeds(&job(&stage, spec.port, &["pause", "work"]), "paused");
     assert_eq!(is_known(&client, "work"), Some((Some(true), None)));
+    succeeds(&job(&stage, spec.port, &["list"]), "paused   -\n");
+    let listed = job(&stage, spec.port, &["list", "--json"]);
+    let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
+    let work = &document["jobs"][1];
+    assert_eq!(
+        (&work["enabled"], &work["paused"]),
+        (&Value::from(true), &Value::from(true))
+    );
     succeeds(&job(&stage, spec.port, &["resume", "work"]), "resumed");
     succeeds(&job(&stage, spec.port, &["forgive", "work"]), "0 tasks");
     fails(&job(&stage, spec.port, &["pause", "nobody"]), 1, "`nobody`");
@@ -91,8 +99,8 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
     let big = r#"{"command": ["true"], "resources": {"slots": 1000000}}"#;
     let big = stage.write("big.json", big);
     let big = big.to_str().expect("a path of this test");
-    let told = "it can never run on the connected workers: it needs ";
-    succeeds(&job(&stage, spec.port, &["submit", big]), told);
+    let told = format!("warning: {big}:1:1: it can never run on the connected workers: it needs ");
+    succeeds(&job(&stage, spec.port, &["submit", big]), &told);
     succeeds(&job(&stage, spec.port, &["delete", "big"]), "deleted");
     // Without history all of it runs again; with it, on one node.
     let history = job(&stage, spec.port, &["delete-history", "extra"]);

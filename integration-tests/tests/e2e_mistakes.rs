@@ -58,6 +58,7 @@ const ROWS: &str = r#"
 2 | error | brasserie job submit @none.json --scheduler %sched | cannot read @none.json | No such file | Check the path
 2 | error | brasserie job submit @config.json --scheduler %sched | @config.json | this is a config file | bistro_job->NAME
 2 | error | brasserie job submit @bad.json --scheduler %sched | @bad.json:2:14 | command
+2 | error | brasserie job submit @relative.json --scheduler %sched | @relative.json:1:14 | command | "./x.sh" is relative | whole path
 2 | error | brasserie job submit - --scheduler %sched | standard input | --name
 # Nobody, root included, may make a folder there.
 1 | error | brasserie run @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie | Choose another --data-dir
@@ -78,13 +79,14 @@ const ROWS: &str = r#"
 2 | error | brasserie job wait copy --timeout soon | --timeout | soon | 30s
 2 | error | brasserie job submit @new.json --replace --expect-version 1 | --replace | --expect-version
 # Jobs, nodes, workers and tasks that are not there.
-1 | error | brasserie logs nobody --scheduler %sched | no worker has such lines | no job is called `nobody` | job list
+1 | error | brasserie logs nobody --scheduler %sched | no worker has such lines | no job is called `nobody` | status --all
 1 | error | brasserie logs copy nowhere --scheduler %sched | no node is called `nowhere` | task list
-1 | error | brasserie explain nobody a --scheduler %sched | no job is called `nobody` | job list
+1 | error | brasserie explain nobody a --scheduler %sched | no job is called `nobody` | status --all
 1 | error | brasserie explain copy nowhere --scheduler %sched | no node is called `nowhere` | task list
-1 | error | brasserie task list --job nobody --scheduler %sched | no job is called `nobody` | job list
+1 | error | brasserie task list --job nobody --scheduler %sched | no job is called `nobody` | status --all
 1 | /tasks/0/node="a" | brasserie task kill copy a --scheduler %sched | copy on a does not run | explain copy a
-1 | error | brasserie job wait nobody --scheduler %sched | no job is called `nobody` | job list
+1 | /tasks/0/node="nowhere" | brasserie task kill copy nowhere --scheduler %sched | no node is called `nowhere` | task list --state running
+1 | error | brasserie job wait nobody --scheduler %sched | no job is called `nobody` | status --all
 1 | error | brasserie job pause nobody --scheduler %sched | no job is called `nobody` | job list
 1 | error | brasserie job cancel nobody --scheduler %sched | no job is called `nobody` | job list
 1 | - | brasserie worker forget nobody --yes --scheduler %sched | no worker called `nobody` | The scheduler knows `one`
@@ -140,6 +142,7 @@ impl Played {
             ),
             ("source.json", &CONFIG.replace("\"manual\"", "\"manul\"")),
             ("bad.json", "{\n  \"command\": \"echo\"\n}"),
+            ("relative.json", r#"{"command": ["./x.sh"]}"#),
             (
                 "extra.json",
                 r#"{"command": ["/bin/true"], "arguments": "none"}"#,

@@ -257,6 +257,40 @@ fn a_temporary_folder_is_kept_and_named_only_after_failure() {
 }
 
 #[test]
+fn a_run_without_nodes_says_which_source_gave_none() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": { "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "script", "prefs": { "parent_level": "instance", "script": "./none.sh" } }
+        ] } },
+        "bistro_job->j": { "command": ["/bin/true"] }
+    });
+    stage.write("config.json", &config.to_string());
+    stage.write_script("none.sh", "#!/bin/sh\n");
+    let finished = stage.brasserie(&["run", text(&stage.path("config.json"))]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    for part in [
+        "node source 1 gave no nodes: its script ./none.sh printed no names",
+        "nothing to do: no enabled job has a task",
+    ] {
+        assert!(finished.output.contains(part), "{}", finished.output);
+    }
+
+    // The quick start without its clone says what it needs, once.
+    let tree = small_tree(&stage);
+    fs::remove_dir_all(tree.join("one")).expect("a folder in a temporary folder");
+    let mut command = stage.brasserie_command(&["run", "examples/quickstart.json"]);
+    command.current_dir(&tree).env("TMPDIR", stage.path(""));
+    let finished = stage.finish("brasserie", command);
+    assert_eq!(finished.code, Some(1), "{}", finished.output);
+    let told = finished
+        .output
+        .matches("has no Cargo.toml below it")
+        .count();
+    assert_eq!(told, 1, "{}", finished.output);
+}
+
+#[test]
 fn config_errors_have_a_place_and_a_code_of_their_own() {
     let stage = Stage::new();
     for (name, content, place) in [
@@ -314,7 +348,9 @@ fn an_interruption_ends_the_tasks_and_the_rest_can_be_resumed() {
 
     stage.set_pause(Duration::ZERO);
     let resumed = Instant::now();
-    let finished = stage.brasserie(&arguments);
+    // None has failed, and none is over.
+    let retry = [&arguments[..], &["--retry-failed"]].concat();
+    let finished = stage.brasserie(&retry);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
     assert!(
         resumed.elapsed() < SOON,
@@ -481,6 +517,54 @@ fn commands_read_the_directory_of_an_ended_run_and_change_nothing() {
     let explained = look(&["explain", "talk", "bad"]);
     assert!(explained.contains("exited with code 3"), "{explained}");
     assert!(explained.contains("err of bad"), "{explained}");
+    let listed = look(&["task", "list", "--state", "failed"]);
+    let row = listed.lines().last().unwrap_or_default();
+    assert!(row.starts_with("talk  bad   failed"), "{listed}");
+    let cut = look(&["logs", "--limit", "1", "--from-start"]);
+    assert!(
+        cut.contains("\nbrasserie: only the oldest 1 lines"),
+        "{cut}"
+    );
+    let one = look(&["logs", "--limit", "1", "--json"]);
+    assert!(one.contains("only the newest 1 lines"), "{one}");
+    assert!(!look(&["logs", "talk"]).contains("newest"));
+
+    // A run has one form wherever it is named.
+    let explained = look(&["explain", "talk", "bad", "--json"]);
+    let explained: Value = serde_json::from_str(&explained).expect("JSON");
+    let run = explained["last_run"]["invocation"].as_str().expect("text");
+    let of_run = look(&["logs", "--invocation", run]);
+    assert_eq!(of_run, "talk bad: out of bad\n");
+
+    let temporary = stage.path("tmp");
+    fs::create_dir(&temporary).expect("a folder in a temporary folder");
+    for (command, unknown) in [
+        (&["logs", "nobody"][..], "no job is called `nobody`"),
+        (&["logs", "talk", "nowhere"], "no node is called `nowhere`"),
+        (
+            &["explain", "talk", "nowhere"],
+            "no node is called `nowhere`",
+        ),
+        (&["status", "--job", "nobody"], "no job is called `nobody`"),
+        (
+            &["task", "list", "--job", "nobody"],
+            "no job is called `nobody`",
+        ),
+    ] {
+        let arguments = [command, &["--data-dir", text(&data_dir)]].concat();
+        let mut command = stage.brasserie_command(&arguments);
+        command.env("TMPDIR", &temporary);
+        let finished = stage.finish("brasserie", command);
+        assert_eq!(finished.code, Some(1), "{}", finished.output);
+        let told = &finished.output;
+        assert!(
+            told.contains(unknown) && told.contains("status --all"),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+        let left = fs::read_dir(&temporary).expect("a readable folder").count();
+        assert_eq!(left, 0, "{told}");
+    }
     assert_eq!(stamps(&data_dir), before, "looking changed something");
 
     let nothing = stage.path("nothing");
@@ -924,13 +1008,15 @@ fn an_interrupted_run_prints_a_command_that_continues_it() {
 #[test]
 fn a_failure_with_retries_left_is_reported_during_the_run() {
     let stage = Stage::new();
+    let runs = stage.path("runs");
+    let script = format!("echo because >&2; echo run >> '{}'; exit 1", text(&runs));
     let config = json!({
         "bistro_settings": {
             "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [] } }] },
             "resources": { "worker": { "slots": { "default": 1, "limit": 1 } } },
             "backoff": [3600, "fail"]
         },
-        "bistro_job->j": { "command": ["/bin/sh", "-c", "echo because >&2; exit 1"], "arguments": "none" }
+        "bistro_job->j": { "command": ["/bin/sh", "-c", script], "arguments": "none" }
     });
     let config = stage.write("config.json", &config.to_string());
     let data_dir = stage.path("data");
@@ -951,15 +1037,22 @@ fn a_failure_with_retries_left_is_reported_during_the_run() {
     run.signal(Signal::SIGINT);
     assert_eq!(run.wait().code(), Some(130), "{}", run.output());
 
-    // A task in its backoff has not failed, and its wait is left alone.
+    // A task in its backoff has not failed: the run goes on, and leaves its wait alone.
     let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
-    let retried = stage.brasserie(&[&arguments[..], &["--retry-failed"]].concat());
-    assert_eq!(retried.code, Some(1), "{}", retried.output);
-    assert!(
-        retried.output.contains("nothing to retry"),
-        "{}",
-        retried.output
-    );
+    let mut run = stage.start_brasserie(&[&arguments[..], &["--retry-failed"]].concat());
+    wait_for("the worker", || {
+        let status = ["status", "--json", "--data-dir", text(&data_dir)];
+        let status: Value = serde_json::from_str(&stage.brasserie(&status).output).ok()?;
+        let facts = (
+            &status["workers"][0]["state"],
+            &status["jobs"][0]["in_backoff"],
+        );
+        (facts == (&json!("healthy"), &json!(1))).then_some(())
+    });
+    assert_eq!(fs::read_to_string(&runs).expect("it ran"), "run\n");
+    run.signal(Signal::SIGINT);
+    assert_eq!(run.wait().code(), Some(130), "{}", run.output());
+    assert!(!run.output().contains("to retry"), "{}", run.output());
 }
 
 /// The run of another try that printed nothing must not be given the lines of the one before.

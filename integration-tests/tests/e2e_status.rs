@@ -100,7 +100,8 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
         assert!(text.contains(words), "{words}: {text}");
         assert!(page.contains(words), "{words}: {page}");
     }
-    let order = ["! 2 tasks failed", "\nworker ", "\njob "];
+    let hint = "`brasserie job forgive JOB`";
+    let order = ["! 2 tasks failed", hint, "\nworker ", "\njob "];
     let order = order.map(|words| {
         text.find(words)
             .unwrap_or_else(|| panic!("{words}: {text}"))

@@ -2,10 +2,12 @@
 
 mod wait;
 
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use brasserie_thrift::generated::brasserie::JobStatus;
 use brasserie_thrift::generated::scheduler::BistroJobConfig;
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -164,14 +166,27 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 
 fn list(ask: &AskArgs) -> Result<Ending> {
     let connection = ask.connect()?;
-    let jobs = block_on(connection.jobs())??;
+    let (jobs, status) = block_on(async {
+        let jobs = connection.jobs().await?;
+        anyhow::Ok((jobs, connection.cluster_status().await?))
+    })??;
+    let named = |job: JobStatus| Some((job.name.clone()?, job));
+    let statuses = status.jobs.into_iter().flatten().filter_map(named);
+    let statuses: HashMap<String, JobStatus> = statuses.collect();
+    // A job that came or went between the two answers counts as neither paused nor cancelled.
+    let jobs = jobs.iter().map(|job| {
+        let status = statuses.get(job.name.as_deref().unwrap_or_default());
+        (job, status.cloned().unwrap_or_default())
+    });
     match ask.json {
         true => {
-            let listed: Vec<Value> = jobs.iter().map(document_of).collect();
-            print_json(&json!({ "total": jobs.len(), "jobs": listed }))?;
+            let listed: Vec<Value> = jobs
+                .map(|(job, status)| document_of(job, &status))
+                .collect();
+            print_json(&json!({ "total": listed.len(), "jobs": listed }))?;
         }
         false => {
-            let rows: Vec<Vec<String>> = jobs.iter().map(row_of).collect();
+            let rows: Vec<Vec<String>> = jobs.map(|(job, status)| row_of(job, &status)).collect();
             print(&table(&["job", "owner", "state", "version"], &rows))?;
         }
     }
@@ -187,11 +202,14 @@ fn error_of(job: &BistroJobConfig) -> Option<&str> {
     job.error.as_deref().filter(|error| !error.is_empty())
 }
 
-fn row_of(job: &BistroJobConfig) -> Vec<String> {
-    let state = match (error_of(job), job.enabled) {
-        (Some(_), _) => "wrong",
-        (None, Some(false)) => "disabled",
-        (None, Some(true) | None) => "enabled",
+/// The words of `brasserie status`, in the same order: an error hides that the job is held, and that it is disabled.
+fn row_of(job: &BistroJobConfig, status: &JobStatus) -> Vec<String> {
+    let state = match job.enabled {
+        _ if error_of(job).is_some() => "broken",
+        _ if status.cancelled == Some(true) => "cancelled",
+        _ if status.paused == Some(true) => "paused",
+        Some(false) => "disabled",
+        Some(true) | None => "enabled",
     };
     let version = version_of(job).map_or("-".to_owned(), |version| version.to_string());
     vec![
@@ -202,11 +220,13 @@ fn row_of(job: &BistroJobConfig) -> Vec<String> {
     ]
 }
 
-fn document_of(job: &BistroJobConfig) -> Value {
+fn document_of(job: &BistroJobConfig, status: &JobStatus) -> Value {
     json!({
         "name": job.name,
         "owner": job.owner,
         "enabled": job.enabled,
+        "paused": status.paused.unwrap_or_default(),
+        "cancelled": status.cancelled.unwrap_or_default(),
         "command": job.command,
         "level_for_tasks": job.level_for_tasks,
         "depends_on": job.depends_on,
@@ -305,7 +325,7 @@ fn submit(args: &Submit) -> Result<Ending> {
         Outcome::Done(submitted) => {
             let warnings = submitted.warnings.unwrap_or_default();
             for warning in &warnings {
-                complain!("{shown}:{warning}");
+                complain!("warning: {shown}:{warning}");
             }
             let version = submitted.version.unwrap_or_default();
             let document = json!({ "job": name, "outcome": "submitted", "version": version, "warnings": warnings });

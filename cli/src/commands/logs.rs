@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::Ending;
 use crate::connection::{LogRequest, block_on};
-use crate::data_dir::{LogSource, SourceArgs};
+use crate::data_dir::{LogSource, Source, SourceArgs};
 use crate::output::{Layout, Reader, complain, json_text, print_json, print_raw, printable_block};
 use follow::{Cursor, Round};
 use lines::{Names, TaskText};
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Only lines in which this regular expression is found.
     #[arg(long, value_name = "REGEX", default_value = "", value_parser = regex)]
     regex: String,
-    /// At most so many lines.
+    /// Print at most LINES lines; a notice on standard error reports that more may exist.
     #[arg(long, value_name = "LINES", default_value_t = 1000)]
     limit: usize,
     /// The oldest lines instead of the newest.
@@ -118,32 +118,34 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         })?;
     }
     let (lines, notices) = block_on(found(&source, request, args))??;
-    for notice in &notices {
-        complain!("brasserie: {}", printable_block(notice));
-    }
     if args.json {
         let lines: Vec<_> = lines.iter().map(lines::json).collect();
         print_json(&json!({ "lines": lines, "notices": notices }))?;
     } else {
         show(&lines, args)?;
     }
+    // The notices follow the lines, which would otherwise scroll the notices out of sight.
+    for notice in &notices {
+        complain!("brasserie: {}", printable_block(notice));
+    }
     Ok(Ending::Success)
 }
 
-/// Errors if the scheduler does not know the job or the node. Lines of a removed job may still exist, so the caller checks names only if no
-/// lines were found.
-async fn check_names(source: &LogSource, args: &Args) -> Result<()> {
-    let (LogSource::Scheduler(connection), Some(job)) = (source, &args.job) else {
+/// Errors if the job or the node is unknown. Lines of a removed job may still exist, so the caller checks names only if no lines were
+/// found.
+async fn check_names(args: &Args) -> Result<()> {
+    let Some(job) = &args.job else {
         return Ok(());
     };
-    let known = match &args.node {
-        None => connection
-            .view_of_jobs(std::slice::from_ref(job))
-            .await
-            .map(|_| ()),
-        Some(node) => connection.explain(job, node).await.map(|_| ()),
-    };
-    known.context("no worker has such lines")
+    let known = Source::ask(&args.source, async |source| match &args.node {
+        None => {
+            let jobs = std::slice::from_ref(job);
+            source.connection.view_of_jobs(jobs).await.map(|_| ())
+        }
+        Some(node) => source.connection.explain(job, node).await.map(|_| ()),
+    });
+    let known = known.await.context("no worker has such lines")?;
+    known.context("interrupted while the names were looked up")
 }
 
 /// Returns the requested lines, and notices about lines that may be missing.
@@ -170,21 +172,21 @@ async fn found(
         (Ok(Some(lost)), Err(error)) => Err(anyhow!("{error:#}; {lost}")),
         (Ok(None) | Err(_), found) => {
             if found.is_ok() {
-                check_names(source, args).await?;
+                check_names(args).await?;
             }
             found
         }
     }
 }
 
-/// Pages on until there are enough lines or no more; gives lines oldest first, and notices about workers that did not answer.
+/// Pages on until there are enough lines or no more; gives lines oldest first, and notices about lines that may be missing.
 async fn collect(
     source: &LogSource,
     mut request: LogRequest,
     limit: usize,
 ) -> Result<(Vec<LogLine>, Vec<String>)> {
     let (mut lines, mut notices): (Vec<LogLine>, Vec<String>) = (Vec::new(), Vec::new());
-    let mut empty_pages = 0;
+    let (mut empty_pages, mut has_more) = (0, false);
     while lines.len() < limit {
         let page = source.logs(&request).await?;
         let before = lines.len();
@@ -206,8 +208,21 @@ async fn collect(
         }
         match page.next_line_id {
             Some(next) if next != -1 => request.from = next,
-            _ => break,
+            _ => {
+                has_more = false;
+                break;
+            }
         }
+        has_more = true;
+    }
+    if has_more || lines.len() > limit {
+        let which = match request.ascending {
+            true => "oldest",
+            false => "newest",
+        };
+        notices.push(format!(
+            "only the {which} {limit} lines are shown; there may be more, which `--limit LINES` shows"
+        ));
     }
     lines.truncate(limit);
     if !request.ascending {
@@ -333,7 +348,6 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::connection::Connection;
 
     /// A scheduler of a release that lists all jobs, and has no calls for single ones.
     struct Older;
@@ -368,18 +382,16 @@ mod tests {
     async fn an_older_scheduler_knows_the_jobs_without_lines() {
         let server = Server::bind(([127, 0, 0, 1], 0).into()).await;
         let server = server.expect("a port");
-        let connection = Connection::new(&server.local_addr().to_string()).expect("an address");
+        let address = server.local_addr().to_string();
         let stop = CancellationToken::new();
         let handle = server.serve(Older, Limits::DEFAULT, stop.clone());
-        let source = LogSource::Scheduler(connection);
-        let quiet = Line::parse_from(["logs", "quiet"]).logs;
-        let known = check_names(&source, &quiet).await;
+        let line = |job| Line::parse_from(["logs", job, "--scheduler", &address]).logs;
+        let known = check_names(&line("quiet")).await;
         assert!(known.is_ok(), "{known:?}");
-        let nobody = Line::parse_from(["logs", "nobody"]).logs;
-        let unknown = check_names(&source, &nobody).await.expect_err("no job");
+        let unknown = check_names(&line("nobody")).await.expect_err("no job");
         let text = crate::failure::text_of(&unknown);
         assert!(
-            text.contains("no job is called `nobody`. `brasserie job list`"),
+            text.contains("no job is called `nobody`. `brasserie status --all`"),
             "{text}"
         );
         stop.cancel();

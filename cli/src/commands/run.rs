@@ -3,8 +3,8 @@
 mod cluster;
 mod directory;
 mod output;
-mod progress;
-mod rate;
+pub(crate) mod progress;
+pub(crate) mod rate;
 mod settings;
 mod summary;
 
@@ -297,7 +297,7 @@ impl Report {
     }
 }
 
-/// Has the tasks run again that have failed. Returns how the run ends if none has; `None`: the worker has work.
+/// Makes failed tasks run again. Returns the ending of the run if no task has failed and all are over; `None`: the worker has work.
 async fn retry_failed(
     address: &str,
     connection: &Connection,
@@ -317,6 +317,9 @@ async fn retry_failed(
             anyhow::bail!("the failed tasks cannot run again: {message}");
         }
         failed += job.failed.unwrap_or(0);
+    }
+    if failed == 0 && !is_settled(&status) {
+        return Ok(None);
     }
     if failed == 0 {
         telemetry::print_error(&format!(
@@ -374,24 +377,28 @@ async fn watch(
         if let Some(why) = why_no_nodes(&status) {
             return Ok(Watched::Broken(why));
         }
-        let nodes_loaded = status.nodes_loaded.unwrap_or(false);
         progress.show(status.clone());
         setbacks.report(connection, &status, progress).await;
-        let mut jobs = status
-            .jobs
-            .iter()
-            .flatten()
-            .filter(|job| job.enabled.unwrap_or(false));
-        // The pages of jobs are from different moments; the totals are consistent.
-        let totals = status.job_totals.as_ref();
-        let is_settled = match totals.and_then(|totals| totals.unsettled_jobs) {
-            Some(unsettled) => unsettled == 0,
-            None => jobs.all(|job| job.settled.unwrap_or(false)),
-        };
-        if nodes_loaded && is_settled {
+        if is_settled(&status) {
             return Ok(Watched::Settled(Box::new(status)));
         }
     }
+}
+
+/// Returns whether each task of the enabled jobs is over, on disk.
+fn is_settled(status: &ClusterStatus) -> bool {
+    let mut jobs = status
+        .jobs
+        .iter()
+        .flatten()
+        .filter(|job| job.enabled.unwrap_or(false));
+    // The pages of jobs are from different moments; the totals are consistent.
+    let totals = status.job_totals.as_ref();
+    let is_settled = match totals.and_then(|totals| totals.unsettled_jobs) {
+        Some(unsettled) => unsettled == 0,
+        None => jobs.all(|job| job.settled.unwrap_or(false)),
+    };
+    status.nodes_loaded.unwrap_or(false) && is_settled
 }
 
 /// Reports the first failure of the first [`MAX_SETBACKS`] jobs with tasks in backoff. A run whose tasks all fail would otherwise show no

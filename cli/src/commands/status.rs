@@ -39,6 +39,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The next steps after failed tasks.
+const FAILED_HINT: &str = "  `brasserie task list --state failed` shows why tasks failed; once the cause is fixed, `brasserie job forgive JOB` runs the tasks again\n";
+
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     let asked = Source::ask(&args.source, async |source| {
         let view = view(&source.connection, args).await?;
@@ -49,7 +52,13 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     };
     match args.json {
         true => print_json(&serde_json::to_value(&view)?)?,
-        false => print(&to_text(&args.report(&view), note))?,
+        false => {
+            let hint = match args.source.is_run() || view.tasks.failed == 0 {
+                true => "",
+                false => FAILED_HINT,
+            };
+            print(&to_text(&args.report(&view), hint, note))?;
+        }
     }
     Ok(Ending::Success)
 }
@@ -79,8 +88,8 @@ async fn view(connection: &Connection, args: &Args) -> Result<ClusterView> {
     Ok(view)
 }
 
-/// Formats the report. `of_ended_run` is the first sentence for a run that has ended, which has no workers.
-fn to_text(report: &Report, of_ended_run: Option<String>) -> String {
+/// Formats the report. `hint` says what to do about its problems. `of_ended_run` is the first sentence for a run that has ended, which has no workers.
+fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String {
     let shows_workers = of_ended_run.is_none();
     let mut text = of_ended_run.unwrap_or_default();
     for problem in &report.problems {
@@ -88,6 +97,7 @@ fn to_text(report: &Report, of_ended_run: Option<String>) -> String {
     }
     let left_out = report.problems_left_out as u64;
     text.push_str(&more(left_out, "problems", "`--all` shows them"));
+    text.push_str(hint);
     for fact in &report.facts {
         text.push_str(&format!("{}\n", printable_block(fact)));
     }
@@ -133,7 +143,7 @@ mod tests {
 
     #[test]
     fn an_empty_pool_says_what_to_do() {
-        let text = to_text(&ClusterView::default().report(1), None);
+        let text = to_text(&ClusterView::default().report(1), "", None);
         assert!(text.contains("brasserie-worker --scheduler"), "{text}");
     }
 
@@ -157,9 +167,9 @@ mod tests {
             jobs_total: 8,
             ..ClusterView::default()
         };
-        let text = to_text(&view.report(2), None);
+        let text = to_text(&view.report(2), "hint\n", None);
         let lines = [
-            "! initial wait: why\n! all is\n  bad\n... and 1 more problems: `--all` shows them\n",
+            "! initial wait: why\n! all is\n  bad\n... and 1 more problems: `--all` shows them\nhint\n",
             "w1 ",
             "\nw1 waits for its breakfast\n",
             "\nj1 ",
@@ -194,7 +204,7 @@ mod tests {
             wait_ended: Some(hostile()),
             ..ClusterView::default()
         };
-        let text = to_text(&view.report(100), None);
+        let text = to_text(&view.report(100), "", None);
         let unprintable = |c: char| c.is_control() && c != '\n';
         assert!(!text.contains(unprintable), "{text:?}");
         let forged = |line: &str| line.starts_with("No worker");

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use brasserie_common::{InvocationId, KillMethod, KillRequest, ListedState};
-use brasserie_thrift::convert;
+use brasserie_common::{KillMethod, KillRequest, ListedState};
 use brasserie_thrift::generated::brasserie::{ListedTask, TaskKill, TaskPage};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::connection::{AskArgs, Connection, Outcome, block_on};
+use crate::connection::{AskArgs, Connection, Outcome, block_on, run_id};
+use crate::data_dir::{Source, SourceArgs};
 use crate::output::{complain, duration, print, print_json, printable, printable_block, table};
 
 /// List tasks by state, and kill running ones.
@@ -61,7 +61,10 @@ struct List {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
     limit: usize,
     #[command(flatten)]
-    ask: AskArgs,
+    source: SourceArgs,
+    /// Print one JSON document instead of text.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -96,15 +99,19 @@ struct Found {
 }
 
 fn list(args: &List) -> Result<Ending> {
-    let connection = args.ask.connect()?;
-    let found = block_on(find(&connection, args))??;
-    match args.ask.json {
+    let asked = Source::ask(&args.source, async |source| {
+        Ok((find(&source.connection, args).await?, source.note()))
+    });
+    let Some((found, note)) = block_on(asked)?? else {
+        return Ok(Ending::Interrupted);
+    };
+    match args.json {
         true => {
             let tasks: Vec<Value> = found.tasks.iter().map(document_of).collect();
             let (more, wall) = (found.has_more, found.wall_ms);
             print_json(&json!({ "tasks": tasks, "more": more, "wall_time_ms": wall }))?;
         }
-        false => print(&text_of(&found))?,
+        false => print(&format!("{}{}", note.unwrap_or_default(), text_of(&found)))?,
     }
     Ok(Ending::Success)
 }
@@ -178,11 +185,6 @@ fn tries_of(task: &ListedTask) -> String {
     }
 }
 
-fn run_of(task: &ListedTask) -> Option<String> {
-    let run = convert::parse("invocationID", task.invocation_id.clone()?);
-    run.ok().map(|run: InvocationId| run.to_string())
-}
-
 fn document_of(task: &ListedTask) -> Value {
     json!({
         "job": task.job,
@@ -190,7 +192,7 @@ fn document_of(task: &ListedTask) -> Value {
         "state": task.state,
         "since_ms": task.since_ms,
         "worker": task.worker_shard,
-        "invocation": run_of(task),
+        "invocation": run_id(task.invocation_id.clone()),
         "failed_tries": task.failed_tries,
         "most_tries": task.most_tries,
         "reason": task.reason,

@@ -7,6 +7,7 @@ use brasserie_common::{Fault, Story};
 use brasserie_thrift::generated::brasserie::LastRun;
 use serde_json::{Value, json};
 
+use crate::connection::run_id;
 use crate::output::{printable, printable_block};
 
 const MIB: f64 = (1_u64 << 20) as f64;
@@ -62,7 +63,7 @@ pub(super) fn text(run: &LastRun) -> String {
         lines.push("  The last lines of stderr:".to_owned());
         // What a task prints must not move the cursor or change colours here.
         let lines_of_task = story.last_lines.iter();
-        lines.extend(lines_of_task.map(|line| format!("    | {}", line.escape_debug())));
+        lines.extend(lines_of_task.map(|line| format!("    | {}", printable(line))));
     }
     lines.push(String::new());
     lines.join("\n")
@@ -79,7 +80,7 @@ fn duration(time: Duration) -> String {
 pub(super) fn json(run: &LastRun) -> Value {
     let story = run.story.clone().unwrap_or_default();
     json!({
-        "invocation": run.invocation_id.as_ref().map(|id| json!({ "start_time": id.start_time, "rand": id.rand })),
+        "invocation": run_id(run.invocation_id.clone()),
         "worker": run.worker_shard,
         "exit_code": story.exit_code,
         "signal": story.signal,

@@ -1,5 +1,7 @@
 //! `brasserie job wait`: waits until jobs are over and reports their results.
 
+use std::collections::BTreeMap;
+use std::io::{IsTerminal as _, stderr};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -8,6 +10,8 @@ use brasserie_thrift::generated::brasserie::JobStatus;
 use serde_json::{Value, json};
 
 use crate::Ending;
+use crate::commands::run::progress::{ended, plain_pause, speed};
+use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::output::{complain, print, print_json, printable};
 
@@ -56,13 +60,7 @@ fn outcome_of(ending: Ending) -> &'static str {
 async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, Ending)> {
     let started = Instant::now();
     let is_over = || args.timeout.is_some_and(|t| started.elapsed() >= t);
-    let mut last_message = String::new();
-    let mut report = |text: String| {
-        if text != last_message {
-            complain!("brasserie: {text}");
-            last_message = text;
-        }
-    };
+    let mut progress = Progress::new(started);
     let mut jobs = poll(connection, &args.jobs).await?;
     loop {
         if jobs.iter().all(|job| job.settled == Some(true)) {
@@ -72,8 +70,9 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
             };
             return Ok((jobs, ending));
         }
-        let open = jobs.iter().filter(|job| job.settled != Some(true));
-        report(open.map(sentence_of).collect::<Vec<_>>().join("; "));
+        if let Some(line) = progress.line(Instant::now(), stderr().is_terminal(), &jobs) {
+            complain!("brasserie: {line}");
+        }
         if is_over() {
             return Ok((jobs, Ending::TimedOut));
         }
@@ -83,8 +82,70 @@ async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, E
             Ok(polled) => jobs = polled,
             // A removed job never completes, but a scheduler may return after a restart.
             Err(error) if is_unknown_job(&error) => return Err(error),
-            Err(error) => report(format!("{error:#}; trying again")),
+            Err(error) => {
+                if let Some(text) = progress.new_text(format!("{error:#}; trying again")) {
+                    complain!("brasserie: {text}");
+                }
+            }
         }
+    }
+}
+
+/// The progress of a wait as shown so far.
+struct Progress {
+    started: Instant,
+    /// `None`: no line was shown yet.
+    last_line: Option<Instant>,
+    told: String,
+    rates: BTreeMap<String, Rate>,
+}
+
+impl Progress {
+    fn new(started: Instant) -> Self {
+        Progress {
+            started,
+            last_line: None,
+            told: String::new(),
+            rates: BTreeMap::new(),
+        }
+    }
+
+    /// Returns a line about the jobs that are not over if it is time for one: on a terminal after each change, and elsewhere as rarely as
+    /// `brasserie run` prints one.
+    fn line(&mut self, now: Instant, is_terminal: bool, jobs: &[JobStatus]) -> Option<String> {
+        let is_due = self.last_line.is_none_or(|last| {
+            is_terminal || now - last >= plain_pause(now.duration_since(self.started))
+        });
+        let (mut counts, mut lines) = (Vec::new(), Vec::new());
+        for job in jobs.iter().filter(|job| job.settled != Some(true)) {
+            let name = job.name.clone().unwrap_or_default();
+            let rate = self.rates.entry(name);
+            let rate = rate.or_insert_with(|| Rate::new(now, ended(job)));
+            rate.note(now, ended(job));
+            let counted = sentence_of(job);
+            let speed = speed(job, rate).join(", ");
+            lines.push(match speed.is_empty() {
+                true => counted.clone(),
+                false => format!("{counted} ({speed})"),
+            });
+            counts.push(counted);
+        }
+        if !is_due {
+            return None;
+        }
+        // The rate alone is no news.
+        self.new_text(counts.join("; "))?;
+        self.last_line = Some(now);
+        Some(lines.join("; "))
+    }
+
+    /// Returns the text unless it was the last one.
+    fn new_text(&mut self, text: String) -> Option<String> {
+        if text == self.told {
+            return None;
+        }
+        self.told.clone_from(&text);
+        Some(text)
     }
 }
 
@@ -151,6 +212,31 @@ fn document_of(job: &JobStatus) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_hour_of_waiting_fills_no_file_and_says_how_long_it_takes() {
+        let start = Instant::now();
+        let lines = |is_terminal: bool| {
+            let mut progress = Progress::new(start);
+            let looks = (0..7200_u32).filter_map(|look| {
+                let job = JobStatus {
+                    name: Some("dump".to_owned()),
+                    enabled: Some(true),
+                    total: Some(9000),
+                    done: Some(look.into()),
+                    ..JobStatus::default()
+                };
+                progress.line(start + POLL_EVERY * look, is_terminal, &[job])
+            });
+            looks.collect::<Vec<_>>()
+        };
+        let in_file = lines(false);
+        assert!((20..100).contains(&in_file.len()), "{}", in_file.len());
+        assert_eq!(in_file[0], "dump: 0 of 9000 tasks done");
+        let third = "dump: 40 of 9000 tasks done (2.0/s, 1 h 14 min left)";
+        assert_eq!(in_file[2], third);
+        assert_eq!(lines(true).len(), 7200);
+    }
 
     #[test]
     fn a_job_is_done_only_if_all_of_it_is() {

@@ -1,9 +1,9 @@
 //! A log line for people and for programs.
 
-use brasserie_common::InvocationId;
 use brasserie_thrift::generated::common::LogLine;
 use serde_json::{Value, json};
 
+use crate::connection::run_id;
 use crate::output::printable;
 
 /// What follows a piece of a line that was too long for the log.
@@ -57,11 +57,10 @@ pub(super) fn json(line: &LogLine) -> Value {
     let mut value = json!({
         "job": line.job_id, "node": line.node_id, "time": line.time, "line": line.line, "line_id": line.line_id,
     });
-    let run = line.invocation_id.clone();
-    let run = run.and_then(|run| InvocationId::try_from(run).ok());
+    let run = run_id(line.invocation_id.clone());
     let more = [
         ("time_ms", line.time_ms.map(Value::from)),
-        ("invocation", run.map(|run| run.to_string().into())),
+        ("invocation", run.map(Value::from)),
         ("worker", line.worker_shard.clone().map(Value::from)),
         ("bytes", line.bytes.clone().map(Value::from)),
         ("continued", line.continued.map(Value::from)),
@@ -88,6 +87,8 @@ fn escaped(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use brasserie_common::InvocationId;
+
     use super::*;
 
     fn line(bytes: &[u8]) -> LogLine {

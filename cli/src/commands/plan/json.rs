@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::is_good;
 use super::text::method;
+use crate::connection::run_id;
 
 pub(super) fn of(plan: &Plan, shown: &str) -> Value {
     let placed = |lines: &Option<Vec<String>>| -> Vec<String> {
@@ -90,12 +91,11 @@ fn orphans(orphans: Option<&PlannedOrphans>) -> Value {
 
 fn orphan(orphan: &PlannedOrphan) -> Value {
     let request = orphan.kill_request.as_ref();
-    let id = orphan.invocation_id.as_ref();
     json!({
         "job": orphan.job,
         "node": orphan.node,
         "worker": orphan.worker_shard,
-        "invocation": id.map(|id| json!({ "start_time": id.start_time, "rand": id.rand })),
+        "invocation": run_id(orphan.invocation_id.clone()),
         "reason": orphan.reason,
         "kill_after_ms": orphan.kill_after_ms,
         "method": request.map(method),

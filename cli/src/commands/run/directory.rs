@@ -175,15 +175,28 @@ fn command_to_go_on(directory: &Path, arguments: impl Iterator<Item = OsString>)
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--data-dir" => drop(arguments.next()),
+            "--failed-to" => {
+                words.push(argument);
+                words.extend(arguments.next().map(absolute));
+            }
             // The file's path is absolute, so no `--` has to protect it.
             "--keep" | "--retry-failed" | "--" => {}
             other if other.starts_with("--data-dir=") => {}
-            other => words.push(shell_word(other)),
+            other => match other.strip_prefix("--failed-to=") {
+                Some(file) => words.push(format!("--failed-to={}", absolute(file.to_owned()))),
+                None => words.push(shell_word(other)),
+            },
         }
     }
     words.push("--data-dir".to_owned());
     words.push(shell_word(&directory.to_string_lossy()));
     words.join(" ")
+}
+
+/// Returns the absolute path of a file as a shell word, because a user may repeat the command line in another folder.
+fn absolute(file: String) -> String {
+    let path = std::path::absolute(&file);
+    shell_word(&path.map_or(file, |path| path.to_string_lossy().into_owned()))
 }
 
 #[cfg(test)]
@@ -204,5 +217,16 @@ mod tests {
             want
         );
         assert_eq!(of(&["--keep", "--no-retry", "--", "/c.json"]), want);
+        let here = std::env::current_dir().unwrap();
+        let failed = shell_word(&here.join("f.jsonl").to_string_lossy());
+        let end = "/c.json --data-dir '/a b'";
+        assert_eq!(
+            of(&["--failed-to", "f.jsonl", "/c.json"]),
+            format!("brasserie run --failed-to {failed} {end}")
+        );
+        assert_eq!(
+            of(&["--failed-to=f.jsonl", "/c.json"]),
+            format!("brasserie run --failed-to={failed} {end}")
+        );
     }
 }

@@ -338,7 +338,7 @@ impl Display {
 }
 
 /// Returns the time from one plain line to the next, in a run of this age.
-fn plain_pause(age: Duration) -> Duration {
+pub(crate) fn plain_pause(age: Duration) -> Duration {
     (age / PARTS_OF_RUN).clamp(PLAIN_LINE_EVERY, MAX_PLAIN_PAUSE)
 }
 
@@ -379,7 +379,7 @@ fn unsigned(n: Option<i64>) -> u64 {
 }
 
 /// Returns the number of tasks that are done or have failed for good.
-fn ended(job: &JobStatus) -> u64 {
+pub(crate) fn ended(job: &JobStatus) -> u64 {
     unsigned(job.done) + unsigned(job.failed)
 }
 
@@ -433,7 +433,7 @@ fn bar_text(
 }
 
 /// Returns the rate and the time left, as in `12.0/s` and `6.7 s left`; empty if no task is left.
-fn speed(job: &JobStatus, rate: &Rate) -> Vec<String> {
+pub(crate) fn speed(job: &JobStatus, rate: &Rate) -> Vec<String> {
     let left = unsigned(job.total).saturating_sub(ended(job) + unsigned(job.infeasible));
     let Some(per_second) = rate.per_second().filter(|_| left > 0) else {
         return Vec::new();

@@ -10,7 +10,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// The counts of completed tasks over time.
 #[derive(Debug)]
-pub(super) struct Rate {
+pub(crate) struct Rate {
     /// The start of the run, and the number of tasks that had completed before it.
     first: (Instant, u64),
     /// The samples of the last minute, oldest first.
@@ -19,7 +19,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    pub(super) fn new(now: Instant, ended: u64) -> Self {
+    pub(crate) fn new(now: Instant, ended: u64) -> Self {
         Rate {
             first: (now, ended),
             samples: VecDeque::from([(now, ended)]),
@@ -28,7 +28,7 @@ impl Rate {
     }
 
     /// Notes the number of tasks that have completed by `now`.
-    pub(super) fn note(&mut self, now: Instant, ended: u64) {
+    pub(crate) fn note(&mut self, now: Instant, ended: u64) {
         self.last = (now, ended);
         let newest = self.samples.back().map_or(self.first.0, |(at, _)| *at);
         if now.duration_since(newest) >= SAMPLE_EVERY {
@@ -44,7 +44,7 @@ impl Rate {
 
     /// Returns completed tasks a second: in the last minute, or in the whole run if none has completed in that minute. `None` before the
     /// first completion.
-    pub(super) fn per_second(&self) -> Option<f64> {
+    pub(crate) fn per_second(&self) -> Option<f64> {
         let oldest = self.samples.front().copied().unwrap_or(self.first);
         self.since(oldest).or_else(|| self.since(self.first))
     }
@@ -56,13 +56,13 @@ impl Rate {
     }
 
     /// Returns the time that `tasks` further tasks take at this rate.
-    pub(super) fn time_for(&self, tasks: u64) -> Option<Duration> {
+    pub(crate) fn time_for(&self, tasks: u64) -> Option<Duration> {
         Duration::try_from_secs_f64(tasks as f64 / self.per_second()?).ok()
     }
 }
 
 /// Formats a rate as `12.5/s`, `3.0/min` or `1.2/h`.
-pub(super) fn text(per_second: f64) -> String {
+pub(crate) fn text(per_second: f64) -> String {
     match per_second {
         1.0.. => format!("{per_second:.1}/s"),
         0.017.. => format!("{:.1}/min", per_second * 60.0),

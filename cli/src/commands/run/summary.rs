@@ -203,6 +203,9 @@ impl Summary {
             |of: fn(&JobStatus) -> Option<i64>| enabled().map(|job| count(of(job))).sum::<usize>();
         let (done, total) = (sum(|job| job.done), sum(|job| job.total));
         match self.how {
+            How::Settled if total == 0 => {
+                format!("nothing to do: no enabled job has a task; it took {time} to see that")
+            }
             How::Settled if self.is_all_done() => format!("all done in {time}"),
             How::Settled | How::Broken(_) => {
                 format!("not everything is done after {time}: {done} of {total} tasks are")
