@@ -43,6 +43,23 @@ fn replaces_and_lists(stage: &Stage, port: u16, file: &str) {
     assert_eq!(document["jobs"][1]["name"], "work", "{document}");
 }
 
+/// Pauses and resumes the job of the config file.
+fn pauses_and_resumes(stage: &Stage, client: &Client, port: u16) {
+    succeeds(&job(stage, port, &["pause", "work"]), "paused");
+    assert_eq!(is_known(client, "work"), Some((Some(true), None)));
+    succeeds(&job(stage, port, &["list"]), "paused   -\n");
+    let listed = job(stage, port, &["list", "--json"]);
+    let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
+    let work = &document["jobs"][1];
+    assert_eq!(
+        (&work["enabled"], &work["paused"]),
+        (&Value::from(true), &Value::from(true))
+    );
+    succeeds(&job(stage, port, &["resume", "work"]), "resumed");
+    succeeds(&job(stage, port, &["forgive", "work"]), "0 tasks");
+    fails(&job(stage, port, &["pause", "nobody"]), 1, "`nobody`");
+}
+
 #[test]
 fn a_submitted_job_runs_and_outlives_its_scheduler() {
     let stage = Stage::new();
@@ -81,19 +98,7 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
     succeeds(&job(&stage, spec.port, &fresh), "version 2");
     replaces_and_lists(&stage, spec.port, file);
 
-    succeeds(&job(&stage, spec.port, &["pause", "work"]), "paused");
-    assert_eq!(is_known(&client, "work"), Some((Some(true), None)));
-    succeeds(&job(&stage, spec.port, &["list"]), "paused   -\n");
-    let listed = job(&stage, spec.port, &["list", "--json"]);
-    let document: Value = serde_json::from_str(&listed.output).expect("one JSON document");
-    let work = &document["jobs"][1];
-    assert_eq!(
-        (&work["enabled"], &work["paused"]),
-        (&Value::from(true), &Value::from(true))
-    );
-    succeeds(&job(&stage, spec.port, &["resume", "work"]), "resumed");
-    succeeds(&job(&stage, spec.port, &["forgive", "work"]), "0 tasks");
-    fails(&job(&stage, spec.port, &["pause", "nobody"]), 1, "`nobody`");
+    pauses_and_resumes(&stage, &client, spec.port);
 
     // It is taken, and what is the matter is told.
     let big = r#"{"command": ["true"], "resources": {"slots": 1000000}}"#;

@@ -484,6 +484,39 @@ fn stamps(folder: &Path) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
     found
 }
 
+/// Checks that commands report unknown names in the directory of an ended run, and delete the copy of the store that they read.
+fn unknown_names_are_reported(stage: &Stage, data_dir: &Path) {
+    let temporary = stage.path("copies");
+    fs::create_dir(&temporary).expect("a folder in a temporary folder");
+    for (command, unknown) in [
+        (&["logs", "nobody"][..], "no job is called `nobody`"),
+        (&["logs", "talk", "nowhere"], "no node is called `nowhere`"),
+        (
+            &["explain", "talk", "nowhere"],
+            "no node is called `nowhere`",
+        ),
+        (&["status", "--job", "nobody"], "no job is called `nobody`"),
+        (
+            &["task", "list", "--job", "nobody"],
+            "no job is called `nobody`",
+        ),
+    ] {
+        let arguments = [command, &["--data-dir", text(data_dir)]].concat();
+        let mut command = stage.brasserie_command(&arguments);
+        command.env("TMPDIR", &temporary);
+        let finished = stage.finish("brasserie", command);
+        assert_eq!(finished.code, Some(1), "{}", finished.output);
+        let told = &finished.output;
+        assert!(
+            told.contains(unknown) && told.contains("status --all"),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+        let left = fs::read_dir(&temporary).expect("a readable folder").count();
+        assert_eq!(left, 0, "{told}");
+    }
+}
+
 #[test]
 fn commands_read_the_directory_of_an_ended_run_and_change_nothing() {
     let stage = Stage::new();
@@ -536,35 +569,7 @@ fn commands_read_the_directory_of_an_ended_run_and_change_nothing() {
     let of_run = look(&["logs", "--invocation", run]);
     assert_eq!(of_run, "talk bad: out of bad\n");
 
-    let temporary = stage.path("tmp");
-    fs::create_dir(&temporary).expect("a folder in a temporary folder");
-    for (command, unknown) in [
-        (&["logs", "nobody"][..], "no job is called `nobody`"),
-        (&["logs", "talk", "nowhere"], "no node is called `nowhere`"),
-        (
-            &["explain", "talk", "nowhere"],
-            "no node is called `nowhere`",
-        ),
-        (&["status", "--job", "nobody"], "no job is called `nobody`"),
-        (
-            &["task", "list", "--job", "nobody"],
-            "no job is called `nobody`",
-        ),
-    ] {
-        let arguments = [command, &["--data-dir", text(&data_dir)]].concat();
-        let mut command = stage.brasserie_command(&arguments);
-        command.env("TMPDIR", &temporary);
-        let finished = stage.finish("brasserie", command);
-        assert_eq!(finished.code, Some(1), "{}", finished.output);
-        let told = &finished.output;
-        assert!(
-            told.contains(unknown) && told.contains("status --all"),
-            "{told}"
-        );
-        assert_eq!(told.lines().count(), 1, "{told}");
-        let left = fs::read_dir(&temporary).expect("a readable folder").count();
-        assert_eq!(left, 0, "{told}");
-    }
+    unknown_names_are_reported(&stage, &data_dir);
     assert_eq!(stamps(&data_dir), before, "looking changed something");
 
     let nothing = stage.path("nothing");

@@ -882,6 +882,10 @@ fn mistakes_of_retries_variables_and_directories() {
             "3:19: {path}.env: the variables have 65537 bytes, more than 65536; put them into a file that tasks read"
         )]
     );
+}
+
+#[test]
+fn a_job_by_api_has_no_relative_paths() {
     let name = JobName::try_from("x").unwrap();
     let read = |text: &str| parse_job(&name, text, &config(""), ParseOptions::default()).unwrap();
     assert_eq!(
