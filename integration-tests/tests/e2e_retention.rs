@@ -72,7 +72,7 @@ fn a_scheduler_that_is_killed_while_it_forgets_loses_nothing_of_what_exists() {
     let size = || fs::metadata(&file).map_or(0, |file| file.len());
     let before = size();
     let client = Client::new(spec.port);
-    // As soon as all are forgotten, the file begins to shrink.
+    // The file begins to shrink once all are forgotten.
     let mut scheduler = stage.start_scheduler(&spec);
     wait_for("the last one to go", || {
         completions(&client.status()?).filter(|left| *left == KEPT)

@@ -11,7 +11,7 @@ use integration_tests::e2e::{Client, SchedulerSpec, Stage, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// Longer than tasks may be refused by a worker that is not ready before somebody is told.
+/// Refusals of a worker that is not ready are shown after a shorter time than this.
 const START: Duration = Duration::from_secs(15);
 
 /// More jobs than one answer lists.

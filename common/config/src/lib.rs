@@ -188,7 +188,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, ConfigErrors> {
 pub struct Findings {
     /// Errors of the settings and of jobs. At most [`MAX_PROBLEMS`].
     pub errors: Vec<Problem>,
-    /// At most [`MAX_PROBLEMS`].
+    /// The first [`MAX_PROBLEMS`] warnings.
     pub warnings: Vec<Problem>,
     /// Number of errors that `errors` omits.
     pub more_errors: usize,

@@ -62,7 +62,7 @@ fn done(job: JobName, node: NodeName, number: usize) -> EndedTask {
             safety_seconds: 0,
             data: None,
         },
-        // As of a task that ended well: that is what the most ends are.
+        // The story of a task that succeeded, as most completions are.
         story: Some(Box::new(KeptStory {
             story: Story {
                 starting: Duration::from_millis(1),

@@ -64,7 +64,7 @@ pub(super) struct Summary {
     jobs: Vec<JobStatus>,
     /// All failed tasks.
     failed: Vec<Task>,
-    /// At most [`MAX_NEVER_RAN`] of each job.
+    /// The first [`MAX_NEVER_RAN`] tasks of each job that never ran.
     never_ran: Vec<Task>,
 }
 
@@ -106,7 +106,7 @@ impl Summary {
     /// Adds the last lines of the first [`MAX_WITH_LINES`] failed tasks. Blocks for reads of the disk.
     pub(super) fn read_last_lines(&mut self, logs: &LogReader) {
         let until = Instant::now() + MAX_SEARCH;
-        // Without readable logs, the summary has no last lines.
+        // The summary has no last lines if the logs cannot be read.
         let Ok(logs) = logs.snapshot() else { return };
         for task in self.failed.iter_mut().take(MAX_WITH_LINES) {
             if Instant::now() >= until {
@@ -375,7 +375,7 @@ pub(super) async fn setback(
                 std::thread::sleep(LINES_LAG);
             }
         };
-        // Without readable lines, the message has none.
+        // The message has no last lines if they cannot be read.
         task.last_lines = tokio::task::spawn_blocking(read).await?.unwrap_or_default();
     }
     let text = format!(

@@ -164,7 +164,7 @@ mod tests {
         }
         trial.at(100);
         trial.breaks(expired(1, 3, run.task), "without its job or node");
-        // As if it had been seen in a turn.
+        // The absence is entered by hand, where a turn would have noted it.
         let key = (D, run.task, run.invocation);
         trial.law.missing.insert(key, Time::ZERO + 71 * SECOND);
         trial.at(99).breaks(expired(1, 3, run.task), "after 28s");

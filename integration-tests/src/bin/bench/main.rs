@@ -137,7 +137,7 @@ enum Which {
     Nodes,
     /// Restart on a million statuses
     Statuses,
-    /// What disk and memory hold before and after completions of missing nodes are forgotten, and a job's history is deleted
+    /// Disk and memory before and after completions of missing nodes are forgotten, and a job's history is deleted
     Retention,
     /// Lines a second of one task into the worker's log and into a compressed file, beside the same through `cat` into a file
     Logs,

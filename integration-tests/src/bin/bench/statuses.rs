@@ -200,7 +200,7 @@ fn resident_mib(scheduler: &Process) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Of the store and its log.
+/// Returns the size of the store and its log, in MiB.
 fn size_mib(spec: &SchedulerSpec) -> f64 {
     let size = |name: &str| {
         let file = spec.data_dir.join(name).metadata();
