@@ -147,7 +147,8 @@ async fn work(
     ExitCode::from(code)
 }
 
-/// Receives the signals that the keeper passes on, and the one that the kernel sends when the keeper has died.
+/// Receives the signals that the keeper passes on, and SIGTERM once the keeper is dead. The kernel sends that, too, but at the death of
+/// one of the keeper's threads.
 fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
     let (sender, signals) = mpsc::channel(SIGNALS);
     for kind in [
@@ -164,6 +165,10 @@ fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
             }
         });
     }
+    keeper::on_keeper_death(move || {
+        // As above.
+        let _ = sender.try_send(SignalKind::terminate());
+    })?;
     Ok(signals)
 }
 
@@ -172,22 +177,19 @@ async fn end_on_signals(
     on_sigterm: OnSigterm,
     stop: impl Fn(Wish) + Send + 'static,
 ) {
-    let marker = keeper::marker();
     let mut wishes = Wishes::default();
     while let Some(kind) = signals.recv().await {
-        // The kernel sends SIGTERM, too, when the keeper has died. A worker without a keeper does not drain: if it were killed meanwhile,
-        // nobody would end its tasks.
-        let is_kept = keeper::keeper_lives(marker.as_ref());
+        // A worker without a keeper does not drain: if it were killed meanwhile, nobody would end its tasks.
+        let is_kept = keeper::keeper_lives();
         let wish = match on_sigterm {
             OnSigterm::Drain if kind == SignalKind::terminate() && is_kept => Wish::Drain,
             OnSigterm::Drain | OnSigterm::Kill => Wish::Shutdown,
         };
         if let Some(wish) = wishes.hear(wish, Instant::now()) {
-            let why = match is_kept {
-                true => "",
-                false => "; its keeper has died",
-            };
-            tracing::info!("received {}{why}", signal_name(kind));
+            match is_kept {
+                true => tracing::info!("received {}", signal_name(kind)),
+                false => tracing::warn!("the keeper of this worker has died"),
+            }
             stop(wish);
         }
     }

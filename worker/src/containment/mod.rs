@@ -17,7 +17,7 @@ pub(crate) mod stage;
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::parent_id;
@@ -254,25 +254,11 @@ impl Namespace {
         PathBuf::from(format!("/proc/self/fd/{}", self.proc))
     }
 
-    /// The pipe that ends with the keeper, for reads that do not wait. It stays open from the first call on: a later one could find no
-    /// free descriptor.
-    pub(crate) fn life(&self) -> io::Result<&'static File> {
-        static LIFE: OnceLock<File> = OnceLock::new();
-        match LIFE.get() {
-            Some(life) => Ok(life),
-            None => {
-                let mut options = OpenOptions::new();
-                options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
-                let life = options.open(format!("/proc/self/fd/{}", self.life))?;
-                Ok(LIFE.get_or_init(|| life))
-            }
-        }
-    }
-
-    /// Whether the keeper lives. Nothing ever comes through the pipe; it ends when the keeper, who alone can write, does.
-    pub(crate) fn keeper_lives(&self) -> bool {
-        let read = self.life().and_then(|mut life| life.read(&mut [0]));
-        matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    /// Opens the pipe that ends with the keeper. Nothing ever comes through it.
+    pub(crate) fn open_life(&self) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+        options.open(format!("/proc/self/fd/{}", self.life))
     }
 }
 

@@ -40,15 +40,18 @@ pub(crate) mod sweep;
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use brasserie_common_runtime::LogFormat;
 use brasserie_common_runtime::log_writer::{self, FLUSH_LIMIT};
 use lease::{LEASE_VARIABLE, Ledger};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
@@ -105,7 +108,7 @@ pub enum KeeperError {
     #[error("{0}")]
     Sweep(String),
     #[error(
-        "cannot open the pipe by which this program sees {KEEPER_NAME} end: {0}. Is /proc mounted?"
+        "cannot open what tells this program of the end of {KEEPER_NAME}: {0}. Is /proc mounted?"
     )]
     Life(io::Error),
 }
@@ -172,13 +175,56 @@ pub(crate) fn visible_keeper() -> Option<Pid> {
     i32::try_from(keeper).ok().map(Pid::from_raw)
 }
 
+/// Readable, or closed at its other end, once the keeper of this process is dead: its pidfd, or in a namespace, where it has no number,
+/// a pipe that it alone could write to. Open from the start on, since later there may be no free descriptor. The parent's number
+/// would say less: the kernel gives the threads their new parent one after the other, and a thread of the dying keeper may become the parent.
+static DEATH: OnceLock<OwnedFd> = OnceLock::new();
+
 /// Whether the keeper of this process is alive; `true` if it has none.
-pub(crate) fn keeper_lives(marker: Option<&Marker>) -> bool {
-    match (Namespace::of_this_process(), marker) {
-        (Some(namespace), _) => namespace.keeper_lives(),
-        (None, Some(marker)) => marker.keeper() == Some(parent_id()),
-        (None, None) => true,
-    }
+pub(crate) fn keeper_lives() -> bool {
+    DEATH
+        .get()
+        .is_none_or(|death| !is_told(death, PollTimeout::ZERO))
+}
+
+/// Calls `tell` on a thread of its own once the keeper of this process is dead; never if it has none.
+pub(crate) fn on_keeper_death(tell: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let Some(death) = DEATH.get() else {
+        return Ok(());
+    };
+    let watch = move || {
+        while !is_told(death, PollTimeout::NONE) {}
+        tell();
+    };
+    let thread = std::thread::Builder::new().name("keeper-watch".to_owned());
+    thread.spawn(watch).map(drop)
+}
+
+/// No error can come but that a signal interrupted the wait: the descriptor is open for good.
+fn is_told(death: &OwnedFd, wait: PollTimeout) -> bool {
+    let mut polled = [PollFd::new(death.as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, wait).is_ok_and(|told| told > 0)
+}
+
+fn watch_keeper(marker: &Marker) -> Result<(), KeeperError> {
+    let death = match Namespace::of_this_process() {
+        Some(namespace) => namespace.open_life().map_err(KeeperError::Life)?.into(),
+        None => {
+            let keeper = marker
+                .keeper()
+                .and_then(|keeper| i32::try_from(keeper).ok());
+            let keeper = keeper.and_then(rustix::process::Pid::from_raw);
+            let keeper = keeper.ok_or(KeeperError::Gone)?;
+            rustix::process::pidfd_open(keeper, rustix::process::PidfdFlags::empty()).map_err(
+                |error| match error {
+                    rustix::io::Errno::SRCH => KeeperError::Gone,
+                    error => KeeperError::Life(error.into()),
+                },
+            )?
+        }
+    };
+    DEATH.get_or_init(|| death);
+    Ok(())
 }
 
 /// Returns in the kept program. The process that was started becomes its keeper and does not return. The program gets no namespace.
@@ -221,11 +267,10 @@ pub(crate) fn become_keeper_with(
 fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
     let setup = |what| move |error| KeeperError::Setup { what, error };
     prctl::set_pdeathsig(Signal::SIGTERM).map_err(setup("watch its own parent"))?;
-    if let Some(namespace) = Namespace::of_this_process() {
-        namespace.life().map_err(KeeperError::Life)?;
-    }
-    // It may have died before the signal was asked for.
-    if !keeper_lives(Some(marker)) {
+    watch_keeper(marker)?;
+    // It may have died before the signal was asked for, and its number may be another process's by now.
+    let is_ours = Namespace::of_this_process().is_some() || marker.keeper() == Some(parent_id());
+    if !is_ours || !keeper_lives() {
         return Err(KeeperError::Gone);
     }
     // The exec of a link has left the link's name.
