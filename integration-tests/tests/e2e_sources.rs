@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use integration_tests::e2e::{Client, Stage, wait_within};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
 /// Longer than it takes to be up again and to know what runs, on a machine that does other things too.
@@ -12,19 +13,10 @@ const LIFETIME: Duration = Duration::from_secs(15);
 /// For a minute of wall time and a slow machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Long enough to kill a program in.
-const HALF: Duration = Duration::from_millis(500);
-
 fn wall_seconds() -> i64 {
-    wall_time().0
-}
-
-/// With the part of the second that is over.
-fn wall_time() -> (i64, Duration) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.expect("it is after 1970");
-    let second = i64::try_from(now.as_secs()).expect("a time of this millennium");
-    (second, Duration::from_nanos(now.subsec_nanos().into()))
+    i64::try_from(now.as_secs()).expect("a time of this millennium")
 }
 
 /// A node each second, whose task writes its name.
@@ -82,8 +74,16 @@ fn each_second_has_its_node_once_though_the_scheduler_is_killed() {
 
     // Not between a second and its task: what was given and has not begun when its life is over never does.
     wait_within(PATIENCE, "the task of this very second", || {
-        let (now, part) = wall_time();
-        (part < HALF && runs(&stage).contains_key(&now)).then_some(())
+        let now = wall_seconds();
+        if !runs(&stage).contains_key(&now) {
+            return None;
+        }
+        scheduler.signal_program(Signal::SIGSTOP);
+        if wall_seconds() == now {
+            return Some(());
+        }
+        scheduler.signal_program(Signal::SIGCONT);
+        None
     });
     scheduler.kill_program();
     let killed = wall_seconds();
