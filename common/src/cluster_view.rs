@@ -19,6 +19,9 @@ pub use report::{Report, Table};
 /// Default number of rows in each table of a report: a few screens.
 pub const DEFAULT_ROWS: usize = 100;
 
+/// The reason of a task that waits while no worker is connected.
+pub const NO_WORKER: &str = "no worker is connected";
+
 /// The state of one scheduler's cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClusterView {

@@ -36,6 +36,52 @@ impl Engine {
             status.retain(|reason| !matches!(reason, Reason::HeldBackFor { .. }));
             return status;
         }
+        let mut reasons = self.explain_config();
+        reasons.extend(status);
+        match (&self.config, &self.forest, self.job_config(task.job)) {
+            (Some(_), _, None) => reasons.push(Reason::UnknownJob),
+            (Some(config), Some(forest), Some(job_config)) => {
+                let job = &self.jobs[task.job.index()];
+                explain_state(job, job_config, &mut reasons);
+                self.explain_dependencies(forest, job, task, &mut reasons);
+                self.explain_gates(forest, job, &mut reasons);
+                let before = reasons.len();
+                self.explain_limits(config, job, job_config, &mut reasons);
+                // Free slots do not help a task that can never run.
+                let is_hopeless = |reason: &Reason| {
+                    matches!(
+                        reason,
+                        Reason::NeverDone { .. } | Reason::NeverAllDone { .. }
+                    )
+                };
+                let slots = reasons.len() == before && !reasons.iter().any(is_hopeless);
+                self.explain_place(config, forest, (job_config, slots), task, &mut reasons);
+            }
+            (_, _, _) => {}
+        }
+        if reasons.is_empty() {
+            reasons.push(Reason::Runnable);
+        }
+        reasons
+    }
+
+    /// Returns the reasons that keep all tasks of a job from running; empty if there are none.
+    pub fn explain_job(&self, id: JobId) -> Vec<Reason> {
+        let mut reasons = self.explain_config();
+        match (&self.config, &self.forest, self.job_config(id)) {
+            (Some(_), _, None) => reasons.push(Reason::UnknownJob),
+            (Some(config), Some(forest), Some(job_config)) => {
+                let job = &self.jobs[id.index()];
+                explain_state(job, job_config, &mut reasons);
+                self.explain_gates(forest, job, &mut reasons);
+                self.explain_limits(config, job, job_config, &mut reasons);
+            }
+            (_, _, _) => {}
+        }
+        reasons
+    }
+
+    fn explain_config(&self) -> Vec<Reason> {
         let mut reasons = Vec::new();
         match &self.config {
             None => reasons.push(Reason::NoConfig),
@@ -44,36 +90,6 @@ impl Engine {
         }
         if self.nodes.is_none() {
             reasons.push(Reason::NoNodes);
-        }
-        reasons.extend(status);
-        match (&self.config, &self.forest, self.job_config(task.job)) {
-            (Some(_), _, None) => reasons.push(Reason::UnknownJob),
-            (Some(config), Some(forest), Some(job_config)) => {
-                let job = &self.jobs[task.job.index()];
-                if !job_config.errors.is_empty() {
-                    reasons.push(Reason::JobErrors(job_config.errors.clone()));
-                } else if !job_config.enabled {
-                    reasons.push(Reason::JobDisabled);
-                }
-                if let Some(hold) = job_config.hold {
-                    reasons.push(Reason::JobHeld(hold));
-                }
-                if let Some(most) = job_config.max_running.filter(|_| job.may_start() == 0) {
-                    let running = job.running;
-                    reasons.push(Reason::JobFull { running, most });
-                }
-                self.explain_dependencies(forest, job, task, &mut reasons);
-                self.explain_gates(forest, job, &mut reasons);
-                let before = reasons.len();
-                self.explain_limits(config, job, job_config, &mut reasons);
-                // Free slots do not help a task that can never run.
-                let slots = reasons.len() == before;
-                self.explain_place(config, forest, (job_config, slots), task, &mut reasons);
-            }
-            (_, _, _) => {}
-        }
-        if reasons.is_empty() {
-            reasons.push(Reason::Runnable);
         }
         reasons
     }
@@ -139,7 +155,10 @@ impl Engine {
                 TaskState::Failed => "it has failed for good there",
                 TaskState::Never => "it can never run there",
                 TaskState::Avoided => "its filters avoid that node",
-                TaskState::Disabled => "that node is disabled or not at that job's level",
+                TaskState::Disabled if !self.is_at_level(forest, depends) => {
+                    "that node is not at that job's level"
+                }
+                TaskState::Disabled => "that node or one above it is disabled",
                 TaskState::Unstarted
                 | TaskState::Running
                 | TaskState::Done
@@ -161,6 +180,11 @@ impl Engine {
                 }
             });
         }
+    }
+
+    fn is_at_level(&self, forest: &Forest, task: Task) -> bool {
+        let level = self.jobs[task.job.index()].level;
+        level.is_some_and(|level| forest.row_of(level, task.node).is_some())
     }
 
     /// Which jobs must be done as a whole before.
@@ -230,7 +254,7 @@ impl Engine {
         for row in forest.rows(canonical) {
             let before = all.len();
             self.explain_structure(config, forest, task.job, row, &mut all);
-            if slots {
+            if slots && all.len() == before {
                 self.explain_slots(config, forest, job_config, task.job, row, &mut all);
             }
             if all.len() == before {
@@ -409,5 +433,21 @@ impl Engine {
             need: self.pool.demands[demand].cards.to_string(),
             free: cards.map(|c| worker.card_use.free(&c.device)).collect(),
         }
+    }
+}
+
+/// Adds what keeps all tasks of a job from running in its own configuration.
+fn explain_state(job: &Job, job_config: &JobConfig, reasons: &mut Vec<Reason>) {
+    if !job_config.errors.is_empty() {
+        reasons.push(Reason::JobErrors(job_config.errors.clone()));
+    } else if !job_config.enabled {
+        reasons.push(Reason::JobDisabled);
+    }
+    if let Some(hold) = job_config.hold {
+        reasons.push(Reason::JobHeld(hold));
+    }
+    if let Some(most) = job_config.max_running.filter(|_| job.may_start() == 0) {
+        let running = job.running;
+        reasons.push(Reason::JobFull { running, most });
     }
 }

@@ -285,11 +285,11 @@ impl TaskState {
 
     pub fn as_str(self) -> &'static str {
         match self {
-            TaskState::Unstarted => "unstarted",
+            TaskState::Unstarted => "waiting",
             TaskState::Running => "running",
             TaskState::Done => "done",
-            TaskState::Incomplete => "incomplete",
-            TaskState::Error => "error",
+            TaskState::Incomplete => "waiting after an incomplete run",
+            TaskState::Error => "waiting after a run that ended in an error",
             TaskState::InBackoff => "in backoff",
             TaskState::Failed => "failed",
             TaskState::Never => "can never run",

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use brasserie_common::cards::Milli;
+use brasserie_common::cluster_view::NO_WORKER;
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::TaskRoom;
 use brasserie_common::{Card, Hold, JobName, NodeName, Shard};
@@ -298,7 +299,7 @@ impl fmt::Display for Reason {
             }
             Reason::Short { node, need } => write!(f, "node `{node}` {need}"),
             Reason::AboveLimit { .. } => self.fmt_above_limit(f),
-            Reason::NoWorkers => f.write_str("no worker is connected"),
+            Reason::NoWorkers => f.write_str(NO_WORKER),
             Reason::NoWorkerNow { .. } => self.fmt_no_worker(f),
             Reason::NoWorkerEver { why } => {
                 write!(f, "it can never run on the connected workers: {why}")

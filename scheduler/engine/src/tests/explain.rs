@@ -1,10 +1,12 @@
 //! Each reason appears when it holds, with its numbers.
 
+use std::sync::Arc;
+
 use brasserie_common::{StatusBits, Time};
 use brasserie_common_config::JobConfig;
 
 use super::world::*;
-use crate::{Eligibility, Engine, HoldBack, Restart};
+use crate::{Eligibility, Engine, HoldBack, NodeTableBuilder, Restart, Row};
 
 const T0: Time = Time::ZERO;
 
@@ -336,4 +338,57 @@ fn jobs_that_can_never_start_are_problems_if_they_could_run_otherwise() {
         engine.problems(),
         ["job `big`: it can never run: it needs 3 of `disk`, and nodes of level `host` have 2"]
     );
+}
+
+#[test]
+fn what_can_never_be_done_says_why_and_nothing_about_workers() {
+    let mut hosts = job("hosts");
+    hosts.level_for_tasks = HOST;
+    let mut after_hosts = job("after_hosts");
+    after_hosts.depends_on = vec![job_name("hosts")];
+    let mut after_first = job("after_first");
+    after_first.depends_on = vec![job_name("first")];
+    let all = vec![hosts, job("first"), after_hosts, after_first];
+    let config = config(Vec::new(), all);
+    let mut builder = NodeTableBuilder::new("root", &config);
+    let host = builder.add_child(Row::ROOT, "h", true).unwrap();
+    builder.add_child(host, "a", true).unwrap();
+    builder.add_child(host, "off", false).unwrap();
+    let mut engine = Engine::new(1);
+    engine.apply_config(Time::ZERO, Arc::new(config));
+    engine.apply_nodes(Time::ZERO, Arc::new(builder.finish()));
+    let first = task(&mut engine, "first", "a");
+    let waits = "it waits for job `first` on `a`, which is waiting";
+    assert_eq!(
+        explain(&mut engine, T0, "after_first", "a"),
+        [waits, "no worker is connected"]
+    );
+    end(&mut engine, T0, first, StatusBits::FAILED);
+    for (job, node, reasons) in [
+        (
+            "after_first",
+            "a",
+            vec![
+                "it depends on job `first` on `a`, which cannot get done: it has failed for good there",
+            ],
+        ),
+        (
+            "after_hosts",
+            "a",
+            vec![
+                "it depends on job `hosts` on `a`, which cannot get done: that node is not at that job's level",
+            ],
+        ),
+        (
+            "after_first",
+            "off",
+            vec![
+                "it depends on job `first` on `off`, which cannot get done: that node or one above it is disabled",
+                "node `off` is disabled",
+            ],
+        ),
+        ("first", "off", vec!["node `off` is disabled"]),
+    ] {
+        assert_eq!(explain(&mut engine, T0, job, node), reasons, "{job} {node}");
+    }
 }

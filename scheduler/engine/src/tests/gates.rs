@@ -208,7 +208,7 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
     let expected = |on: &str, why: &str| {
         format!("it waits until all of job `{on}` is done, which cannot be: {why}")
     };
-    let left = "; 1 of its tasks is not done, the first on `a`: unstarted";
+    let left = "; 1 of its tasks is not done, the first on `a`: waiting";
     for (on, text) in [
         ("nobody", "no such job is configured".to_owned()),
         ("off", format!("that job is disabled{left}")),
