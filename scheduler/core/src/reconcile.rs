@@ -42,6 +42,9 @@ const STUBBORN: u32 = 2;
 /// Stubborn orphans that are named: a page of them tells what is wrong with their job.
 const MAX_STUBBORN_SHOWN: usize = 20;
 
+/// Jobs named in the sentence about running tasks of jobs that are not configured any more.
+const MAX_GONE_JOBS_SHOWN: usize = 5;
+
 /// A run beside the task's own one is an orphan as that one is.
 type RunKey = (Task, InvocationId);
 
@@ -292,6 +295,7 @@ impl Scheduler {
         let nodes = nodes.map_or(Nodes::OfAnother, |nodes| self.whose(nodes, &config));
         self.set_nodes_of(nodes);
         self.engine_mut().begin_config(now, config);
+        self.forget_problems_of_gone_jobs();
         if self.engine().nodes().is_none() {
             // Under another order they come in force anew.
             self.set_nodes_of(Nodes::OfAnother);
@@ -345,6 +349,71 @@ impl Scheduler {
             Unwanted::NodeGone => self.knows_all_that_is_wanted(),
         });
         why.map(|why| why.to_string())
+    }
+
+    /// Returns what becomes of a running task that does not run again, and why; `None` if it may run again.
+    pub(crate) fn fate_of_unwanted(&self, task: Task) -> Option<String> {
+        let why = self.why_never_again(task)?;
+        let end = match self.kill_delay(task) {
+            None if !self.knows_what_is_wanted(task.job) => {
+                "it runs on while the nodes or `enabled` leave open which tasks are wanted"
+                    .to_owned()
+            }
+            None => "it runs to its own end, as `kill_orphan_tasks_after_sec` does not limit it"
+                .to_owned(),
+            Some(delay) if delay.is_zero() => "its worker is asked to end it".to_owned(),
+            Some(delay) => format!(
+                "its worker is asked to end it once this has been so for {}",
+                format_duration(delay)
+            ),
+        };
+        Some(format!("{why}, so it does not run again; {end}"))
+    }
+
+    /// Iterates over the jobs that are not configured any more and still have running tasks, with the number of these.
+    pub(crate) fn runs_of_gone_jobs(&self) -> impl Iterator<Item = (JobId, u64)> {
+        let running = self.tasks().running_by_job();
+        let has_config = self.engine().config().is_some();
+        running.filter(move |(job, _)| has_config && self.engine().job_config(*job).is_none())
+    }
+
+    /// Returns a sentence about the running tasks of a job that is not configured any more; `None` if there are none.
+    pub(crate) fn orphans_of_gone_job(&self, job: JobId) -> Option<String> {
+        let (_, running) = self.runs_of_gone_jobs().find(|(gone, _)| *gone == job)?;
+        self.orphans_of_gone_jobs(std::iter::once((job, running)))
+    }
+
+    /// Returns a sentence that counts the running tasks of these jobs, which are not configured any more; `None` if there are none.
+    pub(crate) fn orphans_of_gone_jobs(
+        &self,
+        jobs: impl Iterator<Item = (JobId, u64)>,
+    ) -> Option<String> {
+        let jobs: Vec<(JobId, u64)> = jobs.collect();
+        let total: u64 = jobs.iter().map(|(_, running)| running).sum();
+        let shown = jobs.iter().take(MAX_GONE_JOBS_SHOWN);
+        let mut names: Vec<String> = shown
+            .map(|(job, running)| format!("`{}`: {running}", self.engine().job_name(*job)))
+            .collect();
+        if jobs.len() > names.len() {
+            names.push(format!("{} more jobs", jobs.len() - names.len()));
+        }
+        let after = self.engine().config()?.kill_orphan_tasks_after;
+        let end = match after {
+            None => "such tasks run to their own end, as `kill_orphan_tasks_after_sec` is false; `brasserie task kill` ends one".to_owned(),
+            Some(after) => format!(
+                "such tasks are asked to end {} after their job is gone (`kill_orphan_tasks_after_sec`)",
+                format_duration(after)
+            ),
+        };
+        let tasks = match total {
+            0 => return None,
+            1 => "1 running task belongs".to_owned(),
+            total => format!("{total} running tasks belong"),
+        };
+        Some(format!(
+            "{tasks} to jobs that are not configured any more ({}); {end}",
+            names.join(", ")
+        ))
     }
 
     /// Once a turn, after everything that it has brought: a machine that wakes up has orphans that are due, and may be about to hear

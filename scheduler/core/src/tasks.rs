@@ -186,6 +186,12 @@ impl Tasks {
         runs.map(|(task, run)| (*task, std::iter::once(run).chain(self.beside.of(*task))))
     }
 
+    /// Iterates over the jobs with running tasks, with the number of these.
+    pub(crate) fn running_by_job(&self) -> impl Iterator<Item = (JobId, u64)> {
+        let spans = self.spans.iter().filter(|(_, span)| span.running > 0);
+        spans.map(|(job, span)| (*job, span.running as u64))
+    }
+
     /// Iterates over the runs of a job's tasks, ordered by node.
     pub(crate) fn runs_of(&self, job: JobId) -> impl Iterator<Item = (Task, &Run)> {
         self.runs_from(Task {

@@ -379,7 +379,14 @@ impl Scheduler {
             }
             _ => None,
         });
-        all.chain(contained).chain(self.config_is_older()).collect()
+        let unwanted = self
+            .engine()
+            .is_running(task)
+            .then(|| self.fate_of_unwanted(task));
+        all.chain(unwanted.flatten())
+            .chain(contained)
+            .chain(self.config_is_older())
+            .collect()
     }
 
     /// What it is that takes too long.

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use brasserie_common::story::Fault;
 use brasserie_common::{
-    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, Story, WorkerSetId,
+    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, Story,
+    WorkerDescription, WorkerSetId,
 };
+use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
     Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Message, NewsKind,
     StatusUpdate,
@@ -215,45 +217,66 @@ fn refusals_that_go_on_are_one_problem_until_a_task_is_accepted() {
     assert_eq!(s.status().errors, [""; 0]);
 }
 
+/// The worker accepts the next task, and reports how it ended.
+fn end_next(s: &mut Script, w: &WorkerDescription, status: ReportedStatus, story: Story) {
+    let (call, task, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    let request = s.request();
+    let update = Box::new(StatusUpdate {
+        job: task.job.clone(),
+        node: task.node.clone(),
+        shard: task.shard.clone(),
+        invocation: task.invocation,
+        next_backoff: task.next_backoff,
+        gpus: Vec::new(),
+        status,
+        story: Some(Arc::new(story)),
+        scheduler: s.scheduler.id(),
+        worker: w.id,
+    });
+    s.event(Event::UpdateStatus {
+        request,
+        from: Principal::Own,
+        update,
+    });
+}
+
 #[test]
 fn a_job_whose_tasks_get_no_process_shows_why_until_one_has_run() {
     let mut s = Script::with_config(one_job(3, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
     let why = "it asks for the user \"ann\"";
-    let end = |s: &mut Script, status: ReportedStatus, story: Story| {
-        let (call, task, _) = s.take_start();
-        s.complete(call, CallOutcome::Done(CallReply::Empty));
-        let request = s.request();
-        let update = Box::new(StatusUpdate {
-            job: task.job.clone(),
-            node: task.node.clone(),
-            shard: task.shard.clone(),
-            invocation: task.invocation,
-            next_backoff: task.next_backoff,
-            gpus: Vec::new(),
-            status,
-            story: Some(Arc::new(story)),
-            scheduler: s.scheduler.id(),
-            worker: w.id,
-        });
-        s.event(Event::UpdateStatus {
-            request,
-            from: Principal::Own,
-            update,
-        });
-    };
     for _ in 0..2 {
         let story = Story::not_started(why, Fault::Worker, Duration::ZERO);
-        end(&mut s, ReportedStatus::incomplete_backoff(why), story);
+        end_next(&mut s, &w, ReportedStatus::incomplete_backoff(why), story);
     }
     let text = format!("worker `w` could not start j on n1: {why}");
     assert_eq!(s.status().errors, [text]);
     let logged = news(&mut s);
     let logged = logged.iter().filter(|line| line.contains(why));
     assert_eq!(logged.count(), 1);
-    end(&mut s, ReportedStatus::done(), Story::exited(0));
+    end_next(&mut s, &w, ReportedStatus::done(), Story::exited(0));
     assert_eq!(s.status().errors, [""; 0]);
+}
+
+#[test]
+fn a_failure_to_start_is_shown_no_longer_than_its_job_is_configured() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let why = "no such program";
+    let story = Story::not_started(why, Fault::Worker, Duration::ZERO);
+    end_next(&mut s, &w, ReportedStatus::incomplete_backoff(why), story);
+    assert_eq!(s.status().errors.len(), 1);
+    s.load(one_job(1, ", \"priority\": 2"));
+    assert_eq!(s.status().errors.len(), 1, "the job is still configured");
+    let mut none = Config::clone(&one_job(1, ""));
+    none.jobs.clear();
+    s.load(Arc::new(none));
+    assert_eq!(s.status().errors, [""; 0]);
+    s.load(one_job(1, ""));
+    assert_eq!(s.status().errors, [""; 0], "a new job has no old problem");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use brasserie_common::{JobId, Time};
+use brasserie_common::{JobId, JobName, Time};
 
 use super::Scheduler;
 use crate::effect::ExitReason;
@@ -52,9 +52,20 @@ impl Scheduler {
         errors.extend(self.workers.echo_problem());
         errors.extend(self.engine.problems());
         errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
+        errors.extend(self.orphans_of_gone_jobs(self.runs_of_gone_jobs()));
         errors.extend(self.stubborn_orphans(now));
         errors.extend(self.tasks.problems().shown(now));
         errors
+    }
+
+    /// Removes the failures to start of jobs that are not configured any more.
+    pub(crate) fn forget_problems_of_gone_jobs(&mut self) {
+        let engine = &self.engine;
+        let is_configured = |job: &JobName| {
+            let id = engine.find_job(job.as_str());
+            id.is_some_and(|id| engine.job_config(id).is_some())
+        };
+        self.tasks.problems_mut().keep_jobs(is_configured);
     }
 
     /// Completions that are counted although a crash may still lose them, by job, unless the answer waits until they are durable.

@@ -187,6 +187,11 @@ impl Problems {
         self.forget_starts(|of| of.shard == *shard);
     }
 
+    /// Removes the failures of all jobs but these.
+    pub(crate) fn keep_jobs(&mut self, is_kept: impl Fn(&JobName) -> bool) {
+        self.forget_starts(|of| !is_kept(&of.task.job));
+    }
+
     fn forget_starts(&mut self, is_over: impl Fn(&Start) -> bool) {
         self.0.retain(|known| match &known.what {
             What::Start(of) => !is_over(of),

@@ -42,6 +42,7 @@ pub struct JobStatus {
 pub struct JobTotals {
     pub jobs: u64,
     pub by_state: BTreeMap<JobState, u64>,
+    /// Includes the running tasks of jobs that are not configured any more.
     pub tasks: TaskCounts,
     /// Enabled jobs that are not settled.
     pub unsettled: u64,
@@ -63,6 +64,10 @@ impl Scheduler {
                 Some(facts.urgency())
             })
             .collect();
+        for (_, running) in self.runs_of_gone_jobs() {
+            totals.tasks.running += running;
+            totals.tasks.total += running;
+        }
         let listed = most_urgent(urgencies.into_iter(), MAX_LISTED_JOBS).into_iter();
         let listed = listed.filter_map(|place| self.job_status(now, ids[place]));
         let listed = listed.collect();
@@ -76,7 +81,7 @@ impl Scheduler {
         ids.filter_map(|id| self.job_status(now, id)).collect()
     }
 
-    fn job_facts(&self, id: JobId, job: &JobConfig) -> JobFacts {
+    pub(super) fn job_facts(&self, id: JobId, job: &JobConfig) -> JobFacts {
         let counts = self.engine().counts(id);
         JobFacts {
             is_broken: !job.errors.is_empty(),
