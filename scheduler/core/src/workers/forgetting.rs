@@ -202,6 +202,22 @@ impl Scheduler {
         names.into_iter().take(MAX_NAMED).collect()
     }
 
+    /// Returns the time until a declaration about the instance is accepted if it stays silent.
+    pub(crate) fn forget_accepted_in(
+        &self,
+        now: Time,
+        shard: &Shard,
+        instance: WorkerId,
+    ) -> Duration {
+        match self.check_silence(now, shard, instance) {
+            Err(
+                ForgetRefusal::Answered { accepted_in, .. }
+                | ForgetRefusal::AnsweredBefore { accepted_in, .. },
+            ) => accepted_in,
+            Ok(()) | Err(_) => Duration::ZERO,
+        }
+    }
+
     /// Errors if the instance has answered within the loss time: it may be alive, whatever the operator says.
     fn check_silence(
         &self,

@@ -17,6 +17,16 @@ const MAX_NAMED: usize = 10;
 const FORGET: &str = "if the machine or the process of one is dead for certain, with all its tasks, `brasserie worker forget NAME` ends the \
      wait for it";
 
+/// Facts that the message of a wait depends on and that the wait itself does not hold.
+struct WaitContext<'a> {
+    former: FormerSet,
+    /// Workers whose tasks are not known, if they are all that is waited for.
+    untold: &'a [&'a Shard],
+    store: StoreState,
+    /// How an operator ends the wait for the workers that it is for, and from when on.
+    forget: &'a str,
+}
+
 /// Whether a worker that comes back can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoreState {
@@ -30,15 +40,14 @@ impl InitialWait {
         self.warning.clone().filter(|_| now < self.safe_at)
     }
 
-    /// Why nothing starts and what to do, for people; `None` once tasks may start. `untold`: workers whose tasks are not known,
-    /// if they are all that is waited for.
-    fn message(
-        &self,
-        now: Time,
-        former: FormerSet,
-        untold: &[&Shard],
-        store: StoreState,
-    ) -> Option<String> {
+    /// Why nothing starts and what to do, for people; `None` once tasks may start.
+    fn message(&self, now: Time, context: &WaitContext<'_>) -> Option<String> {
+        let WaitContext {
+            former,
+            untold,
+            store: _,
+            forget,
+        } = context;
         if self.over.is_none() && !untold.is_empty() {
             let shown: Vec<String> = untold
                 .iter()
@@ -47,16 +56,16 @@ impl InitialWait {
                 .collect();
             return Some(format!(
                 "initial wait: nothing starts until {} worker(s) ({}) have told their running tasks, or are lost; all else \
-                 that was waited for is over; {FORGET}",
+                 that was waited for is over; {forget}",
                 untold.len(),
                 shown.join(", ")
             ));
         }
         if self.over.is_none() {
-            let mut message = self.waiting_message(now, store);
+            let mut message = self.waiting_message(now, context);
             if self.may_end_by_consensus() {
                 message.push_str(". ");
-                message.push_str(&self.consensus_message(now, former));
+                message.push_str(&self.consensus_message(now, *former));
             }
             return Some(message);
         }
@@ -71,7 +80,7 @@ impl InitialWait {
         })
     }
 
-    fn waiting_message(&self, now: Time, store: StoreState) -> String {
+    fn waiting_message(&self, now: Time, context: &WaitContext<'_>) -> String {
         let left = match self.startup_wait {
             Some(wait) => seconds((self.start + wait).since(now)),
             None => seconds(self.ends_by().since(now)),
@@ -81,7 +90,7 @@ impl InitialWait {
                 "--caution-startup-wait-for-workers {} is not over",
                 format_duration(wait)
             ),
-            None => self.what_is_not_known(now, store),
+            None => self.what_is_not_known(now, context),
         };
         format!("initial wait: nothing starts for up to {left}: {why}")
     }
@@ -130,7 +139,8 @@ impl InitialWait {
         (workers.len(), names.join("; "))
     }
 
-    fn what_is_not_known(&self, now: Time, store: StoreState) -> String {
+    fn what_is_not_known(&self, now: Time, context: &WaitContext<'_>) -> String {
+        let WaitContext { store, forget, .. } = context;
         match &self.basis {
             Basis::Nothing => "this data directory is new, so workers of an earlier scheduler may still run tasks. \
                  If no scheduler ever ran for these workers, stop this one and the workers that have connected, remove its \
@@ -139,7 +149,7 @@ impl InitialWait {
             Basis::NewCluster => "the new cluster is about to start".to_owned(),
             Basis::Record => {
                 let (count, names) = self.missing_workers(now);
-                if store == StoreState::Fails {
+                if *store == StoreState::Fails {
                     return format!(
                         "{count} worker(s) of the time before the restart cannot be taken back while the store cannot write \
                          ({names}). Mend the disk soon: they end their tasks when they have waited for too long"
@@ -147,7 +157,7 @@ impl InitialWait {
                 }
                 format!(
                     "{count} worker(s) of the time before the restart have not reported their running tasks yet ({names}). \
-                     Start them again, or wait; {FORGET}"
+                     Start them again, or wait; {forget}"
                 )
             }
             Basis::Restored => "this data directory was restored from a backup, which may lack workers and tasks, so nothing \
@@ -222,7 +232,46 @@ impl Scheduler {
             Some(_) => StoreState::Fails,
             None => StoreState::Works,
         };
-        wait.message(now, former, &untold, store)
+        // This runs each turn.
+        let forget = wait
+            .over
+            .is_none()
+            .then(|| self.how_to_forget(now, &untold));
+        let context = WaitContext {
+            former,
+            untold: &untold,
+            store,
+            forget: forget.as_deref().unwrap_or(FORGET),
+        };
+        wait.message(now, &context)
+    }
+
+    /// Returns how an operator ends the wait for a worker, and from when on the scheduler accepts that.
+    fn how_to_forget(&self, now: Time, untold: &[&Shard]) -> String {
+        let here = untold.iter().filter_map(|shard| {
+            let worker = self.workers().get(shard)?;
+            Some((*shard, worker.id()))
+        });
+        let away = self.initial_wait().expected.iter();
+        let away = away.filter(|_| untold.is_empty());
+        let away = away.map(|(id, expected)| (&expected.instance.shard, *id));
+        let waited_for = here.chain(away).take(MAX_NAMED);
+        let waited_for: Vec<(Duration, &Shard)> = waited_for
+            .map(|(shard, id)| (self.forget_accepted_in(now, shard, id), shard))
+            .collect();
+        let first = waited_for.iter().min();
+        let when = first.map(|(left, shard)| {
+            let accepts = "; the scheduler accepts this";
+            let left_text = seconds(*left);
+            match waited_for.len() {
+                _ if left.is_zero() => format!("{accepts} for `{shard}` now"),
+                1 => format!("{accepts} for `{shard}` in {left_text} if `{shard}` stays silent"),
+                _ => format!(
+                    "{accepts} first for `{shard}`, in {left_text} if `{shard}` stays silent"
+                ),
+            }
+        });
+        format!("{FORGET}{}", when.unwrap_or_default())
     }
 }
 
