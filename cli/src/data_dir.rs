@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use brasserie_common::SchedulerId;
-use brasserie_common::cluster_view::ClusterView;
+use brasserie_common::cluster_view::{ClusterView, NO_WORKER};
 use brasserie_common::logs::{LineId, LogQuery};
 use brasserie_common_config::{
     Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
@@ -272,6 +272,26 @@ impl Source {
         }
     }
 
+    /// Removes the reason that the scheduler on the copy has no workers.
+    pub(crate) fn without_own_pool(&self, reasons: Vec<String>) -> Vec<String> {
+        match self.ended {
+            None => reasons,
+            Some(_) => without_no_worker(reasons),
+        }
+    }
+
+    /// Removes that reason from a listed task's reasons, which stand in one text.
+    pub(crate) fn without_own_pool_in(&self, reasons: String) -> Option<String> {
+        match self.ended {
+            None => Some(reasons),
+            Some(_) => {
+                let all = reasons.split("; ").map(str::to_owned).collect();
+                let left = without_no_worker(all);
+                (!left.is_empty()).then(|| left.join("; "))
+            }
+        }
+    }
+
     /// Returns a note that the run has ended and how to continue it, if it can be continued; `None` for a running scheduler.
     pub(crate) fn note(&self) -> Option<String> {
         let EndedRun {
@@ -294,6 +314,11 @@ impl Source {
             let _ = ended.scheduler.shutdown().await;
         }
     }
+}
+
+fn without_no_worker(mut reasons: Vec<String>) -> Vec<String> {
+    reasons.retain(|reason| reason != NO_WORKER);
+    reasons
 }
 
 impl EndedRun {

@@ -114,6 +114,7 @@ fn problems_are_there_for_programs_too() {
             "warnings": [],
             "more_errors": 0,
             "more_warnings": 0,
+            "schedules": [],
         })
     );
     assert!(found["files"][1]["unreadable"].is_string(), "{found}");
@@ -224,4 +225,42 @@ fn jobs_are_exported_and_read_back_without_loss() {
     fs::write(folder.path().join("c.json"), "{").unwrap();
     let output = brasserie(folder.path(), &["config", "export", "c.json"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn check_shows_the_next_times_of_schedules() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = r#"{"bistro_settings": {"nodes": {"levels": ["city", "night"], "node_sources": [
+        {"source": "manual", "prefs": {"berlin": []}},
+        {"source": "add_time", "prefs": {"parent_level": "city", "schedule": [{"lifetime": 60, "cron": {
+            "year": 3000, "month": 1, "day_of_month": {"start": 1, "end": 4}, "hour": 3, "minute": 0,
+            "time_zone": "Europe/Berlin", "dst_fixes": ["skip", "repeat_use_both"]}}]}},
+        {"source": "add_time", "prefs": {"parent_level": "city", "format": "x{time}", "schedule": [
+            {"lifetime": 60, "cron": {"epoch": 1}}]}}]}, "resources": {}}}"#;
+    fs::write(folder.path().join("c.json"), config).unwrap();
+    let times = [
+        "Wed 3000-01-01 03:00 +01:00 (Europe/Berlin)",
+        "Thu 3000-01-02 03:00 +01:00 (Europe/Berlin)",
+        "Fri 3000-01-03 03:00 +01:00 (Europe/Berlin)",
+    ];
+    let (code, text) = out(&brasserie(folder.path(), &["config", "check", "c.json"]));
+    let expected = format!(
+        "c.json: node source 2 gives nodes of level `night` next on {}\n\
+         c.json: node source 3 gives nodes of level `night` never again\n\
+         the config is good\n",
+        times.join(", ")
+    );
+    assert_eq!((code, text), (Some(0), expected));
+    let (_, text) = out(&brasserie(
+        folder.path(),
+        &["config", "check", "--json", "c.json"],
+    ));
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        document["files"][0]["schedules"],
+        json!([
+            {"source": 2, "level": "night", "next": times, "zone_is_a_guess": false},
+            {"source": 3, "level": "night", "next": [], "zone_is_a_guess": false},
+        ])
+    );
 }

@@ -9,10 +9,14 @@ mod report;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::task::Hold;
+use crate::text::printable;
+use crate::time::readable_duration;
 
 pub use report::{Report, Table};
 
@@ -60,6 +64,48 @@ pub struct ClusterView {
     pub store: Option<StoreView>,
     /// Counts since the scheduler's start; `None` if no worker has requested work.
     pub work_requests: Option<WorkRequestsView>,
+    /// The `add_time` node sources of the nodes in force, at most [`MAX_SCHEDULES`].
+    pub schedules: Vec<ScheduleView>,
+}
+
+/// Limit for the listed `add_time` node sources.
+pub const MAX_SCHEDULES: usize = 100;
+
+/// One `add_time` node source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ScheduleView {
+    /// Number of the source in `node_sources`, from 1.
+    pub source: u64,
+    /// The level of its nodes.
+    pub level: String,
+    /// The next time of its schedule, in milliseconds since the epoch; `None` if no time comes any more.
+    pub next_ms: Option<i64>,
+    /// The next time with weekday, offset and zone, as in `Tue 2026-11-24 03:00 +01:00 (Europe/Berlin)`.
+    pub next: Option<String>,
+}
+
+impl ScheduleView {
+    /// Formats the next time as a clause that begins with `node source`. `wall_time_ms` is the present time.
+    pub fn clause(&self, wall_time_ms: i64) -> String {
+        let source = format!("node source {}", self.source);
+        let level = printable(&self.level);
+        let (Some(at), Some(next)) = (self.next_ms, &self.next) else {
+            return format!(
+                "{source} gives no more nodes of level `{level}`: its schedule has no later time"
+            );
+        };
+        let millis = |ms: i64| Duration::from_millis(u64::try_from(ms).unwrap_or(0));
+        match at.saturating_sub(wall_time_ms) {
+            left @ 0.. => format!(
+                "{source} gives the next nodes of level `{level}` on {next}, in {}",
+                readable_duration(millis(left))
+            ),
+            late => format!(
+                "{source} was due to give nodes of level `{level}` on {next}, {} ago",
+                readable_duration(millis(late.saturating_neg()))
+            ),
+        }
+    }
 }
 
 /// The configuration in force.
@@ -108,6 +154,8 @@ pub struct WorkerView {
     pub unsure: u64,
     /// `None` before the first heartbeat of this association.
     pub since_heartbeat_ms: Option<i64>,
+    /// Time since the last heartbeat of a healthy worker that has missed heartbeats; `None` if it has not.
+    pub silent_for_ms: Option<i64>,
     /// The reason why the worker gets no tasks yet, as the rest of a sentence that begins with "waits".
     pub waits_for: Option<String>,
     /// Time until the worker is lost unless it becomes healthy; `None` if no loss is due.
@@ -227,6 +275,20 @@ impl TaskCounts {
         ready.saturating_sub(self.held)
     }
 
+    /// Formats the counts, as in `30 tasks: 4 running, 26 done`.
+    pub fn clause(&self) -> String {
+        let kinds = [
+            ("running", self.running),
+            ("waiting", self.waiting()),
+            ("held", self.held),
+            ("in backoff", self.in_backoff),
+            ("done", self.done),
+            ("failed", self.failed),
+            ("can never run", self.never),
+        ];
+        with_kinds(self.total, "task", kinds)
+    }
+
     /// Adds `other` field by field.
     pub fn add(&mut self, other: &TaskCounts) {
         self.total += other.total;
@@ -240,6 +302,21 @@ impl TaskCounts {
         self.never += other.never;
         self.held += other.held;
     }
+}
+
+/// Formats a number and its parts, as in `3 jobs: 1 running, 2 done`. Parts of 0 are left out.
+fn with_kinds<T: Display>(
+    total: u64,
+    noun: &str,
+    kinds: impl IntoIterator<Item = (T, u64)>,
+) -> String {
+    let plural = if total == 1 { "" } else { "s" };
+    let kinds = kinds.into_iter().filter(|(_, count)| *count > 0);
+    let texts: Vec<String> = kinds
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect();
+    let separator = if texts.is_empty() { "" } else { ": " };
+    format!("{total} {noun}{plural}{separator}{}", texts.join(", "))
 }
 
 /// A job's state in one word. If several variants apply, the first one counts.

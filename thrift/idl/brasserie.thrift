@@ -124,6 +124,8 @@ struct WorkerStatus {
   15: optional i64 lostInMs,
   // Entries of notes that an operator must act upon.
   16: optional list<string> problems,
+  // Time since the last heartbeat of a healthy worker that has missed heartbeats; unset: it has not.
+  17: optional i64 silentForMs,
 }
 
 // What became of the requests for work that workers have sent since the scheduler has started.
@@ -166,6 +168,18 @@ struct StoreStatus {
   7: optional i64 growthSec,
 }
 
+// The next time of an add_time node source.
+struct ScheduleStatus {
+  // Number of the source in node_sources, from 1.
+  1: i32 source,
+  // The level of its nodes.
+  2: string level,
+  // Milliseconds since the epoch. Unset: no time comes any more.
+  3: optional i64 nextTimeMs,
+  // The same with weekday, offset and zone, as in "Tue 2026-11-24 03:00 +01:00 (Europe/Berlin)".
+  4: optional string nextTime,
+}
+
 struct ClusterStatus {
   1: common.BistroInstanceID scheduler,
   2: string clusterID,
@@ -195,6 +209,8 @@ struct ClusterStatus {
   15: optional bool moreJobs,
   // How many workers there are; workers lists at most 10,000, those that are not healthy first. Unset: it lists all.
   16: optional i64 workersTotal,
+  // The add_time node sources of the nodes in force, 100 at most. Unset: an older scheduler answers.
+  17: optional list<ScheduleStatus> schedules,
 }
 
 // How some of the jobs are, in the order of the bytes of their names.
@@ -453,7 +469,8 @@ service Brasserie extends scheduler.BistroScheduler {
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),
 
-  // Each reason why the task does not start; of one that runs, only where it does.
+  // Each reason why the task does not start; of one that runs, where it does and whether it is in doubt. An empty node: the counts of the job's
+  // tasks, the reasons that hold for all of them, and the next times of its schedules.
   list<string> explainTask(1: string job, 2: string node) throws (
     1: scheduler.BistroSchedulerUnknownJobException ex,
   ),

@@ -258,7 +258,7 @@ structs! {
         DeletedHistory, BrasserieDeleteHistoryArgs, BrasserieDeleteHistoryResult,
         MissingInstance, ForgetRefusedException, BrasserieForgetWorkerArgs, BrasserieForgetWorkerResult,
         JobPage, BrasserieGetJobPageArgs, BrasserieGetJobPageResult, BrasserieGetJobStatusPageArgs, BrasserieGetJobStatusPageResult,
-        LastRun, StoreStatus, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
+        LastRun, StoreStatus, ScheduleStatus, BrasserieGetTaskHistoryArgs, BrasserieGetTaskHistoryResult,
         WaitOverview, ProcessorsOverview, PairOverview, WorkRequestOverview, AssociationFacts, AssociationOverview,
         TaskCursor, ListedTask, TaskPage, TaskKill, BrasserieGetTaskPageArgs, BrasserieGetTaskPageResult,
         BrasserieGetJobStatusArgs, BrasserieGetJobStatusResult, BrasserieKillTaskArgs, BrasserieKillTaskResult,

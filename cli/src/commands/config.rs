@@ -1,13 +1,16 @@
 //! `brasserie config`: looks at config files without running anything.
 
+use std::iter::successors;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use brasserie_common::cluster_view::MAX_SCHEDULES;
 use brasserie_common_config::{
-    Findings, Format, MAX_CONFIG_BYTES, ParseOptions, Problem, UnknownKeys, check_bytes,
-    config_schema, export_job, parse_bytes,
+    Config, Findings, Format, MAX_CONFIG_BYTES, NodeSource, ParseOptions, Problem, UnknownKeys,
+    check_bytes, config_schema, export_job, parse_bytes,
 };
-use brasserie_common_runtime::files;
+use brasserie_common_runtime::{Clock, files};
+use brasserie_scheduler::sources::system_zone;
 use serde_json::{Map, Value, json};
 
 use crate::Ending;
@@ -65,6 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     }
 }
 
+/// Number of times of a schedule that `check` shows.
+const SHOWN_TIMES: usize = 3;
+
 /// Limit for the jobs that the error about an unknown job lists.
 const MAX_NAMED: usize = 5;
 
@@ -74,6 +80,70 @@ struct Checked {
     /// Why it could not be read, and what to do.
     unreadable: Option<String>,
     findings: Findings,
+    /// The next times of its schedules; empty if it has errors.
+    schedules: Vec<NextTimes>,
+}
+
+/// The next times of one `add_time` node source.
+struct NextTimes {
+    /// Number of the source in `node_sources`, from 1.
+    source: usize,
+    /// The level of its nodes.
+    level: String,
+    /// At most [`SHOWN_TIMES`]; the last one is the last of all if there are fewer.
+    next: Vec<String>,
+    /// The scheduler's time zone decides, which this machine may not have.
+    zone_is_a_guess: bool,
+}
+
+impl NextTimes {
+    fn all_of(config: &Config) -> Vec<NextTimes> {
+        let (now, zone) = (Clock.wall(), system_zone().zone);
+        let sources = (1..).zip(&config.node_sources);
+        let timed = sources.filter_map(|(source, of)| match of {
+            NodeSource::AddTime(add_time) => Some((source, add_time)),
+            NodeSource::Empty
+            | NodeSource::Manual(_)
+            | NodeSource::RangeLabel(_)
+            | NodeSource::Script(_) => None,
+        });
+        let timed = timed.map(|(source, of)| {
+            let first = of.first_after(now, &zone);
+            let times = successors(first, |last| of.first_after(last.at, &zone));
+            NextTimes {
+                source,
+                level: config.levels[of.level().index()].clone(),
+                next: times
+                    .take(SHOWN_TIMES)
+                    .map(|time| time.to_string())
+                    .collect(),
+                zone_is_a_guess: of.uses_default_zone(),
+            }
+        });
+        timed.take(MAX_SCHEDULES).collect()
+    }
+
+    fn to_text(&self) -> String {
+        let zone = match self.zone_is_a_guess {
+            true => ", if the scheduler's time zone is that of this machine",
+            false => "",
+        };
+        let next = match self.next.is_empty() {
+            true => "never again".to_owned(),
+            false => format!("next on {}", self.next.join(", ")),
+        };
+        let NextTimes { source, level, .. } = self;
+        format!("node source {source} gives nodes of level `{level}` {next}{zone}\n")
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "source": self.source,
+            "level": self.level,
+            "next": self.next,
+            "zone_is_a_guess": self.zone_is_a_guess,
+        })
+    }
 }
 
 impl Checked {
@@ -82,17 +152,25 @@ impl Checked {
             format: Format::of_path(file),
             unknown_keys,
         };
-        let (unreadable, findings) = match files::read(file, MAX_CONFIG_BYTES as u64) {
-            Ok(bytes) => (None, check_bytes(&bytes, options)),
+        let (unreadable, findings, schedules) = match files::read(file, MAX_CONFIG_BYTES as u64) {
+            Ok(bytes) => {
+                let findings = check_bytes(&bytes, options);
+                let is_good = findings.errors.is_empty();
+                let parsed = is_good.then(|| parse_bytes(&bytes, options).ok());
+                let schedules = parsed.flatten().map(|it| NextTimes::all_of(&it.config));
+                (None, findings, schedules.unwrap_or_default())
+            }
             Err(error) => (
                 Some(format!("{error}. {}", path_remedy())),
                 Findings::default(),
+                Vec::new(),
             ),
         };
         Checked {
             file: file.display().to_string(),
             unreadable,
             findings,
+            schedules,
         }
     }
 
@@ -124,9 +202,13 @@ impl Checked {
                 "{file}: {count} more {what} are not shown; correct the first ones and check again\n"
             )
         });
+        let file = &self.file;
+        let schedules = self.schedules.iter();
+        let schedules = schedules.map(|times| format!("{file}: {}", times.to_text()));
         unreadable
             .chain(lines.into_iter().map(|(_, line)| line))
             .chain(more)
+            .chain(schedules)
             .collect()
     }
 
@@ -140,6 +222,7 @@ impl Checked {
             "warnings": all(&self.findings.warnings),
             "more_errors": self.findings.more_errors,
             "more_warnings": self.findings.more_warnings,
+            "schedules": self.schedules.iter().map(NextTimes::to_json).collect::<Vec<_>>(),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `brasserie explain`: every reason why a task is not running, and what happened in its last run.
+//! `brasserie explain`: every reason why a task or a job is not running, and what happened in a task's last run.
 
 mod last_run;
 
@@ -8,15 +8,15 @@ use serde_json::json;
 use crate::Ending;
 use crate::connection::block_on;
 use crate::data_dir::{Source, SourceArgs};
-use crate::output::{print, print_json, printable_block};
+use crate::output::{print, print_json, printable, printable_block};
 
 /// Shows all reasons at once, not only the first that was met, and what happened when it ran last.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The job of the task.
     job: String,
-    /// The node of the task.
-    node: String,
+    /// The node of the task. Without it, the job as a whole is explained.
+    node: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
     /// One JSON document instead of lines.
@@ -26,10 +26,17 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     let asked = Source::ask(&args.source, async |source| {
-        let reasons = source.connection.explain(&args.job, &args.node).await?;
+        let node = args.node.as_deref();
+        let reasons = source
+            .connection
+            .explain(&args.job, node.unwrap_or_default())
+            .await?;
         // Read from the scheduler's disk, which may hang or be gone; the reasons are not.
-        let last = source.connection.last_run(&args.job, &args.node).await;
-        Ok((source.note(), reasons, last))
+        let last = match node {
+            Some(node) => source.connection.last_run(&args.job, node).await,
+            None => Ok(None),
+        };
+        Ok((source.note(), source.without_own_pool(reasons), last))
     });
     let Some((note, reasons, last)) = block_on(asked)?? else {
         return Ok(Ending::Interrupted);
@@ -48,10 +55,19 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     }
     let mut text = note.unwrap_or_default();
     if reasons.is_empty() {
-        text.push_str("Nothing keeps this task from running.\n");
+        text.push_str(match args.node {
+            Some(_) => "Nothing keeps this task from running.\n",
+            None => "Nothing keeps this job from running.\n",
+        });
     }
     for reason in &reasons {
         text.push_str(&format!("- {}\n", printable_block(reason)));
+    }
+    if args.node.is_none() {
+        let job = printable(&args.job);
+        text.push_str(&format!(
+            "\n`brasserie task list --job {job}` lists its tasks, `brasserie explain {job} NODE` explains one of them.\n"
+        ));
     }
     match &last {
         Ok(None) => {}

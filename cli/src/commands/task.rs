@@ -100,7 +100,12 @@ struct Found {
 
 fn list(args: &List) -> Result<Ending> {
     let asked = Source::ask(&args.source, async |source| {
-        Ok((find(&source.connection, args).await?, source.note()))
+        let mut found = find(&source.connection, args).await?;
+        for task in &mut found.tasks {
+            let reason = task.reason.take();
+            task.reason = reason.and_then(|reason| source.without_own_pool_in(reason));
+        }
+        Ok((found, source.note()))
     });
     let Some((found, note)) = block_on(asked)?? else {
         return Ok(Ending::Interrupted);

@@ -96,7 +96,7 @@ mod yaml;
 
 pub use cards::CardProblem;
 pub use cron::{
-    Cron, Days, DueTime, DueTimes, GivenUp, ItemKey, ItemMemory, MAX_TIMES, Repeated,
+    Cron, Days, DueTime, DueTimes, GivenUp, ItemKey, ItemMemory, MAX_TIMES, NextTime, Repeated,
     ScheduleChanges, ScheduleMemory, Selector, Since, Skipped, StandardCron, Stretch, TooManyTimes,
     Zone,
 };

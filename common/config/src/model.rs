@@ -338,6 +338,13 @@ pub struct AddTime {
     pub naming: NodeNaming,
 }
 
+impl AddTime {
+    /// Returns the level of its nodes.
+    pub fn level(&self) -> LevelId {
+        LevelId(self.parent_level.0 + 1)
+    }
+}
+
 /// Times that come again, and how long each of them is a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleItem {

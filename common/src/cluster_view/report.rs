@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     ClusterView, ConfigView, JobState, JobView, StoreView, Urgency, WorkRequestsView, WorkerView,
-    most_urgent,
+    most_urgent, with_kinds,
 };
 use crate::text::printable;
 use crate::time::readable_duration;
@@ -63,6 +63,13 @@ pub struct Table {
 
 fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+/// Makes the first letter a capital.
+fn capitalized(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(rest).collect()
 }
 
 fn chosen<T>(all: &[T], limit: usize, urgency: impl Fn(&T) -> Urgency) -> Vec<&T> {
@@ -148,6 +155,8 @@ impl ClusterView {
         let config = self.config.as_ref();
         facts.extend(config.and_then(|config| config.sentence(wall)));
         facts.push(self.sums());
+        let schedules = self.schedules.iter();
+        facts.extend(schedules.map(|schedule| capitalized(&schedule.clause(wall)) + "."));
         facts.extend(self.store.as_ref().map(StoreView::sentence));
         facts.extend(
             self.work_requests
@@ -159,42 +168,11 @@ impl ClusterView {
 
     /// Formats the counts, as in `3 jobs: 1 running, 2 done; 30 tasks: 4 running, 26 done`.
     fn sums(&self) -> String {
-        let listed = |counts: &mut dyn Iterator<Item = (String, u64)>| {
-            let counts = counts.filter(|(_, count)| *count > 0);
-            let texts: Vec<String> = counts
-                .map(|(word, count)| format!("{count} {word}"))
-                .collect();
-            match texts.is_empty() {
-                true => String::new(),
-                false => format!(": {}", texts.join(", ")),
-            }
-        };
         let states = self.jobs_by_state.iter();
-        let mut states = states.map(|(word, count)| (word.replace('_', " "), *count));
-        let tasks = &self.tasks;
-        let kinds = [
-            ("running", tasks.running),
-            ("waiting", tasks.waiting()),
-            ("held", tasks.held),
-            ("in backoff", tasks.in_backoff),
-            ("done", tasks.done),
-            ("failed", tasks.failed),
-            ("can never run", tasks.never),
-        ];
-        let mut kinds = kinds
-            .into_iter()
-            .map(|(word, count)| (word.to_owned(), count));
-        let noun = |count: u64, one: &str| match count {
-            1 => format!("1 {one}"),
-            count => format!("{count} {one}s"),
-        };
-        let jobs = format!("{}{}", noun(self.jobs_total, "job"), listed(&mut states));
+        let states = states.map(|(word, count)| (word.replace('_', " "), *count));
+        let jobs = with_kinds(self.jobs_total, "job", states);
         match self.nodes_loaded {
-            true => format!(
-                "{jobs}; {}{}.",
-                noun(tasks.total, "task"),
-                listed(&mut kinds)
-            ),
+            true => format!("{jobs}; {}.", self.tasks.clause()),
             false => format!("{jobs}; nodes are loading, so the tasks are not counted yet."),
         }
     }
@@ -260,7 +238,10 @@ impl WorkerView {
         let ago = |ms| format!("{} ago", readable_duration(millis(ms)));
         vec![
             self.shard.clone(),
-            self.state.clone(),
+            match self.silent_for_ms {
+                Some(_) => format!("{}, silent", self.state),
+                None => self.state.clone(),
+            },
             self.running.to_string(),
             self.unsure.to_string(),
             self.hostname.clone(),

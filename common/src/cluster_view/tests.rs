@@ -257,3 +257,45 @@ fn the_size_and_growth_of_the_store_are_shown() {
                 are free.";
     assert_eq!(view.report(9).facts[1], line);
 }
+
+#[test]
+fn the_next_times_of_schedules_are_shown() {
+    let schedule = |source, next_ms| ScheduleView {
+        source,
+        level: "night".to_owned(),
+        next_ms,
+        next: next_ms.map(|_| "Tue 2026-11-24 03:00 +01:00 (Europe/Berlin)".to_owned()),
+    };
+    let view = ClusterView {
+        wall_time_ms: 10_000,
+        schedules: vec![
+            schedule(2, Some(10_810_000)),
+            schedule(3, Some(4_000)),
+            schedule(4, None),
+        ],
+        ..cluster(Vec::new())
+    };
+    assert_eq!(
+        view.report(9).facts[1..],
+        [
+            "Node source 2 gives the next nodes of level `night` on Tue 2026-11-24 03:00 +01:00 (Europe/Berlin), in 3 h 0 min.",
+            "Node source 3 was due to give nodes of level `night` on Tue 2026-11-24 03:00 +01:00 (Europe/Berlin), 6.0 s ago.",
+            "Node source 4 gives no more nodes of level `night`: its schedule has no later time.",
+        ]
+    );
+}
+
+#[test]
+fn the_state_of_a_worker_without_heartbeats_says_that_it_is_silent() {
+    let worker = |silent_for_ms| WorkerView {
+        state: "healthy".to_owned(),
+        silent_for_ms,
+        ..WorkerView::default()
+    };
+    let view = ClusterView {
+        workers: vec![worker(None), worker(Some(31_000))],
+        ..cluster(Vec::new())
+    };
+    let rows = view.report(9).workers.rows;
+    assert_eq!((&*rows[0][1], &*rows[1][1]), ("healthy", "healthy, silent"));
+}

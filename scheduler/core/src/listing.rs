@@ -175,7 +175,7 @@ impl Scheduler {
     }
 
     /// Finds a job that is configured or has running tasks.
-    fn find_listed(&self, job: &str) -> Option<JobId> {
+    pub(crate) fn find_listed(&self, job: &str) -> Option<JobId> {
         let id = self.engine().find_job(job)?;
         let is_configured = self.engine().job_config(id).is_some();
         (is_configured || self.tasks().runs_of(id).next().is_some()).then_some(id)
@@ -242,7 +242,11 @@ impl PageBuilder<'_> {
     fn running(&self, task: Task, run: &Run) -> ListedTask {
         let wall = self.scheduler.wall();
         let (state, reason) = match run.is_unsure() {
-            false => (ListedState::Running, None),
+            false => {
+                let doubt = self.scheduler.doubt_about(self.now, &run.shard);
+                let doubt = doubt.map(|doubt| format!("it runs on `{}`, {doubt}", run.shard));
+                (ListedState::Running, doubt)
+            }
             true => {
                 let why = "it is not known whether it runs; its worker is asked";
                 (ListedState::Unsure, Some(why.to_owned()))

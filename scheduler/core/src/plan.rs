@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use brasserie_common::Time;
+use brasserie_common::cluster_view::MAX_SCHEDULES;
 use brasserie_common_config::{Changes, Config};
 use brasserie_scheduler_engine::NodeTable;
 
@@ -15,6 +16,7 @@ use crate::event::{ConfigOrigin, Event};
 use crate::reconcile::{RunNow, has_same_nodes};
 use crate::record::Durable;
 use crate::scheduler::Scheduler;
+use crate::times::schedules;
 
 pub use nodes::{LevelChanges, NodeChanges};
 pub use tasks::{JobPlan, OrphanPlan, PlannedKill, TasksPlan, Total};
@@ -244,9 +246,12 @@ impl WhatIf {
             notes.push(note.to_owned());
         }
         match nodes {
-            ProposedNodes::Read(_) if !self.has_sources_of(config) => {
+            ProposedNodes::Read(table) if !self.has_sources_of(config) => {
                 let note = "the node sources are others: until they are read, tasks may start on nodes that are in force now";
                 notes.push(note.to_owned());
+                let wall = self.copy.wall().as_millis();
+                let schedules = schedules(table).take(MAX_SCHEDULES);
+                notes.extend(schedules.map(|(_, schedule)| schedule.clause(wall)));
             }
             ProposedNodes::Read(_) | ProposedNodes::Kept | ProposedNodes::Failed(_) => {}
         }

@@ -10,11 +10,12 @@
 
 use std::collections::BTreeMap;
 
-use brasserie_common::{Time, WallTime};
+use brasserie_common::cluster_view::{MAX_SCHEDULES, ScheduleView};
+use brasserie_common::{JobId, Time, WallTime};
 use brasserie_common_config::{
-    ItemKey, ItemMemory, ScheduleChanges, ScheduleMemory, Stretch, Zone,
+    ItemKey, ItemMemory, LevelId, ScheduleChanges, ScheduleMemory, Stretch, Zone,
 };
-use brasserie_scheduler_engine::TimesGiven;
+use brasserie_scheduler_engine::{NodeTable, TimesGiven};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Durable, Record};
@@ -82,7 +83,34 @@ impl Durable {
     }
 }
 
+/// Returns the next times of the `add_time` sources that gave a table, each with the level of its nodes.
+pub(crate) fn schedules(table: &NodeTable) -> impl Iterator<Item = (LevelId, ScheduleView)> {
+    table.times().next.iter().map(|of| {
+        let name = table.level_names().get(of.level.index());
+        let view = ScheduleView {
+            source: of.source as u64,
+            level: name.cloned().unwrap_or_default(),
+            next_ms: of.next.as_ref().map(|next| next.at.as_millis()),
+            next: of.next.as_ref().map(ToString::to_string),
+        };
+        (of.level, view)
+    })
+}
+
 impl Scheduler {
+    /// Returns clauses about the schedules on which the nodes of a job depend.
+    pub(crate) fn next_times_of(&self, job: JobId) -> Vec<String> {
+        let Some(job) = self.engine().job_config(job) else {
+            return Vec::new();
+        };
+        let all = self.engine().nodes().into_iter();
+        let all = all.flat_map(|table| schedules(table));
+        all.filter(|(of, _)| *of <= job.level_for_tasks)
+            .take(MAX_SCHEDULES)
+            .map(|(_, schedule)| schedule.clause(self.wall().as_millis()))
+            .collect()
+    }
+
     /// Nodes come in force in this turn: records what schedules gave for them.
     pub(crate) fn record_times(&mut self, now: Time, times: &TimesGiven) {
         for given_up in &times.given_up {

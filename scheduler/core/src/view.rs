@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::cluster_view::{Urgency, most_urgent};
+use brasserie_common::cluster_view::{MAX_SCHEDULES, ScheduleView, Urgency, most_urgent};
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
@@ -14,7 +14,7 @@ use brasserie_common::{
     TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::Config;
-use brasserie_scheduler_engine::{LateBy, Reason, Task};
+use brasserie_scheduler_engine::{LateBy, Reason, Task, TaskState};
 
 use crate::credits::Asked;
 use crate::jobs::ConfigInForce;
@@ -23,6 +23,7 @@ use crate::plan::WhatIf;
 use crate::record::ClusterId;
 use crate::scheduler::Scheduler;
 use crate::store_size::StoreStatus;
+use crate::times::schedules;
 use crate::workers::asking::WorkCounts;
 use crate::workers::remote::Remote;
 pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
@@ -50,7 +51,7 @@ pub enum Query {
         jobs: Vec<String>,
         samples: usize,
     },
-    /// Why a task is not running: all reasons.
+    /// Why a task is not running: all reasons. An empty node: the reasons of the job as a whole.
     Explain {
         job: String,
         node: String,
@@ -132,6 +133,8 @@ pub struct ClusterStatus {
     pub work: WorkCounts,
     /// `None` until the shell has measured the store.
     pub store: Option<StoreStatus>,
+    /// At most [`MAX_SCHEDULES`].
+    pub schedules: Vec<ScheduleView>,
 }
 
 /// One worker.
@@ -147,6 +150,8 @@ pub struct WorkerStatus {
     /// How often an association with it was begun anew because it obeyed another scheduler.
     pub begun_anew: u32,
     pub since_heartbeat: Option<Duration>,
+    /// Time since the last heartbeat of a HEALTHY worker that has missed heartbeats.
+    pub silent_for: Option<Duration>,
     /// What it waits for before it gets tasks.
     pub waits_for: Option<String>,
     /// Time until the worker is lost without new evidence of its health.
@@ -260,6 +265,14 @@ impl Scheduler {
             config: self.jobs().in_force().cloned(),
             work: self.work_counts(),
             store: self.store_status(),
+            schedules: self
+                .engine()
+                .nodes()
+                .into_iter()
+                .flat_map(|table| schedules(table))
+                .map(|(_, schedule)| schedule)
+                .take(MAX_SCHEDULES)
+                .collect(),
         }
     }
 
@@ -331,10 +344,40 @@ impl Scheduler {
     }
 
     fn explain(&self, now: Time, job: &str, node: &str) -> Answer {
-        match self.find_task(job, node) {
-            Ok(task) => Answer::Explain(self.reasons(now, task)),
-            Err(unknown) => Answer::Unknown(self.and_config(unknown)),
+        if node.is_empty() {
+            return self.explain_job(now, job);
         }
+        match self.find_task(job, node) {
+            Ok(task) => {
+                let mut reasons = self.reasons(now, task);
+                if self.engine().task_state(task) == TaskState::Disabled {
+                    reasons.extend(self.next_times_of(task.job));
+                }
+                Answer::Explain(reasons)
+            }
+            Err(unknown) => {
+                let id = self.engine().find_job(job).into_iter();
+                let times = id.flat_map(|id| self.next_times_of(id));
+                let parts: Vec<String> = std::iter::once(unknown).chain(times).collect();
+                Answer::Unknown(self.and_config(parts.join("; ")))
+            }
+        }
+    }
+
+    fn explain_job(&self, now: Time, job: &str) -> Answer {
+        let Some(id) = self.find_listed(job) else {
+            return Answer::Unknown(self.and_config(format!("no job is called `{job}`")));
+        };
+        let counts = self.engine().job_config(id);
+        let counts = counts.filter(|_| self.engine().nodes().is_some());
+        let counts = counts.map(|config| self.job_facts(id, config).counts().clause());
+        let orphans = self.orphans_of_gone_job(id);
+        let reasons = self.engine().explain_job(id).into_iter();
+        let reasons = reasons.map(|reason| reason.to_string());
+        let all = counts.into_iter().chain(orphans).chain(reasons);
+        let all = all.chain(self.next_times_of(id));
+        let all = all.chain(self.why_nothing_starts(now));
+        Answer::Explain(all.chain(self.config_is_older()).collect())
     }
 
     /// Whoever asks about what he has just written should learn that it was not read.
@@ -362,7 +405,15 @@ impl Scheduler {
             } => Some(self.why_late(task.job, *late_by)),
             _ => None,
         });
-        let own = reasons.iter().map(ToString::to_string);
+        let own = reasons.iter().map(|reason| match reason {
+            Reason::RunningOn(shard) => {
+                let doubt = self
+                    .doubt_about(now, shard)
+                    .map(|doubt| format!(", {doubt}"));
+                format!("{reason}{}", doubt.unwrap_or_default())
+            }
+            _ => reason.to_string(),
+        });
         let of_workers = reasons
             .iter()
             .flat_map(|reason| self.why_at_workers(now, task, reason));

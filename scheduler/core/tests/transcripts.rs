@@ -2,12 +2,14 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{
     CallOutcome, Health, InvocationId, RefusalCode, ReportedStatus, SequenceNumber,
     WorkerDescription, WorkerSetId,
 };
+use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, Durable, Event, LeftCause, Message, Options, Query, Record, Rejection,
 };
@@ -300,30 +302,6 @@ fn a_restarted_scheduler_waits_for_the_recorded_workers_only() {
     assert_eq!(status.initial_wait, None);
     assert_eq!(status.jobs[0].counts.running, 2);
     assert!(s.starts().is_empty());
-}
-
-#[test]
-fn a_silent_worker_is_shown_as_silent_while_it_still_counts_as_healthy() {
-    let mut s = Script::with_config(one_job(1, ""));
-    let w = worker("w", 1, 10);
-    s.join(&w);
-    assert_eq!(s.status().workers[0].problems, Vec::<String>::new());
-    s.advance(w.heartbeat_period * 2);
-    let status = s.status();
-    let shown = &status.workers[0];
-    assert_eq!(shown.health, Health::Healthy);
-    let silent = format!(
-        "the last heartbeat came {}s ago",
-        2 * w.heartbeat_period.as_secs()
-    );
-    assert!(
-        shown
-            .problems
-            .iter()
-            .any(|problem| problem.contains(&silent) && problem.contains("worker forget")),
-        "{:?}",
-        shown.problems
-    );
 }
 
 /// Lets a minute pass in which the worker sends heartbeats and its healthchecks complete with `status`.
@@ -732,4 +710,84 @@ fn a_file_that_cannot_be_used_leaves_the_last_good_config_and_is_told_wherever_o
     s.take_start();
     s.load(one_job(1, ""));
     assert!(s.status().errors.is_empty());
+}
+
+#[test]
+fn a_healthy_worker_that_misses_heartbeats_is_shown_as_silent_and_so_are_its_tasks() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    let explain = |s: &Script| {
+        let (job, node) = ("j".to_owned(), "n0".to_owned());
+        match s.scheduler.answer(s.now, &Query::Explain { job, node }) {
+            Answer::Explain(reasons) => reasons[0].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let period = w.heartbeat_period;
+    assert_eq!(period, secs(15));
+    s.advance(period + secs(2));
+    let shown = s.status().workers.remove(0);
+    assert_eq!((shown.silent_for, shown.problems), (None, Vec::new()));
+    assert_eq!(explain(&s), "it is running on `w`");
+    s.advance(period);
+    let shown = s.status().workers.remove(0);
+    assert_eq!(shown.health, Health::Healthy);
+    let silent_for = shown.silent_for.expect("it is silent");
+    assert!(silent_for >= period * 2, "{silent_for:?}");
+    let silent = "is healthy, but has been silent for 32s: 2 heartbeats are missing, as one is due each 15s; it counts as unhealthy in ";
+    assert!(shown.problems[0].starts_with(silent), "{shown:?}");
+    assert!(shown.problems[0].contains("worker forget"), "{shown:?}");
+    let told = explain(&s);
+    let running = "it is running on `w`, which has been silent for 32s, and is lost in ";
+    assert!(told.starts_with(running), "{told}");
+    s.echo(&w);
+    assert_eq!(s.status().workers[0].silent_for, None);
+    assert_eq!(explain(&s), "it is running on `w`");
+}
+
+#[test]
+fn running_tasks_of_a_job_that_is_gone_are_counted_and_explained() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    let mut none = Config::clone(&one_job(1, ""));
+    none.jobs.clear();
+    s.load(Arc::new(none));
+    let status = s.status();
+    let tasks = status.job_totals.tasks;
+    assert_eq!(
+        (status.job_totals.jobs, tasks.total, tasks.running),
+        (0, 1, 1)
+    );
+    let gone = "1 running task belongs to jobs that are not configured any more (`j`: 1); ";
+    assert!(status.errors[0].starts_with(gone), "{:?}", status.errors);
+    let explain = |s: &Script, node: &str| {
+        let (job, node) = ("j".to_owned(), node.to_owned());
+        match s.scheduler.answer(s.now, &Query::Explain { job, node }) {
+            Answer::Explain(reasons) => reasons,
+            other => panic!("{other:?}"),
+        }
+    };
+    let job = explain(&s, "");
+    assert!(job[0].starts_with(gone), "{job:?}");
+    assert_eq!(job[1], "no such job is configured");
+    assert_eq!(
+        explain(&s, "n0"),
+        [
+            "it is running on `w`",
+            "its job is not configured any more, so it does not run again; it runs to its own end, as `kill_orphan_tasks_after_sec` does not limit it",
+        ]
+    );
+    s.load(one_job(1, ""));
+    let status = s.status();
+    assert_eq!(
+        (status.job_totals.tasks.running, status.errors.len()),
+        (1, 0)
+    );
+    assert_eq!(explain(&s, "n0"), ["it is running on `w`"]);
 }

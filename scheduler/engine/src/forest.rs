@@ -9,4 +9,4 @@ mod sorting;
 mod table;
 
 pub use builder::{MAX_NODES, NameTaken, NodeError, NodeTableBuilder};
-pub use table::{NodeTable, Row, TimesGiven};
+pub use table::{NodeTable, Row, SourceTime, TimesGiven};

@@ -22,7 +22,9 @@ mod work;
 
 pub use engine::Engine;
 pub use explain::{Lack, LateBy, Need, Reason, Refusers, RunWait};
-pub use forest::{MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
+pub use forest::{
+    MAX_NODES, NameTaken, NodeError, NodeTable, NodeTableBuilder, Row, SourceTime, TimesGiven,
+};
 pub use presence::Presence;
 pub use types::{
     AdoptOutcome, Allowance, Allowances, Counts, Due, Eligibility, Histogram, HoldBack, Judged,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::cluster_view::ScheduleView;
 use brasserie_common::{Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
@@ -46,6 +47,16 @@ pub(crate) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         work_requests: (status.work.requests > 0).then(|| work_requests(&status.work)),
         nothing_starts: Some(status.nothing_starts),
         store: status.store.as_ref().map(store_status),
+        schedules: Some(status.schedules.into_iter().map(schedule).collect()),
+    }
+}
+
+fn schedule(schedule: ScheduleView) -> wire::ScheduleStatus {
+    wire::ScheduleStatus {
+        source: Some(i32_of(schedule.source)),
+        level: Some(schedule.level),
+        next_time_ms: schedule.next_ms,
+        next_time: schedule.next,
     }
 }
 
@@ -146,6 +157,7 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         slots: Some(Vec::new()),
         unsure_tasks: Some(i32_of(worker.unsure)),
         since_heartbeat_ms: worker.since_heartbeat.map(millis),
+        silent_for_ms: worker.silent_for.map(millis),
         waits_for: worker.waits_for,
         notes: Some([worker.problems.clone(), worker.notes].concat()),
         problems: Some(worker.problems),

@@ -30,7 +30,7 @@ pub use config_file::{ConfigFile, LoadedConfig};
 pub(crate) use in_force::{InForce, TellInForce};
 pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
 pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory};
-use zone::system_zone;
+pub use zone::{SystemZone, system_zone};
 
 /// How long the nodes of one refresh stay at least, whatever a schedule and the wall clock say. Times are a second apart at the finest, so
 /// this only bounds how often anybody looks; it is shorter, as the first look falls anywhere between two times, and the next one shall be in

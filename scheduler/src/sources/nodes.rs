@@ -9,7 +9,9 @@ use brasserie_common::WallTime;
 use brasserie_common_config::{
     Config, NodeNaming, NodeSource, ScheduleMemory, ScriptSource, Since, TooManyTimes, Zone,
 };
-use brasserie_scheduler_engine::{NodeError, NodeTable, NodeTableBuilder, Row, TimesGiven};
+use brasserie_scheduler_engine::{
+    NodeError, NodeTable, NodeTableBuilder, Row, SourceTime, TimesGiven,
+};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::script::{Script, ScriptError};
@@ -174,6 +176,11 @@ async fn add_time(
         let given_up = due.given_up.iter();
         let given_up = given_up.map(|times| format!("node source {position}: {times}"));
         timed.times.given_up.extend(given_up);
+        timed.times.next.push(SourceTime {
+            source: position,
+            level: source.level(),
+            next: due.next,
+        });
         timed
             .builder
             .add_time(source, &due.times)

@@ -18,14 +18,14 @@ const MAX_TIMEZONE_BYTES: u64 = 4096;
 
 /// The zone, and what is to be said of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SystemZone {
-    pub(crate) zone: Zone,
+pub struct SystemZone {
+    pub zone: Zone,
     /// Why it may not be the one that the machine's people mean.
-    pub(crate) doubt: Option<String>,
+    pub doubt: Option<String>,
 }
 
 /// As the C library finds it, but by its name: by `TZ`, else by the machine's setting, else UTC.
-pub(crate) fn system_zone() -> SystemZone {
+pub fn system_zone() -> SystemZone {
     let machine = Machine {
         tz: env::var_os("TZ"),
         localtime: fs::read_link(LOCALTIME),

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use brasserie_common::cluster_view::{ClusterView, ScheduleView};
 use brasserie_scheduler::{ConfigSource, SchedulerHandle, StartOptions, start};
 use brasserie_thrift::generated::brasserie::*;
 use brasserie_thrift::rpc::{ClientConfig, ClientPool, Timeouts};
@@ -198,5 +199,55 @@ async fn what_cannot_be_planned_is_refused() {
     let scheduler = start(options).await.unwrap();
     let never = refused(&patient(&scheduler), "json", "").await;
     assert!(never.contains("never changes"), "{never}");
+    scheduler.shutdown().await.unwrap();
+}
+
+/// The place's config with a time at 03:00 on New Year's Day 3000 below each node of its last level.
+fn with_schedule(place: &Place) -> String {
+    let text = read(&place.config());
+    let text = text.replace(r#"["host", "db"]"#, r#"["host", "db", "day"]"#);
+    let (before, rest) = text.split_once(r#""h2": "c"}}]"#).unwrap();
+    let source = r#""h2": "c"}}, {"source": "add_time", "prefs": {"parent_level": "db", "schedule": [{"lifetime": 60, "cron": {
+        "year": 3000, "month": 1, "day_of_month": 1, "hour": 3, "minute": 0, "time_zone": "Europe/Berlin",
+        "dst_fixes": ["skip", "repeat_use_both"]}}]}}]"#;
+    format!("{before}{source}{rest}")
+}
+
+#[tokio::test]
+async fn a_plan_the_status_and_the_page_show_the_next_time_of_a_schedule() {
+    let place = Place::new();
+    let scheduler = place.start().await;
+    until(&scheduler, "ready", |status| status.nodes_loaded).await;
+    let client = patient(&scheduler);
+    let time = "Wed 3000-01-01 03:00 +01:00 (Europe/Berlin)";
+    let clause = format!("node source 2 gives the next nodes of level `day` on {time}, in ");
+    let text = with_schedule(&place);
+    let planned = plan(&client, &text).await;
+    let notes = planned.notes.unwrap().join("\n");
+    assert!(notes.contains(&clause), "{notes}");
+    fs::write(place.config(), text).unwrap();
+    until(&scheduler, "in force", |status| {
+        !status.schedules.is_empty()
+    })
+    .await;
+    let args = BrasserieGetClusterStatusArgs {};
+    let answer: BrasserieGetClusterStatusResult = client.call("getClusterStatus", &args).await;
+    let view = ClusterView::from(answer.result_value.unwrap());
+    let expected = ScheduleView {
+        source: 2,
+        level: "day".to_owned(),
+        next_ms: Some(32_503_687_200_000),
+        next: Some(time.to_owned()),
+    };
+    assert_eq!(view.schedules, [expected]);
+    let facts = view.report(9).facts.join("\n");
+    assert!(facts.contains(&clause[1..]), "{facts}");
+    let args = BrasserieExplainTaskArgs {
+        job: "copy".to_owned(),
+        node: String::new(),
+    };
+    let told: BrasserieExplainTaskResult = client.call("explainTask", &args).await;
+    let told = told.result_value.unwrap().join("\n");
+    assert!(told.contains(&clause), "{told}");
     scheduler.shutdown().await.unwrap();
 }

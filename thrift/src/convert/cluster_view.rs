@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::cluster_view::{
-    AskedOfTypeView, AskedView, ClusterView, ConfigView, JobFacts, JobView, StoreView, TaskCounts,
-    WorkRequestsView, WorkerView,
+    AskedOfTypeView, AskedView, ClusterView, ConfigView, JobFacts, JobView, ScheduleView,
+    StoreView, TaskCounts, WorkRequestsView, WorkerView,
 };
 use brasserie_common::{Hold, InstanceId};
 use thrift::OrderedFloat;
@@ -63,6 +63,12 @@ impl From<wire::ClusterStatus> for ClusterView {
             more_jobs,
             store: status.store.map(Into::into),
             work_requests: status.work_requests.map(Into::into),
+            schedules: status
+                .schedules
+                .unwrap_or_default()
+                .into_iter()
+                .map(Into::into)
+                .collect(),
         }
     }
 }
@@ -174,6 +180,7 @@ impl From<wire::WorkerStatus> for WorkerView {
             running: count(worker.running_tasks),
             unsure: count(worker.unsure_tasks),
             since_heartbeat_ms: worker.since_heartbeat_ms,
+            silent_for_ms: worker.silent_for_ms,
             waits_for: worker.waits_for,
             lost_in_ms: worker.lost_in_ms,
             problems,
@@ -218,6 +225,17 @@ impl From<wire::StoreStatus> for StoreView {
             disk_free_bytes: count(store.disk_free_bytes),
             growth_bytes: store.growth_bytes,
             growth_s: store.growth_sec,
+        }
+    }
+}
+
+impl From<wire::ScheduleStatus> for ScheduleView {
+    fn from(schedule: wire::ScheduleStatus) -> Self {
+        ScheduleView {
+            source: count(schedule.source),
+            level: schedule.level.unwrap_or_default(),
+            next_ms: schedule.next_time_ms,
+            next: schedule.next_time,
         }
     }
 }

@@ -945,6 +945,7 @@ pub struct WorkerStatus {
     pub containment: Option<String>,
     pub lost_in_ms: Option<i64>,
     pub problems: Option<Vec<String>>,
+    pub silent_for_ms: Option<i64>,
 }
 
 impl TSerializable for WorkerStatus {
@@ -966,6 +967,7 @@ impl TSerializable for WorkerStatus {
         let mut f_14: Option<String> = None;
         let mut f_15: Option<i64> = None;
         let mut f_16: Option<Vec<String>> = None;
+        let mut f_17: Option<i64> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1055,6 +1057,10 @@ impl TSerializable for WorkerStatus {
                     i_prot.read_list_end()?;
                     f_16 = Some(val);
                 }
+                17 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_17 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1079,6 +1085,7 @@ impl TSerializable for WorkerStatus {
             containment: f_14,
             lost_in_ms: f_15,
             problems: f_16,
+            silent_for_ms: f_17,
         };
         Ok(ret)
     }
@@ -1177,6 +1184,11 @@ impl TSerializable for WorkerStatus {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.silent_for_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("silentForMs", TType::I64, 17))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1201,6 +1213,7 @@ impl Default for WorkerStatus {
             containment: None,
             lost_in_ms: None,
             problems: None,
+            silent_for_ms: None,
         }
     }
 }
@@ -1551,6 +1564,98 @@ impl Default for StoreStatus {
 }
 
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ScheduleStatus {
+    pub source: Option<i32>,
+    pub level: Option<String>,
+    pub next_time_ms: Option<i64>,
+    pub next_time: Option<String>,
+}
+
+impl TSerializable for ScheduleStatus {
+    fn read_from_in_protocol(i_prot: &mut dyn TInputProtocol) -> thrift::Result<ScheduleStatus> {
+        i_prot.read_struct_begin()?;
+        let mut f_1: Option<i32> = Some(0);
+        let mut f_2: Option<String> = Some("".to_owned());
+        let mut f_3: Option<i64> = None;
+        let mut f_4: Option<String> = None;
+        loop {
+            let field_ident = i_prot.read_field_begin()?;
+            if field_ident.field_type == TType::Stop {
+                break;
+            }
+            let field_id = field_id(&field_ident)?;
+            match field_id {
+                1 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_1 = Some(val);
+                }
+                2 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_2 = Some(val);
+                }
+                3 if field_ident.field_type == TType::I64 => {
+                    let val = i_prot.read_i64()?;
+                    f_3 = Some(val);
+                }
+                4 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_4 = Some(val);
+                }
+                _ => {
+                    i_prot.skip(field_ident.field_type)?;
+                }
+            };
+            i_prot.read_field_end()?;
+        }
+        i_prot.read_struct_end()?;
+        let ret = ScheduleStatus {
+            source: f_1,
+            level: f_2,
+            next_time_ms: f_3,
+            next_time: f_4,
+        };
+        Ok(ret)
+    }
+    fn write_to_out_protocol(&self, o_prot: &mut dyn TOutputProtocol) -> thrift::Result<()> {
+        let struct_ident = TStructIdentifier::new("ScheduleStatus");
+        o_prot.write_struct_begin(&struct_ident)?;
+        if let Some(fld_var) = self.source {
+            o_prot.write_field_begin(&TFieldIdentifier::new("source", TType::I32, 1))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.level {
+            o_prot.write_field_begin(&TFieldIdentifier::new("level", TType::String, 2))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(fld_var) = self.next_time_ms {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextTimeMs", TType::I64, 3))?;
+            o_prot.write_i64(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        if let Some(ref fld_var) = self.next_time {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nextTime", TType::String, 4))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
+        o_prot.write_field_stop()?;
+        o_prot.write_struct_end()
+    }
+}
+
+impl Default for ScheduleStatus {
+    fn default() -> Self {
+        ScheduleStatus {
+            source: Some(0),
+            level: Some("".to_owned()),
+            next_time_ms: None,
+            next_time: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ClusterStatus {
     pub scheduler: Option<common::BistroInstanceID>,
     pub cluster_id: Option<String>,
@@ -1568,6 +1673,7 @@ pub struct ClusterStatus {
     pub job_totals: Option<JobTotals>,
     pub more_jobs: Option<bool>,
     pub workers_total: Option<i64>,
+    pub schedules: Option<Vec<ScheduleStatus>>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -1589,6 +1695,7 @@ impl TSerializable for ClusterStatus {
         let mut f_14: Option<JobTotals> = None;
         let mut f_15: Option<bool> = None;
         let mut f_16: Option<i64> = None;
+        let mut f_17: Option<Vec<ScheduleStatus>> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1684,6 +1791,16 @@ impl TSerializable for ClusterStatus {
                     let val = i_prot.read_i64()?;
                     f_16 = Some(val);
                 }
+                17 if field_ident.field_type == TType::List => {
+                    let list_ident = i_prot.read_list_begin()?;
+                    let mut val: Vec<ScheduleStatus> = Vec::new();
+                    for _ in 0..list_ident.size {
+                        let list_elem_11 = ScheduleStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_11);
+                    }
+                    i_prot.read_list_end()?;
+                    f_17 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1708,6 +1825,7 @@ impl TSerializable for ClusterStatus {
             job_totals: f_14,
             more_jobs: f_15,
             workers_total: f_16,
+            schedules: f_17,
         };
         Ok(ret)
     }
@@ -1810,6 +1928,15 @@ impl TSerializable for ClusterStatus {
             o_prot.write_i64(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.schedules {
+            o_prot.write_field_begin(&TFieldIdentifier::new("schedules", TType::List, 17))?;
+            o_prot.write_list_begin(&TListIdentifier::new(TType::Struct, fld_var.len() as i32))?;
+            for e in fld_var {
+                e.write_to_out_protocol(o_prot)?;
+            }
+            o_prot.write_list_end()?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1834,6 +1961,7 @@ impl Default for ClusterStatus {
             job_totals: None,
             more_jobs: None,
             workers_total: None,
+            schedules: None,
         }
     }
 }
@@ -1862,8 +1990,8 @@ impl TSerializable for JobStatusPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<JobStatus> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_11 = JobStatus::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_11);
+                        let list_elem_12 = JobStatus::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_12);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2213,8 +2341,8 @@ impl TSerializable for TaskPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ListedTask> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_12 = ListedTask::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_12);
+                        let list_elem_13 = ListedTask::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_13);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2409,8 +2537,8 @@ impl TSerializable for SubmittedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_13 = i_prot.read_string()?;
-                        val.push(list_elem_13);
+                        let list_elem_14 = i_prot.read_string()?;
+                        val.push(list_elem_14);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -2562,9 +2690,9 @@ impl TSerializable for JobPage {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<scheduler::BistroJobConfig> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_14 =
+                        let list_elem_15 =
                             scheduler::BistroJobConfig::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_14);
+                        val.push(list_elem_15);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -2656,8 +2784,8 @@ impl TSerializable for JobRefusedException {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_15 = i_prot.read_string()?;
-                        val.push(list_elem_15);
+                        let list_elem_16 = i_prot.read_string()?;
+                        val.push(list_elem_16);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3012,8 +3140,8 @@ impl TSerializable for PlannedJob {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_16 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_16);
+                        let list_elem_17 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_17);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3099,8 +3227,8 @@ impl TSerializable for PlannedNames {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_17 = i_prot.read_string()?;
-                        val.push(list_elem_17);
+                        let list_elem_18 = i_prot.read_string()?;
+                        val.push(list_elem_18);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3503,8 +3631,8 @@ impl TSerializable for PlannedOrphans {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedOrphan> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_18 = PlannedOrphan::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_18);
+                        let list_elem_19 = PlannedOrphan::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_19);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3629,8 +3757,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_19 = i_prot.read_string()?;
-                        val.push(list_elem_19);
+                        let list_elem_20 = i_prot.read_string()?;
+                        val.push(list_elem_20);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -3639,8 +3767,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_20 = i_prot.read_string()?;
-                        val.push(list_elem_20);
+                        let list_elem_21 = i_prot.read_string()?;
+                        val.push(list_elem_21);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -3665,8 +3793,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedKey> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_21 = PlannedKey::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_21);
+                        let list_elem_22 = PlannedKey::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_22);
                     }
                     i_prot.read_list_end()?;
                     f_7 = Some(val);
@@ -3687,8 +3815,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedJob> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_22 = PlannedJob::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_22);
+                        let list_elem_23 = PlannedJob::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_23);
                     }
                     i_prot.read_list_end()?;
                     f_11 = Some(val);
@@ -3705,8 +3833,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedNodes> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_23 = PlannedNodes::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_23);
+                        let list_elem_24 = PlannedNodes::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_24);
                     }
                     i_prot.read_list_end()?;
                     f_14 = Some(val);
@@ -3723,8 +3851,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_24 = i_prot.read_string()?;
-                        val.push(list_elem_24);
+                        let list_elem_25 = i_prot.read_string()?;
+                        val.push(list_elem_25);
                     }
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
@@ -3741,8 +3869,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PlannedStarts> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_25 = PlannedStarts::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_25);
+                        let list_elem_26 = PlannedStarts::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_26);
                     }
                     i_prot.read_list_end()?;
                     f_20 = Some(val);
@@ -3763,8 +3891,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_26 = i_prot.read_string()?;
-                        val.push(list_elem_26);
+                        let list_elem_27 = i_prot.read_string()?;
+                        val.push(list_elem_27);
                     }
                     i_prot.read_list_end()?;
                     f_24 = Some(val);
@@ -3773,8 +3901,8 @@ impl TSerializable for Plan {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_27 = i_prot.read_string()?;
-                        val.push(list_elem_27);
+                        let list_elem_28 = i_prot.read_string()?;
+                        val.push(list_elem_28);
                     }
                     i_prot.read_list_end()?;
                     f_25 = Some(val);
@@ -4580,8 +4708,8 @@ impl TSerializable for WorkRequestOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::WorkDemand> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_28 = common::WorkDemand::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_28);
+                        let list_elem_29 = common::WorkDemand::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_29);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -4815,8 +4943,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_29 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_29);
+                        let list_elem_30 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_30);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -4849,8 +4977,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_30 = i_prot.read_string()?;
-                        val.push(list_elem_30);
+                        let list_elem_31 = i_prot.read_string()?;
+                        val.push(list_elem_31);
                     }
                     i_prot.read_list_end()?;
                     f_8 = Some(val);
@@ -4863,8 +4991,8 @@ impl TSerializable for AssociationOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<PairOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_31 = PairOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_31);
+                        let list_elem_32 = PairOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_32);
                     }
                     i_prot.read_list_end()?;
                     f_10 = Some(val);
@@ -5017,8 +5145,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<ProcessorsOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_32 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_32);
+                        let list_elem_33 = ProcessorsOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_33);
                     }
                     i_prot.read_list_end()?;
                     f_4 = Some(val);
@@ -5027,8 +5155,8 @@ impl TSerializable for WorkFetchOverview {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<AssociationOverview> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_33 = AssociationOverview::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_33);
+                        let list_elem_34 = AssociationOverview::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_34);
                     }
                     i_prot.read_list_end()?;
                     f_5 = Some(val);
@@ -5196,8 +5324,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::ServiceAddress> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_34 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_34);
+                        let list_elem_35 = common::ServiceAddress::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_35);
                     }
                     i_prot.read_list_end()?;
                     f_1 = Some(val);
@@ -5206,8 +5334,8 @@ impl TSerializable for WorkWish {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_35 = i_prot.read_string()?;
-                        val.push(list_elem_35);
+                        let list_elem_36 = i_prot.read_string()?;
+                        val.push(list_elem_36);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5714,8 +5842,8 @@ impl TSerializable for BrasserieGetTaskPageArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_36 = i_prot.read_string()?;
-                        val.push(list_elem_36);
+                        let list_elem_37 = i_prot.read_string()?;
+                        val.push(list_elem_37);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -5922,8 +6050,8 @@ impl TSerializable for BrasserieExplainTaskResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_37 = i_prot.read_string()?;
-                        val.push(list_elem_37);
+                        let list_elem_38 = i_prot.read_string()?;
+                        val.push(list_elem_38);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6050,8 +6178,8 @@ impl TSerializable for BrasserieGetTaskHistoryResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<LastRun> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_38 = LastRun::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_38);
+                        let list_elem_39 = LastRun::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_39);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -6859,8 +6987,8 @@ impl TSerializable for BrasserieForgetWorkerArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<common::BistroInstanceID> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_39 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_39);
+                        let list_elem_40 = common::BistroInstanceID::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_40);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -6927,8 +7055,8 @@ impl TSerializable for BrasserieForgetWorkerResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<MissingInstance> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_40 = MissingInstance::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_40);
+                        let list_elem_41 = MissingInstance::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_41);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);
@@ -7130,8 +7258,8 @@ impl TSerializable for BrasserieDeleteHistoryArgs {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<String> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_41 = i_prot.read_string()?;
-                        val.push(list_elem_41);
+                        let list_elem_42 = i_prot.read_string()?;
+                        val.push(list_elem_42);
                     }
                     i_prot.read_list_end()?;
                     f_2 = Some(val);
@@ -7375,8 +7503,8 @@ impl TSerializable for BrasserieWorkerFetchWorkResult {
                     let list_ident = i_prot.read_list_begin()?;
                     let mut val: Vec<WorkWish> = Vec::new();
                     for _ in 0..list_ident.size {
-                        let list_elem_42 = WorkWish::read_from_in_protocol(i_prot)?;
-                        val.push(list_elem_42);
+                        let list_elem_43 = WorkWish::read_from_in_protocol(i_prot)?;
+                        val.push(list_elem_43);
                     }
                     i_prot.read_list_end()?;
                     f_0 = Some(val);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use brasserie_common::WallTime;
 use brasserie_common::time::format_duration;
+use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::memory::{Advanced, ItemKey, Living, ScheduleMemory};
@@ -67,11 +68,37 @@ impl fmt::Display for GivenUp {
     }
 }
 
+/// A time of a schedule that has not come yet. Displays with weekday, offset and zone, as in `Tue 2026-11-24 03:00 +01:00 (Europe/Berlin)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextTime {
+    pub at: WallTime,
+    /// The zone of the item that has this time.
+    pub zone: Zone,
+}
+
+impl fmt::Display for NextTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NextTime { at, zone } = self;
+        // Invariant: the search finds no time outside of the calendar.
+        let Ok(instant) = Timestamp::from_second(at.as_secs()) else {
+            return write!(f, "{at}");
+        };
+        let local = instant.to_zoned(zone.rules().clone());
+        let format = match local.second() {
+            0 => "%a %Y-%m-%d %H:%M %:z",
+            _ => "%a %Y-%m-%d %H:%M:%S %:z",
+        };
+        write!(f, "{} ({zone})", local.strftime(format))
+    }
+}
+
 /// All times of one source at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueTimes {
     /// Ascending.
     pub times: Vec<DueTime>,
+    /// The first later time; `None`: no time comes any more.
+    pub next: Option<NextTime>,
     /// Told once: from now on nobody remembers them.
     pub given_up: Vec<GivenUp>,
     /// When a time begins, is disabled, or ends: from then on `times` are others. `None`: never.
@@ -127,16 +154,25 @@ impl AddTime {
                 }
                 due.add(item, living, moment);
             }
-            if let Some(at) = item.cron.first_from(moment + INSTANT, default) {
-                due.change(at, moment);
+            if let Some(next) = item.first_after(moment, default) {
+                due.change(next.at, moment);
+                due.add_next(next);
             }
             next.0.insert(key, memory);
         }
         Ok(DueTimes {
             times: due.times.into_values().collect(),
+            next: due.next,
             given_up: due.given_up,
             until: due.until,
         })
+    }
+
+    /// Returns the first time after `moment`; `None` if no time comes any more. `default` is the zone of items that name none.
+    pub fn first_after(&self, moment: WallTime, default: &Zone) -> Option<NextTime> {
+        let items = self.schedule.iter();
+        let firsts = items.filter_map(|item| item.first_after(moment, default));
+        firsts.min_by_key(|next| next.at)
     }
 
     /// Equal items of equal sources are told apart by their order.
@@ -159,6 +195,7 @@ impl AddTime {
 #[derive(Default)]
 struct Gathered {
     times: BTreeMap<WallTime, DueTime>,
+    next: Option<NextTime>,
     given_up: Vec<GivenUp>,
     until: Option<WallTime>,
 }
@@ -177,6 +214,12 @@ impl Gathered {
         time.tags.extend(item.tags.iter().cloned());
     }
 
+    fn add_next(&mut self, next: NextTime) {
+        if self.next.as_ref().is_none_or(|known| next.at < known.at) {
+            self.next = Some(next);
+        }
+    }
+
     fn change(&mut self, at: WallTime, moment: WallTime) {
         if at > moment && self.until.is_none_or(|until| at < until) {
             self.until = Some(at);
@@ -185,6 +228,16 @@ impl Gathered {
 }
 
 impl ScheduleItem {
+    fn first_after(&self, moment: WallTime, default: &Zone) -> Option<NextTime> {
+        let at = self.cron.first_from(moment + INSTANT, default)?;
+        let zone = match &self.cron {
+            Cron::Epoch(_) => default,
+            Cron::Standard(cron) => cron.zone.as_ref().unwrap_or(default),
+        };
+        let zone = zone.clone();
+        Some(NextTime { at, zone })
+    }
+
     /// Whether the item must have more than [`MAX_TIMES`] at some moment, as far as that shows without a clock: of the calendar, in
     /// the first whole days that it selects. What this does not see, [`AddTime::due`] refuses.
     pub(crate) fn has_too_many_times(&self) -> bool {

@@ -439,3 +439,36 @@ fn more_times_than_anybody_means_are_refused_at_last() {
     let most = source.due(WallTime::from_secs(1_000_000_000), &Zone::utc());
     assert_eq!(most.map(|due| due.times.len()), Ok(MAX_TIMES));
 }
+
+#[test]
+fn the_next_time_is_that_of_the_first_item_on_the_clock_of_its_zone() {
+    let prefs = r#"{"parent_level": "host", "schedule": [
+        {"lifetime": 60, "cron": {"hour": 3, "minute": 0, "dst_fixes": ["skip", "repeat_use_both"]}},
+        {"lifetime": 60, "cron": {"hour": 21, "minute": 30, "time_zone": "America/New_York", "dst_fixes": ["skip", "repeat_use_both"]}},
+        {"lifetime": 60, "cron": {"epoch": 1795488001}}]}"#;
+    let (source, berlin) = (source(prefs), Zone::named("Europe/Berlin").unwrap());
+    // Monday, 2026-11-23 18:00:00 UTC.
+    let mut now = WallTime::from_secs(1_795_456_800);
+    let mut texts = Vec::new();
+    for _ in 0..3 {
+        let next = source.first_after(now, &berlin).unwrap();
+        assert_eq!(source.due(now, &berlin).unwrap().next, Some(next.clone()));
+        texts.push(next.to_string());
+        now = next.at;
+    }
+    assert_eq!(
+        texts,
+        [
+            "Tue 2026-11-24 03:00 +01:00 (Europe/Berlin)",
+            "Mon 2026-11-23 21:30 -05:00 (America/New_York)",
+            "Tue 2026-11-24 03:40:01 +01:00 (Europe/Berlin)",
+        ]
+    );
+    let once = self::source(
+        r#"{"parent_level": "host", "schedule": [{"lifetime": 60, "cron": {"epoch": 1795488001}}]}"#,
+    );
+    assert_eq!(
+        once.first_after(WallTime::from_secs(1_795_488_001), &berlin),
+        None
+    );
+}

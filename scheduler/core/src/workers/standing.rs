@@ -68,6 +68,7 @@ impl Scheduler {
             unsure,
             begun_anew: worker.begun_anew,
             since_heartbeat: worker.model.last_heartbeat().map(|at| now.since(at)),
+            silent_for: self.silent_for(now, worker),
             waits_for: self.what_it_waits_for(now, worker).or_else(|| {
                 let is_asked = worker.health() == Health::Healthy;
                 let room = full.filter(|_| is_asked)?;
@@ -160,26 +161,55 @@ impl Scheduler {
         })
     }
 
-    /// Returns a warning if a HEALTHY worker misses its heartbeats. It keeps its health until the last one is too old, so its health alone
-    /// would show it as alive.
-    fn silence(&self, now: Time, worker: &Remote) -> Option<String> {
-        if worker.health() != Health::Healthy {
-            return None;
-        }
+    /// Returns the time since the last heartbeat of a HEALTHY worker that has missed heartbeats. It keeps its health until the last one is too
+    /// old, so its health alone would show it as alive.
+    fn silent_for(&self, now: Time, worker: &Remote) -> Option<Duration> {
         let last = worker.model.last_heartbeat()?;
         let period = worker.description().heartbeat_period;
-        if now < last + MISSED_HEARTBEATS * period {
-            return None;
-        }
+        let is_silent = now >= last + MISSED_HEARTBEATS * period;
+        (worker.health() == Health::Healthy && is_silent).then(|| now.since(last))
+    }
+
+    fn silence(&self, now: Time, worker: &Remote) -> Option<String> {
+        let silent_for = self.silent_for(now, worker)?;
+        let period = worker.description().heartbeat_period;
+        let missing = silent_for.as_nanos() / period.as_nanos().max(1);
         let gaps = worker.gaps(&self.options().timeouts);
-        let left = (last + gaps.max_heartbeat).since(now);
+        let unhealthy_in = gaps.max_heartbeat.saturating_sub(silent_for);
         Some(format!(
-            "is silent: the last heartbeat came {} ago, and one is due each {}; it counts as unhealthy in {}, and its tasks as running \
-             until it is lost. If it is dead for certain, see `brasserie worker forget`",
-            format_duration(whole_seconds(now.since(last))),
+            "is healthy, but has been silent for {}: {missing} heartbeats are missing, as one is due each {}; it counts as unhealthy in {}, \
+             and its tasks as running until it is lost, in {}. If it is dead for certain, see `brasserie worker forget`",
+            format_duration(whole_seconds(silent_for)),
             format_duration(period),
-            format_duration(whole_seconds(left)),
+            format_duration(whole_seconds(unhealthy_in)),
+            format_duration(whole_seconds(unhealthy_in + gaps.lose_after)),
         ))
+    }
+
+    /// Returns why a worker may not run its tasks any more, as a clause that begins with `which`; `None` if nothing says so.
+    pub(crate) fn doubt_about(&self, now: Time, shard: &Shard) -> Option<String> {
+        let worker = self.workers().get(shard)?;
+        let silent_for = match worker.health() {
+            Health::New | Health::MustDie => return None,
+            Health::Healthy => self.silent_for(now, worker)?,
+            Health::Unhealthy => now.since(worker.model.last_heartbeat()?),
+        };
+        let gaps = worker.gaps(&self.options().timeouts);
+        let lost_in = self.lost_in(now, worker);
+        let lost_in = lost_in
+            .unwrap_or_else(|| gaps.max_heartbeat.saturating_sub(silent_for) + gaps.lose_after);
+        let lost_in = format_duration(whole_seconds(lost_in));
+        let silence = format_duration(whole_seconds(silent_for));
+        Some(match worker.health() {
+            Health::Unhealthy => format!(
+                "which is unhealthy, sent its last heartbeat {silence} ago, and is lost in {lost_in} unless it recovers"
+            ),
+            Health::New | Health::Healthy | Health::MustDie => {
+                format!(
+                    "which has been silent for {silence}, and is lost in {lost_in} unless it answers"
+                )
+            }
+        })
     }
 
     fn lost_in(&self, now: Time, worker: &Remote) -> Option<Duration> {

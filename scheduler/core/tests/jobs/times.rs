@@ -6,8 +6,9 @@ use std::time::Duration;
 use brasserie_common::{RecordSeq, ReportedStatus, Time, WallTime};
 use brasserie_common_config::{Config, NodeSource, ScheduleMemory, Since, Zone};
 use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, JobChange, Record};
-use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, Row, TimesGiven};
+use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, Row, SourceTime, TimesGiven};
 
+use crate::reasons;
 use crate::support::{EPOCH, Script, config, options, worker};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -39,7 +40,7 @@ fn build_beside(
         added.expect("the table has room");
     }
     let mut times = TimesGiven::default();
-    for source in &config.node_sources {
+    for (number, source) in (1..).zip(&config.node_sources) {
         if let NodeSource::AddTime(source) = source {
             let since = Since {
                 memory,
@@ -51,6 +52,11 @@ fn build_beside(
                 .given_up
                 .extend(due.given_up.iter().map(ToString::to_string));
             nodes.add_time(source, &due.times).expect("good nodes");
+            times.next.push(SourceTime {
+                source: number,
+                level: source.level(),
+                next: due.next,
+            });
         }
     }
     times.memory.remember_absent(memory, now, DAY);
@@ -213,4 +219,34 @@ fn what_is_given_up_is_told() {
     refresh(&mut s, &config, &memory);
     let errors = s.status().errors.join("\n");
     assert!(errors.contains("10 missed times of item 1"), "{errors}");
+}
+
+#[test]
+fn the_next_time_is_in_the_status_and_explains_jobs_and_nodes_that_wait_for_it() {
+    let mut s = Script::new(options(), Durable::default());
+    let config =
+        each_minute(r#", "bistro_job->top": {"command": ["x"], "level_for_tasks": "instance"}"#);
+    load(&mut s, &config);
+    assert_eq!(s.status().schedules, []);
+    refresh(&mut s, &config, &ScheduleMemory::default());
+    let schedule = s.status().schedules.remove(0);
+    assert_eq!((schedule.source, &*schedule.level), (1, "time"));
+    let left = schedule.next_ms.expect("a time each minute") - wall(&s).as_millis();
+    assert!((1..=60_000).contains(&left), "{left}");
+    let text = schedule.next.expect("its text");
+    assert!(text.ends_with("+00:00 (UTC)"), "{text}");
+    let clause = format!("node source 1 gives the next nodes of level `time` on {text}, in ");
+    for (job, node, tells) in [
+        ("j", "", true),
+        ("j", "no-such-node", true),
+        ("j", "top", true),
+        ("top", "", false),
+        ("top", "top", false),
+    ] {
+        let told = reasons(&s, job, node);
+        assert_eq!(told.contains(&clause), tells, "{job} {node}: {told}");
+    }
+    let told = reasons(&s, "j", "");
+    assert!(told.starts_with("1 task: 1 waiting; "), "{told}");
+    assert_eq!(reasons(&s, "nobody", ""), "no job is called `nobody`");
 }

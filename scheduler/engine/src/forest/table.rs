@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use brasserie_common::collections::SeededSet;
-use brasserie_common_config::{Config, LevelId, ScheduleMemory};
+use brasserie_common_config::{Config, LevelId, NextTime, ScheduleMemory};
 
 use crate::work::{Work, cost_to_shed, shed, shed_text};
 
@@ -43,6 +43,19 @@ pub struct TimesGiven {
     pub memory: ScheduleMemory,
     /// What they will never give, for people.
     pub given_up: Vec<String>,
+    /// The next time of each `add_time` source, for people.
+    pub next: Vec<SourceTime>,
+}
+
+/// The next time of one `add_time` source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceTime {
+    /// Number of the source in `node_sources`, from 1.
+    pub source: usize,
+    /// The level of its nodes.
+    pub level: LevelId,
+    /// `None`: no time comes any more.
+    pub next: Option<NextTime>,
 }
 
 /// One of the sets of tags that nodes have.
