@@ -140,6 +140,34 @@ fn completions_of_a_job_by_api_are_kept_until_it_has_been_deleted_for_long() {
 }
 
 #[test]
+fn completions_of_a_job_are_kept_while_it_is_saved() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let retention = Retention {
+        missing_for: 32 * SECOND,
+        ..Retention::default()
+    };
+    let mut s = done_on(
+        10,
+        Options {
+            retention,
+            ..options()
+        },
+    );
+    s.load(without_the_job(10));
+    for _ in 0..33 {
+        s.advance(SECOND);
+    }
+    assert_eq!(kept(&s), 10);
+    s.sync_at_once = false;
+    create(&mut s, "j", JOB);
+    for _ in 0..3 {
+        s.advance(SECOND);
+    }
+    s.sync();
+    assert_eq!(kept(&s), 10);
+}
+
+#[test]
 fn completions_of_missing_jobs_are_bounded_by_count() {
     let retention = Retention {
         max_missing: 3,
@@ -216,12 +244,12 @@ fn the_time_of_a_node_that_came_back_begins_anew() {
 #[test]
 fn a_node_that_is_listed_for_minutes_a_day_is_kept() {
     let mut s = done_on(10, options());
-    for day in 0..40 {
+    for days in [1; 40].into_iter().chain([20, 20]) {
         s.load(one_job(4, ""));
-        pass(&mut s, DAY);
+        pass(&mut s, days * DAY);
         s.load(one_job(10, ""));
-        pass(&mut s, HOUR / 12);
-        if day == 20 {
+        // The next scheduler must not know the absence that is over.
+        if days == 20 {
             s.load(one_job(4, ""));
             s = s.restart(restarted());
         }
