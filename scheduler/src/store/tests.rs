@@ -1126,6 +1126,12 @@ fn a_job_whose_completions_have_expired_leaves_no_row() {
     database.write([end_of("n1")].iter()).unwrap();
     let durable = Database::open(&path).unwrap().load().unwrap();
     assert_eq!((durable.statuses.len(), durable.missing_jobs.len()), (1, 0));
+    // This job was not missing, so its id was known until the row was dropped.
+    database.write([expired(&["n1"])].iter()).unwrap();
+    assert_eq!(jobs(&database), 0);
+    database.write([end_of("n2")].iter()).unwrap();
+    let durable = Database::open(&path).unwrap().load().unwrap();
+    assert_eq!(durable.statuses.len(), 1);
 }
 
 #[test]
