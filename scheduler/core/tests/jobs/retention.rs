@@ -13,6 +13,7 @@ use brasserie_scheduler_core::{
 use crate::support::{Script, config, one_job, options};
 use crate::{JOB, create, delete, name, restarted};
 
+const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -62,6 +63,25 @@ fn pass(s: &mut Script, time: Duration) {
     for _ in 0..time.as_secs() / STEP.as_secs() {
         s.advance(STEP);
     }
+}
+
+fn pass_seconds(s: &mut Script, seconds: usize) {
+    for _ in 0..seconds {
+        s.advance(SECOND);
+    }
+}
+
+/// Job `j` is done on ten nodes, and completions are kept for half a minute.
+fn of_a_trial() -> Script {
+    let retention = Retention {
+        missing_for: 32 * SECOND,
+        ..Retention::default()
+    };
+    let options = Options {
+        retention,
+        ..options()
+    };
+    done_on(10, options)
 }
 
 fn kept(s: &Script) -> usize {
@@ -141,28 +161,13 @@ fn completions_of_a_job_by_api_are_kept_until_it_has_been_deleted_for_long() {
 
 #[test]
 fn completions_of_a_job_are_kept_while_it_is_saved() {
-    const SECOND: Duration = Duration::from_secs(1);
-    let retention = Retention {
-        missing_for: 32 * SECOND,
-        ..Retention::default()
-    };
-    let mut s = done_on(
-        10,
-        Options {
-            retention,
-            ..options()
-        },
-    );
+    let mut s = of_a_trial();
     s.load(without_the_job(10));
-    for _ in 0..33 {
-        s.advance(SECOND);
-    }
+    pass_seconds(&mut s, 33);
     assert_eq!(kept(&s), 10);
     s.sync_at_once = false;
     create(&mut s, "j", JOB);
-    for _ in 0..3 {
-        s.advance(SECOND);
-    }
+    pass_seconds(&mut s, 3);
     s.sync();
     assert_eq!(kept(&s), 10);
 }
@@ -300,6 +305,19 @@ fn time_that_no_scheduler_has_seen_does_not_count() {
     s.clock_is_ahead = 100 * DAY;
     pass(&mut s, DAY);
     assert_eq!(kept(&s), 10);
+}
+
+/// A scheduler with a short retention was stopped for minutes.
+#[test]
+fn a_pause_counts_for_little_of_a_short_retention() {
+    let mut s = of_a_trial();
+    s.load(one_job(4, ""));
+    pass_seconds(&mut s, 5);
+    s.advance(300 * SECOND);
+    pass_seconds(&mut s, 5);
+    assert_eq!(kept(&s), 10);
+    pass_seconds(&mut s, 30);
+    assert_eq!(kept(&s), 4);
 }
 
 #[test]
