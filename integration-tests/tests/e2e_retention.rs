@@ -93,8 +93,8 @@ fn start_on(disk: &SmallDisk, stage: &Stage, spec: &SchedulerSpec) -> Process {
 fn a_full_disk_stops_forgetting_only_as_long_as_it_is_full() {
     let test = "a_full_disk_stops_forgetting_only_as_long_as_it_is_full";
     let stage = Stage::new();
-    // The disk is full before the first of them are old enough.
-    let spec = forgetful(&stage, 5);
+    // Long enough for a busy machine to fill the disk before the last of them is forgotten.
+    let spec = forgetful(&stage, 20);
     let disk = match SmallDisk::new(&spec.data_dir, DISK_KIB) {
         Ok(disk) => disk,
         Err(error) => return warn_not_run(test, &format!("a disk of one's own: {error}")),
