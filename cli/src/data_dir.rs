@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use brasserie_common::SchedulerId;
 use brasserie_common::cluster_view::{ClusterView, NO_WORKER};
 use brasserie_common::logs::{LineId, LogQuery};
@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use crate::connection::{Connection, LogRequest, SchedulerArgs};
+use crate::failure::Failure;
 use crate::interrupts::Interrupts;
 
 /// File name of the run's record in the data directory.
@@ -110,10 +111,12 @@ impl RunRecord {
         let bytes = match files::read(&path, MAX_RECORD_BYTES) {
             Ok(bytes) => bytes,
             Err(FileError::Read { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
-                bail!(
-                    "no run has used {}: it has no file {RECORD}. Name the directory that `brasserie run --data-dir` has used",
+                let message = format!(
+                    "no run has used {}: it has no file {RECORD}",
                     directory.display()
-                )
+                );
+                let remedy = "name the directory that `brasserie run --data-dir` has used";
+                return Err(Failure::usage(message).remedy(remedy).into());
             }
             Err(error) => return Err(error.into()),
         };

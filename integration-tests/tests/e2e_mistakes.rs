@@ -52,6 +52,8 @@ const ROWS: &str = r#"
 2 | error | brasserie plan @config.json --folder here --scheduler %sched | `--folder here` is relative | whole path
 2 | error | brasserie run @none.json | @none.json | No such file | Check the path
 2 | error | brasserie run @wrong.json | @wrong.json: | expected a number
+2 | error | brasserie status --data-dir @new | @new | no run has used | name the directory
+2 | error | brasserie logs --follow --data-dir @new | @new | no run has used | name the directory
 2 | error | brasserie run @config.json --data-dir @new --retry-failed | @new | no run has used | leave --retry-failed out
 2 | error | brasserie run @config.json --failed-to @config.json | @config.json is the config file | --failed-to | another file
 2 | error | brasserie run @config.json --failed-to /no/such/file | /no/such/file | No such file | an existing folder
@@ -81,6 +83,8 @@ const ROWS: &str = r#"
 # Jobs, nodes, workers and tasks that are not there.
 1 | error | brasserie logs nobody --scheduler %sched | no worker has such lines | no job is called `nobody` | status --all
 1 | error | brasserie logs copy nowhere --scheduler %sched | no node is called `nowhere` | task list
+1 | error | brasserie logs copy nowhere --follow --scheduler %sched | no node is called `nowhere` | task list
+1 | error | brasserie job delete-history copy --node nowhere --scheduler %sched | there is no node `nowhere` | nothing was deleted
 1 | error | brasserie explain nobody a --scheduler %sched | no job is called `nobody` | status --all
 1 | error | brasserie explain copy nowhere --scheduler %sched | no node is called `nowhere` | task list
 1 | error | brasserie task list --job nobody --scheduler %sched | no job is called `nobody` | status --all

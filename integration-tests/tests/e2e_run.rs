@@ -257,6 +257,23 @@ fn a_temporary_folder_is_kept_and_named_only_after_failure() {
 }
 
 #[test]
+fn a_run_names_the_job_whose_filters_no_node_passes() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": { "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "manual", "prefs": { "a": [] } }
+        ] } },
+        "bistro_job->all": { "command": ["/bin/true"] },
+        "bistro_job->typo": { "command": ["/bin/true"], "filters": { "item": { "whitelist": ["aa"] } } }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let finished = stage.brasserie(&["run", text(&config)]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    let told = "without a task: job `typo`. No node of its `level_for_tasks` passes its `filters`";
+    assert!(finished.output.contains(told), "{}", finished.output);
+}
+
+#[test]
 fn a_run_without_nodes_says_which_source_gave_none() {
     let stage = Stage::new();
     let config = json!({
@@ -492,6 +509,10 @@ fn unknown_names_are_reported(stage: &Stage, data_dir: &Path) {
         (&["logs", "nobody"][..], "no job is called `nobody`"),
         (&["logs", "talk", "nowhere"], "no node is called `nowhere`"),
         (
+            &["logs", "talk", "nowhere", "--follow"],
+            "no node is called `nowhere`",
+        ),
+        (
             &["explain", "talk", "nowhere"],
             "no node is called `nowhere`",
         ),
@@ -576,7 +597,7 @@ fn commands_read_the_directory_of_an_ended_run_and_change_nothing() {
     for command in [&["status"][..], &["logs"], &["explain", "talk", "bad"]] {
         let arguments = [command, &["--data-dir", text(&nothing)]].concat();
         let finished = stage.brasserie(&arguments);
-        assert_eq!(finished.code, Some(1), "{}", finished.output);
+        assert_eq!(finished.code, Some(2), "{}", finished.output);
         let told = finished.output.contains("no run has used");
         assert!(told, "{}", finished.output);
     }

@@ -236,11 +236,16 @@ async fn collect(
 async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Result<Ending> {
     let mut cursor = Cursor::default();
     let mut told = BTreeSet::new();
-    if !args.from_start {
-        let lines = newest(source, &mut request, args.limit, &mut cursor).await?;
-        if show(&lines, args)? == Reader::Gone {
-            return Ok(Ending::Success);
-        }
+    let lines = match args.from_start {
+        // Only to see whether there are any.
+        true => newest(source, &mut request.clone(), 1, &mut Cursor::default()).await?,
+        false => newest(source, &mut request, args.limit, &mut cursor).await?,
+    };
+    if lines.is_empty() {
+        check_names(args).await?;
+    }
+    if !args.from_start && show(&lines, args)? == Reader::Gone {
+        return Ok(Ending::Success);
     }
     request.ascending = true;
     loop {

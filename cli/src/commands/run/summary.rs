@@ -206,7 +206,19 @@ impl Summary {
             How::Settled if total == 0 => {
                 format!("nothing to do: no enabled job has a task; it took {time} to see that")
             }
-            How::Settled if self.is_all_done() => format!("all done in {time}"),
+            How::Settled if self.is_all_done() => {
+                let without = enabled().filter(|job| count(job.total) == 0);
+                let names = without.filter_map(|job| job.name.as_deref());
+                let names: Vec<String> =
+                    names.map(|name| format!("`{}`", printable(name))).collect();
+                match names.is_empty() {
+                    true => format!("all done in {time}"),
+                    false => format!(
+                        "all done in {time}; without a task: job {}. No node of its `level_for_tasks` passes its `filters`",
+                        names.join(", job ")
+                    ),
+                }
+            }
             How::Settled | How::Broken(_) => {
                 format!("not everything is done after {time}: {done} of {total} tasks are")
             }
@@ -225,7 +237,7 @@ impl Summary {
         let write = || -> io::Result<()> {
             let mut out = BufWriter::new(File::create(path)?);
             for task in &self.failed {
-                out.write_all(json_text(&task.json(), Layout::OneLine).as_bytes())?;
+                out.write_all(json_text(&task.failed_json(), Layout::OneLine).as_bytes())?;
             }
             out.flush()
         };
@@ -240,15 +252,7 @@ impl Summary {
             How::Interrupted => ("interrupted", None),
             How::Broken(why) => ("broken", Some(why)),
         };
-        let failed: Vec<Value> = self
-            .failed
-            .iter()
-            .map(|task| {
-                let mut value = task.json();
-                value["last_lines"] = json!(task.last_lines);
-                value
-            })
-            .collect();
+        let failed: Vec<Value> = self.failed.iter().map(Task::failed_json).collect();
         json!({
             "result": result, "error": error,
             "elapsed_ms": u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX),
@@ -291,6 +295,12 @@ impl Task {
 
     fn json(&self) -> Value {
         json!({ "job": self.job, "node": self.node, "why": self.why })
+    }
+
+    fn failed_json(&self) -> Value {
+        let mut value = self.json();
+        value["last_lines"] = json!(self.last_lines);
+        value
     }
 }
 

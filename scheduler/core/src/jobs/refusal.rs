@@ -1,6 +1,6 @@
 //! Why a change of a job is refused.
 
-use brasserie_common::{JobName, SchedulerId};
+use brasserie_common::{JobName, NodeName, SchedulerId};
 use brasserie_common_config::Problem;
 
 use super::{MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
@@ -63,6 +63,8 @@ pub enum JobRefusal {
         "{0} nodes are named, more than {MAX_NAMED_NODES}: name fewer at once, or none for all of the job"
     )]
     TooManyNodes(usize),
+    #[error("there is no node `{0}`, and no task has run on one of that name: nothing was deleted")]
+    UnknownNode(NodeName),
     #[error("too many jobs wait to be forgiven or forgotten: try again later")]
     TooManyForgiven,
 }

@@ -219,9 +219,11 @@ impl Scheduler {
         }
         let id = self.engine().find_job(job.as_str());
         let has_tasks = id.is_some_and(|id| !self.nodes_of(id).is_empty());
-        let named = nodes.iter();
-        let named = named.filter_map(|node| self.engine().find_node(node.as_str()));
-        let named: Vec<NodeId> = named.collect();
+        let mut named = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let known = self.engine().find_node(node.as_str());
+            named.push(known.ok_or_else(|| JobRefusal::UnknownNode(node.clone()))?);
+        }
         self.engine_mut().hold_nodes(named.iter().copied());
         let nodes = match nodes.is_empty() {
             true => Nodes::All,

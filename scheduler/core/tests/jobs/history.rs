@@ -262,7 +262,11 @@ fn only_the_nodes_that_are_named_lose_their_history() {
         let task = begin(&mut s);
         end(&mut s, &w, &task, ReportedStatus::done());
     }
-    let named = ["n2", "n0", "n0", "nobody"];
+    let nodes = vec![node_name("n1"), node_name("nobody")];
+    let refused = change(&mut s, "j", JobChange::DeleteHistory { nodes }).1;
+    let nobody = node_name("nobody");
+    assert_eq!(refused, Err(JobRefusal::UnknownNode(nobody)));
+    let named = ["n2", "n0", "n0"];
     assert_eq!(delete_history(&mut s, "j", &named).1, (2, 0, 0));
     assert!(stored(&s, "n1").is_some());
     assert_eq!(s.durable.statuses.len(), 1);
