@@ -182,45 +182,99 @@ fn kill_9_of_a_worker_with_two_schedulers_and_of_its_keeper_leaves_no_process_of
     }
 }
 
+const NOBODY: u32 = 65_534;
+
+/// `setpriv` for a program of another user.
+fn as_nobody() -> Command {
+    let id = NOBODY.to_string();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
+    command
+}
+
+fn give_to_nobody(stage: &Stage, worker: &WorkerSpec) {
+    fs::create_dir(&worker.data_dir).expect("a new folder");
+    for entry in ["", "work", "work/locks", "worker-one"] {
+        chown(stage.path(entry), Some(NOBODY), Some(NOBODY)).expect("root may");
+    }
+}
+
+fn start_as_nobody(stage: &Stage, worker: &WorkerSpec) -> Process {
+    let program = stage.worker_command(worker);
+    let file = PathBuf::from(program.get_program());
+    let mut command = as_nobody();
+    command.arg(&file).args(program.get_args());
+    stage.start_through("worker", command, &file)
+}
+
+/// Kills a keeper and its worker so that neither notices the other's death.
+fn kill_with_worker(keeper: &mut Process) {
+    let program = keeper.program();
+    keeper.signal(Signal::SIGSTOP);
+    kill(program, Signal::SIGKILL).expect("the worker below the keeper");
+    keeper.signal(Signal::SIGKILL);
+    keeper.wait();
+}
+
+#[test]
+fn a_namespace_of_an_ordinary_user_ends_all_tasks_of_a_killed_worker() {
+    if !geteuid().is_root() {
+        warn_not_run("a worker of another user", &"only root can start it");
+        return;
+    }
+    let namespaces = [
+        "unshare",
+        "--user",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "true",
+    ];
+    let tried = as_nobody().args(namespaces).output().expect("setpriv");
+    if !tried.status.success() {
+        let why = String::from_utf8_lossy(&tried.stderr);
+        warn_not_run("user namespaces", &why);
+        return;
+    }
+    let stage = Stage::new();
+    let config = write_hiding_work(&stage);
+    let spec = stage.scheduler_spec(&config).with("--new-cluster");
+    let _scheduler = stage.start_scheduler(&spec);
+    let mut worker = stage.worker_spec("one", &spec);
+    worker.flags.push("--contain=pid-namespace".to_owned());
+    give_to_nobody(&stage, &worker);
+    let mut first = start_as_nobody(&stage, &worker);
+    wait_for_daemons(&stage);
+    first.wait_for_output("containment: pid-namespace");
+    kill_with_worker(&mut first);
+    wait_for("the end of all processes", || {
+        stage.alive().is_empty().then_some(())
+    });
+    let records = stage.records();
+    assert!(records.overlaps.is_empty(), "{:?}", records.overlaps);
+}
+
 #[test]
 fn a_worker_of_an_ordinary_user_ends_what_its_killed_predecessor_left() {
     if !geteuid().is_root() {
         warn_not_run("a worker of another user", &"only root can start it");
         return;
     }
-    const NOBODY: u32 = 65_534;
     let stage = Stage::new();
     let config = write_hiding_work(&stage);
     let spec = stage.scheduler_spec(&config).with("--new-cluster");
     let _scheduler = stage.start_scheduler(&spec);
     let worker = stage.worker_spec("one", &spec);
-    fs::create_dir(&worker.data_dir).expect("a new folder");
-    for entry in ["", "work", "work/locks", "worker-one"] {
-        chown(stage.path(entry), Some(NOBODY), Some(NOBODY)).expect("root may");
-    }
-    let start = || {
-        let program = stage.worker_command(&worker);
-        let file = PathBuf::from(program.get_program());
-        let id = NOBODY.to_string();
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]);
-        command.arg(&file).args(program.get_args());
-        stage.start_through("worker", command, &file)
-    };
-    let mut first = start();
+    give_to_nobody(&stage, &worker);
+    let mut first = start_as_nobody(&stage, &worker);
     wait_for_daemons(&stage);
     first.wait_for_output("containment: process-groups");
     first.wait_for_output("CAP_SYS_ADMIN");
-    let program = first.program();
-    // Neither may notice the other's death.
-    first.signal(Signal::SIGSTOP);
-    kill(program, Signal::SIGKILL).expect("the worker below the keeper");
-    first.signal(Signal::SIGKILL);
-    first.wait();
+    kill_with_worker(&mut first);
     assert_eq!(stage.alive().len(), TASKS, "nobody has ended them yet");
 
     stage.release();
-    let mut second = start();
+    let mut second = start_as_nobody(&stage, &worker);
     Client::new(spec.port).wait_all_done();
     let records = stage.records();
     assert_eq!(records.runs.len(), 2 * TASKS);

@@ -55,13 +55,14 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
     let ended = runtime.block_on(async {
         let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
         let manager = ServiceManager::from_environment();
-        let started = start(StartOptions {
+        // A task of its own: a disk that hangs holds its thread, and no signal would end the program.
+        let started = tokio::spawn(start(StartOptions {
             manager: manager.clone(),
             ..options
-        });
+        }));
         let mut scheduler = tokio::select! {
-            started = started => started?,
-            // The start waits for the config file, so nothing runs yet.
+            started = started => started??,
+            // The start waits for the config file or for a disk, so nothing runs yet.
             () = shutdown.asked().cancelled() => return Ok(()),
         };
         // Its directory is locked and its ports are open.

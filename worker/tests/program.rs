@@ -5,7 +5,9 @@ mod hang;
 mod hostile;
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -14,7 +16,7 @@ use std::time::Duration;
 use brasserie_common::WallTime;
 use brasserie_common::health::timeouts::KEEPER_DELAY;
 use brasserie_common::logs::{LogQuery, LogStream};
-use brasserie_thrift::generated::common::{KillMethod, KillRequest};
+use brasserie_thrift::generated::common::{BistroWorker, KillMethod, KillRequest};
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
 };
@@ -628,6 +630,56 @@ async fn a_draining_worker_without_free_descriptors_ends_with_its_keeper() {
     until_dead(process, fake::PATIENCE).await;
     until_dead(worker, fake::PATIENCE).await;
     assert_eq!(stage.code().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_drains_ends_at_once_when_its_keeper_dies() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut stage = Stage::open(dir.path(), &["--on-sigterm", "drain"]).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    let script = "echo $$ > pid; exec sleep 1000";
+    stage.run(&task, script).await.expect("accepted");
+    let process = pid_in(&dir.path().join("jobs/job/pid")).await;
+    let worker = stage.worker_process();
+    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
+    let drains = |worker: &BistroWorker| worker.draining == Some(true);
+    stage
+        .until("the drain", |scene| scene.heartbeats.iter().any(drains))
+        .await;
+    assert!(is_alive(process), "it ends by itself");
+    kill(stage.keeper(), Signal::SIGKILL).expect("killed");
+    until_dead(process, fake::PATIENCE).await;
+    until_dead(worker, fake::PATIENCE).await;
+    assert_eq!(stage.code().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_program_of_the_worker_leaves_running_is_no_task_s() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().join("cards");
+    std::fs::create_dir(&folder).expect("created");
+    let program = folder.join("nvidia-smi");
+    // Its child is adopted by the worker, and says of no task to belong to it.
+    let script = format!(
+        "#!/bin/sh\ncd '{}' && mkdir once 2>/dev/null || exit 0\nenv -i sleep 1000 >/dev/null 2>&1 &\necho $! > new; mv new pid\n",
+        folder.display()
+    );
+    std::fs::write(&program, script).expect("written");
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("set");
+    let smi = program.to_str().expect("a plain name");
+    let data_dir = dir.path().join("data");
+    let mut stage = Stage::open(&data_dir, &["--nvidia-smi", smi]).await;
+    let left = pid_in(&folder.join("pid")).await;
+    stage.join().await;
+    let task = stage.task("job", "node");
+    stage.run(&task, "echo done > $2").await.expect("accepted");
+    let status = stage.end_of(&task).await;
+    assert!(status.contains(DONE_BITS), "{status}");
+    assert!(is_alive(left), "the end of a task has killed it");
+    kill(stage.keeper(), Signal::SIGTERM).expect("sent");
+    assert_eq!(stage.code().await, Some(0));
+    until_dead(left, fake::PATIENCE).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -124,13 +124,16 @@ pub fn init(default: Verbosity, format: LogFormat) -> Result<LogGuard, Telemetry
             .try_init(),
     };
     begun.map_err(|_| TelemetryError::AlreadySet)?;
-    std::panic::set_hook(Box::new(log_panic));
     Ok(LogGuard(()))
 }
 
-/// Sets the format of [`print_error`] in a process without a log. Later calls have no effect.
+/// Sets the format of [`print_error`] in a process without a log, and has the messages of panics printed in the same way. Later calls have
+/// no effect.
 pub fn set_format(format: LogFormat) {
-    FORMAT.get_or_init(|| format);
+    FORMAT.get_or_init(|| {
+        std::panic::set_hook(Box::new(log_panic));
+        format
+    });
 }
 
 fn has_colors(is_terminal: bool, no_color: Option<&OsStr>) -> bool {

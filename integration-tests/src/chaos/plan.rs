@@ -172,23 +172,15 @@ impl fmt::Display for Disturbance {
     }
 }
 
-/// What a plan may contain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    pub workers: usize,
-    /// Whether a worker and its keeper may die in the same moment: only a PID namespace ends unmarked daemons then.
-    pub keeper_dies_with_worker: bool,
-}
-
-/// Draws the disturbances of a seed, in order of their times. At most one of them loses the store, and it is the last one.
-pub fn draw(seed: u64, limits: Limits) -> Vec<Disturbance> {
+/// Draws the disturbances of a seed for so many workers, in order of their times. At most one of them loses the store, and it is the last one.
+pub fn draw(seed: u64, workers: usize) -> Vec<Disturbance> {
     let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
     let count = dice.between(*COUNT.start()..COUNT.end() + 1);
     let mut plan: Vec<Disturbance> = (0..count)
         .map(|_| Disturbance {
             at: Duration::from_millis(dice.between(0..LAST_START.as_millis() as u64)),
             lasts: Duration::from_millis(dice.between(DURATIONS_MS)),
-            kind: dice.kind(limits),
+            kind: dice.kind(workers),
         })
         .collect();
     if dice.one_in(6) {
@@ -213,49 +205,49 @@ impl Dice {
         self.between(0..sides) == 0
     }
 
-    fn worker(&mut self, limits: Limits) -> usize {
-        self.between(0..limits.workers as u64) as usize
+    fn worker(&mut self, workers: usize) -> usize {
+        self.between(0..workers as u64) as usize
     }
 
-    fn program(&mut self, limits: Limits) -> Program {
+    fn program(&mut self, workers: usize) -> Program {
         match self.one_in(3) {
             true => Program::Scheduler,
-            false => Program::Worker(self.worker(limits)),
+            false => Program::Worker(self.worker(workers)),
         }
     }
 
-    fn kind(&mut self, limits: Limits) -> Kind {
+    fn kind(&mut self, workers: usize) -> Kind {
         match self.between(0..15) {
-            0..=2 => Kind::Kill(vec![self.target(limits)]),
-            3 | 4 => Kind::Kill(self.several(limits)),
-            5 | 6 => Kind::Stop(self.target(limits)),
-            7 => Kind::StallLog(self.program(limits)),
-            8 => Kind::CloseLog(self.program(limits)),
-            9 => Kind::FillDisk(self.program(limits)),
-            10 => Kind::Unmount(self.program(limits)),
-            11 | 12 => Kind::CutLink(self.worker(limits), self.direction()),
-            13 => Kind::IdleConnections(self.program(limits), IDLE_CONNECTIONS),
+            0..=2 => Kind::Kill(vec![self.target(workers)]),
+            3 | 4 => Kind::Kill(self.several(workers)),
+            5 | 6 => Kind::Stop(self.target(workers)),
+            7 => Kind::StallLog(self.program(workers)),
+            8 => Kind::CloseLog(self.program(workers)),
+            9 => Kind::FillDisk(self.program(workers)),
+            10 => Kind::Unmount(self.program(workers)),
+            11 | 12 => Kind::CutLink(self.worker(workers), self.direction()),
+            13 => Kind::IdleConnections(self.program(workers), IDLE_CONNECTIONS),
             _ => {
                 let seconds = self.between(1..200_000).cast_signed();
                 let sign = if self.one_in(2) { -1 } else { 1 };
-                Kind::JumpClock(self.program(limits), sign * seconds)
+                Kind::JumpClock(self.program(workers), sign * seconds)
             }
         }
     }
 
-    fn target(&mut self, limits: Limits) -> Target {
+    fn target(&mut self, workers: usize) -> Target {
         match self.between(0..4) {
-            0 => Target::Keeper(self.worker(limits)),
-            _ => Target::Program(self.program(limits)),
+            0 => Target::Keeper(self.worker(workers)),
+            _ => Target::Program(self.program(workers)),
         }
     }
 
-    fn several(&mut self, limits: Limits) -> Vec<Target> {
+    fn several(&mut self, workers: usize) -> Vec<Target> {
         let mut targets = Vec::new();
         if self.one_in(2) {
             targets.push(Target::Program(Program::Scheduler));
         }
-        for number in 0..limits.workers {
+        for number in 0..workers {
             let (worker, keeper) = (
                 Target::Program(Program::Worker(number)),
                 Target::Keeper(number),
@@ -263,12 +255,12 @@ impl Dice {
             match self.between(0..5) {
                 0 => targets.push(worker),
                 1 => targets.push(keeper),
-                2 | 3 if limits.keeper_dies_with_worker => targets.extend([keeper, worker]),
+                2 | 3 => targets.extend([keeper, worker]),
                 _ => {}
             }
         }
         if targets.is_empty() {
-            targets.push(self.target(limits));
+            targets.push(self.target(workers));
         }
         targets
     }
@@ -296,24 +288,35 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    const LIMITS: Limits = Limits {
-        workers: 3,
-        keeper_dies_with_worker: true,
-    };
+    const WORKERS: usize = 3;
 
     #[test]
     fn a_seed_draws_one_plan_and_few_seeds_draw_every_kind() {
-        assert_eq!(draw(5, LIMITS), draw(5, LIMITS));
-        assert_ne!(draw(5, LIMITS), draw(6, LIMITS));
-        let plans = (0..100).flat_map(|seed| draw(seed, LIMITS));
+        assert_eq!(draw(5, WORKERS), draw(5, WORKERS));
+        assert_ne!(draw(5, WORKERS), draw(6, WORKERS));
+        let plans = (0..100).flat_map(|seed| draw(seed, WORKERS));
         let names: BTreeSet<&str> = plans.map(|disturbance| disturbance.kind.name()).collect();
         assert_eq!(names.len(), 13, "{names:?}");
     }
 
     #[test]
+    fn a_worker_and_its_keeper_die_in_the_same_moment_in_some_seeds() {
+        let mut plans = (0..200).flat_map(|seed| draw(seed, WORKERS));
+        assert!(plans.any(|disturbance| {
+            let Kind::Kill(targets) = disturbance.kind else {
+                return false;
+            };
+            (0..WORKERS).any(|number| {
+                targets.contains(&Target::Keeper(number))
+                    && targets.contains(&Target::Program(Program::Worker(number)))
+            })
+        }));
+    }
+
+    #[test]
     fn a_lost_store_is_the_last_disturbance_and_the_only_one_of_its_kind() {
         for seed in 0..100 {
-            let plan = draw(seed, LIMITS);
+            let plan = draw(seed, WORKERS);
             assert!(plan.is_sorted_by_key(|disturbance| disturbance.at));
             let before = &plan[..plan.len() - 1];
             assert!(
@@ -322,27 +325,5 @@ mod tests {
                     .all(|disturbance| !disturbance.kind.loses_store())
             );
         }
-    }
-
-    #[test]
-    fn a_keeper_dies_with_its_worker_only_where_that_is_allowed() {
-        let limits = Limits {
-            keeper_dies_with_worker: false,
-            ..LIMITS
-        };
-        let both_die = |limits| {
-            (0..200)
-                .flat_map(|seed| draw(seed, limits))
-                .any(|disturbance| {
-                    let Kind::Kill(targets) = disturbance.kind else {
-                        return false;
-                    };
-                    (0..limits.workers).any(|number| {
-                        targets.contains(&Target::Keeper(number))
-                            && targets.contains(&Target::Program(Program::Worker(number)))
-                    })
-                })
-        };
-        assert!(both_die(LIMITS) && !both_die(limits));
     }
 }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
+use super::Settings;
 use super::machines::Machines;
 use super::plan::{self, Direction, Disturbance, Kind, Program, StorePart, Target};
 use super::testimony::{self, Sight};
-use super::{Contain, Settings};
 use crate::e2e::{Link, Programs, Stage};
 
 /// Enough for the workers to be busy through the whole plan.
@@ -56,11 +56,7 @@ pub fn run(
     open_to_all(&stage).map_err(|error| format!("cannot prepare the folder: {error}"))?;
     let config = write_work(&stage);
     let machines = Machines::new(&stage, &config, settings)?;
-    let limits = plan::Limits {
-        workers: settings.workers,
-        keeper_dies_with_worker: settings.contain != Some(Contain::ProcessGroups),
-    };
-    let plan = plan::draw(settings.seed, limits);
+    let plan = plan::draw(settings.seed, settings.workers);
     let epoch = Arc::new(AtomicU32::new(0));
     let question = machines.on_scheduler_host(&stage.brasserie_command(&[
         "status",

@@ -63,7 +63,8 @@ impl Launcher {
             }) => {
                 tracing::warn!(
                     "this machine does not let the worker clone itself ({}): tasks start by posix_spawn, without limits of \
-                     their own, users and control groups",
+                     their own, users and control groups, and without the marks and the death signal by which a task ends if worker and \
+                     keeper are killed at once",
                     error.desc()
                 );
                 self.way = Way::PosixSpawn;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid, getsid};
 
 use super::marks::LimitMarks;
 use super::runner::TaskNumber;
@@ -263,6 +263,7 @@ struct Whose<'a> {
     groups: HashMap<Pid, Owner>,
     tasks: &'a HashMap<TaskNumber, Task>,
     marks: LimitMarks,
+    own_session: Pid,
 }
 
 impl<'a> Whose<'a> {
@@ -278,6 +279,7 @@ impl<'a> Whose<'a> {
             groups: of_tasks.collect(),
             tasks,
             marks,
+            own_session: getsid(None).unwrap_or(getpid()),
         };
         whose.add(known);
         whose
@@ -293,6 +295,10 @@ impl<'a> Whose<'a> {
 
     fn find(&self, pid: Pid, next: TaskNumber) -> Option<Orphan> {
         let process = processes::find(pid)?;
+        // Every task has sessions of its own. What a program that the worker itself asks has left behind belongs to none.
+        if process.session == self.own_session {
+            return None;
+        }
         let owner = self.owner(&process).unwrap_or_else(|| {
             tracing::warn!(
                     process = %host_pid(pid),

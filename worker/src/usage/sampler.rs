@@ -11,6 +11,7 @@ use brasserie_common_runtime::Clock;
 use brasserie_worker_core::Event;
 use nix::unistd::{SysconfVar, sysconf};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -122,9 +123,22 @@ pub(crate) async fn sample_tasks(
             pause = LEAST_PERIOD;
             continue;
         };
+        // The start of a program waits for the disk that the program is on.
+        let runtime = Handle::current();
+        let asked = tokio::task::spawn_blocking(move || {
+            let card_use = runtime.block_on(cards.update());
+            (cards, card_use)
+        });
         let card_use = tokio::select! {
             () = stop.cancelled() => return,
-            card_use = cards.update() => card_use,
+            // As below.
+            asked = asked => match asked {
+                Ok((same, card_use)) => {
+                    cards = same;
+                    card_use
+                }
+                Err(_) => return,
+            },
         };
         let tasks = running.all();
         let look = move || {
