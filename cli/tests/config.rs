@@ -1,6 +1,7 @@
 //! `brasserie config` as people and editors use it, through the program.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -118,6 +119,34 @@ fn problems_are_there_for_programs_too() {
         })
     );
     assert!(found["files"][1]["unreadable"].is_string(), "{found}");
+}
+
+#[test]
+fn a_relative_program_is_looked_for_beside_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!("{{{SETTINGS}, \"bistro_job->x\": {{\"command\": [\"./x.sh\"]}}}}");
+    fs::create_dir(folder.path().join("conf")).unwrap();
+    fs::write(folder.path().join("conf/c.json"), config).unwrap();
+    let check = || {
+        let checked = brasserie(folder.path(), &["config", "check", "conf/c.json"]);
+        let (code, all) = out(&checked);
+        assert_eq!(code, Some(0), "{all}");
+        all
+    };
+    let program = folder.path().join("conf/x.sh");
+    let shown = program.display();
+    let warning = |fault: &str| {
+        format!(
+            "warning: conf/c.json:6:34: bistro_job->x.command[0]: no task can run \"./x.sh\": {shown} {fault}; "
+        )
+    };
+    let found = check();
+    assert!(found.starts_with(&warning("does not exist")), "{found}");
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    let found = check();
+    assert!(found.starts_with(&warning("is not executable")), "{found}");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(check(), "the config is good\n");
 }
 
 #[test]

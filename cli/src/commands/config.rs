@@ -1,13 +1,16 @@
 //! `brasserie config`: looks at config files without running anything.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::iter::successors;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use brasserie_common::cluster_view::MAX_SCHEDULES;
 use brasserie_common_config::{
     Config, Findings, Format, MAX_CONFIG_BYTES, NodeSource, ParseOptions, Problem, UnknownKeys,
-    check_bytes, config_schema, export_job, parse_bytes,
+    check_bytes, config_schema, export_job, parse_bytes, resolve_in_folder,
 };
 use brasserie_common_runtime::{Clock, files};
 use brasserie_scheduler::sources::system_zone;
@@ -154,7 +157,7 @@ impl Checked {
         };
         let (unreadable, findings, schedules) = match files::read(file, MAX_CONFIG_BYTES as u64) {
             Ok(bytes) => {
-                let findings = check_bytes(&bytes, options);
+                let findings = check_bytes(&bytes, options, |path| fault(file, path));
                 let is_good = findings.errors.is_empty();
                 let parsed = is_good.then(|| parse_bytes(&bytes, options).ok());
                 let schedules = parsed.flatten().map(|it| NextTimes::all_of(&it.config));
@@ -224,6 +227,24 @@ impl Checked {
             "more_warnings": self.findings.more_warnings,
             "schedules": self.schedules.iter().map(NextTimes::to_json).collect::<Vec<_>>(),
         })
+    }
+}
+
+/// Returns why no task on this machine can run the program at this path, which is relative to the folder of the config file; `None` if tasks can.
+fn fault(file: &Path, program: &str) -> Option<String> {
+    let file = std::path::absolute(file).ok()?;
+    let program = resolve_in_folder(file.parent()?, program);
+    let shown = program.display();
+    match fs::metadata(&program) {
+        Ok(about) if !about.is_file() => Some(format!("{shown} is not a file")),
+        Ok(about) if about.permissions().mode() & 0o111 == 0 => {
+            Some(format!("{shown} is not executable"))
+        }
+        Ok(_) => None,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Some(format!("{shown} does not exist"))
+        }
+        Err(error) => Some(format!("{shown}: {error}")),
     }
 }
 

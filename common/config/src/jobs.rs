@@ -14,7 +14,9 @@ use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
 use crate::keys::{INT64, Key, Shape, TEXTS, within};
-use crate::model::{Config, JobConfig, SchedulerPolicy};
+use crate::model::{
+    Config, JobConfig, ResourceId, ResourceLimit, SchedulerPolicy, begins_in_folder,
+};
 use crate::problem::{self, Problem};
 use crate::read::{At, Notes, UnknownKeys};
 use crate::resources::{AMOUNTS, key_resource};
@@ -305,6 +307,49 @@ pub(crate) fn no_command(at: &At, draft: &Draft) -> Option<Problem> {
     )
 }
 
+/// Returns the job's program if its path begins in the config file's folder, with the warning for the case that no task can run it.
+pub(crate) fn program_of_file(at: &At, draft: &Draft) -> Option<(String, Problem)> {
+    let program = draft.job.command.first();
+    let program = program.filter(|program| begins_in_folder(program))?;
+    let at = at.get(COMMAND)?;
+    let at = at.items().next()?;
+    let problem = at.problem(format!("no task can run {}", at.node));
+    let help = "the path begins in the config file's folder: put the program there, or write its whole path";
+    Some((program.clone(), problem.help(help)))
+}
+
+/// Returns the warning for the first resource of which a task needs more than any node or worker has; `None` also if the job has errors.
+pub(crate) fn above_limit(at: &At, draft: &Draft, config: &Config) -> Option<Problem> {
+    if !draft.notes.errors.is_empty() || draft.old_errors.is_some() {
+        return None;
+    }
+    let job = &draft.job;
+    let takes = |level| level <= job.level_for_tasks || level == config.worker_level();
+    let above = |index: &usize| {
+        let id = ResourceId(u16::try_from(*index).unwrap_or(u16::MAX));
+        let is_taken = takes(config.resources[*index].level);
+        is_taken && config.is_above_limit(id, job.resources[*index])
+    };
+    let index = (0..config.resources.len()).find(above)?;
+    let (resource, need) = (&config.resources[index], job.resources[index]);
+    let ResourceLimit::Fixed(limit) = resource.limit else {
+        return None;
+    };
+    let (name, level) = (&resource.name, &config.levels[resource.level.index()]);
+    let text = format!(
+        "a task needs {need} of `{name}`, and the limit of level `{level}` is {limit}, so no task of the job ever starts"
+    );
+    let said = at.get("resources");
+    let problem = match said.as_ref().and_then(|said| said.get(name)) {
+        Some(at) => at.problem(text),
+        None => at.key_problem(format!("by default, {text}")),
+    };
+    let help = format!(
+        "lower the need in `resources` of the job, or raise `resources.{level}.{name}.limit` of the settings"
+    );
+    Some(problem.help(help))
+}
+
 /// Where the job runs, how much it takes, and when again.
 fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
     if let Some(at) = at.get("enabled") {
@@ -448,6 +493,7 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     if let Some(at) = at.get(CWD) {
         job.task_subprocess.working_directory = working_directory(&at, notes);
     }
+    relative_program(at, job, notes);
     if let Some(at) = at.get("status_from") {
         set(
             &mut job.task_subprocess.status_from,
@@ -485,6 +531,28 @@ fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
     if let Some(at) = at.get("kill_orphan_tasks_after_sec") {
         set(&mut job.kill_orphan_tasks_after, at.never_or_seconds(notes));
+    }
+}
+
+/// Warns of a program such as `bin/x`, which each task looks for in its working directory. Without `cwd` that directory begins empty.
+fn relative_program(at: &At, job: &JobConfig, notes: &mut Notes) {
+    let in_working_directory =
+        |program: &String| program.contains('/') && Path::new(program).is_relative();
+    let program = job.command.first();
+    let program = program.filter(|program| in_working_directory(program));
+    let has_cwd = job.task_subprocess.working_directory.is_some();
+    if program.is_none_or(|program| begins_in_folder(program)) || has_cwd {
+        return;
+    }
+    if let Some(at) = at.get(COMMAND)
+        && let Some(program) = at.items().next()
+    {
+        let text = format!(
+            "the program {} is relative to each task's working directory, and the job has no `{CWD}`",
+            program.node
+        );
+        let help = "begin it with `./` if it is relative to the config file's folder, or write its whole path";
+        notes.warning(program.problem(text).help(help));
     }
 }
 
@@ -599,7 +667,7 @@ fn working_directory(at: &At, notes: &mut Notes) -> Option<String> {
 /// Refuses a relative program or `cwd` of a job by API, which has no config file whose folder the path could be relative to.
 pub(crate) fn refuse_relative_paths(at: &At, draft: &mut Draft) {
     let program = draft.job.command.first();
-    let is_relative = program.is_some_and(|p| p.starts_with("./") || p.starts_with("../"));
+    let is_relative = program.is_some_and(|program| begins_in_folder(program));
     if let Some(at) = at.get(COMMAND).filter(|_| is_relative)
         && let Some(program) = at.items().next()
     {

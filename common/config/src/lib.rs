@@ -196,12 +196,23 @@ pub struct Findings {
     pub more_warnings: usize,
 }
 
-/// Looks for everything that is wrong with a file, or worth a look, whether or not it can be used.
-pub fn check_bytes(bytes: &[u8], options: ParseOptions) -> Findings {
+/// Looks for everything that is wrong with a file, or worth a look, whether or not it can be used. `fault` returns why no task can run the
+/// program at this path, which is relative to the file's folder; `None` if tasks can.
+pub fn check_bytes(
+    bytes: &[u8],
+    options: ParseOptions,
+    fault: impl Fn(&str) -> Option<String>,
+) -> Findings {
     match text_of(bytes) {
         Ok(text) => {
             let mut outcome = outcome(text, options);
-            outcome.warnings.shown.extend(outcome.without_command);
+            outcome.warnings.shown.extend(outcome.only_checked);
+            let programs = outcome.programs.into_iter();
+            let faulty = programs.filter_map(|(program, problem)| {
+                let message = format!("{}: {}", problem.message, fault(&program)?);
+                Some(Problem { message, ..problem })
+            });
+            outcome.warnings.shown.extend(faulty);
             let errors = outcome.errors.bounded();
             let warnings = outcome.warnings.bounded();
             Findings {
@@ -261,8 +272,11 @@ struct Outcome {
     usable: Option<Config>,
     errors: Problems,
     warnings: Problems,
-    /// A warning for each job without a command. A scheduler does not repeat these, because workers may have a default command.
-    without_command: Vec<Problem>,
+    /// Warnings that only `config check` prints: workers may have a default command for a job without one, and `status` says which tasks
+    /// can never run.
+    only_checked: Vec<Problem>,
+    /// The programs that are relative to the file's folder, each with the warning for the case that no task can run it.
+    programs: Vec<(String, Problem)>,
 }
 
 fn outcome(text: &str, options: ParseOptions) -> Outcome {
@@ -273,7 +287,8 @@ fn outcome(text: &str, options: ParseOptions) -> Outcome {
             usable: None,
             errors: Problems::default(),
             warnings: Problems::default(),
-            without_command: Vec::new(),
+            only_checked: Vec::new(),
+            programs: Vec::new(),
         },
     };
     if !reading.problems.is_empty() {
@@ -309,13 +324,15 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     };
     let mut nameless = Notes::default();
     let mut drafts: Vec<Draft> = Vec::new();
-    let mut without_command = Vec::new();
+    let (mut only_checked, mut programs) = (Vec::new(), Vec::new());
     for at in root.entries() {
         if let Some(name) = at.key().strip_prefix(JOB_PREFIX)
             && let Some(name) = jobs::job_name(&at, name, &mut nameless)
         {
             let draft = jobs::parse(&at, name, &config, options.unknown_keys);
-            without_command.extend(jobs::no_command(&at, &draft));
+            only_checked.extend(jobs::no_command(&at, &draft));
+            only_checked.extend(jobs::above_limit(&at, &draft, &config));
+            programs.extend(jobs::program_of_file(&at, &draft));
             drafts.push(draft);
         }
     }
@@ -334,7 +351,8 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
         usable: is_usable.then_some(config),
         errors,
         warnings,
-        without_command,
+        only_checked,
+        programs,
     }
 }
 

@@ -66,6 +66,16 @@ pub struct Config {
     pub jobs: Vec<Shared<JobConfig>>,
 }
 
+/// Returns the path of a file that a config file in `folder` names by a relative path.
+pub fn resolve_in_folder(folder: &Path, path: &str) -> PathBuf {
+    folder.join(path.strip_prefix("./").unwrap_or(path))
+}
+
+/// Returns whether a program's path begins in the folder of the config file.
+pub(crate) fn begins_in_folder(program: &str) -> bool {
+    program.starts_with("./") || program.starts_with("../")
+}
+
 impl Config {
     pub fn level(&self, name: &str) -> Option<LevelId> {
         // Invariant: the parser bounds the number of levels far below u16::MAX.
@@ -92,8 +102,9 @@ impl Config {
     /// folder. Absolute paths stay, and so do program names without a slash, for which workers search.
     pub fn resolve_commands(&mut self, folder: &Path) {
         let resolve = |path: &str| {
-            let clean = path.strip_prefix("./").unwrap_or(path);
-            folder.join(clean).to_string_lossy().into_owned()
+            resolve_in_folder(folder, path)
+                .to_string_lossy()
+                .into_owned()
         };
         for job in &mut self.jobs {
             let directory = job.task_subprocess.working_directory.as_deref();
@@ -107,7 +118,7 @@ impl Config {
             let Some(program) = job.command.first_mut() else {
                 continue;
             };
-            if program.starts_with("./") || program.starts_with("../") {
+            if begins_in_folder(program) {
                 *program = resolve(program);
             }
         }

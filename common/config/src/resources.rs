@@ -156,6 +156,22 @@ fn amounts(at: &At, notes: &mut Notes) -> (i32, i32, i32) {
     (default, limit, weight)
 }
 
+impl Config {
+    /// Returns whether `need` exceeds the limit that each node or worker has for the resource, including workers that may still join.
+    pub fn is_above_limit(&self, id: ResourceId, need: i32) -> bool {
+        let limit = match self.resources[id.index()].limit {
+            ResourceLimit::Fixed(limit) => limit,
+            ResourceLimit::ReportedCores => i32::MAX,
+        };
+        let mut overrides = self.worker_resources_override.values();
+        let is_replaced = overrides.any(|amounts| amounts.get(&id).is_some_and(|a| *a >= need));
+        let mut physical = self.physical_resources.iter();
+        let is_measured =
+            physical.any(|p| p.logical_resource == id) || self.card_model(id).is_some();
+        need > 0 && need > limit && !is_replaced && !is_measured
+    }
+}
+
 /// A known resource, named by the key of a value.
 pub(crate) fn key_resource(at: &At, config: &Config, notes: &mut Notes) -> Option<ResourceId> {
     let found = config.resource(at.key());

@@ -931,11 +931,79 @@ fn a_job_without_a_command_that_has_a_misspelt_one() {
     );
     assert_eq!(parse(&text, ParseOptions::default()).unwrap().warnings, []);
     assert_eq!(
-        lines(&check_bytes(text.as_bytes(), ParseOptions::default()).warnings),
+        lines(&checked(text.as_bytes()).warnings),
         [
             "3:1: bistro_job->x: there is no `command`, so tasks start only on workers with `--worker-command`; name the program and its arguments in `command`"
         ]
     );
+}
+
+#[test]
+fn programs_that_no_task_can_run_are_worth_a_look() {
+    let found = |job: &str| {
+        let text = file("", &format!("\"bistro_job->x\": {{{job}}}"));
+        let fault = |path: &str| (path != "./here").then(|| format!("/conf/{path} is missing"));
+        lines(&checked_with(text.as_bytes(), fault).warnings)
+    };
+    for job in [
+        r#""command": ["./here"]"#,
+        r#""command": ["here", "./gone"]"#,
+        r#""command": ["/gone"]"#,
+        r#""command": ["bin/x"], "cwd": "/srv""#,
+    ] {
+        assert_eq!(found(job), [""; 0], "{job}");
+    }
+    let help = "the path begins in the config file's folder: put the program there, or write its whole path";
+    assert_eq!(
+        found(r#""command": ["../gone", "a"]"#),
+        [format!(
+            "3:31: bistro_job->x.command[0]: no task can run \"../gone\": /conf/../gone is missing; {help}"
+        )]
+    );
+    let in_working_directory = "3:31: bistro_job->x.command[0]: the program \"bin/x\" is relative to each task's working directory, and the job has no `cwd`; begin it with `./` if it is relative to the config file's folder, or write its whole path";
+    assert_eq!(found(r#""command": ["bin/x"]"#), [in_working_directory]);
+}
+
+#[test]
+fn needs_above_the_limit_are_worth_a_look() {
+    let found = |settings: &str, job: &str| {
+        let resources = r#"{"host": {"disk": {"default": 1, "limit": 0}}, "db": {"io": {"default": 0, "limit": 2}}, "worker": {"ram": {"default": 4, "limit": 8}}}"#;
+        let text = file(
+            &format!("\"resources\": {resources}{settings}"),
+            &format!("\"bistro_job->x\": {{\"command\": [\"true\"]{job}}}"),
+        );
+        lines(&checked(text.as_bytes()).warnings)
+    };
+    let help = |level: &str, name: &str| {
+        format!(
+            "so no task of the job ever starts; lower the need in `resources` of the job, or raise `resources.{level}.{name}.limit` of the settings"
+        )
+    };
+    assert_eq!(
+        found("", ""),
+        [format!(
+            "3:1: bistro_job->x: by default, a task needs 1 of `disk`, and the limit of level `host` is 0, {}",
+            help("host", "disk")
+        )]
+    );
+    let above = |job: &str| found("", &format!(", \"resources\": {{\"disk\": 0, {job}}}"));
+    assert_eq!(above(r#""io": 2, "ram": 8"#), [""; 0]);
+    assert_eq!(
+        above(r#""ram": 9"#),
+        [format!(
+            "3:72: bistro_job->x.resources.ram: a task needs 9 of `ram`, and the limit of level `worker` is 8, {}",
+            help("worker", "ram")
+        )]
+    );
+    // Tasks at level `host` take nothing of nodes below, and some workers may have more than the limit.
+    let job = r#", "level_for_tasks": "host", "resources": {"disk": 0, "io": 3, "ram": 9}"#;
+    for settings in [
+        r#", "worker_resources_override": {"big": {"ram": 9}}"#,
+        r#", "physical_resources": {"ram_mb": {"logical_resource": "ram"}}"#,
+    ] {
+        assert_eq!(found(settings, job), [""; 0], "{settings}");
+    }
+    assert_eq!(found("", job).len(), 1);
 }
 
 #[test]
@@ -944,7 +1012,7 @@ fn problems_beyond_the_limit_are_counted() {
         .map(|i| format!("\"bistro_job->j{i}\": {{\"priority\": [], \"x\": 1}}"))
         .collect();
     let text = file("", &jobs.join(",\n"));
-    let findings = check_bytes(text.as_bytes(), ParseOptions::default());
+    let findings = checked(text.as_bytes());
     assert_eq!((findings.errors.len(), findings.more_errors), (200, 800));
     assert_eq!(
         (findings.warnings.len(), findings.more_warnings),

@@ -206,19 +206,13 @@ fn all_is_found_whether_or_not_the_file_can_be_used() {
     let text = IN_JSON
         .replace("1.5", "[]")
         .replace("0.5", "0.5, \"idle_wait\": 1");
-    let found = check_bytes(text.as_bytes(), ParseOptions::default());
+    let found = checked(text.as_bytes());
     assert_eq!(
         (found.errors.len(), found.warnings.len()),
         (1, 2),
         "a job has no command: {found:?}"
     );
-    let found = check_bytes(
-        text.replace("true", "tru").as_bytes(),
-        ParseOptions::default(),
-    );
+    let found = checked(text.replace("true", "tru").as_bytes());
     assert_eq!((found.errors.len(), found.warnings.len()), (1, 0));
-    assert_eq!(
-        check_bytes(b"\xff", ParseOptions::default()).errors.len(),
-        1
-    );
+    assert_eq!(checked(b"\xff").errors.len(), 1);
 }

@@ -62,21 +62,8 @@ fn measured_slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> 
 
 /// Whether a need exceeds a limit that every worker has, whoever may still join.
 pub(super) fn over_fixed_limits(config: &Config, resources: &[ResourceId], needs: &[i32]) -> bool {
-    resources.iter().zip(needs).any(|(id, need)| {
-        let fixed = match config.resources[id.index()].limit {
-            ResourceLimit::Fixed(limit) => limit,
-            ResourceLimit::ReportedCores => i32::MAX,
-        };
-        let replaced = config
-            .worker_resources_override
-            .values()
-            .filter_map(|amounts| amounts.get(id))
-            .any(|amount| amount >= need);
-        let mut entries = config.physical_resources.iter();
-        let measured =
-            entries.any(|p| p.logical_resource == *id) || config.card_model(*id).is_some();
-        *need > 0 && *need > fixed && !replaced && !measured
-    })
+    let mut needs = resources.iter().zip(needs);
+    needs.any(|(id, need)| config.is_above_limit(*id, *need))
 }
 
 /// What a task that took so much of each worker resource may use of its machine.
