@@ -46,6 +46,9 @@ const ROWS: &str = r#"
 2 | /files/0/errors/0/line=3 | brasserie config check @broken.json | @broken.json:3:1 | expected
 2 | /good=false | brasserie config check @wrong.json | @wrong.json: | bistro_job->x.priority | expected a number
 2 | /good=false | brasserie config check @source.json | @source.json: | manul | manual
+0 | /files/0/warnings/0/line=6 | brasserie config check @program.json | @program.json:6: | bistro_job->copy.command[0] | @gone.sh does not exist | whole path
+0 | /files/0/warnings/0/line=6 | brasserie config check @above.json | @above.json:6: | bistro_job->copy | needs 1 of `disk` | level `host` is 0 | raise
+2 | /good=false | brasserie config check @times.json | @times.json:3: | node_sources[1] | under "a" and under "b" | add `{parent}` to `format`
 2 | - | brasserie config export @none.json | @none.json | No such file | Check the path
 1 | - | brasserie config export @config.json --job nobody | has no job `nobody` | copy
 2 | error | brasserie plan @none.json --scheduler %sched | @none.json | No such file | Check the path
@@ -121,6 +124,10 @@ const CONFIG: &str = r#"{
   "bistro_job->copy": {"owner": "test", "command": ["/bin/true"], "arguments": "none"}
 }"#;
 
+/// A node source that gives each host a child without the host's name.
+const TIMES: &str = r#"{"source": "add_time", "prefs": {"parent_level": "host", "format": "{time}",
+      "schedule": [{"cron": {"epoch": {"period": 60}}, "lifetime": 60}]}}"#;
+
 struct Played {
     stage: Stage,
     spec: SchedulerSpec,
@@ -145,6 +152,20 @@ impl Played {
                     .replace("\"owner\"", "\"priority\": \"high\", \"owner\""),
             ),
             ("source.json", &CONFIG.replace("\"manual\"", "\"manul\"")),
+            ("program.json", &CONFIG.replace("/bin/true", "./gone.sh")),
+            (
+                "above.json",
+                &CONFIG.replace(
+                    r#""resources": {}"#,
+                    r#""resources": {"host": {"disk": {"default": 1, "limit": 0}}}"#,
+                ),
+            ),
+            (
+                "times.json",
+                &CONFIG
+                    .replace(r#"["host"]"#, r#"["host", "time"]"#)
+                    .replace("}}]}", &format!("}}}}, {TIMES}]}}")),
+            ),
             ("bad.json", "{\n  \"command\": \"echo\"\n}"),
             ("relative.json", r#"{"command": ["./x.sh"]}"#),
             (

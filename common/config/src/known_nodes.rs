@@ -1,13 +1,18 @@
-//! Checks the nodes of `manual` and `range_label` sources, which the config file alone determines, for equal names.
+//! Checks the nodes of `manual` and `range_label` sources, which the config file alone determines, for equal names, and the names that
+//! `add_time` sources give below and beside them.
 //!
 //! Nodes below a `script` or an `add_time` source are known only at run time; the builder of the node table checks these.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::model::{Config, LevelId, NodeNaming, NodeSource, RangeLabel};
+use brasserie_common::WallTime;
+
+use crate::cron::Zone;
+use crate::model::{AddTime, Config, LevelId, NodeNaming, NodeSource, RangeLabel, ScheduleItem};
 use crate::problem::Problem;
-use crate::read::At;
+use crate::read::{At, Notes};
 use crate::tree::{Place, quote};
 
 /// Largest number of nodes of all ranges that are checked, which takes some ten milliseconds. The first nodes show most mistakes, and the
@@ -35,9 +40,48 @@ struct KnownNode {
     place: Place,
 }
 
+/// The names that an `add_time` source gives below the known nodes.
+struct TimedNames {
+    place: Place,
+    level: LevelId,
+    /// Names with [`TIME`] in place of the time.
+    names: BTreeSet<String>,
+    schedule: Vec<ScheduleItem>,
+}
+
+/// Stands for the time in the `format` of an `add_time` source.
+const TIME: &str = "{time}";
+
+impl TimedNames {
+    /// Returns the time whose node has this name. A name without the time is that of the schedule's first time.
+    fn time_of(&self, name: &str) -> Option<WallTime> {
+        let first = |from: WallTime| {
+            let of_item = |item: &ScheduleItem| item.cron.first_from(from, &Zone::utc());
+            self.schedule.iter().filter_map(of_item).min()
+        };
+        if self.names.contains(name) {
+            return first(WallTime::default());
+        }
+        let bytes = name.as_bytes();
+        let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+        let mut begins =
+            (0..bytes.len()).filter(|&at| is_digit(at) && (at == 0 || !is_digit(at - 1)));
+        begins.find_map(|begin| {
+            let end = (begin..).find(|&at| !is_digit(at))?;
+            let time = WallTime::from_secs(name[begin..end].parse().ok()?);
+            let pattern = format!("{}{TIME}{}", &name[..begin], &name[end..]);
+            let is_given = self.names.contains(&pattern) && first(time) == Some(time);
+            is_given.then_some(time)
+        })
+    }
+}
+
 /// The nodes of the sources that have been added.
 pub(crate) struct KnownNodes {
     nodes: Vec<KnownNode>,
+    timed: Vec<TimedNames>,
+    /// Levels that have further nodes at run time.
+    open_levels: BTreeSet<LevelId>,
     /// The first node of each name at each level.
     first: BTreeMap<(LevelId, Arc<str>), usize>,
     /// Number of range nodes that may still be checked.
@@ -53,6 +97,8 @@ impl Default for KnownNodes {
                 parent: None,
                 place: Place::START,
             }],
+            timed: Vec::new(),
+            open_levels: BTreeSet::new(),
             first: BTreeMap::new(),
             range_nodes_left: MAX_RANGE_NODES,
         }
@@ -68,18 +114,20 @@ struct Taken {
 }
 
 impl KnownNodes {
-    /// Adds the nodes of the source at `at`. Returns a problem if a node of the same level already has one of their names.
+    /// Adds the nodes of the source at `at`. Notes an error if a node of the same level already has one of their names, and a warning if
+    /// that depends on what only the run time shows.
     pub(crate) fn add(
         &mut self,
         at: &At,
         source: &NodeSource,
         given: Given,
         config: &Config,
-    ) -> Option<Problem> {
+        notes: &mut Notes,
+    ) {
         let mut taken = Taken::default();
+        let before = self.nodes.len();
         let naming = match source {
             NodeSource::Manual(manual) => {
-                let before = self.nodes.len();
                 for (index, node) in manual.nodes.iter().enumerate() {
                     let place = match &given {
                         Given::At(places) => places[index],
@@ -99,10 +147,115 @@ impl KnownNodes {
                 self.add_range(range, at.place(), &mut taken);
                 range.naming
             }
-            NodeSource::Empty | NodeSource::Script(_) | NodeSource::AddTime(_) => return None,
+            NodeSource::Empty => return,
+            NodeSource::Script(script) => {
+                self.open_levels.insert(LevelId(script.parent_level.0 + 1));
+                return;
+            }
+            NodeSource::AddTime(source) => {
+                self.add_time(at, source, config, notes);
+                return;
+            }
         };
-        let (node, first) = taken.pair?;
-        Some(self.problem(at, (node, first), taken.count, naming, config))
+        if let Some(pair) = taken.pair {
+            notes.error(self.problem(at, pair, taken.count, naming, config));
+        }
+        if naming != NodeNaming::Shared {
+            for timed in &self.timed {
+                self.check_times(timed, before..self.nodes.len(), config, (at, notes));
+            }
+        }
+    }
+
+    /// Checks the names that an `add_time` source gives: those of one time below two parents, and those that other nodes have.
+    fn add_time(&mut self, at: &At, source: &AddTime, config: &Config, notes: &mut Notes) {
+        let level = LevelId(source.parent_level.0 + 1);
+        if source.schedule.is_empty() {
+            return;
+        }
+        let is_parent = |node: &KnownNode| node.level == source.parent_level;
+        let parents = (0..self.nodes.len()).filter(|&index| is_parent(&self.nodes[index]));
+        let mut names: BTreeMap<String, usize> = BTreeMap::new();
+        let mut pair = None;
+        for parent in parents {
+            let name = source.format.replace("{parent}", &self.nodes[parent].name);
+            let above = (parent != 0).then_some(&*self.nodes[parent].name);
+            let name = source.naming.name(above, &name).into_owned();
+            if let Some(first) = names.insert(name, parent) {
+                pair.get_or_insert((first, parent));
+            }
+        }
+        let depends_on_parent =
+            source.format.contains("{parent}") || source.naming == NodeNaming::Path;
+        let help = match depends_on_parent {
+            true => {
+                "set \"names\": \"shared\" beside `source` if it is one node with several parents"
+            }
+            false => {
+                "add `{parent}` to `format`, or set \"names\": \"path\" beside `source`, or \"names\": \"shared\" if it is one node with several parents"
+            }
+        };
+        let problem = |text: String| {
+            let problem = Problem::new(at.place(), at.path_text(), text);
+            problem.value(quote(&source.format)).help(help)
+        };
+        let shown_level = &config.levels[level.index()];
+        let timed = TimedNames {
+            place: at.place(),
+            level,
+            names: names.into_keys().collect(),
+            schedule: source.schedule.clone(),
+        };
+        let is_shared = source.naming == NodeNaming::Shared;
+        if let Some((first, second)) = pair.filter(|_| !is_shared) {
+            let [first, second] = [first, second].map(|index| shown(&self.nodes[index].name));
+            notes.error(problem(format!(
+                "the names of each time occur twice at level `{shown_level}`: under {first} and under {second}"
+            )));
+        } else if !is_shared
+            && !depends_on_parent
+            && self.open_levels.contains(&source.parent_level)
+        {
+            let parents = &config.levels[source.parent_level.index()];
+            notes.warning(problem(format!(
+                "`format` has no `{{parent}}`, so a second node of level `{parents}` gives level `{shown_level}` two nodes with one name, which is an error"
+            )));
+        }
+        if !is_shared {
+            self.check_times(&timed, 0..self.nodes.len(), config, (at, notes));
+        }
+        self.timed.push(timed);
+        self.open_levels.insert(level);
+    }
+
+    /// Warns if one of these nodes has the name of a time.
+    fn check_times(
+        &self,
+        timed: &TimedNames,
+        nodes: Range<usize>,
+        config: &Config,
+        (at, notes): (&At, &mut Notes),
+    ) {
+        let mut nodes = self.nodes[nodes]
+            .iter()
+            .filter(|node| node.level == timed.level);
+        let found = nodes.find_map(|node| Some((node, timed.time_of(&node.name)?)));
+        let Some((node, time)) = found else {
+            return;
+        };
+        let (name, level) = (shown(&node.name), &config.levels[timed.level.index()]);
+        let (node, source) = (node.place, timed.place);
+        let text = format!(
+            "the name {name} occurs twice at level `{level}` at the time {}, which is an error: of the node at {}:{} and of the `add_time` source at {}:{}",
+            time.as_secs(),
+            node.line,
+            node.column,
+            source.line,
+            source.column,
+        );
+        let help = "rename the node, or change the `format` of the `add_time` source";
+        let problem = Problem::new(at.place(), at.path_text(), text);
+        notes.warning(problem.value(name).help(help));
     }
 
     /// Adds the nodes of a range. The number is the outer loop, so that a format that omits the number or the parent repeats a name early.

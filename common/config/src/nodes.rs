@@ -169,9 +169,7 @@ fn add_source(
     let Some((source, given)) = read else {
         return;
     };
-    if let Some(problem) = known.add(at, &source, given, config) {
-        notes.error(problem);
-    }
+    known.add(at, &source, given, config, notes);
     config.node_sources.push(source);
 }
 

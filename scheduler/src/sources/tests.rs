@@ -139,7 +139,10 @@ async fn equal_names_under_two_parents_are_an_error_or_paths() {
         "\"parent_level\": \"host\"",
         "\"parent_level\": \"host\", \"format\": \"{time}\"",
     );
-    let error = build(&format!("{HOSTS}, {times}"), folder.path())
+    // The config shows the nodes of a manual source, but not those of a script.
+    write_script(&folder.path().join("hosts"), "#!/bin/sh\nseq -f 'h%g' 3\n");
+    let hosts = r#"{"source": "script", "prefs": {"parent_level": "instance", "script": "hosts"}}"#;
+    let error = build(&format!("{hosts}, {times}"), folder.path())
         .await
         .unwrap_err();
     assert!(

@@ -472,3 +472,68 @@ fn the_next_time_is_that_of_the_first_item_on_the_clock_of_its_zone() {
         None
     );
 }
+
+/// Checks sources in this order: those of the text, then one that gives each host a child for each minute.
+fn named(before: &str, format: &str, beside: &str, after: &str) -> (Vec<String>, Vec<String>) {
+    let text = format!(
+        r#"{{"bistro_settings": {{"nodes": {{"levels": ["host", "db"], "node_sources": [{before}
+{{"source": "add_time"{beside}, "prefs": {{"parent_level": "host", "format": "{format}", "schedule": [{{"cron": {CRON}, "lifetime": 60}}]}}}}{after}]}}}}}}"#
+    );
+    let found = checked(text.as_bytes());
+    (lines(&found.errors), lines(&found.warnings))
+}
+
+const NONE: (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+
+#[test]
+fn times_have_names_of_their_own_below_each_parent() {
+    let help = "add `{parent}` to `format`, or set \"names\": \"path\" beside `source`, or \"names\": \"shared\" if it is one node with several parents";
+    let error = format!(
+        "2:1: bistro_settings.nodes.node_sources[1]: the names of each time occur twice at level `db`: under \"a\" and under \"b\"; {help}"
+    );
+    let two_hosts = r#"{"source": "manual", "prefs": {"a": [], "b": []}},"#;
+    let found = named(two_hosts, "{time}", "", "");
+    assert_eq!(found, (vec![error], Vec::new()));
+    for (format, beside) in [
+        ("{parent}:{time}", ""),
+        ("{time}", r#", "names": "path""#),
+        ("{time}", r#", "names": "shared""#),
+    ] {
+        let found = named(two_hosts, format, beside, "");
+        assert_eq!(found, NONE, "{format} {beside}");
+    }
+    let one_host = r#"{"source": "manual", "prefs": {"a": []}},"#;
+    assert_eq!(named(one_host, "{time}", "", ""), NONE);
+    let script = r#"{"source": "script", "prefs": {"parent_level": "instance", "script": "/x"}},"#;
+    let warning = format!(
+        "2:1: bistro_settings.nodes.node_sources[1]: `format` has no `{{parent}}`, so a second node of level `host` gives level `db` two nodes with one name, which is an error; {help}"
+    );
+    assert_eq!(named(script, "{time}", "", ""), (Vec::new(), vec![warning]));
+    assert_eq!(named(script, "{parent}-{time}", "", ""), NONE);
+}
+
+#[test]
+fn nodes_with_the_name_of_a_time_are_worth_a_look() {
+    let of = |node: &str| format!(r#"{{"source": "manual", "prefs": {{"h1": ["{node}"]}}}},"#);
+    let help = "rename the node, or change the `format` of the `add_time` source";
+    let text = format!(
+        "2:1: bistro_settings.nodes.node_sources[1]: the name \"h1:1200\" occurs twice at level `db` at the time 1200, which is an error: of the node at 1:113 and of the `add_time` source at 2:1; {help}"
+    );
+    assert_eq!(
+        named(&of("h1:1200"), "{parent}:{time}", "", ""),
+        (Vec::new(), vec![text])
+    );
+    // The cron never gives the first name, and the others are not in the format.
+    for node in ["h1:1201", "h2:1200", "1200", "h1:1200x"] {
+        assert_eq!(named(&of(node), "{parent}:{time}", "", ""), NONE, "{node}");
+    }
+    let shared = r#", "names": "shared""#;
+    assert_eq!(named(&of("h1:1200"), "{parent}:{time}", shared, ""), NONE);
+    // A later source gives children to the same host.
+    let host = r#"{"source": "manual", "prefs": {"h1": []}},"#;
+    let range = r#", {"source": "range_label", "prefs": {"parent_level": "host", "format": "{parent}:{i}", "start": 1199, "end": 1200}}"#;
+    let (errors, warnings) = named(host, "{parent}:{time}", "", range);
+    assert_eq!(errors, [""; 0]);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("h1:1200"), "{warnings:?}");
+}
