@@ -104,6 +104,12 @@ fn tasks_are_listed_killed_and_cancelled() {
         0,
         "worker `one` kills it by SIGTERM; unless it reports",
     );
+    // The first wait of the job's backoff.
+    ends(
+        &killed,
+        0,
+        "uses up no retry: it runs again 16 min 40 s later",
+    );
     let ended = played.wait_listed("backoff", &["slow1"]);
     let reason = ended[0]["reason"].as_str().expect("a reason");
     assert!(reason.contains("it may start again in"), "{reason}");

@@ -270,6 +270,8 @@ struct TaskKill {
   4: bool held,
   // Why the task does not run again, as a sentence: its job is gone, disabled or has errors, or no enabled node has its name.
   5: optional string unwanted,
+  // Seconds from the completion until the task may run again, if it counts as incomplete.
+  6: optional i32 waitSec,
 }
 
 // A job that is on disk and in force.

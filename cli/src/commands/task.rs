@@ -43,8 +43,9 @@ enum Command {
     /// Kill running tasks, as the job's `kill_subprocess` says.
     ///
     /// The command returns when the workers have accepted the requests; a task that handles the signal may run for a while. If the task
-    /// reports a status before it exits, this status counts. Any other task counts as incomplete, which uses up no retry: it waits for the
-    /// present step of its backoff and runs again. To prevent this, pause or cancel the job first.
+    /// reports a status before it exits, this status counts. Any other task counts as incomplete, which uses up no retry, whatever `backoff`
+    /// and `retries` say: it waits for the present step of its backoff, or 60 seconds where no wait is left, and runs again. To prevent
+    /// this, pause or cancel the job first.
     Kill(Kill),
 }
 
@@ -269,7 +270,10 @@ fn sentence_of(killed: &TaskKill) -> String {
     let then = match (&killed.unwanted, killed.held) {
         (Some(why), _) => format!("does not run again: {}", printable(why)),
         (None, Some(true)) => "runs again once the job is resumed".to_owned(),
-        (None, Some(false) | None) => "runs again after its backoff".to_owned(),
+        (None, Some(false) | None) => match wait_of(killed) {
+            Some(wait) => format!("uses up no retry: it runs again {} later", duration(wait)),
+            None => "runs again after its backoff".to_owned(),
+        },
     };
     format!(
         "worker `{shard}` kills it {how}; unless it reports a status of its own, it counts as incomplete and {then}"
@@ -411,3 +415,14 @@ mod tests {
         assert_eq!(runs_again(killed), false);
     }
 }
+/// Returns the time from the completion until the task may run again; `None` from an older scheduler.
+fn wait_of(killed: &TaskKill) -> Option<Duration> {
+    let seconds = u64::try_from(killed.wait_sec?).ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+                "wait_s": killed.wait_sec,
+        killed.wait_sec = Some(60);
+        let text = sentence_of(&killed);
+        let end = "counts as incomplete and uses up no retry: it runs again 1 min 0 s later";
+        assert!(text.ends_with(end), "{text}");

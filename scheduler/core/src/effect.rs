@@ -67,6 +67,8 @@ pub struct KilledTask {
     pub held: bool,
     /// Why the task does not run again, whether or not it is held.
     pub unwanted: Option<String>,
+    /// Seconds from the completion until the task may run again, if it counts as incomplete.
+    pub wait_seconds: u32,
 }
 
 /// Why a request was refused: bad input is counted and said, never a crash.

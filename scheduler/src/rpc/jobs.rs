@@ -185,6 +185,7 @@ impl Jobs {
                         kill_request: Some(killed.request.into()),
                         held: Some(killed.held),
                         unwanted: killed.unwanted,
+                        wait_sec: i32::try_from(killed.wait_seconds).ok(),
                     }),
                     ex: None,
                 },

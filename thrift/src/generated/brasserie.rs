@@ -2413,6 +2413,7 @@ pub struct TaskKill {
     pub kill_request: Option<common::KillRequest>,
     pub held: Option<bool>,
     pub unwanted: Option<String>,
+    pub wait_sec: Option<i32>,
 }
 
 impl TSerializable for TaskKill {
@@ -2423,6 +2424,7 @@ impl TSerializable for TaskKill {
         let mut f_3: Option<common::KillRequest> = None;
         let mut f_4: Option<bool> = Some(false);
         let mut f_5: Option<String> = None;
+        let mut f_6: Option<i32> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -2450,6 +2452,10 @@ impl TSerializable for TaskKill {
                     let val = i_prot.read_string()?;
                     f_5 = Some(val);
                 }
+                6 if field_ident.field_type == TType::I32 => {
+                    let val = i_prot.read_i32()?;
+                    f_6 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -2463,6 +2469,7 @@ impl TSerializable for TaskKill {
             kill_request: f_3,
             held: f_4,
             unwanted: f_5,
+            wait_sec: f_6,
         };
         Ok(ret)
     }
@@ -2494,6 +2501,11 @@ impl TSerializable for TaskKill {
             o_prot.write_string(fld_var)?;
             o_prot.write_field_end()?
         }
+        if let Some(fld_var) = self.wait_sec {
+            o_prot.write_field_begin(&TFieldIdentifier::new("waitSec", TType::I32, 6))?;
+            o_prot.write_i32(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -2507,6 +2519,7 @@ impl Default for TaskKill {
             kill_request: None,
             held: Some(false),
             unwanted: None,
+            wait_sec: None,
         }
     }
 }

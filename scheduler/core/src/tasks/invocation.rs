@@ -532,6 +532,7 @@ impl Scheduler {
             request: self.kill_request(task.job),
             held: job.is_some_and(|job| job.hold.is_some()),
             unwanted: self.why_never_again(task),
+            wait_seconds: self.wait_after_kill(now, task, invocation),
         };
         let kill = Kill {
             request: killed.request,
@@ -563,6 +564,16 @@ impl Scheduler {
                 killed: Box::new(killed),
             },
         );
+    }
+
+    /// Returns how many seconds the task waits after this run if the run counts as incomplete.
+    fn wait_after_kill(&self, now: Time, task: Task, invocation: InvocationId) -> u32 {
+        let run = self.tasks().run(task);
+        let next_backoff = run.map(|run| run.next_backoff).unwrap_or_default();
+        let incomplete = ReportedStatus::incomplete_backoff("");
+        let end = (invocation, &incomplete);
+        let (_, status) = self.closing_status(now, task, end, next_backoff);
+        status.backoff_seconds
     }
 
     /// How runs of the job are ended: by its own method, or by that of the settings if it is not configured.
