@@ -32,6 +32,7 @@ Try it:
   brasserie job cancel JOB                        end a job's running tasks, and start none any more
   brasserie logs JOB NODE --stderr                what a task printed
   brasserie doctor                                what this machine has for a worker
+  brasserie worker list                           the workers, their state and last heartbeat
   brasserie worker work-fetch                     what workers ask their schedulers for, and why not
   brasserie worker forget NAME                    a worker is dead and never returns: wait for it no longer
 
@@ -74,7 +75,7 @@ enum Command {
     Logs(commands::logs::Args),
     /// Say what a worker on this machine can and cannot have and enforce.
     Doctor(commands::doctor::Args),
-    /// Look at workers themselves, or declare one dead.
+    /// List workers, look at one, or declare one dead.
     Worker(commands::worker::Args),
 }
 

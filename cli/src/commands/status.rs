@@ -103,7 +103,8 @@ fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String 
     }
     text.push('\n');
     if shows_workers {
-        text.push_str(&workers_text(report));
+        text.push_str(&workers_text(report, "`--all` shows them"));
+        text.push('\n');
     }
     text.push_str(&table(report.jobs.columns, &report.jobs.rows));
     let how = "`--all` shows them, `--job JOB` one of them";
@@ -111,20 +112,16 @@ fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String 
     text
 }
 
-fn workers_text(report: &Report) -> String {
+/// Formats the table of workers and the remarks on them. `rest` says where the workers are that the report leaves out.
+pub(super) fn workers_text(report: &Report, rest: &str) -> String {
     let mut text = match report.workers.rows.is_empty() {
         true => "No worker has connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n".to_owned(),
         false => table(report.workers.columns, &report.workers.rows),
     };
-    text.push_str(&more(
-        report.workers_left_out,
-        "workers",
-        "`--all` shows them",
-    ));
+    text.push_str(&more(report.workers_left_out, "workers", rest));
     for remark in &report.remarks {
         text.push_str(&format!("{}\n", printable_block(remark)));
     }
-    text.push('\n');
     text
 }
 
