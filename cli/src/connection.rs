@@ -35,17 +35,29 @@ use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, shell_word};
 
 /// For what is answered only when it is on disk: forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
 
 /// Where a scheduler is, as every command that talks to one takes it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SchedulerArgs {
     /// The scheduler to ask.
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6789", value_parser = scheduler_address)]
+    #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_SCHEDULER, value_parser = scheduler_address)]
     pub(crate) scheduler: String,
+}
+
+impl SchedulerArgs {
+    /// Returns the flag that names this scheduler to another command, with a space before it; empty for the default.
+    pub(crate) fn flag(&self) -> String {
+        match self.scheduler == DEFAULT_SCHEDULER {
+            true => String::new(),
+            false => format!(" --scheduler {}", shell_word(&self.scheduler)),
+        }
+    }
 }
 
 /// A scheduler to ask, and the form of the answer.

@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 use crate::connection::{Connection, LogRequest, SchedulerArgs};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
+use crate::output::shell_word;
 
 /// File name of the run's record in the data directory.
 const RECORD: &str = "run.json";
@@ -192,6 +193,14 @@ impl SourceArgs {
     /// Returns whether the command reads the directory of a `brasserie run`, which `brasserie job` cannot change.
     pub(crate) fn is_run(&self) -> bool {
         self.data_dir.is_some()
+    }
+
+    /// Returns the flag that names this source to another command, with a space before it; empty for the default.
+    pub(crate) fn flag(&self) -> String {
+        match &self.data_dir {
+            Some(directory) => format!(" --data-dir {}", shell_word(&directory.to_string_lossy())),
+            None => self.scheduler.flag(),
+        }
     }
 }
 

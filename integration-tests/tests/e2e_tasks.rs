@@ -12,7 +12,7 @@ const CONFIG: &str = r#"{
   "bistro_job->mixed": {
     "owner": "test",
     "backoff": [1000],
-    "command": ["/bin/sh", "-c", "case $1 in good) echo done > $2;; bad) echo '{\"result\": \"failed\", \"data\": {\"exception\": \"out of luck\"}}' > $2;; *) exec sleep 600;; esac", "mixed"]
+    "command": ["/bin/sh", "-c", "case $1 in good) echo done > $2;; bad) echo unlucky >&2; echo '{\"result\": \"failed\", \"data\": {\"exception\": \"out of luck\"}}' > $2;; *) exec sleep 600;; esac", "mixed"]
   }
 }"#;
 
@@ -141,6 +141,57 @@ fn tasks_are_listed_killed_and_cancelled() {
     ends(&played.ask(&["job", "forgive", "mixed"]), 0, "forgiven");
     played.wait_listed("running", &["slow1", "slow2"]);
     played.wait_listed("failed", &["bad"]);
+}
+
+#[test]
+fn failed_tasks_have_their_last_lines_and_an_empty_list_its_reasons() {
+    let played = Played::start(CONFIG);
+    played.wait_listed("failed", &["bad"]);
+    played.wait_listed("running", &["slow1", "slow2"]);
+    played.wait_listed("done", &["good"]);
+    let listed = played.ask(&["task", "list", "--state", "failed"]);
+    ends(
+        &listed,
+        0,
+        "mixed on bad ended with these lines:\n    | unlucky\n",
+    );
+    let flag = format!("--scheduler 127.0.0.1:{}", played.spec.port);
+    let command = format!(": brasserie logs mixed bad --stderr {flag}\n");
+    ends(&listed, 0, &command);
+    let failed = played.list("failed");
+    assert_eq!(failed[0]["last_lines"][0], "unlucky", "{failed:?}");
+
+    ends(&played.ask(&["job", "pause", "mixed"]), 0, "paused");
+    let none = played.ask(&["task", "list", "--job", "mixed", "--state", "never"]);
+    let counts =
+        "No task matches.\nJob `mixed` has 4 tasks: 2 running, 1 done, 1 failed.\nIt is paused, so";
+    ends(&none, 0, counts);
+    let remedy = format!("`brasserie job resume mixed {flag}` ends that");
+    ends(&none, 0, &remedy);
+
+    let workers = played.ask(&["worker", "list"]);
+    ends(&workers, 0, "worker  state    running  unsure  host");
+    let row = workers.output.lines().find(|line| line.starts_with("one "));
+    let row = row.unwrap_or_else(|| panic!("{workers:?}"));
+    assert!(row.contains("healthy") && row.ends_with(" ago"), "{row}");
+    let workers = played.ask(&["worker", "list", "--json"]);
+    let document: Value = serde_json::from_str(&workers.output).expect("JSON");
+    assert_eq!(document["workers_total"], 1, "{document}");
+    assert_eq!(document["workers"][0]["running"], 2, "{document}");
+}
+
+#[test]
+fn a_killed_task_runs_again_although_its_backoff_says_fail() {
+    let config = r#"{
+      "bistro_settings": {"nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"n": []}}]}},
+      "bistro_job->mixed": {"backoff": ["fail"], "command": ["/bin/sleep", "600"], "arguments": "none"}
+    }"#;
+    let played = Played::start(config);
+    played.wait_listed("running", &["n"]);
+    let killed = played.ask(&["task", "kill", "mixed", "n"]);
+    let then = "counts as incomplete and uses up no retry: it runs again 1 min 0 s later";
+    ends(&killed, 0, then);
+    played.wait_listed("backoff", &["n"]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use brasserie_common::{KillMethod, KillRequest, ListedState};
+use brasserie_common::cluster_view::{ClusterView, JobState};
+use brasserie_common::{KillMethod, KillRequest, ListedState, Story};
 use brasserie_thrift::generated::brasserie::{ListedTask, TaskKill, TaskPage};
 use clap::Subcommand;
 use serde_json::{Value, json};
@@ -11,7 +12,12 @@ use serde_json::{Value, json};
 use crate::Ending;
 use crate::connection::{AskArgs, Connection, Outcome, block_on, run_id};
 use crate::data_dir::{Source, SourceArgs};
-use crate::output::{complain, duration, print, print_json, printable, printable_block, table};
+use crate::output::{
+    complain, duration, print, print_json, printable, printable_block, shell_word, table,
+};
+
+/// Limit for the failed tasks whose last lines are listed: a few screens, and the scheduler reads its disk for each.
+const MAX_WITH_LINES: usize = 20;
 
 /// List tasks by state, and kill running ones.
 #[derive(Debug, clap::Args)]
@@ -38,7 +44,7 @@ enum Command {
     /// `since` is the start of a running task, or the completion of the last run of any other task. `tries` counts
     /// the consecutive tries that failed, and shows how many of them fail the task. The list is sorted by job; each job's
     /// running tasks come first, then the others in scheduling order. A task whose state changes meanwhile may be listed twice or not at
-    /// all.
+    /// all. With `--state failed`, the last lines of standard error of the first 20 failed tasks follow the list.
     List(List),
     /// Kill running tasks, as the job's `kill_subprocess` says.
     ///
@@ -49,7 +55,7 @@ enum Command {
     Kill(Kill),
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 struct List {
     /// List only tasks of this job.
     #[arg(long)]
@@ -95,6 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 #[derive(Default)]
 struct Found {
     tasks: Vec<ListedTask>,
+    /// For the first tasks, in their order: the last lines of standard error of a failed task's last run, if they are kept.
+    last_lines: Vec<Option<Vec<String>>>,
     has_more: bool,
     wall_ms: i64,
 }
@@ -106,20 +114,157 @@ fn list(args: &List) -> Result<Ending> {
             let reason = task.reason.take();
             task.reason = reason.and_then(|reason| source.without_own_pool_in(reason));
         }
-        Ok((found, source.note()))
+        if args.states.contains(&ListedState::Failed) {
+            found.last_lines = last_lines(&source.connection, &found.tasks).await;
+        }
+        let why_none = match found.tasks.is_empty() && !args.json {
+            true => why_none(source, args).await?,
+            false => String::new(),
+        };
+        Ok((found, source.note(), why_none))
     });
-    let Some((found, note)) = block_on(asked)?? else {
+    let Some((found, note, why_none)) = block_on(asked)?? else {
         return Ok(Ending::Interrupted);
     };
     match args.json {
-        true => {
-            let tasks: Vec<Value> = found.tasks.iter().map(document_of).collect();
-            let (more, wall) = (found.has_more, found.wall_ms);
-            print_json(&json!({ "tasks": tasks, "more": more, "wall_time_ms": wall }))?;
+        true => print_json(&found.document())?,
+        false => {
+            let (note, text) = (note.unwrap_or_default(), text_of(&found, &args.source));
+            print(&format!("{note}{text}{why_none}"))?;
         }
-        false => print(&format!("{}{}", note.unwrap_or_default(), text_of(&found)))?,
     }
     Ok(Ending::Success)
+}
+
+impl Found {
+    fn document(&self) -> Value {
+        let lines = self.last_lines.iter().chain(std::iter::repeat(&None));
+        let tasks = self.tasks.iter().zip(lines);
+        let tasks: Vec<Value> = tasks
+            .map(|(task, lines)| document_of(task, lines))
+            .collect();
+        json!({ "tasks": tasks, "more": self.has_more, "wall_time_ms": self.wall_ms })
+    }
+}
+
+fn is_failed(task: &ListedTask) -> bool {
+    task.state.as_deref() == Some(ListedState::Failed.as_str())
+}
+
+/// Fetches the last lines of the first [`MAX_WITH_LINES`] failed tasks. The list is complete without them, so an error only ends the fetch.
+async fn last_lines(connection: &Connection, tasks: &[ListedTask]) -> Vec<Option<Vec<String>>> {
+    let (mut all, mut fetched) = (Vec::new(), 0);
+    for task in tasks {
+        if fetched == MAX_WITH_LINES {
+            break;
+        }
+        let (Some(job), Some(node), true) = (&task.job, &task.node, is_failed(task)) else {
+            all.push(None);
+            continue;
+        };
+        let Ok(run) = connection.last_run(job, node).await else {
+            break;
+        };
+        fetched += 1;
+        all.push(run.and_then(|run| Some(Story::from(run.story?).last_lines)));
+    }
+    all
+}
+
+/// Says why no task matches: how many tasks are in other states, and what keeps jobs from having tasks in the wanted ones.
+async fn why_none(source: &Source, args: &List) -> Result<String> {
+    let connection = &source.connection;
+    let view = match &args.job {
+        Some(job) => connection.view_of_jobs(std::slice::from_ref(job)).await,
+        None => connection.view(0).await,
+    };
+    // A job that is configured no more has only running tasks.
+    let Ok(view) = view else {
+        return Ok(String::new());
+    };
+    let view = source.without_own_start(view);
+    let disabled = List {
+        states: vec![ListedState::Disabled],
+        limit: 1,
+        ..args.clone()
+    };
+    let has_disabled = !args.states.contains(&ListedState::Disabled)
+        && !find(connection, &disabled).await?.tasks.is_empty();
+    Ok(reasons_for_none(&view, args, has_disabled))
+}
+
+fn reasons_for_none(view: &ClusterView, args: &List, has_disabled: bool) -> String {
+    if !view.nodes_loaded {
+        let why = "The nodes are not loaded yet, so no task is known: list the tasks again.\n";
+        return why.to_owned();
+    }
+    let flag = args.source.flag();
+    let mut text = String::new();
+    for why in &view.nothing_starts {
+        text.push_str(&format!("No task starts: {}\n", printable_block(why)));
+    }
+    match &args.job {
+        Some(_) => {
+            for job in &view.jobs {
+                let name = printable(&job.name);
+                text.push_str(&format!("Job `{name}` has {}.\n", job.tasks.clause()));
+                let word = shell_word(&job.name);
+                let remedy = remedy_of(job.state, &format!("{word}{flag}"));
+                text.extend(remedy.map(|remedy| format!("{remedy}\n")));
+            }
+        }
+        None => {
+            text.push_str(&format!("There are {}.\n", view.tasks.clause()));
+            let held = [
+                JobState::Broken,
+                JobState::Cancelled,
+                JobState::Paused,
+                JobState::Disabled,
+            ];
+            for state in held.map(JobState::as_str) {
+                if let Some(jobs) = view.jobs_by_state.get(state) {
+                    text.push_str(&format!(
+                        "{jobs} of {} jobs are {state}: `brasserie status{flag}` shows them.\n",
+                        view.jobs_total
+                    ));
+                }
+            }
+        }
+    }
+    if has_disabled {
+        let job = args.job.as_deref().map(shell_word);
+        let job = job.map_or_else(String::new, |job| format!(" --job {job}"));
+        text.push_str(&format!(
+            "Further tasks are disabled: their nodes are, or filters of their jobs exclude these. To list them: brasserie task list{job} --state disabled{flag}\n"
+        ));
+    }
+    text
+}
+
+/// Returns what keeps a job's tasks from starting, and what to do; `None` for a job whose tasks may start. `job` names the job to a command.
+fn remedy_of(state: JobState, job: &str) -> Option<String> {
+    match state {
+        JobState::Broken => Some(format!(
+            "Its configuration has errors, so no task starts: `brasserie status --job {job}` shows them."
+        )),
+        JobState::Cancelled => Some(format!(
+            "It is cancelled, so no task starts: `brasserie job resume {job}` ends that."
+        )),
+        JobState::Paused => Some(format!(
+            "It is paused, so no task starts: `brasserie job resume {job}` ends that."
+        )),
+        JobState::Disabled => {
+            Some("It is disabled, so no task starts: set its key `enabled` to true.".to_owned())
+        }
+        JobState::LoadingNodes
+        | JobState::Running
+        | JobState::Waiting
+        | JobState::InBackoff
+        | JobState::Failed
+        | JobState::Never
+        | JobState::Done
+        | JobState::NoTasks => None,
+    }
 }
 
 async fn find(connection: &Connection, args: &List) -> Result<Found> {
@@ -145,7 +290,7 @@ async fn find(connection: &Connection, args: &List) -> Result<Found> {
     }
 }
 
-fn text_of(found: &Found) -> String {
+fn text_of(found: &Found, source: &SourceArgs) -> String {
     if found.tasks.is_empty() {
         return "No task matches.\n".to_owned();
     }
@@ -162,7 +307,30 @@ fn text_of(found: &Found) -> String {
             "\nThese are the first {shown} tasks; `--limit N` shows more.\n"
         ));
     }
+    for (task, lines) in found.tasks.iter().zip(&found.last_lines) {
+        let lines = lines.as_ref().filter(|lines| !lines.is_empty());
+        if let Some(lines) = lines {
+            let [job, node] = named(task).map(printable);
+            text.push_str(&format!("\n{job} on {node} ended with these lines:\n"));
+            // Escapes what a task prints, which could otherwise move the cursor.
+            text.extend(
+                lines
+                    .iter()
+                    .map(|line| format!("    | {}\n", printable(line))),
+            );
+        }
+    }
+    if let Some(task) = found.tasks.iter().find(|task| is_failed(task)) {
+        let ([job, node], flag) = (named(task).map(shell_word), source.flag());
+        text.push_str(&format!(
+            "\nTo show all that a failed task printed: brasserie logs {job} {node} --stderr{flag}\n"
+        ));
+    }
     text
+}
+
+fn named(task: &ListedTask) -> [&str; 2] {
+    [&task.job, &task.node].map(|name| name.as_deref().unwrap_or_default())
 }
 
 fn row_of(task: &ListedTask, wall_ms: i64) -> Vec<String> {
@@ -191,7 +359,7 @@ fn tries_of(task: &ListedTask) -> String {
     }
 }
 
-fn document_of(task: &ListedTask) -> Value {
+fn document_of(task: &ListedTask, last_lines: &Option<Vec<String>>) -> Value {
     json!({
         "job": task.job,
         "node": task.node,
@@ -202,6 +370,7 @@ fn document_of(task: &ListedTask) -> Value {
         "failed_tries": task.failed_tries,
         "most_tries": task.most_tries,
         "reason": task.reason,
+        "last_lines": last_lines,
     })
 }
 
@@ -280,6 +449,12 @@ fn sentence_of(killed: &TaskKill) -> String {
     )
 }
 
+/// Returns the time from the completion until the task may run again; `None` from an older scheduler.
+fn wait_of(killed: &TaskKill) -> Option<Duration> {
+    let seconds = u64::try_from(killed.wait_sec?).ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
 fn outcome_document(node: &str, outcome: &Result<TaskKill, String>) -> Value {
     match outcome {
         Err(why) => json!({ "node": node, "error": why }),
@@ -296,6 +471,7 @@ fn outcome_document(node: &str, outcome: &Result<TaskKill, String>) -> Value {
                 "method": method,
                 "kill_wait_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
                 "runs_again": killed.held != Some(true) && killed.unwanted.is_none(),
+                "wait_s": killed.wait_sec,
             })
         }
     }
@@ -303,6 +479,7 @@ fn outcome_document(node: &str, outcome: &Result<TaskKill, String>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use brasserie_common::cluster_view::{JobView, TaskCounts};
     use brasserie_thrift::generated::brasserie::{BrasserieKillTaskArgs, BrasserieKillTaskResult};
     use brasserie_thrift::rpc::{IncomingCall, Limits, Server, Service};
     use thrift::ApplicationErrorKind;
@@ -372,23 +549,95 @@ mod tests {
         }
     }
 
+    #[derive(Debug, clap::Parser)]
+    struct ListLine {
+        #[command(flatten)]
+        list: List,
+    }
+
+    fn list_args(arguments: &[&str]) -> List {
+        let all = [&["list"], arguments].concat();
+        <ListLine as clap::Parser>::parse_from(all).list
+    }
+
     #[test]
     fn a_list_that_was_cut_says_so_and_moves_no_cursor() {
         let mut found = Found {
             tasks: vec![failed("n\u{1b}[2J")],
+            last_lines: Vec::new(),
             has_more: true,
             wall_ms: 3_500,
         };
-        let text = text_of(&found);
+        let source = list_args(&[]).source;
+        let text = text_of(&found, &source);
         let row = text.lines().nth(1).expect("a row");
         assert!(row.contains("failed  2.5 s ago  4 of 4  -"), "{text}");
         assert!(row.ends_with("exit code 3"), "{text}");
-        assert!(!text.contains('\u{1b}'), "{text}");
         assert!(text.contains("--limit"), "{text}");
         found.has_more = false;
-        assert!(!text_of(&found).contains("--limit"));
+        assert!(!text_of(&found, &source).contains("--limit"));
         found.tasks.clear();
-        assert_eq!(text_of(&found), "No task matches.\n");
+        assert_eq!(text_of(&found, &source), "No task matches.\n");
+    }
+
+    #[test]
+    fn failed_tasks_are_listed_with_their_last_lines_and_the_command_for_all() {
+        let found = Found {
+            tasks: vec![failed("a b"), failed("c")],
+            last_lines: vec![Some(vec!["no \u{1b}[2Jspace".to_owned()]), None],
+            has_more: false,
+            wall_ms: 3_500,
+        };
+        let source = list_args(&["--scheduler", "s1:6789"]).source;
+        let text = text_of(&found, &source);
+        for part in [
+            "\ndump on a b ended with these lines:\n    | no \\u{1b}[2Jspace\n",
+            ": brasserie logs dump 'a b' --stderr --scheduler s1:6789\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(text.matches("ended with").count(), 1, "{text}");
+        let document = found.document();
+        assert_eq!(document["tasks"][0]["last_lines"][0], "no \u{1b}[2Jspace");
+        assert!(document["tasks"][1]["last_lines"].is_null(), "{document}");
+    }
+
+    #[test]
+    fn an_empty_list_says_what_else_there_is_and_what_to_do() {
+        let tasks = TaskCounts {
+            total: 3,
+            unstarted: 2,
+            held: 2,
+            done: 1,
+            ..TaskCounts::default()
+        };
+        let mut view = ClusterView {
+            nodes_loaded: true,
+            jobs_by_state: [("paused".to_owned(), 1)].into(),
+            jobs_total: 4,
+            tasks,
+            jobs: vec![JobView {
+                name: "a b".to_owned(),
+                state: JobState::Paused,
+                tasks,
+                ..JobView::default()
+            }],
+            ..ClusterView::default()
+        };
+        let of_all = reasons_for_none(&view, &list_args(&[]), false);
+        let expected = "There are 3 tasks: 2 held, 1 done.\n1 of 4 jobs are paused: `brasserie status` shows them.\n";
+        assert_eq!(of_all, expected);
+        let args = list_args(&["--job", "a b", "--scheduler", "s1:6789"]);
+        let of_job = reasons_for_none(&view, &args, true);
+        for part in [
+            "Job `a b` has 3 tasks: 2 held, 1 done.\n",
+            "It is paused, so no task starts: `brasserie job resume 'a b' --scheduler s1:6789` ends that.\n",
+            ": brasserie task list --job 'a b' --state disabled --scheduler s1:6789\n",
+        ] {
+            assert!(of_job.contains(part), "{part}: {of_job}");
+        }
+        view.nodes_loaded = false;
+        assert!(reasons_for_none(&view, &args, true).contains("not loaded yet"));
     }
 
     #[test]
@@ -406,6 +655,10 @@ mod tests {
         killed.held = Some(false);
         assert!(sentence_of(&killed).ends_with("runs again after its backoff"));
         assert_eq!(runs_again(killed.clone()), true);
+        killed.wait_sec = Some(60);
+        let text = sentence_of(&killed);
+        let end = "counts as incomplete and uses up no retry: it runs again 1 min 0 s later";
+        assert!(text.ends_with(end), "{text}");
         killed.unwanted = Some("its job is disabled".to_owned());
         let text = sentence_of(&killed);
         assert!(
@@ -415,14 +668,3 @@ mod tests {
         assert_eq!(runs_again(killed), false);
     }
 }
-/// Returns the time from the completion until the task may run again; `None` from an older scheduler.
-fn wait_of(killed: &TaskKill) -> Option<Duration> {
-    let seconds = u64::try_from(killed.wait_sec?).ok()?;
-    Some(Duration::from_secs(seconds))
-}
-
-                "wait_s": killed.wait_sec,
-        killed.wait_sec = Some(60);
-        let text = sentence_of(&killed);
-        let end = "counts as incomplete and uses up no retry: it runs again 1 min 0 s later";
-        assert!(text.ends_with(end), "{text}");
