@@ -305,6 +305,14 @@ fn a_run_without_nodes_says_which_source_gave_none() {
         .matches("has no Cargo.toml below it")
         .count();
     assert_eq!(told, 1, "{}", finished.output);
+    // Nothing ran, so nothing is kept.
+    assert!(!finished.output.contains("kept"), "{}", finished.output);
+    let left = fs::read_dir(stage.path("")).expect("a temporary folder");
+    let left = left.map(|entry| entry.expect("an entry").file_name());
+    let left: Vec<_> = left
+        .filter(|name| name.to_string_lossy().starts_with("brasserie-run-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

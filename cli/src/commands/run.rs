@@ -164,6 +164,9 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         }
     };
     progress.end_bars().await;
+    if let Ok(Watched::NoNodes(_)) = &watched {
+        directory.nothing_ran();
+    }
     let summary = end(cluster, watched, &connection, started, &mut interrupts).await;
 
     let ending = summary.ending();
@@ -230,7 +233,7 @@ async fn end(
             telemetry::print_error("brasserie: interrupted; ending the tasks");
             (None, How::Interrupted)
         }
-        Ok(Watched::Broken(why)) => (None, How::Broken(why)),
+        Ok(Watched::Broken(why) | Watched::NoNodes(why)) => (None, How::Broken(why)),
         Err(error) => (None, How::Broken(format!("{error:#}"))),
     };
     if let How::Broken(why) = &how {
@@ -362,6 +365,8 @@ enum Watched {
     Interrupted,
     /// Nothing can come of it any more.
     Broken(String),
+    /// The node sources failed, so no task has started.
+    NoNodes(String),
 }
 
 async fn watch(
@@ -375,7 +380,7 @@ async fn watch(
         ticks.tick().await;
         let status = connection.cluster_status().await?;
         if let Some(why) = why_no_nodes(&status) {
-            return Ok(Watched::Broken(why));
+            return Ok(Watched::NoNodes(why));
         }
         progress.show(status.clone());
         setbacks.report(connection, &status, progress).await;

@@ -22,6 +22,8 @@ pub(super) struct Directory {
     keep: Keep,
     /// The record that other commands read; `None` until the scheduler has started.
     record: Option<RunRecord>,
+    /// No task of this run has started.
+    nothing_ran: bool,
 }
 
 enum Folder {
@@ -74,7 +76,13 @@ impl Directory {
             folder,
             keep,
             record: None,
+            nothing_ran: false,
         })
+    }
+
+    /// Notes that no task of this run has started, so that a temporary folder is of no use.
+    pub(super) fn nothing_ran(&mut self) {
+        self.nothing_ran = true;
     }
 
     /// Lets other commands find the scheduler of the run. `file` is the config file as the command line names it.
@@ -112,7 +120,7 @@ impl Directory {
     pub(super) fn kept_after(&self, ending: Ending) -> Option<PathBuf> {
         let goes = matches!(self.folder, Folder::Temporary(_))
             && self.keep == Keep::UnlessSuccess
-            && ending == Ending::Success;
+            && (ending == Ending::Success || self.nothing_ran);
         (!goes).then(|| self.path())
     }
 
@@ -128,9 +136,11 @@ impl Directory {
                 Output::All => "",
                 Output::None | Output::Failed => "; --output all prints it",
             };
-            telemetry::print_error(&format!(
-                "brasserie: task output is not kept; --data-dir DIR or --keep keeps it for `brasserie logs`{all}"
-            ));
+            if !self.nothing_ran {
+                telemetry::print_error(&format!(
+                    "brasserie: task output is not kept; --data-dir DIR or --keep keeps it for `brasserie logs`{all}"
+                ));
+            }
             return match self.folder {
                 Folder::Temporary(folder) => {
                     folder.close().context("cannot remove the temporary folder")
