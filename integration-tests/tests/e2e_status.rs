@@ -121,6 +121,23 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
     for told in [nobody.output, spec.get("/status?job=nobody")] {
         assert!(told.contains("no job is called `nobody`"), "{told}");
     }
+    assert_mistakes_in_a_query_are_named(&spec);
+}
+
+fn assert_mistakes_in_a_query_are_named(spec: &SchedulerSpec) {
+    let (code, body) = spec.get_with_code("/status?job=a&job=b");
+    let told = &document(&body)["error"]["message"];
+    let repeated =
+        "the parameter `job` is given more than once: give it once, with the name of one job";
+    assert_eq!((code, told), (400, &json!(repeated)));
+    let (code, body) = spec.get_with_code("/?limit=%00");
+    let unreadable = "the parameter `limit` is `\\0`, which is not a number of jobs: give it a whole number, of which at most 1000 counts\n";
+    assert_eq!((code, body.as_str()), (400, unreadable));
+    let (code, body) = spec.get_with_code("/status?job=%FF%00");
+    let is_named = document(&body)["error"]["message"]
+        .as_str()
+        .is_some_and(|told| told.contains("no job is called"));
+    assert!(code == 404 && is_named, "{code}: {body}");
 }
 
 /// Returns a config with many disabled jobs, the last of which is broken.

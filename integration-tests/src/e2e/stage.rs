@@ -79,14 +79,23 @@ impl SchedulerSpec {
     /// # Panics
     /// Panics if the scheduler does not answer.
     pub fn get(&self, path: &str) -> String {
+        self.get_with_code(path).1
+    }
+
+    /// As [`SchedulerSpec::get`], with the answer's status code before the body.
+    ///
+    /// # Panics
+    /// Panics if the scheduler does not answer.
+    pub fn get_with_code(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect((self.address, self.http_port)).expect("it listens");
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
-        body.to_owned()
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+        let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (code.expect("a status code"), body.to_owned())
     }
 
     /// The flags of the next start.

@@ -3,6 +3,7 @@
 mod connections;
 mod hosts;
 mod page;
+mod selection;
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use brasserie_common::Principal;
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS};
 use brasserie_scheduler_core::{Answer, MAX_LISTED_JOBS, Query};
 use brasserie_thrift::generated::brasserie::{BrasserieGetJobStatusPageArgs, JobStatus};
-use serde::Deserialize;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,7 @@ use crate::rpc::answers::{Failure, job_status, job_status_page};
 use crate::rpc::render;
 use crate::start::host_name;
 use hosts::Hosts;
+use selection::{BadSelection, Selection};
 
 /// Time in which the core must answer: it takes milliseconds, and probes give up after some seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,32 +71,36 @@ async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
     })
 }
 
-/// The choice of listed jobs in a URL's query. An empty query chooses the jobs that need attention most.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Selection {
-    /// List only this job.
-    job: Option<String>,
-    /// List jobs sorted by name, from the first one after this name. Empty: from the first job on.
-    after: Option<String>,
-    /// Limit for the jobs of a page; at most 1000.
-    limit: Option<usize>,
-}
+/// The parameters of a URL's query, in their order.
+type Parameters = Wanted<Vec<(String, String)>>;
 
-async fn status(
-    State(inbox): State<Inbox>,
-    Wanted(selection): Wanted<Selection>,
-) -> Result<Response, NoAnswer> {
-    let view = cluster_view(&inbox, &selection, MAX_LISTED_JOBS).await?;
-    Ok(axum::Json(view).into_response())
+async fn status(State(inbox): State<Inbox>, Wanted(parameters): Parameters) -> Response {
+    match view_of(&inbox, parameters, MAX_LISTED_JOBS).await {
+        Ok((view, _)) => axum::Json(view).into_response(),
+        Err(why) => {
+            let document = json!({ "error": { "message": why.to_string() } });
+            (why.code(), axum::Json(document)).into_response()
+        }
+    }
 }
 
 async fn page(
     State(inbox): State<Inbox>,
-    Wanted(selection): Wanted<Selection>,
+    Wanted(parameters): Parameters,
 ) -> Result<Response, NoAnswer> {
-    let view = cluster_view(&inbox, &selection, DEFAULT_ROWS).await?;
+    let (view, selection) = view_of(&inbox, parameters, DEFAULT_ROWS).await?;
     Ok(Html(page::render(&view, &selection)).into_response())
+}
+
+/// Returns the cluster with the jobs that a query chooses, at most `limit` unless it gives another limit.
+async fn view_of(
+    inbox: &Inbox,
+    parameters: Vec<(String, String)>,
+    limit: usize,
+) -> Result<(ClusterView, Selection), NoAnswer> {
+    let selection = Selection::from_parameters(parameters)?;
+    let view = cluster_view(inbox, &selection, limit).await?;
+    Ok((view, selection))
 }
 
 async fn cluster_view(
@@ -120,7 +126,7 @@ async fn cluster_view(
     Ok(view)
 }
 
-/// Returns the jobs that a URL's query chooses, and whether others follow; `None` for an empty query.
+/// Returns the jobs that a selection chooses, and whether others follow; `None` for the default.
 async fn selected(
     inbox: &Inbox,
     selection: &Selection,
@@ -169,17 +175,25 @@ enum NoAnswer {
     #[error("the core of the scheduler has not answered for {} seconds; its log may say why", ANSWER_TIMEOUT.as_secs())]
     Late,
     #[error(transparent)]
+    BadSelection(#[from] BadSelection),
+    #[error(transparent)]
     Failed(#[from] Failure),
 }
 
-impl IntoResponse for NoAnswer {
-    fn into_response(self) -> Response {
-        let code = match self {
+impl NoAnswer {
+    fn code(&self) -> StatusCode {
+        match self {
+            NoAnswer::BadSelection(_) => StatusCode::BAD_REQUEST,
             NoAnswer::Failed(Failure::Unknown(_)) => StatusCode::NOT_FOUND,
             NoAnswer::Ending | NoAnswer::Late | NoAnswer::Failed(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-        };
-        (code, format!("{self}\n")).into_response()
+        }
+    }
+}
+
+impl IntoResponse for NoAnswer {
+    fn into_response(self) -> Response {
+        (self.code(), format!("{self}\n")).into_response()
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use brasserie_common::cluster_view::{ClusterView, DEFAULT_ROWS, Table};
 use brasserie_common::text::printable_lines;
 
-use super::Selection;
+use super::selection::Selection;
 
 const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin-bottom:2em}\
     td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}\
