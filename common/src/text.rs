@@ -32,6 +32,11 @@ pub fn printable_json(document: &str) -> String {
     text
 }
 
+/// Returns a number of bytes in mebibytes, as in `12.5 MiB`.
+pub fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / 1_048_576.0)
+}
+
 /// Returns whether a terminal may react to this character in another way than by showing it.
 fn is_unprintable(c: char) -> bool {
     c.is_control() || is_format(c)

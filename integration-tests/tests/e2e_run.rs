@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use brasserie_common_runtime::DataDir;
 use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
-use integration_tests::e2e::{Stage, copy_sources, python, wait_for};
+use integration_tests::e2e::{
+    SmallDisk, Stage, WORK_SCRIPT, copy_sources, python, wait_for, warn_not_run,
+};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
@@ -1158,4 +1160,106 @@ fn a_signal_ends_what_waits_for_a_slow_script() {
         assert_eq!(left(), 0, "{arguments:?}: {}", process.output());
         fs::remove_file(&waits).expect("it was made");
     }
+}
+
+/// Returns a small disk for a run's data directory; `None`, after a warning, if this process may not mount one.
+fn small_disk(stage: &Stage, test: &str) -> Option<SmallDisk> {
+    const KIB: u32 = 8192;
+    let disk = SmallDisk::new(&stage.path("disk"), KIB);
+    if let Err(error) = &disk {
+        warn_not_run(test, &format!("a disk of one's own: {error}"));
+    }
+    disk.ok()
+}
+
+#[test]
+fn task_output_leaves_room_on_a_small_disk_for_completions() {
+    const TASKS: usize = 20;
+    let stage = Stage::new();
+    let Some(disk) = small_disk(
+        &stage,
+        "task_output_leaves_room_on_a_small_disk_for_completions",
+    ) else {
+        return;
+    };
+    // Together they print several times as much as the disk takes.
+    let nodes: serde_json::Map<String, Value> = (0..TASKS)
+        .map(|number| (format!("n{number}"), json!([])))
+        .collect();
+    let config = json!({
+        "bistro_settings": {
+            "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": nodes }] },
+            "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } }
+        },
+        "bistro_job->j": {
+            "command": ["seq", "1", "20000"], "arguments": "none",
+            "task_subprocess": { "max_log_lines_per_poll_interval": 0 }
+        }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let data_dir = stage.path("disk");
+    let run = stage.brasserie_command(&[
+        "run",
+        text(&config),
+        "--output",
+        "none",
+        "--data-dir",
+        text(&data_dir),
+    ]);
+    let run = stage.finish("brasserie", disk.command(&run));
+    assert_eq!(run.code, Some(0), "{}", run.output);
+    let told = format!(
+        "the disk of {}/worker/logs has ",
+        std::path::absolute(&data_dir).expect("a path").display()
+    );
+    for words in [&*told, "task logs leave 2.0 MiB to the records", "all done"] {
+        assert!(run.output.contains(words), "{words}: {}", run.output);
+    }
+    assert!(!run.output.contains("stands still"), "{}", run.output);
+}
+
+#[test]
+fn a_run_whose_disk_is_full_says_so_and_goes_on_once_there_is_room() {
+    const TASKS: usize = 4;
+    let stage = Stage::new();
+    let Some(disk) = small_disk(
+        &stage,
+        "a_run_whose_disk_is_full_says_so_and_goes_on_once_there_is_room",
+    ) else {
+        return;
+    };
+    let config = stage.write_work(TASKS, Duration::ZERO);
+    // Larger than what a checkpoint of the store's log gives back to the disk.
+    let large = r#"printf '{"result": "done", "data": {"x": "%060000d"}}\n' 0 >"#;
+    stage.write_script(
+        "work/bin/work.sh",
+        &WORK_SCRIPT.replace("echo done >", large),
+    );
+    stage.hold();
+    let data_dir = stage.path("disk");
+    let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
+    let run = disk.command(&stage.brasserie_command(&arguments));
+    let mut run = stage.start("brasserie", run);
+    wait_for("two tasks to run", || {
+        (stage.records().runs.len() == 2).then_some(())
+    });
+    disk.fill();
+    stage.release();
+    wait_for("the full disk to be told", || {
+        let told = run.output();
+        let (_, told) =
+            told.split_once("brasserie: the run stands still: the store cannot write")?;
+        let facts = [
+            "The disk of ",
+            text(&data_dir),
+            " has 0.0 MiB of 8.0 MiB free; logged task output takes ",
+            "make room there, and the run goes on by itself",
+        ];
+        facts.iter().all(|fact| told.contains(fact)).then_some(())
+    });
+    disk.free();
+    assert_eq!(run.wait().code(), Some(0), "{}", run.output());
+    let told = run.output();
+    assert!(told.contains("brasserie: the run goes on\n"), "{told}");
+    assert_eq!(stage.records().finished(), TASKS);
 }

@@ -19,6 +19,7 @@ pub mod sources;
 mod start;
 pub mod store;
 
+pub use brasserie_scheduler_core::STORE_FAILS;
 pub use inbox::Stopped;
 pub use program::run;
 pub use sources::{ConfigSource, Periods};

@@ -173,7 +173,8 @@ pub struct Cli {
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_age)]
     log_retention: Duration,
 
-    /// The oldest task logs are dropped when all of them together are larger: bytes, or with K, M, G, T (powers of 1024).
+    /// The oldest task logs are dropped when all of them together are larger: bytes, or with K, M, G, T (powers of 1024). The last 64 MiB of
+    /// their disk, or a quarter of a disk below 256 MiB, stay free in any case: lines beyond are dropped and counted.
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
     log_max_size: u64,
 

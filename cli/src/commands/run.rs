@@ -138,7 +138,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
     directory.record(&args.file, &config, cluster.scheduler())?;
     let address = cluster.scheduler().thrift_address().to_string();
     let connection = Connection::new(&address)?;
-    let mut progress = Progress::start(printer, args.output);
+    let mut progress = Progress::start(printer, args.output, directory.path());
 
     let before = async {
         match args.retry_failed {

@@ -9,7 +9,7 @@ use super::{
     ClusterView, ConfigView, JobState, JobView, StoreView, Urgency, WorkRequestsView, WorkerView,
     most_urgent, with_kinds,
 };
-use crate::text::printable;
+use crate::text::{mebibytes, printable};
 use crate::time::readable_duration;
 
 const WORKER_COLUMNS: [&str; 7] = [
@@ -195,7 +195,6 @@ impl ConfigView {
 
 impl StoreView {
     fn sentence(&self) -> String {
-        let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / 1_048_576.0);
         let missing = match self.missing_completions {
             0 => String::new(),
             missing => format!(" ({missing} of nodes or jobs that do not exist)"),
@@ -204,15 +203,15 @@ impl StoreView {
         let growth = growth.map(|(bytes, seconds)| {
             let sign = if bytes < 0 { "-" } else { "+" };
             let over = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-            let (bytes, over) = (mib(bytes.unsigned_abs()), readable_duration(over));
+            let (bytes, over) = (mebibytes(bytes.unsigned_abs()), readable_duration(over));
             format!(", {sign}{bytes} in {over}")
         });
         format!(
             "Store: {} completions{missing} in {}{}; {} of its disk are free.",
             self.completions,
-            mib(self.bytes),
+            mebibytes(self.bytes),
             growth.unwrap_or_default(),
-            mib(self.disk_free_bytes)
+            mebibytes(self.disk_free_bytes)
         )
     }
 }

@@ -50,7 +50,7 @@ pub use record::{
 };
 pub use replies::MAX_REPLY_WAIT;
 pub use retention::Retention;
-pub use scheduler::{Options, Scheduler};
+pub use scheduler::{Options, STORE_FAILS, Scheduler};
 pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
 pub use times::{GivenStretch, GivenTimes, ItemName};
 pub use view::{

@@ -5,6 +5,8 @@ mod problems;
 mod shape;
 mod starts;
 
+pub use starts::STORE_FAILS;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,12 +1,16 @@
 //! Shows the progress of a run: task output, and below it one bar for each job on a terminal, or plain lines elsewhere.
 
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use brasserie_common::text::mebibytes;
 use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use brasserie_common_runtime::telemetry;
+use brasserie_scheduler::STORE_FAILS;
 use brasserie_thrift::generated::brasserie::{ClusterStatus, JobStatus};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use nix::sys::statvfs::statvfs;
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
@@ -14,6 +18,7 @@ use tokio::time::timeout;
 use super::output::{Output, Printer};
 use super::rate::{self, Rate};
 use super::waiting;
+use crate::data_dir::log_folder;
 use crate::output::{duration, printable};
 
 /// Time between two reads of task output: short enough for a person, long enough to read little each time.
@@ -65,8 +70,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Call it inside of a runtime. `output` is the choice of the command line.
-    pub(super) fn start(printer: Printer, output: Option<Output>) -> Self {
+    /// Call it inside of a runtime. `output` is the choice of the command line, and `directory` the run's data directory.
+    pub(super) fn start(printer: Printer, output: Option<Output>, directory: PathBuf) -> Self {
         let (shown, news) = watch::channel(Shown {
             output,
             ..Shown::default()
@@ -77,7 +82,7 @@ impl Progress {
             runtime: Handle::current(),
             news,
             printer,
-            display: Display::new(),
+            display: Display::new(directory),
             messages_printed: 0,
             tell_bars_over: Some(tell_bars_over),
         };
@@ -221,8 +226,66 @@ struct Row {
 }
 
 struct Display {
+    /// The run's data directory.
+    directory: PathBuf,
     rows: Vec<Row>,
     kind: Kind,
+    /// Why no task starts, as last shown.
+    wait: Option<Wait>,
+}
+
+/// A reason why no task starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Workers of an earlier run may be alive.
+    Initial(String),
+    /// The store fails.
+    Store(String),
+}
+
+impl Wait {
+    fn of(status: &ClusterStatus) -> Option<Self> {
+        let mut reasons = status.nothing_starts.iter().flatten();
+        let store = reasons.find(|reason| reason.starts_with(STORE_FAILS));
+        let store = store.map(|reason| Wait::Store(reason.clone()));
+        store.or_else(|| status.initial_wait.clone().map(Wait::Initial))
+    }
+
+    fn reason(&self) -> &str {
+        match self {
+            Wait::Initial(reason) | Wait::Store(reason) => reason,
+        }
+    }
+
+    /// Returns the message for a log, or for a terminal above a bar with the reason. Reads the disk of `directory`.
+    fn message(&self, directory: &Path, is_terminal: bool) -> Option<String> {
+        match self {
+            Wait::Initial(_) if is_terminal => None,
+            Wait::Initial(reason) => Some(reason.clone()),
+            Wait::Store(reason) => Some(format!(
+                "brasserie: the run stands still: {reason}.{}",
+                room_on_disk(directory).unwrap_or_default()
+            )),
+        }
+    }
+}
+
+/// Returns sentences that say how full the disk of a run's data directory is, and what to do; `None` for an unreadable disk.
+fn room_on_disk(directory: &Path) -> Option<String> {
+    let disk = statvfs(directory).ok()?;
+    let folder = log_folder(directory);
+    let logs = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let logs = logs.filter_map(|file| file.metadata().ok());
+    let logs: u64 = logs.map(|file| file.len()).sum();
+    Some(format!(
+        " The disk of {} has {} of {} free; logged task output takes {} of it ({}). If the disk is full, make room there, and the run \
+         goes on by itself; or end the run, and name a --data-dir on a larger disk",
+        directory.display(),
+        mebibytes(disk.blocks_available() * disk.fragment_size()),
+        mebibytes(disk.blocks() * disk.fragment_size()),
+        mebibytes(logs),
+        folder.display()
+    ))
 }
 
 enum Kind {
@@ -233,12 +296,11 @@ enum Kind {
     Lines {
         start: Instant,
         last: Instant,
-        wait: Option<String>,
     },
 }
 
 impl Display {
-    fn new() -> Self {
+    fn new(directory: PathBuf) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let kind = match std::io::stderr().is_terminal() && !is_dumb {
             true => Kind::Bars {
@@ -248,21 +310,22 @@ impl Display {
             false => Kind::Lines {
                 start: Instant::now(),
                 last: Instant::now(),
-                wait: None,
             },
         };
         Display {
+            directory,
             rows: Vec::new(),
             kind,
+            wait: None,
         }
     }
 
     fn show(&mut self, status: &ClusterStatus) {
         self.update_rows(status);
+        self.show_wait(Wait::of(status));
         let wall_ms = status.wall_time_ms.unwrap_or(0);
         match &mut self.kind {
-            Kind::Bars { all, wait } => {
-                show_wait(all, wait, status);
+            Kind::Bars { all, wait: _ } => {
                 let lengths = self.rows.iter().map(|row| row.name.chars().count());
                 let name_width = lengths.max().unwrap_or(0).min(MAX_NAME);
                 for row in &mut self.rows {
@@ -275,21 +338,41 @@ impl Display {
                     ));
                 }
             }
-            Kind::Lines { start, last, wait } => {
-                if status.initial_wait != *wait {
-                    if let Some(text) = &status.initial_wait {
-                        telemetry::print_error(text);
-                    }
-                    wait.clone_from(&status.initial_wait);
-                }
+            Kind::Lines { start, last } => {
                 if last.elapsed() >= plain_pause(start.elapsed()) {
                     *last = Instant::now();
                     let line = |row: &Row| line(&row.job, &row.name, &row.rate, wall_ms);
-                    let texts: Vec<String> = self.rows.iter().map(line).collect();
+                    let mut texts: Vec<String> = self.rows.iter().map(line).collect();
+                    if let Some(Wait::Store(reason)) = &self.wait {
+                        texts.push(reason.clone());
+                    }
                     telemetry::print_error(&texts.join("; "));
                 }
             }
         }
+    }
+
+    /// Shows why no task starts: on a terminal above the bars for as long as that lasts, elsewhere once.
+    fn show_wait(&mut self, wait: Option<Wait>) {
+        let is_terminal = match &mut self.kind {
+            Kind::Bars { all, wait: bar } => {
+                show_reason(all, bar, wait.as_ref().map(Wait::reason));
+                true
+            }
+            Kind::Lines { .. } => false,
+        };
+        if wait == self.wait {
+            return;
+        }
+        let message = match (&wait, &self.wait) {
+            (Some(wait), _) => wait.message(&self.directory, is_terminal),
+            (None, Some(Wait::Store(_))) => Some("brasserie: the run goes on".to_owned()),
+            (None, Some(Wait::Initial(_)) | None) => None,
+        };
+        if let Some(message) = message {
+            self.hide_bars_for(|| telemetry::print_error(&message));
+        }
+        self.wait = wait;
     }
 
     fn update_rows(&mut self, status: &ClusterStatus) {
@@ -383,8 +466,9 @@ pub(crate) fn ended(job: &JobStatus) -> u64 {
     unsigned(job.done) + unsigned(job.failed)
 }
 
-fn show_wait(all: &MultiProgress, wait: &mut Option<ProgressBar>, status: &ClusterStatus) {
-    match (&status.initial_wait, &*wait) {
+/// Shows the reason why no task starts in a bar above the others; `None` removes the bar.
+fn show_reason(all: &MultiProgress, wait: &mut Option<ProgressBar>, reason: Option<&str>) {
+    match (reason, &*wait) {
         (Some(text), Some(bar)) => bar.set_message(printable(text)),
         (Some(text), None) => {
             let bar = all.insert(0, ProgressBar::new_spinner());
@@ -554,7 +638,7 @@ mod tests {
             text,
             "all 100 jobs: 0 of 5050 done, 0 waiting (100 running)"
         );
-        let mut display = Display::new();
+        let mut display = Display::new(PathBuf::new());
         display.update_rows(&status(1));
         assert_eq!(display.rows[0].name, r"j1\u{1b}[2J", "it stays in its line");
     }

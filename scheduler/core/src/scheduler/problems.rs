@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use brasserie_common::{JobId, JobName, Time};
 
 use super::Scheduler;
+use super::starts::STORE_FAILS;
 use crate::effect::ExitReason;
 use crate::jobs::ReadBy;
 
@@ -42,10 +43,7 @@ impl Scheduler {
         errors.extend(self.config_is_older());
         errors.extend(self.jobs.file_warnings().iter().cloned());
         errors.extend(self.nodes_error.clone());
-        errors.extend(
-            self.store_error()
-                .map(|e| format!("the store cannot write: {e}")),
-        );
+        errors.extend(self.store_error().map(|e| format!("{STORE_FAILS}: {e}")));
         errors.extend(self.store_warning().map(|warning| warning.to_string()));
         errors.extend(self.ends_not_durable().take(MAX_NOT_DURABLE_SHOWN));
         errors.extend(self.wait.warning(now));

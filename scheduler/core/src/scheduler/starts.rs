@@ -14,6 +14,11 @@ const MAX_STARTS_PER_TURN: usize = 256;
 /// they take no longer than a turn's starts. After a new node table there may be millions of them.
 const MAX_TRIES_PER_TURN: u32 = 1000;
 
+/// Begins the sentence in [`Query::NothingStarts`] and in the cluster's status that reports a store which fails.
+///
+/// [`Query::NothingStarts`]: crate::Query::NothingStarts
+pub const STORE_FAILS: &str = "the store cannot write";
+
 impl Scheduler {
     /// Why no task starts at all, whatever its own state; empty when tasks may start.
     pub(crate) fn why_nothing_starts(&self, now: Time) -> Vec<String> {
@@ -33,9 +38,7 @@ impl Scheduler {
         }
         reasons.extend(self.wait_message(now));
         if let Some(error) = self.store_error() {
-            reasons.push(format!(
-                "the store cannot write, so nothing is started: {error}"
-            ));
+            reasons.push(format!("{STORE_FAILS}, so nothing is started: {error}"));
         } else if self.may_call() && !self.may_give_fences() {
             reasons.push(
                 "the generation of fences ($BRASSERIE_FENCE) was raised, and tasks start once that is on disk"
