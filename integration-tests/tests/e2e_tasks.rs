@@ -26,6 +26,15 @@ const FAILING: &str = r#"{
   "bistro_job->endless": {"owner": "test", "backoff": [1, "repeat"], "command": ["/bin/false"]}
 }"#;
 
+/// A job whose task succeeds.
+const GOOD: &str = r#"{
+  "bistro_settings": {
+    "nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"n": []}}]},
+    "resources": {"worker": {"slots": {"default": 1, "limit": 4}}}
+  },
+  "bistro_job->good": {"owner": "test", "command": ["/bin/true"]}
+}"#;
+
 struct Played {
     stage: Stage,
     spec: SchedulerSpec,
@@ -130,11 +139,9 @@ fn tasks_are_listed_killed_and_cancelled() {
     // The job stays cancelled after a restart of the scheduler.
     played.scheduler.kill_program();
     played.scheduler = played.stage.start_scheduler(&played.spec);
-    let over = wait_for("an answer", || {
-        let over = played.ask(&["job", "wait", "mixed", "--json"]);
-        let document: Option<Value> = serde_json::from_str(&over.output).ok();
-        document.filter(|document| document["jobs"].is_array())
-    });
+    let over = played.ask(&["job", "wait", "mixed", "--json"]);
+    let (_, document) = over.output.split_once('{').expect(&over.output);
+    let over: Value = serde_json::from_str(&format!("{{{document}")).expect("JSON");
     assert_eq!(over["jobs"][0]["cancelled"], true, "{over}");
     assert_eq!(over["outcome"], "not done", "{over}");
     ends(&played.ask(&["job", "resume", "mixed"]), 0, "resumed");
@@ -215,4 +222,31 @@ fn tries_that_failed_are_listed() {
         Some("3 of 3"),
         "{table:?}"
     );
+}
+
+fn wait_told(process: &Process, words: &str) {
+    wait_for(words, || process.output().contains(words).then_some(()));
+}
+
+#[test]
+fn a_wait_that_begins_without_a_scheduler_and_loses_another_one_sees_the_end_of_its_job() {
+    let stage = Stage::new();
+    let config = stage.write("config.json", GOOD);
+    let spec = stage.calm_spec(&config);
+    let address = format!("127.0.0.1:{}", spec.port);
+    let mut wait = stage.start_brasserie(&["job", "wait", "good", "--scheduler", &address]);
+    wait_told(&wait, "trying again");
+    let mut scheduler = stage.start_scheduler(&spec);
+    wait_told(&wait, "good: 0 of 1 tasks done");
+    scheduler.kill_program();
+    wait_for("the loss to be told", || {
+        let told = wait.output();
+        let (_, after) = told.split_once("good: 0 of 1 tasks done")?;
+        after.contains("trying again").then_some(())
+    });
+    let _scheduler = stage.start_scheduler(&spec);
+    let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    assert_eq!(wait.wait().code(), Some(0), "{}", wait.output());
+    let told = wait.output();
+    assert!(told.contains("good: 1 of 1 tasks done"), "{told}");
 }

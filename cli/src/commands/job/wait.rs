@@ -17,6 +17,9 @@ use crate::output::{complain, print, print_json, printable};
 
 /// Time between two polls. A person notices no shorter one, and a scheduler answers thousands of such calls a second.
 const POLL_EVERY: Duration = Duration::from_millis(500);
+/// The time in which a scheduler must give its first answer: one that was killed at this moment is back by then, because systemd starts it again
+/// after a second and it loads its store within seconds. After an answer no time is too long.
+const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -59,35 +62,42 @@ fn outcome_of(ending: Ending) -> &'static str {
 
 async fn wait(connection: &Connection, args: &Args) -> Result<(Vec<JobStatus>, Ending)> {
     let started = Instant::now();
-    let is_over = || args.timeout.is_some_and(|t| started.elapsed() >= t);
+    let first_answer = args.timeout.unwrap_or(FIRST_ANSWER).min(FIRST_ANSWER);
     let mut progress = Progress::new(started);
-    let mut jobs = poll(connection, &args.jobs).await?;
+    let mut answered = None;
     loop {
-        if jobs.iter().all(|job| job.settled == Some(true)) {
-            let ending = match jobs.iter().all(is_done) {
-                true => Ending::Success,
-                false => Ending::Failure,
-            };
-            return Ok((jobs, ending));
-        }
-        if let Some(line) = progress.line(Instant::now(), stderr().is_terminal(), &jobs) {
-            complain!("brasserie: {line}");
-        }
-        if is_over() {
-            return Ok((jobs, Ending::TimedOut));
-        }
-        let left = args.timeout.map(|t| t.saturating_sub(started.elapsed()));
-        tokio::time::sleep(left.map_or(POLL_EVERY, |left| left.min(POLL_EVERY))).await;
         match poll(connection, &args.jobs).await {
-            Ok(polled) => jobs = polled,
+            Ok(jobs) => {
+                if jobs.iter().all(|job| job.settled == Some(true)) {
+                    let ending = match jobs.iter().all(is_done) {
+                        true => Ending::Success,
+                        false => Ending::Failure,
+                    };
+                    return Ok((jobs, ending));
+                }
+                if let Some(line) = progress.line(Instant::now(), stderr().is_terminal(), &jobs) {
+                    complain!("brasserie: {line}");
+                }
+                answered = Some(jobs);
+            }
             // A removed job never completes, but a scheduler may return after a restart.
             Err(error) if is_unknown_job(&error) => return Err(error),
+            Err(error) if answered.is_none() && started.elapsed() >= first_answer => {
+                return Err(error);
+            }
             Err(error) => {
                 if let Some(text) = progress.new_text(format!("{error:#}; trying again")) {
                     complain!("brasserie: {text}");
                 }
             }
         }
+        let left = args.timeout.map(|t| t.saturating_sub(started.elapsed()));
+        if left.is_some_and(|left| left.is_zero())
+            && let Some(jobs) = answered
+        {
+            return Ok((jobs, Ending::TimedOut));
+        }
+        tokio::time::sleep(left.map_or(POLL_EVERY, |left| left.min(POLL_EVERY))).await;
     }
 }
 
