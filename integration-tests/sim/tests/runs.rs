@@ -42,7 +42,7 @@ const WITHOUT_WORK_FETCH: [(u64, u64, u64); 10] = [
     (14, 0x6d6d_c1f9_20eb_d433, 4442),
     (137, 0xe0bf_4a79_9f9b_aca6, 1428),
     (203, 0x37b9_eb59_7b7d_f95d, 1561),
-    (250, 0x5d16_cbf0_e83d_5c39, 1846),
+    (250, 0xf165_381e_3c98_e388, 1710),
 ];
 
 /// Where nobody asks for work, each message is what it was before anybody could. Whoever means to change the protocol of such a cluster,

@@ -102,6 +102,8 @@ pub(crate) struct Upkeep {
     tables: u64,
     /// Nodes that are in force again, whose notes the store still has.
     returned: VecDeque<NodeName>,
+    /// Jobs that are configured again, whose notes the store still has.
+    returned_jobs: VecDeque<JobName>,
     /// When things were deleted, by `observed`. After a restart this begins anew.
     deletions: VecDeque<(DeletionNumber, u32)>,
     /// The last one that stood there.
@@ -198,7 +200,7 @@ impl Scheduler {
         if retention == Retention::UNLIMITED {
             return;
         }
-        self.notice_returned_nodes();
+        self.notice_returned();
         // A source that fails may hide that a node is back.
         let is_blind = !self.engine().has_nodes_in_force() || self.nodes_error().is_some();
         if is_blind || self.store_error().is_some() {
@@ -212,8 +214,8 @@ impl Scheduler {
         if after.is_some_and(|seq| !self.is_persisted(seq)) {
             return;
         }
-        if !self.upkeep().returned.is_empty() {
-            self.record_returned_nodes();
+        if !self.upkeep().returned.is_empty() || !self.upkeep().returned_jobs.is_empty() {
+            self.record_returned();
             return;
         }
         let round = match self.upkeep_mut().round.take() {
@@ -227,9 +229,11 @@ impl Scheduler {
         self.go_on_trimming(now, retention, round);
     }
 
-    /// Drops the notes of missing nodes that the table in force has again. A node that is listed for a few minutes each night is never
-    /// missing for long, whether or not a round inspects it in these minutes.
-    fn notice_returned_nodes(&mut self) {
+    /// Drops the notes of missing nodes that the table in force has again, and takes the jobs that are configured again. A node or job that
+    /// exists for a few minutes each night is never missing for long, whether or not a round inspects it in these minutes.
+    fn notice_returned(&mut self) {
+        let returned = self.engine_mut().take_returned_jobs();
+        self.upkeep_mut().returned_jobs.extend(returned);
         let tables = self.engine().tables_put_in_force();
         if self.upkeep().tables == tables {
             return;
@@ -239,12 +243,14 @@ impl Scheduler {
         self.upkeep_mut().returned.extend(returned);
     }
 
-    fn record_returned_nodes(&mut self) {
+    fn record_returned(&mut self) {
         let upkeep = self.upkeep_mut();
-        let count = upkeep.returned.len().min(FACTS_A_TURN);
+        let nodes = upkeep.returned.len().min(FACTS_A_TURN);
+        let jobs = upkeep.returned_jobs.len().min(FACTS_A_TURN - nodes);
         let trim = Trim {
             observed: upkeep.observed,
-            found: upkeep.returned.drain(..count).collect(),
+            found: upkeep.returned.drain(..nodes).collect(),
+            found_jobs: upkeep.returned_jobs.drain(..jobs).collect(),
             ..Trim::default()
         };
         let seq = self.persist(Record::HistoryTrimmed(Box::new(trim)));
@@ -347,7 +353,7 @@ impl Scheduler {
     /// Returns since when the node of a completion has been missing.
     fn note_node(&mut self, node: NodeId, trim: &mut Trim) -> Option<u32> {
         match self.engine().presence(node) {
-            // [`Scheduler::notice_returned_nodes`] has dropped its note.
+            // [`Scheduler::notice_returned`] has dropped its note.
             Presence::InForce => None,
             Presence::Missing(Some(since)) => Some(since),
             Presence::Missing(None) => {

@@ -73,6 +73,8 @@ pub struct Engine {
     pub(crate) lists: WaitLists,
     pub(crate) pool: Pool,
     pub(crate) policy: Box<dyn Policy>,
+    /// Jobs that are configured again after they were noted as missing, until [`Engine::take_returned_jobs`].
+    pub(crate) returned_jobs: Vec<JobId>,
     /// Jobs that are configured twice.
     pub(crate) config_problems: Vec<String>,
     pub(crate) rng: Rng,
@@ -123,6 +125,7 @@ impl Engine {
             lists: WaitLists::default(),
             pool: Pool::default(),
             policy: policy::make(brasserie_common_config::SchedulerPolicy::default(), seed),
+            returned_jobs: Vec::new(),
             config_problems: Vec::new(),
             rng: Rng::new(seed, Purpose::Placement),
             seed,

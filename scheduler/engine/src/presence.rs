@@ -1,6 +1,6 @@
 //! Tells which nodes with statuses exist in the forest in force, and since when other nodes, and jobs, have been missing, if that was noted.
 
-use brasserie_common::{JobId, NodeId, NodeName};
+use brasserie_common::{JobId, JobName, NodeId, NodeName};
 
 use crate::engine::Engine;
 
@@ -42,12 +42,21 @@ impl Engine {
         names.collect()
     }
 
+    /// Returns the jobs that were noted as missing and have been configured since the last call. Their notes are gone.
+    pub fn take_returned_jobs(&mut self) -> Vec<JobName> {
+        let returned = std::mem::take(&mut self.returned_jobs);
+        returned
+            .into_iter()
+            .map(|job| self.job_name(job).clone())
+            .collect()
+    }
+
     /// Since when the job has been missing, if it was noted. The caller decides which jobs are missing.
     pub fn job_missing_since(&self, job: JobId) -> Option<u32> {
         self.jobs.get(job.index())?.missing_since
     }
 
-    /// Notes that a job is missing, until a task of the job ends; `None` drops the note.
+    /// Notes that a job is missing, until it is configured or a task of it ends; `None` drops the note.
     pub fn note_job_missing(&mut self, job: JobId, since: Option<u32>) {
         if let Some(job) = self.jobs.get_mut(job.index()) {
             job.missing_since = since;

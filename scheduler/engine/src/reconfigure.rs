@@ -5,6 +5,7 @@ mod step;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared};
 
@@ -165,6 +166,9 @@ impl Engine {
         let (filters, errors) = JobFilters::new(job_config);
         let unmeetable = self.above_limit(job_config);
         let job = &mut self.jobs[id.index()];
+        if !sabotage::on(Sabotage::ExpireWhatCameBack) && job.missing_since.take().is_some() {
+            self.returned_jobs.push(id);
+        }
         job.config = Some(job_config.clone());
         job.level = Some(job_config.level_for_tasks);
         job.can_run = job_config.can_run();

@@ -262,6 +262,24 @@ fn a_node_that_is_listed_for_minutes_a_day_is_kept() {
     assert_eq!(kept(&s), 10);
 }
 
+/// A generated file may have a job only while somebody works on it, between two rounds.
+#[test]
+fn a_job_that_is_configured_for_minutes_a_day_is_kept() {
+    let mut s = done_on(10, options());
+    for day in 0..40 {
+        s.load(without_the_job(10));
+        pass(&mut s, DAY);
+        s.load(one_job(10, ""));
+        pass(&mut s, HOUR / 12);
+        if day == 20 {
+            s.load(without_the_job(10));
+            s = s.restart(restarted());
+        }
+    }
+    assert_eq!(kept(&s), 10);
+    assert_eq!(s.status().jobs[0].counts.done, 10);
+}
+
 #[test]
 fn nothing_ages_while_a_source_fails() {
     let mut s = done_on(10, options());
