@@ -145,6 +145,15 @@ impl<T> Outcome<T> {
     }
 }
 
+/// The tasks of a job whose failures are forgiven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Forgiven {
+    /// Tasks that have failed for good and tasks in backoff.
+    All,
+    /// Tasks that have failed for good.
+    Failed,
+}
+
 /// A scheduler that can be asked.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -437,9 +446,11 @@ impl Connection {
     }
 
     /// How many tasks have other statuses now.
-    pub(crate) async fn forgive_tasks(&self, job: &str) -> Result<Outcome<i64>> {
-        let job = job.to_owned();
-        let arguments = BrasserieForgiveTasksArgs { job };
+    pub(crate) async fn forgive_tasks(&self, job: &str, whom: Forgiven) -> Result<Outcome<i64>> {
+        let arguments = BrasserieForgiveTasksArgs {
+            job: job.to_owned(),
+            failed_only: whom == Forgiven::Failed,
+        };
         let result: BrasserieForgiveTasksResult = self.ask("forgiveTasks", &arguments).await?;
         Ok(Outcome::of(
             result.result_value.unwrap_or_default(),

@@ -515,8 +515,8 @@ service Brasserie extends scheduler.BistroScheduler {
     1: JobRefusedException ex,
   ),
 
-  // As forgiveJob. How many tasks have other statuses now.
-  i64 forgiveTasks(1: string job) throws (
+  // As forgiveJob. How many tasks have other statuses now. failedOnly: only tasks that have failed for good; backoffs of others go on.
+  i64 forgiveTasks(1: string job, 2: bool failedOnly = false) throws (
     1: JobRefusedException ex,
   ),
 

@@ -13,7 +13,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::Ending;
-use crate::connection::{AskArgs, Outcome, block_on};
+use crate::connection::{AskArgs, Forgiven, Outcome, block_on};
 use crate::failure::Failure;
 use crate::output::{complain, print, print_json, table};
 
@@ -66,7 +66,7 @@ enum Command {
     /// Forget what failures have cost a job's tasks: those that failed for good run again, backoffs end and begin anew.
     ///
     /// A task whose lost run may still be alive waits for that, forgiven or not. Tasks that are done stay done.
-    Forgive(Named),
+    Forgive(Forgive),
     /// Forget how a job's tasks have ended, so that each is as if it had never run: it runs again if the job wants it.
     ///
     /// Also for jobs that exist no more. What runs keeps its history, and so does a task whose lost run may still be alive: how many
@@ -127,6 +127,16 @@ struct DeleteHistory {
 }
 
 #[derive(Debug, clap::Args)]
+struct Forgive {
+    job: String,
+    /// Only tasks that have failed for good: backoffs of others go on.
+    #[arg(long)]
+    failed: bool,
+    #[command(flatten)]
+    ask: AskArgs,
+}
+
+#[derive(Debug, clap::Args)]
 struct Named {
     job: String,
     #[command(flatten)]
@@ -145,7 +155,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         }
         Command::Forgive(args) => {
             let connection = args.ask.connect_patiently()?;
-            let outcome = block_on(connection.forgive_tasks(&args.job))??;
+            let whom = match args.failed {
+                true => Forgiven::Failed,
+                false => Forgiven::All,
+            };
+            let outcome = block_on(connection.forgive_tasks(&args.job, whom))??;
             end(&args.ask, &args.job, "forgiven", outcome.map(Some))
         }
         Command::DeleteHistory(args) => delete_history(args),

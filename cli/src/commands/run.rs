@@ -23,7 +23,7 @@ use brasserie_worker::process::AllowedUser;
 use serde_json::json;
 
 use crate::Ending;
-use crate::connection::{Connection, Outcome, block_on};
+use crate::connection::{Connection, Forgiven, Outcome, block_on};
 use crate::data_dir::{log_folder, wait_for_nodes};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
@@ -313,10 +313,11 @@ async fn retry_failed(
     }
     let patient = Connection::patient(address)?;
     let mut failed = 0;
-    // A job without failed tasks is left out, because forgiving would end the backoffs of its tasks.
     for job in status.jobs.iter().flatten().filter(|job| has_failed(job)) {
         let name = job.name.as_deref().unwrap_or_default();
-        if let Outcome::Refused { message, .. } = patient.forgive_tasks(name).await? {
+        if let Outcome::Refused { message, .. } =
+            patient.forgive_tasks(name, Forgiven::Failed).await?
+        {
             anyhow::bail!("the failed tasks cannot run again: {message}");
         }
         failed += job.failed.unwrap_or(0);

@@ -135,6 +135,8 @@ pub enum JobChange {
     Resume,
     /// Its tasks' failures count no more: none has failed for good, and backoffs begin anew.
     Forgive,
+    /// The same for its tasks that have failed for good; backoffs of others go on.
+    ForgiveFailed,
     /// How its tasks have ended is forgotten, on these nodes; none: on all. Also of a job that exists no more.
     DeleteHistory {
         nodes: Vec<NodeName>,

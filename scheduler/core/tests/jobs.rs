@@ -519,7 +519,11 @@ fn failed() -> Script {
 }
 
 fn forgive(s: &mut Script) -> (Option<RecordSeq>, u64) {
-    match change(s, "j", JobChange::Forgive) {
+    forgive_by(s, JobChange::Forgive)
+}
+
+fn forgive_by(s: &mut Script, wish: JobChange) -> (Option<RecordSeq>, u64) {
+    match change(s, "j", wish) {
         (after, Ok(JobChanged::Forgiven { tasks })) => (after, tasks),
         other => panic!("{other:?}"),
     }
@@ -593,6 +597,30 @@ fn a_repeat_of_a_forgiven_end_is_acknowledged_with_it_and_changes_nothing() {
         up_to: forgiven.unwrap(),
     });
     assert_eq!(started(&s), ["j"]);
+}
+
+#[test]
+fn forgiving_failed_tasks_leaves_backoffs_of_others_alone() {
+    let mut s = Script::with_config(one_job(2, r#", "backoff": [100, "repeat"]"#));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    for status in [ReportedStatus::failed(), ReportedStatus::error_backoff("x")] {
+        let (call, task, _) = s.take_start();
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        assert_eq!(s.update(&w, &task, status).1, Ok(()));
+    }
+    let counts = |s: &mut Script| {
+        let counts = s.status().jobs[0].counts;
+        (counts.failed, counts.in_backoff, counts.running)
+    };
+    assert_eq!(counts(&mut s), (1, 1, 0));
+    let (after, tasks) = forgive_by(&mut s, JobChange::ForgiveFailed);
+    assert_eq!((after.is_some(), tasks), (true, 1));
+    assert_eq!(started(&s), ["j"]);
+    assert_eq!(counts(&mut s), (0, 1, 1));
+    assert_eq!(forgive_by(&mut s, JobChange::ForgiveFailed), (None, 0));
+    assert_eq!(forgive_by(&mut s, JobChange::Forgive).1, 1);
+    assert_eq!(counts(&mut s), (0, 0, 2));
 }
 
 #[test]

@@ -208,7 +208,11 @@ impl Jobs {
         args: BrasserieForgiveTasksArgs,
         to: Responder,
     ) {
-        self.change(from, args.job, Ok(JobChange::Forgive), |outcome| {
+        let change = match args.failed_only {
+            true => JobChange::ForgiveFailed,
+            false => JobChange::Forgive,
+        };
+        self.change(from, args.job, Ok(change), |outcome| {
             declared(to, outcome, |changed, ex| BrasserieForgiveTasksResult {
                 result_value: changed.and_then(forgiven),
                 ex,

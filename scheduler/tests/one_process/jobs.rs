@@ -143,7 +143,11 @@ async fn failed_tasks_run_again_when_they_are_forgiven_and_not_while_their_job_i
     let pause = BrasseriePauseJobArgs { job: job() };
     let paused: BrasseriePauseJobResult = client.call("pauseJob", &pause).await;
     assert_eq!(paused.ex, None);
-    let forgive = BrasserieForgiveTasksArgs { job: job() };
+    let failed_only = true;
+    let forgive = BrasserieForgiveTasksArgs {
+        job: job(),
+        failed_only,
+    };
     let forgiven: BrasserieForgiveTasksResult = client.call("forgiveTasks", &forgive).await;
     assert_eq!(forgiven.result_value, Some(3));
     let status: BrasserieGetClusterStatusResult = client

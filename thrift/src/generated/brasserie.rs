@@ -6869,6 +6869,7 @@ impl TSerializable for BrasserieCancelJobResult {
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct BrasserieForgiveTasksArgs {
     pub job: String,
+    pub failed_only: bool,
 }
 
 impl TSerializable for BrasserieForgiveTasksArgs {
@@ -6877,6 +6878,7 @@ impl TSerializable for BrasserieForgiveTasksArgs {
     ) -> thrift::Result<BrasserieForgiveTasksArgs> {
         i_prot.read_struct_begin()?;
         let mut f_1: Option<String> = None;
+        let mut f_2: Option<bool> = Some(false);
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -6888,6 +6890,10 @@ impl TSerializable for BrasserieForgiveTasksArgs {
                     let val = i_prot.read_string()?;
                     f_1 = Some(val);
                 }
+                2 if field_ident.field_type == TType::Bool => {
+                    let val = i_prot.read_bool()?;
+                    f_2 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -6896,8 +6902,11 @@ impl TSerializable for BrasserieForgiveTasksArgs {
         }
         i_prot.read_struct_end()?;
         verify_required_field_exists("BrasserieForgiveTasksArgs.job", &f_1)?;
+        verify_required_field_exists("BrasserieForgiveTasksArgs.failed_only", &f_2)?;
         let ret = BrasserieForgiveTasksArgs {
             job: f_1
+                .expect("auto-generated code should have checked for presence of required fields"),
+            failed_only: f_2
                 .expect("auto-generated code should have checked for presence of required fields"),
         };
         Ok(ret)
@@ -6907,6 +6916,9 @@ impl TSerializable for BrasserieForgiveTasksArgs {
         o_prot.write_struct_begin(&struct_ident)?;
         o_prot.write_field_begin(&TFieldIdentifier::new("job", TType::String, 1))?;
         o_prot.write_string(&self.job)?;
+        o_prot.write_field_end()?;
+        o_prot.write_field_begin(&TFieldIdentifier::new("failedOnly", TType::Bool, 2))?;
+        o_prot.write_bool(self.failed_only)?;
         o_prot.write_field_end()?;
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()

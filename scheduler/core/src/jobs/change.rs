@@ -6,6 +6,7 @@ use brasserie_common::{Hold, JobName, Principal, RequestId, Time, WallTime};
 use brasserie_common_config::{Config, JobConfig, ParsedJob, Place, Problem};
 use brasserie_scheduler_engine::Reason;
 
+use super::slices::What;
 use super::{
     Awaited, Given, JobChanged, JobRefusal, Jobs, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_SAVED_BYTES,
     MAX_SAVED_JOBS, Standing, parse, stamp,
@@ -47,13 +48,22 @@ impl Scheduler {
             JobChange::Pause => self.hold_job(&job, Hold::Paused),
             JobChange::Cancel => self.hold_job(&job, Hold::Cancelled),
             JobChange::Resume => self.resume_job(&job),
-            JobChange::Forgive => match self.forgive_job(now, request, &job) {
+            JobChange::Forgive => match self.forgive_job(now, request, &job, What::Forgive) {
                 // It answers when the last of the tasks is forgiven.
                 Ok(()) => {
                     return self.note_asked(from, format!("forgave the tasks of job `{job}`"));
                 }
                 Err(refusal) => Err(refusal),
             },
+            JobChange::ForgiveFailed => {
+                match self.forgive_job(now, request, &job, What::ForgiveFailed) {
+                    Ok(()) => {
+                        let text = format!("forgave the failed tasks of job `{job}`");
+                        return self.note_asked(from, text);
+                    }
+                    Err(refusal) => Err(refusal),
+                }
+            }
             JobChange::DeleteHistory { nodes } => {
                 match self.delete_history(now, request, &job, &nodes) {
                     // So does this one.

@@ -39,6 +39,15 @@ impl Scheduler {
         })
     }
 
+    /// Forgives the task if it has failed for good. The backoff of another task goes on.
+    pub(super) fn forgive_failed(&mut self, now: Time, task: Task, seq: RecordSeq) -> Fate {
+        let status = self.engine().previous_status(task);
+        match status.is_some_and(|status| status.is_failed()) {
+            true => self.forgive(now, task, seq),
+            false => Fate::Untouched,
+        }
+    }
+
     /// Forgets how the task ended, and remembers up to which run: so a late repeat of an end is no news. What runs, and what was lost
     /// and may still be alive, is left alone: to forget the wait for that would start it twice.
     pub(super) fn delete_end(&mut self, now: Time, task: Task, seq: RecordSeq) -> Fate {

@@ -64,6 +64,8 @@ struct Wish {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum What {
     Forgive,
+    /// Forgives only tasks that have failed for good.
+    ForgiveFailed,
     DeleteHistory(Nodes),
 }
 
@@ -129,7 +131,8 @@ impl Slices {
         match wish.checked_sub(self.begun) {
             Some(place) => match self.waiting.get(place as usize).map(|wish| &wish.what) {
                 Some(What::DeleteHistory(Nodes::These(nodes))) => nodes,
-                Some(What::DeleteHistory(Nodes::All) | What::Forgive) | None => &[],
+                Some(What::DeleteHistory(Nodes::All) | What::Forgive | What::ForgiveFailed)
+                | None => &[],
             },
             None if wish + 1 == self.begun => {
                 let under_way = self.under_way.as_ref();
@@ -176,7 +179,7 @@ impl Wish {
 
     fn answer(&self, counts: Counts) -> JobChanged {
         match self.what {
-            What::Forgive => JobChanged::Forgiven {
+            What::Forgive | What::ForgiveFailed => JobChanged::Forgiven {
                 tasks: counts.changed,
             },
             What::DeleteHistory(_) => JobChanged::HistoryDeleted {
@@ -201,10 +204,11 @@ impl Scheduler {
         now: Time,
         request: RequestId,
         job: &JobName,
+        what: What,
     ) -> Result<(), JobRefusal> {
         let id = self.engine().find_job(job.as_str());
         let has_tasks = id.is_some_and(|id| !self.engine().unfinished_nodes(id).is_empty());
-        self.wish(now, request, job, (id.filter(|_| has_tasks), What::Forgive))
+        self.wish(now, request, job, (id.filter(|_| has_tasks), what))
     }
 
     pub(super) fn delete_history(
@@ -288,7 +292,9 @@ impl Scheduler {
                         return;
                     };
                     let mut rest = match &wish.what {
-                        What::Forgive => self.engine().unfinished_nodes(wish.job),
+                        What::Forgive | What::ForgiveFailed => {
+                            self.engine().unfinished_nodes(wish.job)
+                        }
                         What::DeleteHistory(Nodes::All) => self.nodes_of(wish.job),
                         What::DeleteHistory(Nodes::These(nodes)) => nodes.clone(),
                     };
@@ -362,6 +368,7 @@ impl Scheduler {
             };
             let fate = match under_way.wish.what {
                 What::Forgive => self.forgive(now, task, seq),
+                What::ForgiveFailed => self.forgive_failed(now, task, seq),
                 What::DeleteHistory(_) => self.delete_end(now, task, seq),
             };
             let counts = &mut under_way.counts;
@@ -380,12 +387,14 @@ impl Scheduler {
             }
         }
         let record = match under_way.wish.what {
-            What::Forgive if !forgiven.is_empty() => Record::TasksForgiven { tasks: forgiven },
+            What::Forgive | What::ForgiveFailed if !forgiven.is_empty() => {
+                Record::TasksForgiven { tasks: forgiven }
+            }
             What::DeleteHistory(_) if !forgotten.is_empty() => Record::HistoryDeleted {
                 number: self.tasks_mut().record_forgotten(),
                 tasks: forgotten,
             },
-            What::Forgive | What::DeleteHistory(_) => return,
+            What::Forgive | What::ForgiveFailed | What::DeleteHistory(_) => return,
         };
         under_way.after = Some(seq);
         self.jobs_mut().slices.last = Some(seq);
