@@ -46,7 +46,7 @@ pub use questions::MAX_ANSWER_WAIT;
 pub use reconcile::has_same_nodes;
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
-    JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record, SavedJob, Trim,
+    JobVersion, KeptConfig, KeptStory, LeftCause, LeftInstance, MAX_LEFT, Record, SavedJob, Trim,
 };
 pub use replies::MAX_REPLY_WAIT;
 pub use retention::Retention;

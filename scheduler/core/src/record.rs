@@ -56,6 +56,8 @@ pub enum Record {
     WorkerLeft {
         worker: WorkerId,
         cause: LeftCause,
+        /// The time of the record, for people.
+        wall: WallTime,
         tasks: Vec<EndedTask>,
         /// Its tasks were not known: nothing may start for this long, counted anew after a restart.
         hold_back: Duration,
@@ -273,6 +275,13 @@ pub enum LeftCause {
     Forgotten,
 }
 
+/// What people are told about an instance that has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftInstance {
+    pub shard: Shard,
+    pub wall: WallTime,
+}
+
 /// Everything durable, as the records add up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durable {
@@ -282,8 +291,9 @@ pub struct Durable {
     pub schedulers: BTreeSet<SchedulerId>,
     /// Worker instances that may run tasks.
     pub instances: BTreeMap<WorkerId, InstanceRecord>,
-    /// Those that left, the latest [`MAX_LEFT`]: a later scheduler must not take one back either, as its tasks are given away.
-    pub left: BTreeSet<WorkerId>,
+    /// Those that left, the latest [`MAX_LEFT`]: a later scheduler must not take one back either, as its tasks are given away. `None`: an
+    /// instance that was not recorded before, or a record of a former release.
+    pub left: BTreeMap<WorkerId, Option<LeftInstance>>,
     pub hold_back: Duration,
     /// The highest generation of a fence that any scheduler may have given out.
     pub fence_generation: FenceGeneration,
@@ -338,10 +348,11 @@ impl Durable {
             Record::WorkerLeft {
                 worker,
                 cause: _,
+                wall,
                 tasks,
                 hold_back,
             } => {
-                self.leave(*worker);
+                self.leave(*worker, *wall);
                 self.hold_back = self.hold_back.max(*hold_back);
                 for task in tasks {
                     self.end(task);
@@ -400,10 +411,11 @@ impl Durable {
         Durable { answered, ..self }
     }
 
-    fn leave(&mut self, worker: WorkerId) {
-        self.instances.remove(&worker);
+    fn leave(&mut self, worker: WorkerId, wall: WallTime) {
+        let instance = self.instances.remove(&worker);
         self.drop_forgotten();
-        self.left.insert(worker);
+        let left = instance.map(|InstanceRecord { shard, .. }| LeftInstance { shard, wall });
+        self.left.entry(worker).or_insert(left);
         if self.left.len() > MAX_LEFT {
             // Ids are ordered by start time: the oldest goes.
             self.left.pop_first();

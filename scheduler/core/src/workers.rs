@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::{
-    Health, MachinePortLock, RecordSeq, SchedulerId, Shard, Time, WorkerId, WorkerSetId,
+    Health, MachinePortLock, RecordSeq, SchedulerId, Shard, Time, WallTime, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Due, Judged, WorkerIndex};
 
-use crate::record::MAX_LEFT;
+use crate::record::{LeftInstance, MAX_LEFT};
 
 use consensus::Consensus;
 use remote::Remote;
@@ -44,7 +44,7 @@ pub(crate) struct Workers {
     /// Shards whose holder is dead, by when they are forgotten. They make room earlier when the pool is full.
     dead: BTreeSet<(Time, Shard)>,
     /// Instances that were lost, replaced, or said goodbye.
-    left: BTreeSet<WorkerId>,
+    left: BTreeMap<WorkerId, Option<LeftInstance>>,
     /// Every instance that is not MUST_DIE.
     consensus: Consensus,
     spreading: Spreading,
@@ -58,7 +58,10 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// `left`: who left under earlier schedulers.
-    pub(crate) fn new(scheduler: SchedulerId, left: &BTreeSet<WorkerId>) -> Self {
+    pub(crate) fn new(
+        scheduler: SchedulerId,
+        left: &BTreeMap<WorkerId, Option<LeftInstance>>,
+    ) -> Self {
         Workers {
             by_shard: BTreeMap::new(),
             shards: IdMap::default(),
@@ -150,11 +153,27 @@ impl Workers {
 
     /// It was lost, replaced or said goodbye, so it can never come back.
     pub(crate) fn has_left(&self, worker: WorkerId) -> bool {
-        self.left.contains(&worker)
+        self.left.contains_key(&worker)
     }
 
-    pub(crate) fn note_left(&mut self, worker: WorkerId) {
-        self.left.insert(worker);
+    /// Returns the latest instance of this shard that has left, if its name is known.
+    pub(crate) fn last_left(&self, shard: &Shard) -> Option<WorkerId> {
+        let is_of = |left: &Option<LeftInstance>| left.as_ref().is_some_and(|l| l.shard == *shard);
+        let mut latest = self.left.iter().rev();
+        latest.find(|(_, left)| is_of(left)).map(|(id, _)| *id)
+    }
+
+    /// Returns the name and the time of an instance that has left, if they are known.
+    pub(crate) fn left_instance(&self, worker: WorkerId) -> Option<&LeftInstance> {
+        self.left.get(&worker)?.as_ref()
+    }
+
+    /// Notes that an instance has left. `None`: one that was not recorded.
+    pub(crate) fn note_left(&mut self, worker: WorkerId, left: Option<LeftInstance>) {
+        let known = self.left.entry(worker).or_default();
+        if known.is_none() {
+            *known = left;
+        }
         if self.left.len() > MAX_LEFT {
             // Ids are ordered by start time: the oldest goes.
             self.left.pop_first();
@@ -218,10 +237,12 @@ impl Workers {
 
     /// An instance is lost or replaced; it must have been in the set. Its shard is forgotten at `forgotten_at`, unless somebody
     /// else takes it.
-    fn leave_set(&mut self, worker: WorkerId, forgotten_at: Time) {
+    fn leave_set(&mut self, worker: WorkerId, forgotten_at: Time, wall: WallTime) {
         self.consensus.leave(worker);
-        self.note_left(worker);
-        let Some(shard) = self.by_id.get(&worker) else {
+        let shard = self.by_id.get(&worker).cloned();
+        let left = shard.clone().map(|shard| LeftInstance { shard, wall });
+        self.note_left(worker, left);
+        let Some(shard) = &shard else {
             return;
         };
         if let Some(remote) = self.by_shard.get_mut(shard) {

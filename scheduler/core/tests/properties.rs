@@ -234,6 +234,7 @@ impl World {
         let Record::WorkerLeft {
             worker,
             cause,
+            wall: _,
             tasks,
             hold_back,
         } = record

@@ -8,11 +8,11 @@ use brasserie_common::ids::InstanceId;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     FenceGeneration, InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey,
-    WorkerId,
+    WallTime, WorkerId,
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
-    MAX_LEFT, Record, Trim,
+    LeftInstance, MAX_LEFT, Record, Trim,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Statement, Transaction, params};
 
@@ -243,10 +243,11 @@ pub(super) fn apply(
         Record::WorkerLeft {
             worker,
             cause: _,
+            wall,
             tasks,
             hold_back,
         } => {
-            leave(transaction, names, *worker)?;
+            leave(transaction, names, *worker, *wall)?;
             transaction.execute(
                 "UPDATE meta SET hold_back_ns = max(hold_back_ns, ?1)",
                 [nanos(*hold_back)],
@@ -299,11 +300,16 @@ fn leave(
     transaction: &Transaction<'_>,
     names: &mut Names,
     worker: WorkerId,
+    wall: WallTime,
 ) -> Result<(), StoreError> {
-    transaction.execute(
-        "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2",
-        params![worker.0.start_time, worker.0.rand],
-    )?;
+    let shard: Option<String> = transaction
+        .prepare_cached(
+            "DELETE FROM instances WHERE start_time = ?1 AND rand = ?2 RETURNING shard",
+        )?
+        .query_row(params![worker.0.start_time, worker.0.rand], |row| {
+            row.get(0)
+        })
+        .optional()?;
     // Deletions of which nobody is left who was there.
     let settled: i64 = transaction
         .prepare_cached(
@@ -313,9 +319,14 @@ fn leave(
     names.drop_forgotten(transaction, settled)?;
     transaction
         .prepare_cached(
-            "INSERT INTO left_instances (start_time, rand) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            "INSERT INTO left_instances (start_time, rand, shard, left_ms) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
         )?
-        .execute(params![worker.0.start_time, worker.0.rand])?;
+        .execute(params![
+            worker.0.start_time,
+            worker.0.rand,
+            shard,
+            shard.as_ref().map(|_| wall.as_millis())
+        ])?;
     Ok(())
 }
 
@@ -542,9 +553,12 @@ pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     for scheduler in statement.query_map((), |row| Ok(SchedulerId(instance_id(row, 0)?)))? {
         durable.schedulers.insert(scheduler?);
     }
-    let mut statement = connection.prepare("SELECT start_time, rand FROM left_instances")?;
-    for worker in statement.query_map((), |row| Ok(WorkerId(instance_id(row, 0)?)))? {
-        durable.left.insert(worker?);
+    let mut statement =
+        connection.prepare("SELECT start_time, rand, shard, left_ms FROM left_instances")?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        let (worker, left) = load_left(row)?;
+        durable.left.insert(worker, left);
     }
     let mut statement = connection.prepare(
         "SELECT start_time, rand, shard, hostname, port, heartbeat_period_ns, timeouts, since FROM instances",
@@ -593,6 +607,19 @@ fn load_instance(row: &Row<'_>) -> Result<(WorkerId, InstanceRecord), StoreError
         since: deletion(row, 7)?,
     };
     Ok((WorkerId(instance_id(row, 0)?), instance))
+}
+
+fn load_left(row: &Row<'_>) -> Result<(WorkerId, Option<LeftInstance>), StoreError> {
+    let worker = WorkerId(instance_id(row, 0)?);
+    let (shard, left_ms): (Option<String>, Option<i64>) = (row.get(2)?, row.get(3)?);
+    let Some((shard, left_ms)) = shard.zip(left_ms) else {
+        return Ok((worker, None));
+    };
+    let left = LeftInstance {
+        shard: shard.try_into().map_err(damaged("left_instances"))?,
+        wall: WallTime::from_millis(left_ms),
+    };
+    Ok((worker, Some(left)))
 }
 
 fn deletion(row: &Row<'_>, column: usize) -> rusqlite::Result<DeletionNumber> {

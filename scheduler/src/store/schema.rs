@@ -152,6 +152,14 @@ pub(super) const STEPS: &[Step] = &[
         // Former releases noted no missing jobs.
         sql: "ALTER TABLE jobs ADD COLUMN missing_since_s INTEGER;",
     },
+    Step {
+        to: 11,
+        // Former releases noted neither the name nor the time.
+        sql: "
+        ALTER TABLE left_instances ADD COLUMN shard TEXT;
+        ALTER TABLE left_instances ADD COLUMN left_ms INTEGER;
+    ",
+    },
 ];
 
 /// Whose records a store holds.

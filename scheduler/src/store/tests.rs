@@ -12,8 +12,8 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{
     ClusterId, DeletionNumber, Durable, EndedTask, ForgottenTask, GivenStretch, GivenTimes,
-    InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause, MAX_LEFT, Record,
-    SavedJob, Trim,
+    InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause, LeftInstance, MAX_LEFT,
+    Record, SavedJob, Trim,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use proptest::prelude::*;
@@ -136,6 +136,7 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(worker, cause, tasks, hold_back)| Record::WorkerLeft {
                 worker,
                 cause,
+                wall: WallTime::from_millis(i64::from(hold_back.subsec_nanos())),
                 tasks,
                 hold_back
             }),
@@ -965,6 +966,36 @@ fn the_first_format_learns_to_remember_who_left() {
     assert_eq!(database.load().unwrap().left.len(), 2);
 }
 
+#[test]
+fn the_tenth_format_learns_the_names_of_those_that_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let old = Database::open_with(&path, &STEPS[..10]).unwrap();
+    let timeouts = serde_json::to_string(&Timeouts::default()).unwrap();
+    let rows = format!(
+        "INSERT INTO left_instances VALUES (1, 1);
+         INSERT INTO instances VALUES (2, 1, 'a', 'h', 1, 5, '{timeouts}', 0);"
+    );
+    old.connection().execute_batch(&rows).unwrap();
+    drop(old);
+    let mut database = Database::open(&path).unwrap();
+    let mut expected = database.load().unwrap();
+    assert_eq!(expected.left, [(WorkerId::new(1, 1), None)].into());
+    // The second record of one instance changes nothing.
+    for record in [left(2), left(2), left(3)] {
+        database.write([&record].into_iter()).unwrap();
+        expected.apply(&record);
+    }
+    let named = LeftInstance {
+        shard: "a".to_owned().try_into().unwrap(),
+        wall: WallTime::from_secs(9),
+    };
+    assert_eq!(expected.left[&WorkerId::new(2, 1)], Some(named));
+    assert_eq!(expected.left[&WorkerId::new(3, 1)], None);
+    assert_eq!(database.load().unwrap(), expected);
+    assert!(folder.path().join("db.format-10").exists());
+}
+
 /// What [`ended`] gives for `j` on `n`, run 1, before there were stories.
 const END_OF_THEN: &str = "INSERT INTO jobs VALUES (1, 'j');
     INSERT INTO nodes VALUES (1, 'n');
@@ -1579,6 +1610,7 @@ fn left(start: i64) -> Record {
     Record::WorkerLeft {
         worker: WorkerId::new(start, 1),
         cause: LeftCause::Lost,
+        wall: WallTime::from_secs(9),
         tasks: Vec::new(),
         hold_back: Duration::ZERO,
     }

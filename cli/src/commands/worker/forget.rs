@@ -4,6 +4,8 @@ use std::io::{BufRead, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use brasserie_common::WallTime;
+use brasserie_common_runtime::Clock;
 use brasserie_thrift::generated::brasserie::MissingInstance;
 use brasserie_thrift::generated::common::BistroInstanceID;
 
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         Ok(meant) => meant,
         Err(refusal) => return refused(&refusal),
     };
-    if let Some(text) = nothing_to_do(&args.shard, &meant) {
+    if let Some(text) = nothing_to_do(&args.shard, &meant, Clock.wall()) {
         print(&text)?;
         return Ok(Ending::Success);
     }
@@ -83,15 +85,17 @@ fn refused(refusal: &str) -> Result<Ending> {
 }
 
 /// What is said instead of a question if every instance has left and nothing waits for one.
-fn nothing_to_do(shard: &str, meant: &[MissingInstance]) -> Option<String> {
+fn nothing_to_do(shard: &str, meant: &[MissingInstance], now: WallTime) -> Option<String> {
     let last_left = meant.iter().map(|missing| missing.left_for_ms.map(millis));
     let last_left = last_left.min().flatten()?;
     if meant.iter().any(|missing| missing.waits_for_ms.is_some()) {
         return None;
     }
+    let left_at = now.as_secs() - i64::try_from(last_left.as_secs()).unwrap_or(0);
     Some(format!(
-        "Worker `{}` left {} ago (it was lost, has ended, or was declared dead), and nothing waits for it: there is nothing to do.\n",
+        "Worker `{}` left at {}, {} ago (it was lost, has ended, or was declared dead), and nothing waits for it: there is nothing to do.\n",
         printable(shard),
+        date(left_at),
         duration(last_left)
     ))
 }
@@ -218,8 +222,10 @@ mod tests {
             ..MissingInstance::default()
         };
         let lost = missing(Some(90_000), None);
-        let text = nothing_to_do("w", std::slice::from_ref(&lost));
-        assert!(text.is_some_and(|text| text.contains("left 1 min 30 s ago")));
+        let now = WallTime::from_secs(100);
+        let text = nothing_to_do("w", std::slice::from_ref(&lost), now).expect("a sentence");
+        let told = "Worker `w` left at 1970-01-01 00:00:10 UTC, 1 min 30 s ago (";
+        assert!(text.contains(told), "{text}");
         let waiting = missing(Some(10_000), Some(56_000));
         let text = promise("w", std::slice::from_ref(&waiting));
         assert!(
@@ -227,8 +233,8 @@ mod tests {
             "{text}"
         );
         for others in [missing(None, None), waiting] {
-            assert_eq!(nothing_to_do("w", &[lost.clone(), others]), None);
+            assert_eq!(nothing_to_do("w", &[lost.clone(), others], now), None);
         }
-        assert_eq!(nothing_to_do("w", &[]), None);
+        assert_eq!(nothing_to_do("w", &[], now), None);
     }
 }

@@ -154,7 +154,7 @@ impl State {
         State {
             schedulers: durable.schedulers.clone(),
             instances: durable.instances.keys().copied().collect(),
-            left: durable.left.clone(),
+            left: durable.left.keys().copied().collect(),
             hold_back: durable.hold_back,
             ends: ends.collect(),
             deleted: deleted.collect(),

@@ -345,7 +345,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         s.worker(*id);
         shape_instance(s, instance);
     });
-    s.each(left, |s, id| s.worker(*id));
+    s.each(left.keys(), |s, id| s.worker(*id));
     s.put(hold_back);
     s.each(jobs, |s, (name, saved)| {
         s.put((name, saved.version, &saved.text));
@@ -394,6 +394,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
         Record::WorkerLeft {
             worker,
             cause: _,
+            wall: _,
             tasks,
             hold_back,
         } => {

@@ -172,7 +172,8 @@ impl Scheduler {
             .collect()
     }
 
-    /// Returns the instances of a worker that the initial wait expects; if there are none, the one that holds its shard.
+    /// Returns the instances of a worker that the initial wait expects; if there are none, the one that holds its shard, or the last one
+    /// that has left.
     fn candidates(&self, shard: &Shard) -> Result<Vec<WorkerId>, ForgetRefusal> {
         let is_away = |id: WorkerId| self.workers().shard_with(id).is_none();
         let expected = self
@@ -182,11 +183,14 @@ impl Scheduler {
             return Ok(expected);
         }
         match self.workers().get(shard) {
-            None => Err(ForgetRefusal::Unknown {
-                shard: shard.clone(),
-                known: self.names_to_forget(),
-            }),
             Some(holder) => Ok(vec![holder.id()]),
+            None => match self.workers().last_left(shard) {
+                Some(left) => Ok(vec![left]),
+                None => Err(ForgetRefusal::Unknown {
+                    shard: shard.clone(),
+                    known: self.names_to_forget(),
+                }),
+            },
         }
     }
 
@@ -283,6 +287,20 @@ impl Scheduler {
         self.workers().get(shard)?.left.as_ref()
     }
 
+    /// The time since the instance left; by the wall clock if it was under an earlier scheduler.
+    fn left_for(&self, now: Time, instance: WorkerId) -> Option<Duration> {
+        let here = self.left(instance).map(|left| now.since(left.at));
+        let earlier = || {
+            let left = self.workers().left_instance(instance)?;
+            let millis = self
+                .wall()
+                .as_millis()
+                .saturating_sub(left.wall.as_millis());
+            Some(Duration::from_millis(u64::try_from(millis).unwrap_or(0)))
+        };
+        here.or_else(earlier)
+    }
+
     /// For how long something waits yet because this instance, which has left, may run tasks.
     fn waits_for(&self, now: Time, instance: WorkerId) -> Option<Duration> {
         let runs = self.left(instance).into_iter().flat_map(|left| &left.runs);
@@ -308,7 +326,7 @@ impl Scheduler {
             hostname: lock.map(|lock| lock.hostname.clone()).unwrap_or_default(),
             running: holder.map_or(0, |holder| self.tasks().counts_on(holder.shard()).0),
             silent_for: self.heard_at(id).map(|at| now.since(at)),
-            left_for: self.left(id).map(|left| now.since(left.at)),
+            left_for: self.left_for(now, id),
             waits_for: self.waits_for(now, id),
         }
     }

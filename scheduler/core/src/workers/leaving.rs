@@ -14,7 +14,7 @@ use brasserie_scheduler_engine::{Eligibility, Restart, Task};
 
 use super::remote::{Left, OwnTimers, Remote};
 use crate::news::{KnownWorker, LostTasks, MAX_NAMED_TASKS, News};
-use crate::record::{EndedTask, KeptStory, LeftCause, Record};
+use crate::record::{EndedTask, KeptStory, LeftCause, LeftInstance, Record};
 use crate::scheduler::Scheduler;
 use crate::tasks::Lost;
 
@@ -96,7 +96,8 @@ impl Scheduler {
         // By then its own timers have ended it whatever made it leave, so it has no end to report any more, and its tasks may
         // have run elsewhere: nobody can act on what is known of it. That it has left is known for longer.
         let forgotten_at = now + longest.longest(&self.options().timeouts).min_safe_wait();
-        self.workers_mut().leave_set(worker, forgotten_at);
+        let wall = self.wall();
+        self.workers_mut().leave_set(worker, forgotten_at, wall);
         self.engine_mut()
             .set_eligibility(index, Eligibility::Ineligible);
         // One after the other, since what becomes of a task's earlier run counts for its later one.
@@ -121,6 +122,7 @@ impl Scheduler {
         let seq = self.persist(Record::WorkerLeft {
             worker,
             cause,
+            wall,
             tasks: ended,
             hold_back,
         });
@@ -192,7 +194,7 @@ impl Scheduler {
 
     /// An instance that holds no shard here says that its tasks are dead: nobody needs to wait for it any more.
     pub(super) fn goodbye_of_a_stranger(&mut self, worker: WorkerId) -> Option<RecordSeq> {
-        self.workers_mut().note_left(worker);
+        self.workers_mut().note_left(worker, None);
         if !self.initial_wait().expects(worker) {
             return None;
         }
@@ -202,14 +204,19 @@ impl Scheduler {
     /// A recorded instance that holds no shard can run nothing any more.
     pub(super) fn bury_expected(&mut self, worker: WorkerId, cause: LeftCause) -> RecordSeq {
         let is_forgotten = cause == LeftCause::Forgotten;
+        let wall = self.wall();
         let recorded = self.initial_wait().recorded(worker);
+        let left = recorded.map(|instance| LeftInstance {
+            shard: instance.shard.clone(),
+            wall,
+        });
         if let Some(known) = recorded.map(|instance| instance.known(worker)) {
             let why = "a later worker instance has its data directory".into();
             self.note_left(known, (cause, why), LostTasks::default(), Duration::ZERO);
         }
         self.initial_wait_mut().returned(worker);
         if !(is_forgotten && sabotage::on(Sabotage::TakeBackTheForgotten)) {
-            self.workers_mut().note_left(worker);
+            self.workers_mut().note_left(worker, left);
         }
         if is_forgotten && sabotage::on(Sabotage::ForgetInMemory) {
             return self.last_record();
@@ -217,6 +224,7 @@ impl Scheduler {
         self.persist(Record::WorkerLeft {
             worker,
             cause,
+            wall,
             tasks: Vec::new(),
             hold_back: Duration::ZERO,
         })

@@ -29,7 +29,7 @@ impl Workers {
             gone,
         } = self;
         s.each(by_shard.values(), |s, remote| remote.shape(s, persisted));
-        s.each(left, |s, worker| s.worker(*worker));
+        s.each(left.keys(), |s, worker| s.worker(*worker));
         consensus.shape(s);
         spreading.shape(s);
         s.each(gone, |s, worker| s.worker(*worker));

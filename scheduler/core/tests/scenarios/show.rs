@@ -69,6 +69,7 @@ impl World {
             Record::WorkerLeft {
                 worker,
                 cause,
+                wall: _,
                 tasks,
                 hold_back,
             } => {

@@ -513,6 +513,7 @@ fn fact(record: &Record) -> Fact {
         Record::WorkerLeft {
             worker,
             cause,
+            wall: _,
             tasks,
             hold_back,
         } => Fact::WorkerLeft {
