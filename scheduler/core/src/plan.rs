@@ -313,7 +313,7 @@ impl WhatIf {
     }
 }
 
-/// What decides which tasks are wanted.
+/// Returns the configuration and the nodes by which the plan decides which tasks are wanted.
 fn wanted<'a>(
     config: Option<&'a Config>,
     nodes: Option<&'a NodeTable>,

@@ -275,7 +275,7 @@ pub enum LeftCause {
     Forgotten,
 }
 
-/// What people are told about an instance that has left.
+/// The name of an instance that has left, and when it left, for messages to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftInstance {
     pub shard: Shard,

@@ -50,7 +50,7 @@ const FACTS_A_TURN: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub missing_for: Duration,
-    /// Of nodes and jobs that have been missing for longer than three days, those that have been missing longest go first.
+    /// The completions of nodes and jobs that have been missing longest go first, none before its node or job has been missing for three days.
     pub max_missing: usize,
 }
 

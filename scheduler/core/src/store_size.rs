@@ -51,7 +51,7 @@ pub struct StoreStatus {
     pub growth: Option<StoreGrowth>,
     /// Stored completions, of tasks that exist and of others.
     pub completions: usize,
-    /// Of these, of nodes or jobs that do not exist, as far as anybody has looked.
+    /// Those of `completions` whose node or job does not exist, counted once an hour.
     pub missing: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Law `acknowledged_is_kept`: An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted or has expired.
+//! Law `acknowledged_is_kept`: After every restart, the store of a scheduler that has acknowledged a task's end holds that end or the end of a later run, unless it was deleted or has expired.
 //!
 //! Source: R17, R24, R25, C.4 10. The worker has forgotten it on the strength of the acknowledgement.
 
@@ -32,7 +32,7 @@ impl Law for AcknowledgedIsKept {
     }
 
     fn statement(&self) -> &'static str {
-        "An end that was acknowledged is in the directory of whoever acknowledged it after every restart, or the end of a later run is, unless it was deleted or has expired."
+        "After every restart, the store of a scheduler that has acknowledged a task's end holds that end or the end of a later run, unless it was deleted or has expired."
     }
 
     fn observe(

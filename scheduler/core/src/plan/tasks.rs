@@ -149,7 +149,7 @@ fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler
     Total::Exactly(count)
 }
 
-/// What decides which tasks are wanted.
+/// The configuration and the nodes by which the plan decides which tasks are wanted.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) config: Option<&'a Config>,
