@@ -169,7 +169,9 @@ fn many_jobs_are_shown_a_bounded_number_at_a_time_and_all_on_request() {
     let spec = stage.calm_spec(&config);
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
-    let answer = client.wait_until("the nodes", |status| status.nodes_loaded == Some(true));
+    let answer = client.wait_until("the nodes, and the store's size", |status| {
+        status.nodes_loaded == Some(true) && status.store.is_some()
+    });
     assert_eq!(answer.jobs.as_ref().map(Vec::len), Some(1000));
     assert_eq!(answer.more_jobs, Some(true));
 
