@@ -124,7 +124,8 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
     let fleet = Fleet::that_lost_one(LONG_MARGIN);
     let mut scheduler = fleet.restart();
     let wait = fleet.initial_wait().expect("one worker is missing");
-    assert_eq!(wait.matches(&format!("`{DEAD}`")).count(), 1, "{wait}");
+    assert_eq!(wait.matches(": silent for").count(), 1, "{wait}");
+    assert!(wait.contains(&format!("`{DEAD}`: silent for")), "{wait}");
     assert!(wait.contains("brasserie worker forget"), "{wait}");
     let starts = fleet.starts();
 
