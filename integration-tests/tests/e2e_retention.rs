@@ -8,6 +8,7 @@ use brasserie_thrift::generated::brasserie::ClusterStatus;
 use integration_tests::e2e::{
     Client, Process, SchedulerSpec, SmallDisk, Stage, wait_for, warn_not_run, write_history,
 };
+use rusqlite::Connection;
 
 /// Tasks of a job that exists, on nodes that exist.
 const KEPT: usize = 8;
@@ -101,8 +102,13 @@ fn a_full_disk_stops_forgetting_only_as_long_as_it_is_full() {
     };
     let elsewhere = stage.path("elsewhere");
     write(&elsewhere);
+    // What the log has on the disk is room that a full disk leaves it. It is open until it is copied: the last one to close it removes it.
+    let store = Connection::open(elsewhere.join("state.sqlite3")).expect("a database");
+    let emptied = store.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0));
+    assert_eq!(emptied, Ok(0), "it is in use");
     let copied = disk.shell(&format!("cp -p '{}'/* \"$0\"", elsewhere.display()));
     assert!(copied.status.success(), "{copied:?}");
+    drop(store);
     let client = Client::new(spec.port);
     let mut scheduler = start_on(&disk, &stage, &spec);
     client.wait_until("the nodes", |status| status.nodes_loaded == Some(true));
