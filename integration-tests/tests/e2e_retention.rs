@@ -102,7 +102,7 @@ fn a_full_disk_stops_forgetting_only_as_long_as_it_is_full() {
     };
     let elsewhere = stage.path("elsewhere");
     write(&elsewhere);
-    // What the log has on the disk is room that a full disk leaves it. It is open until it is copied: the last one to close it removes it.
+    // A large log would need no more room on the full disk. The connection stays open until the log is copied, since its end removes the log.
     let store = Connection::open(elsewhere.join("state.sqlite3")).expect("a database");
     let emptied = store.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0));
     assert_eq!(emptied, Ok(0), "it is in use");

@@ -166,7 +166,7 @@ fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
         });
     }
     keeper::on_keeper_death(move || {
-        // As above.
+        // A full queue has signals enough, each of which shows that the keeper is dead.
         let _ = sender.try_send(SignalKind::terminate());
     })?;
     Ok(signals)

@@ -131,7 +131,7 @@ pub(crate) async fn sample_tasks(
         });
         let card_use = tokio::select! {
             () = stop.cancelled() => return,
-            // As below.
+            // It can only have panicked, which was printed.
             asked = asked => match asked {
                 Ok((same, card_use)) => {
                     cards = same;
