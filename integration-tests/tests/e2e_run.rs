@@ -814,6 +814,8 @@ fn all_failed_tasks_are_listed_and_written() {
         let task = format!("\n  n{n}: the task exited with code 3\n");
         assert_eq!(out.matches(&task).count(), 1, "n{n}: {out}");
     }
+    let first = "tasks failed\n  n1: the task exited with code 3\n      | because of n1\n  n10: the task exited";
+    assert!(out.contains(first), "{out}");
     assert!(out.contains("      | because of n7\n"), "{out}");
     assert!(out.contains("after: 1100 of 1100 tasks never ran"), "{out}");
     let lines = fs::read_to_string(&failed).expect("it was written");

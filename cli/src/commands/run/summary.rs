@@ -92,8 +92,10 @@ impl Summary {
         for job in summary.jobs.iter().filter(|job| is_enabled(job)) {
             let name = job.name.as_deref().unwrap_or_default();
             if count(job.failed) > 0 {
-                let failed = list(connection, name, ListedState::Failed, usize::MAX);
-                summary.failed.extend(failed.await?);
+                let mut failed = list(connection, name, ListedState::Failed, usize::MAX).await?;
+                // The scheduler's order differs from start to start.
+                failed.sort_by(|one, other| one.node.cmp(&other.node));
+                summary.failed.extend(failed);
             }
             if count(job.infeasible) > 0 {
                 let some = list(connection, name, ListedState::Never, MAX_NEVER_RAN);
