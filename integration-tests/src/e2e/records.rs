@@ -102,8 +102,12 @@ impl RunRecords {
     /// When the kernel does not tell its locks.
     pub fn alive(folder: &Path) -> Vec<String> {
         // Trying the locks would disturb tasks that start just then.
-        let locks = fs::read_to_string("/proc/locks").expect("the kernel tells its locks");
-        let held: BTreeSet<u64> = locks.lines().filter_map(locked_inode).collect();
+        let read = || fs::read_to_string("/proc/locks").expect("the kernel tells its locks");
+        // The kernel lists its locks a page at a time. If a lock is released between two pages, the first lock of the second page is
+        // left out, so one reading may lack a lock that is held.
+        let readings = [read(), read(), read()];
+        let lines = readings.iter().flat_map(|locks| locks.lines());
+        let held: BTreeSet<u64> = lines.filter_map(locked_inode).collect();
         let entries = fs::read_dir(folder.join("locks"));
         entries
             .into_iter()
