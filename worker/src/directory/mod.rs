@@ -53,6 +53,8 @@ pub(crate) const SWEPT_VARIABLE: &str = "BRASSERIE_SWEPT";
 /// How long killed processes of a predecessor's control groups may take to be gone.
 pub(crate) const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The folder of working directories. A worker makes it after it has stored `worker.json`.
+pub(crate) const JOBS: &str = "jobs";
 /// The folder of task logs.
 const LOGS: &str = "logs";
 
@@ -75,8 +77,11 @@ pub enum DirectoryError {
     #[error("cannot use {}: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
     #[error("{} cannot be understood: {reason}. If this directory is not a worker's, choose another --data-dir; if it is, end all tasks \
-         of that worker on this machine and remove the file", path.display())]
+         of that worker on this machine and remove `worker.json` and `jobs` from the directory", path.display())]
     Malformed { path: PathBuf, reason: String },
+    #[error("{} is missing, but a worker has used the directory, and without the file its successor cannot find all tasks that still \
+         run. Put the file back; or end all tasks of that worker on this machine and remove `jobs` from the directory", path.display())]
+    Missing { path: PathBuf },
     #[error("{} is of version {found}, and this program knows only up to {}: use the newer brasserie-worker again", path.display(), state::VERSION)]
     Newer { path: PathBuf, found: u64 },
     #[error(transparent)]
@@ -151,6 +156,9 @@ impl WorkerDirectory {
         let dir = lock(path)?;
         let file = state::path(dir.path());
         let before = State::load(&file)?;
+        if before.is_none() && dir.path().join(JOBS).exists() {
+            return Err(DirectoryError::Missing { path: file });
+        }
         let boot = state::boot_id();
         if let Some(before) = &before {
             end_predecessor(dir.path(), before, &boot, marker)?;

@@ -248,6 +248,21 @@ fn files_of_newer_or_other_programs_are_refused_by_name() {
 }
 
 #[test]
+fn a_used_directory_that_lacks_its_state_is_refused() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let path = parent.path().join("w");
+    open(&path);
+    fs::create_dir(path.join(JOBS)).expect("made as by a worker");
+    fs::remove_file(state::path(&path)).expect("removed");
+    let error = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
+    let shown = error.to_string();
+    assert!(shown.contains("worker.json is missing"), "{shown}");
+    // The message names this way out.
+    fs::remove_dir(path.join(JOBS)).expect("removed");
+    open(&path);
+}
+
+#[test]
 fn a_copy_of_a_directory_kills_nothing_of_the_original() {
     let parent = tempfile::tempdir().expect("a folder");
     let [path, copy] = ["w", "copy"].map(|name| parent.path().join(name));

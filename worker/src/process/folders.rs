@@ -18,6 +18,7 @@ use nix::unistd::{Gid, Uid, getegid, geteuid};
 use super::accounts::{Accounts, Chosen};
 use super::command::{StartFailure, c_string};
 use super::launch::Refused;
+use crate::directory::JOBS;
 use crate::file_name::file_name;
 
 /// Folders that are known to exist; more jobs than this at once only cost a `mkdir` a start.
@@ -84,7 +85,7 @@ impl Folders {
     /// Other users must reach theirs, which no folder of the worker keeps them from afterwards.
     pub(super) fn open(data_dir: &Path, accounts: &Accounts) -> io::Result<Self> {
         let data_dir = std::path::absolute(data_dir)?;
-        let (jobs, users) = (data_dir.join("jobs"), data_dir.join("users"));
+        let (jobs, users) = (data_dir.join(JOBS), data_dir.join("users"));
         fs::create_dir_all(&jobs)?;
         let own = geteuid();
         if accounts.names_others_than(own) {
