@@ -35,7 +35,8 @@ pub use stage::{
     FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,
 };
 pub use stall::{
-    FailingDisk, HangingDisk, SilentResolver, SmallDisk, UnreadLog, hide_proc, with_own_proc,
+    FailingDisk, HangingDisk, SilentResolver, SmallDisk, StoppedThreads, UnreadLog, hide_proc,
+    with_own_proc,
 };
 pub use tree::copy_sources;
 

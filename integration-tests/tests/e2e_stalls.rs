@@ -1,5 +1,5 @@
-//! Resources that hang or fail, with real programs: standard error, the disk, `/proc`, the resolver. In each case a scheduler is killed
-//! and restarted, and a worker is stopped, and no task runs twice at once, as locks in the kernel show, and no program ends.
+//! Resources that hang or fail, with real programs: standard error, the disk, `/proc`, the resolver, single threads. In each case a
+//! scheduler is killed and restarted, or a worker is stopped, and no task runs twice at once, as locks in the kernel show, and no program ends.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -10,11 +10,14 @@ use brasserie_thrift::generated::brasserie::{
     BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
 };
 use integration_tests::e2e::{
-    Client, HangingDisk, Process, SchedulerSpec, SilentResolver, SmallDisk, Stage, UnreadLog,
-    WorkerSpec, hide_proc, wait_for, warn_not_run, with_own_proc,
+    Client, HangingDisk, Process, SchedulerSpec, SilentResolver, SmallDisk, Stage, StoppedThreads,
+    UnreadLog, WorkerSpec, hide_proc, wait_for, warn_not_run, with_own_proc,
 };
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
+/// The threads of a program's runtime, one of which carries the driver.
+const RUNTIME: &str = "tokio-rt-worker";
 const FOR_EVER: Duration = Duration::from_secs(1000);
 /// As many as one worker runs.
 const TASKS: usize = 2;
@@ -201,8 +204,24 @@ fn a_disk_that_hangs_below_a_scheduler_and_a_stopped_worker_let_no_task_run_twic
     let disk = HangingDisk::new(&stage.path("disk"));
     let start = |name: &str, command| start_scheduler_on(&disk, &stage, name, command);
     let case = Case::new(&stage, GROUPS, &start);
+    play_unstored_loss(&case, |_| disk.hang(), |()| disk.recover());
+}
+
+#[test]
+fn a_store_thread_that_is_stopped_and_a_stopped_worker_let_no_task_run_twice() {
+    let stage = Stage::new();
+    let start = |name: &str, command| stage.start(name, command);
+    let case = Case::new(&stage, GROUPS, &start);
+    let stop =
+        |scheduler: &Process| StoppedThreads::new(scheduler.id(), "store").expect("may be stopped");
+    play_unstored_loss(&case, stop, drop);
+}
+
+/// The scheduler cannot store the loss of a worker until it recovers.
+fn play_unstored_loss<R>(case: &Case, hang: impl FnOnce(&Process) -> R, recover: impl FnOnce(R)) {
+    let stage = case.stage;
     let [scheduler, one, two] = case.begin();
-    disk.hang();
+    let hanging = hang(&scheduler);
     stage.set_pause(Duration::ZERO);
     one.signal_program(Signal::SIGSTOP);
     wait_for("the keeper to end the tasks", || {
@@ -223,7 +242,7 @@ fn a_disk_that_hangs_below_a_scheduler_and_a_stopped_worker_let_no_task_run_twic
     let held = |reason: &String| reason.contains("not yet stored durably");
     assert!(reasons.iter().flatten().any(held), "{reasons:?}");
     assert_eq!(stage.records().runs.len(), TASKS, "no loss is on disk");
-    disk.recover();
+    recover(hanging);
     case.end(scheduler, one, two);
 }
 
@@ -345,6 +364,46 @@ fn hidden_proc(fault: Fault) {
             hide_proc(pid);
         }
     });
+}
+
+#[test]
+fn a_supervisor_that_is_stopped_and_a_killed_scheduler_let_no_task_run_twice() {
+    stopped_threads(Fault::KilledScheduler, Process::program, "task-supervisor");
+}
+
+#[test]
+fn a_supervisor_of_a_stopped_worker_that_is_stopped_too_lets_no_task_run_twice() {
+    stopped_threads(Fault::StoppedWorker, Process::program, "task-supervisor");
+}
+
+/// The supervisor lives on, and renews no lease.
+#[test]
+fn a_driver_that_is_stopped_alone_lets_no_task_run_twice() {
+    stopped_threads(Fault::KilledScheduler, Process::program, RUNTIME);
+}
+
+fn stopped_threads(fault: Fault, process: fn(&Process) -> Pid, name: &str) {
+    let stage = Stage::new();
+    let start = |name: &str, command| stage.start(name, command);
+    let mut stopped = None;
+    Case::new(&stage, fault.containment(), &start).play_lost(fault, |one| {
+        stopped = Some(StoppedThreads::new(process(one), name).expect("may be stopped"));
+    });
+    drop(stopped);
+}
+
+#[test]
+fn writers_of_logs_that_are_stopped_let_no_task_run_twice() {
+    let stage = Stage::new();
+    let start = |name: &str, command| stage.start(name, command);
+    let mut stopped = Vec::new();
+    Case::new(&stage, GROUPS, &start).play(|one| {
+        for name in ["log", "log-writer", "keeper-watch"] {
+            let threads = StoppedThreads::new(one.program(), name);
+            stopped.push(threads.expect("may be stopped"));
+        }
+    });
+    drop(stopped);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Resources that hang or fail, for programs under test: standard error, a disk, its syncs, `/proc`, the resolver. None needs more than
-//! this process may do, except where it says so.
+//! Resources that hang or fail, for programs under test: standard error, a disk, its syncs, `/proc`, the resolver, a thread. None needs
+//! more than this process may do, except where it says so.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -10,8 +10,14 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2};
 
 const HANGING: &str = include_str!("stall/disk.c");
@@ -396,6 +402,77 @@ fn copy_command(command: &Command, inside: &mut Command) {
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
             inside.env(name, value);
+        }
+    }
+}
+
+/// The threads of a process that have one name, stopped by `ptrace` while the other threads run. They go on when this is dropped.
+#[derive(Debug)]
+pub struct StoppedThreads {
+    _release: Vec<Sender<()>>,
+}
+
+impl StoppedThreads {
+    /// Stops them. An ordinary user may do so to descendants only.
+    ///
+    /// # Errors
+    /// The process has no such thread, or one cannot be stopped.
+    pub fn new(process: Pid, name: &str) -> io::Result<Self> {
+        let mut stopped = Vec::new();
+        for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+            let entry = entry?;
+            // The thread may have ended.
+            let Ok(comm) = fs::read_to_string(entry.path().join("comm")) else {
+                continue;
+            };
+            if comm.trim_end() == name {
+                let id = entry.file_name().to_string_lossy().parse();
+                stopped.push(stop_thread(Pid::from_raw(id.map_err(io::Error::other)?))?);
+            }
+        }
+        match stopped.is_empty() {
+            true => Err(io::Error::other(format!("no thread is called `{name}`"))),
+            false => Ok(StoppedThreads { _release: stopped }),
+        }
+    }
+}
+
+/// Stops a thread until the sender is dropped or the thread dies. One thread makes all calls, because the kernel knows a tracer by its
+/// thread.
+fn stop_thread(id: Pid) -> io::Result<Sender<()>> {
+    let (release, released) = channel();
+    let (stopped, is_stopped) = channel();
+    thread::spawn(move || {
+        let stop = || -> nix::Result<()> {
+            ptrace::seize(id, ptrace::Options::empty())?;
+            ptrace::interrupt(id)?;
+            waitpid(id, Some(WaitPidFlag::__WALL)).map(drop)
+        };
+        let result = stop();
+        let has_stopped = result.is_ok();
+        // The caller waits for the answer.
+        let _ = stopped.send(result);
+        if has_stopped {
+            hold(id, &released);
+        }
+    });
+    let stopped = is_stopped.recv().map_err(io::Error::other)?;
+    stopped.map_err(io::Error::from)?;
+    Ok(release)
+}
+
+/// Keeps a stopped thread so. A thread that dies is collected here, because the kernel reports its process as ended only then.
+fn hold(id: Pid, released: &Receiver<()>) {
+    let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
+    loop {
+        if released.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Disconnected) {
+            // The thread may have died just now.
+            let _ = ptrace::detach(id, None);
+            return;
+        }
+        match waitpid(id, Some(flags)) {
+            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(Errno::ECHILD) => return,
+            _ => {}
         }
     }
 }
