@@ -80,7 +80,7 @@ EXIT CODES
   1  ended by its scheduler, or out of touch with it for too long; its tasks are dead
   2  the command line cannot be used
   3  it could not start
-  128 and more  killed by that signal; its tasks are dead
+  128 and more  killed by that signal; its tasks are dead, or end within the kill wait if its keeper was killed
 
 ENVIRONMENT
   BRASSERIE_LOG  what it logs to standard error: `debug`, or `brasserie_worker=debug,info`

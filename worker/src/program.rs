@@ -166,7 +166,7 @@ fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
         });
     }
     keeper::on_keeper_death(move || {
-        // A full queue has signals enough, each of which shows that the keeper is dead.
+        // A full queue may drop this one: whoever receives a signal from it asks whether the keeper lives.
         let _ = sender.try_send(SignalKind::terminate());
     })?;
     Ok(signals)

@@ -127,8 +127,8 @@ pub fn init(default: Verbosity, format: LogFormat) -> Result<LogGuard, Telemetry
     Ok(LogGuard(()))
 }
 
-/// Sets the format of [`print_error`] in a process without a log, and has the messages of panics printed in the same way. Later calls have
-/// no effect.
+/// Sets the format of [`print_error`], and has the messages of panics printed in the same way. [`init`] calls it; a process without a log
+/// calls it alone. Later calls have no effect.
 pub fn set_format(format: LogFormat) {
     FORMAT.get_or_init(|| {
         std::panic::set_hook(Box::new(log_panic));

@@ -43,7 +43,8 @@ pub(super) enum Beside {
 
 /// Ids of names that are in the file. Forgotten with the connection, because a rollback takes ids back.
 ///
-/// Invariant: a name in `jobs` or `nodes` is not noted to be missing, since a completion that finds its names there ends no note.
+/// Invariant: the row of a name in `jobs` or `nodes` has no `missing_since_s`, because a completion clears that column only for names that
+/// are not here. A name that is noted as missing leaves them first.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     jobs: SeededMap<JobName, i64>,

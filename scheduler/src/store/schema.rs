@@ -527,15 +527,17 @@ fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// Removes the copies that earlier upgrades have left: each is as large as the store was, and nobody goes back by two formats. A failure
+/// Removes the copies that earlier upgrades have left: each is as large as the store was, and nobody goes back by two upgrades. A failure
 /// is only logged, since the store works without this.
 fn remove_copies_before(path: &Path, version: i64) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return;
     };
     let prefix = format!("{}.format-", name.to_string_lossy());
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for entry in entries {
+    let entries = std::fs::read_dir(folder).inspect_err(|error| {
+        tracing::warn!(folder = %folder.display(), %error, "earlier copies of the store cannot be looked for");
+    });
+    for entry in entries.into_iter().flatten().flatten() {
         let name = entry.file_name();
         let of = name.to_str().and_then(|name| name.strip_prefix(&prefix));
         let of = of.map(|of| of.strip_suffix(".unfinished").unwrap_or(of));

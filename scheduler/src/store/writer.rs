@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// freed before their record is on disk. Far less than the 100 ms within which `brasserie run` starts its first task.
 const GATHER: Duration = Duration::from_millis(4);
 
-/// Time between two checks for tidying while no record arrives, and after a failure, such as a full disk.
+/// Time between two checks for tidying while no record arrives. After each failure, such as a full disk, it doubles.
 const TIDY_PERIOD: Duration = Duration::from_secs(10);
 
 /// The longest pause of tidying that fails: each failure costs a reopened connection and a copy of the log into the database file.

@@ -254,7 +254,8 @@ impl Namespace {
         PathBuf::from(format!("/proc/self/fd/{}", self.proc))
     }
 
-    /// Opens the pipe that ends with the keeper. Nothing ever comes through it.
+    /// Opens the pipe that ends with the keeper. The keeper has written one byte to it, which the stage before this program has read, so the
+    /// pipe is readable again only at its end.
     pub(crate) fn open_life(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());

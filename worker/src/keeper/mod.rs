@@ -108,7 +108,7 @@ pub enum KeeperError {
     #[error("{0}")]
     Sweep(String),
     #[error(
-        "cannot open what tells this program of the end of {KEEPER_NAME}: {0}. Is /proc mounted?"
+        "cannot watch {KEEPER_NAME}, with which this program must end: {0}. Is /proc mounted, and does a sandbox forbid pidfd_open?"
     )]
     Life(io::Error),
 }
@@ -205,7 +205,7 @@ fn is_told(death: &OwnedFd, wait: PollTimeout) -> bool {
     match poll(&mut polled, wait) {
         Ok(told) => told > 0,
         Err(Errno::EINTR) => false,
-        // A process that may have no descriptors at all cannot ask. It ends its tasks, as nobody else might.
+        // `poll` fails if the limit of open files is 0. The program ends its tasks then, because nobody else might.
         Err(_) => true,
     }
 }
