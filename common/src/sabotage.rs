@@ -36,6 +36,8 @@ pub enum Sabotage {
     ForgetTheLiving,
     /// After a restart an operator's word ends the wait for a worker that an earlier scheduler has just answered.
     ForgetSoonAfterARestart,
+    /// After a pause of the scheduler an operator's word ends the wait for a worker whose heartbeats lie unread.
+    ForgetAfterAPause,
     /// The operator's word that a worker is dead is not recorded.
     ForgetInMemory,
     /// Tasks start before it is durable that an operator declared a worker dead.
@@ -158,7 +160,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// Every one, in the order in which reports list them.
-    pub const ALL: [Sabotage; 74] = [
+    pub const ALL: [Sabotage; 75] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
         Sabotage::AcceptStatusInNew,
@@ -174,6 +176,7 @@ impl Sabotage {
         Sabotage::AcknowledgeRepeatAtOnce,
         Sabotage::ForgetTheLiving,
         Sabotage::ForgetSoonAfterARestart,
+        Sabotage::ForgetAfterAPause,
         Sabotage::ForgetInMemory,
         Sabotage::StartBeforeForgetIsDurable,
         Sabotage::TakeBackTheForgotten,

@@ -207,15 +207,6 @@ fn start_as_nobody(stage: &Stage, worker: &WorkerSpec) -> Process {
     stage.start_through("worker", command, &file)
 }
 
-/// Kills a keeper and its worker so that neither notices the other's death.
-fn kill_with_worker(keeper: &mut Process) {
-    let program = keeper.program();
-    keeper.signal(Signal::SIGSTOP);
-    kill(program, Signal::SIGKILL).expect("the worker below the keeper");
-    keeper.signal(Signal::SIGKILL);
-    keeper.wait();
-}
-
 #[test]
 fn a_namespace_of_an_ordinary_user_ends_all_tasks_of_a_killed_worker() {
     if !geteuid().is_root() {
@@ -246,7 +237,7 @@ fn a_namespace_of_an_ordinary_user_ends_all_tasks_of_a_killed_worker() {
     let mut first = start_as_nobody(&stage, &worker);
     wait_for_daemons(&stage);
     first.wait_for_output("containment: pid-namespace");
-    kill_with_worker(&mut first);
+    first.kill_with_keeper();
     wait_for("the end of all processes", || {
         stage.alive().is_empty().then_some(())
     });
@@ -270,7 +261,7 @@ fn a_worker_of_an_ordinary_user_ends_what_its_killed_predecessor_left() {
     wait_for_daemons(&stage);
     first.wait_for_output("containment: process-groups");
     first.wait_for_output("CAP_SYS_ADMIN");
-    kill_with_worker(&mut first);
+    first.kill_with_keeper();
     assert_eq!(stage.alive().len(), TASKS, "nobody has ended them yet");
 
     stage.release();

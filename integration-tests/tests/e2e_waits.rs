@@ -54,10 +54,7 @@ impl Fleet {
             (stage.records().runs.len() >= 40).then_some(())
         });
         let mut dead = workers.remove(0);
-        let program = dead.program();
-        dead.signal(Signal::SIGKILL);
-        kill(program, Signal::SIGKILL).expect("the worker below the keeper");
-        dead.wait();
+        dead.kill_with_keeper();
         scheduler.kill_program();
         let killed = Instant::now();
         // The operator's promise: nothing of its tasks is alive. The tasks of the others have nobody to start more of them.
@@ -167,6 +164,44 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
     let told = format!("Worker `{DEAD}` left at 2");
     assert!(output.contains(&told), "{output}");
     assert!(output.contains("there is nothing to do"), "{output}");
+}
+
+/// Two seconds after the last sign of life an operator may declare a worker dead.
+const SHORT_LOSE: &str = "--lose-unhealthy-worker-after=2s";
+
+#[test]
+fn a_scheduler_that_stood_still_takes_nobody_for_dead_at_once() {
+    let stage = Stage::new();
+    let config = stage.write_work(1, Duration::from_secs(60));
+    let spec = SchedulerSpec {
+        flags: flags(SHORT_LOSE, SHORT_MARGIN),
+        ..stage.scheduler_spec(&config)
+    };
+    let scheduler = stage.start_scheduler(&spec.clone().with("--new-cluster"));
+    let worker = stage.start_worker(&stage.worker_spec(DEAD, &spec));
+    wait_for("the task", || (stage.alive().len() == 1).then_some(()));
+    // The worker lives, and is not heard meanwhile.
+    let processes = [scheduler.id(), worker.id(), worker.program()];
+    for process in processes {
+        kill(process, Signal::SIGSTOP).expect("it runs");
+    }
+    let stopped = Instant::now();
+    wait_for("more than the loss time", || {
+        (stopped.elapsed() > Duration::from_secs(4)).then_some(())
+    });
+    scheduler.signal(Signal::SIGCONT);
+    let address = format!("{}:{}", spec.address, spec.port);
+    let forget = ["worker", "forget", DEAD, "--scheduler", &address, "--yes"];
+    let finished = stage.brasserie(&forget);
+    for process in processes {
+        kill(process, Signal::SIGCONT).expect("it runs");
+    }
+    assert_eq!(finished.code, Some(1), "{}", finished.output);
+    assert!(
+        finished.output.contains("this scheduler stood still until"),
+        "{}",
+        finished.output
+    );
 }
 
 /// 1 s + 5 s + 1 s for the last healthcheck, 25 s to be lost, and 4 s for the rest.

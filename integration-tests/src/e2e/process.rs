@@ -134,6 +134,18 @@ impl Process {
         self.wait();
     }
 
+    /// `kill -9` of the program and its keeper, so that neither notices the other's death.
+    ///
+    /// # Panics
+    /// When there is no program, or the keeper does not end in time.
+    pub fn kill_with_keeper(&mut self) {
+        let program = self.program();
+        self.signal(Signal::SIGSTOP);
+        kill(program, Signal::SIGKILL).expect("the program below the keeper");
+        self.signal(Signal::SIGKILL);
+        self.wait();
+    }
+
     /// Its end, if it has ended.
     ///
     /// # Panics

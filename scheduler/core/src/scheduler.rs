@@ -37,6 +37,7 @@ use crate::store_size::StoreSizes;
 use crate::tasks::Tasks;
 use crate::workers::Workers;
 use crate::workers::asking::Asking;
+use crate::workers::forgetting::Awake;
 use crate::workers::initial_wait::InitialWait;
 
 /// The record that says that this instance uses the directory: always the first.
@@ -80,6 +81,7 @@ pub struct Scheduler {
     /// What is recorded of schedules.
     times: ScheduleMemory,
     wait: InitialWait,
+    awake: Awake,
     calls: Calls,
     pub(crate) asking: Asking,
     estimates: Estimates,
@@ -137,6 +139,7 @@ impl Scheduler {
             jobs: Jobs::new(&durable),
             times: durable.schedule_memory(),
             wait: InitialWait::new(&options, &durable, now),
+            awake: Awake::new(now, options.timeouts),
             calls: Calls::default(),
             asking: Asking::default(),
             estimates: Estimates::default(),
@@ -175,6 +178,7 @@ impl Scheduler {
         if let Some(newer) = self.stepped_down {
             return self.handle_stepped_down(now, newer, event);
         }
+        self.awake.turn(now);
         // Before anything is served: a machine that wakes up must not act on stale belief.
         self.evaluate_due_workers(now);
         match event {
@@ -273,6 +277,7 @@ impl Scheduler {
         if self.stepped_down.is_some() {
             return;
         }
+        self.awake.turn(now);
         self.put_jobs_in_force(now);
         if self.slices_are_due() {
             self.go_on_with_slices(now);
@@ -323,6 +328,7 @@ impl Scheduler {
             self.wait.next_change(),
             self.engine.poll_timeout(),
             self.asking.next_answer(),
+            Some(self.awake.next_turn()),
         ]
         .into_iter()
         .flatten()

@@ -1,4 +1,4 @@
-//! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered and when the next task starts.
+//! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, without a pause of the scheduler, and is gone from the directory when the operator is answered and when the next task starts.
 //!
 //! Source: R38. A later scheduler would wait again for a worker that was forgotten in memory only. `lost_is_lost` checks that the worker stays away.
 
@@ -8,7 +8,7 @@ use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 use brasserie_scheduler_core::LeftCause;
 
 use super::{Law, Violation};
-use crate::event_log::{Ask, DirectoryId, Fact, Happening, Run};
+use crate::event_log::{Ask, DirectoryId, Fact, Happening, Run, SchedulerPlace};
 use crate::model::directories::Directories;
 use crate::model::drift;
 use crate::view::World;
@@ -21,6 +21,10 @@ pub struct ForgottenIsGone {
     /// When a scheduler of the directory last answered the worker.
     answered: BTreeMap<(DirectoryId, WorkerId), Time>,
     declared: BTreeSet<(SchedulerId, WorkerId)>,
+    runs_at: BTreeMap<SchedulerPlace, SchedulerId>,
+    paused: BTreeMap<SchedulerPlace, Time>,
+    /// The end of the last pause that is long enough to hide a heartbeat.
+    awake_since: BTreeMap<SchedulerId, Time>,
 }
 
 impl Law for ForgottenIsGone {
@@ -29,7 +33,7 @@ impl Law for ForgottenIsGone {
     }
 
     fn statement(&self) -> &'static str {
-        "A worker that an operator has declared dead had been silent for the loss time, and is gone from the directory when the operator is answered and when the next task starts."
+        "A worker that an operator has declared dead had been silent for the loss time, without a pause of the scheduler, and is gone from the directory when the operator is answered and when the next task starts."
     }
 
     fn observe(
@@ -39,6 +43,7 @@ impl Law for ForgottenIsGone {
         world: &World<'_>,
     ) -> Result<(), Violation> {
         self.directories.note(when, happening, world);
+        self.note_pause(when, happening, world);
         match *happening {
             Happening::HeartbeatDecided {
                 scheduler,
@@ -61,19 +66,7 @@ impl Law for ForgottenIsGone {
                     },
                 ..
             } => {
-                let loss = world.shortest.lose_unhealthy_worker_after;
-                let answered = self.answered.get(&(directory, worker));
-                if let Some(&answered) = answered
-                    && when < answered + drift::at_least(world, loss)
-                {
-                    return Err(Violation::new(
-                        NAME,
-                        format_args!(
-                            "scheduler {scheduler} took worker {worker} for dead, which was answered {:?} before",
-                            when.since(answered)
-                        ),
-                    ));
-                }
+                self.judge_silence(when, (directory, scheduler), worker, world)?;
                 self.declared.insert((scheduler, worker));
             }
             Happening::CallSent {
@@ -105,6 +98,62 @@ impl Law for ForgottenIsGone {
 }
 
 impl ForgottenIsGone {
+    fn note_pause(&mut self, when: Time, happening: &Happening, world: &World<'_>) {
+        match *happening {
+            Happening::SchedulerStarted {
+                place, scheduler, ..
+            } => {
+                self.runs_at.insert(place, scheduler);
+                self.paused.remove(&place);
+            }
+            Happening::SchedulerPaused { place } => {
+                self.paused.insert(place, when);
+            }
+            Happening::SchedulerResumed { place } => {
+                let paused = self.paused.remove(&place);
+                let longest = world.timeouts.lose_unhealthy_worker_after / 3;
+                if paused.is_some_and(|paused| when.since(paused) > longest)
+                    && let Some(scheduler) = self.runs_at.get(&place)
+                {
+                    self.awake_since.insert(*scheduler, when);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn judge_silence(
+        &self,
+        when: Time,
+        (directory, scheduler): (DirectoryId, SchedulerId),
+        worker: WorkerId,
+        world: &World<'_>,
+    ) -> Result<(), Violation> {
+        let loss = world.shortest.lose_unhealthy_worker_after;
+        let awake = self.awake_since.get(&scheduler);
+        if awake.is_some_and(|&awake| when < awake + drift::at_least(world, loss)) {
+            return Err(Violation::new(
+                NAME,
+                format_args!(
+                    "scheduler {scheduler} took worker {worker} for dead soon after a pause, in which it heard nobody"
+                ),
+            ));
+        }
+        let answered = self.answered.get(&(directory, worker));
+        if let Some(&answered) = answered
+            && when < answered + drift::at_least(world, loss)
+        {
+            return Err(Violation::new(
+                NAME,
+                format_args!(
+                    "scheduler {scheduler} took worker {worker} for dead, which was answered {:?} before",
+                    when.since(answered)
+                ),
+            ));
+        }
+        Ok(())
+    }
+
     fn sends(&mut self, scheduler: SchedulerId, run: Run) -> Result<(), Violation> {
         let Some(contents) = self.directories.contents_of(scheduler) else {
             return Ok(());
@@ -173,6 +222,19 @@ mod tests {
             .at(599)
             .breaks(left(1, 2, 1, LeftCause::Forgotten, 0), "which was answered");
         trial.at(601).sees(left(1, 3, 1, LeftCause::Forgotten, 0));
+    }
+
+    #[test]
+    fn nor_is_anybody_soon_after_a_pause() {
+        let place = SchedulerPlace(0);
+        let mut trial = Trial::of(ForgottenIsGone::default());
+        trial.sees(started(1)).sees(associated(1, 1, 1));
+        trial.at(1000).sees(Happening::SchedulerPaused { place });
+        trial.at(1200).sees(Happening::SchedulerResumed { place });
+        trial
+            .at(1699)
+            .breaks(left(1, 2, 1, LeftCause::Forgotten, 0), "after a pause");
+        trial.at(1701).sees(left(1, 3, 1, LeftCause::Forgotten, 0));
     }
 
     #[test]

@@ -162,6 +162,14 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         },
     ),
     focus(
+        Sabotage::ForgetAfterAPause,
+        &["forgotten_is_gone"],
+        calm_but(&[
+            (FaultKind::SchedulerPause, secs(10)),
+            (FaultKind::OperatorForgetsWorker, secs(2)),
+        ]),
+    ),
+    focus(
         Sabotage::ForgetInMemory,
         &["forgotten_is_gone"],
         Wanted {

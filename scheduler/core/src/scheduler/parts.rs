@@ -20,6 +20,7 @@ use crate::store_size::StoreSizes;
 use crate::tasks::Tasks;
 use crate::workers::Workers;
 use crate::workers::asking::Asking;
+use crate::workers::forgetting::Awake;
 use crate::workers::initial_wait::InitialWait;
 
 impl Scheduler {
@@ -38,6 +39,7 @@ impl Scheduler {
             jobs: self.jobs.clone(),
             times: self.times.clone(),
             wait: self.wait.clone(),
+            awake: self.awake,
             calls: self.calls.clone(),
             asking: Asking::default(),
             estimates: self.estimates.clone(),
@@ -139,6 +141,10 @@ impl Scheduler {
 
     pub(crate) fn recorded_times_mut(&mut self) -> &mut ScheduleMemory {
         &mut self.times
+    }
+
+    pub(crate) fn awake(&self) -> Awake {
+        self.awake
     }
 
     pub(crate) fn initial_wait(&self) -> &InitialWait {

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    Health, InvocationId, Principal, RecordSeq, RequestId, SchedulerId, Shard, Time, WorkerId,
+    Health, InvocationId, Principal, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts,
+    WorkerId,
 };
 use brasserie_scheduler_engine::{Restart, Task};
 
@@ -46,6 +47,38 @@ pub struct MissingInstance {
     pub waits_for: Option<Duration>,
 }
 
+/// Since when the scheduler has run without a pause. What workers sent while it stood still may yet lie unread, so their silence counts
+/// from then on at the earliest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awake {
+    /// The end of the last pause. A start is none: the initial wait knows what earlier schedulers may have heard.
+    since: Option<Time>,
+    last_turn: Time,
+    /// More time than this between two turns was a pause: a quarter of the loss time. A turn is due after half of it.
+    longest_gap: Duration,
+}
+
+impl Awake {
+    pub(crate) fn new(now: Time, ours: Timeouts) -> Self {
+        Awake {
+            since: None,
+            last_turn: now,
+            longest_gap: ours.lose_unhealthy_worker_after / 4,
+        }
+    }
+
+    pub(crate) fn turn(&mut self, now: Time) {
+        if now > self.last_turn + self.longest_gap && !sabotage::on(Sabotage::ForgetAfterAPause) {
+            self.since = Some(now);
+        }
+        self.last_turn = now;
+    }
+
+    pub(crate) fn next_turn(self) -> Time {
+        self.last_turn + self.longest_gap / 2
+    }
+}
+
 /// Why nobody is declared dead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgetRefusal {
@@ -75,6 +108,18 @@ pub enum ForgetRefusal {
         seconds(*.accepted_in)
     )]
     AnsweredBefore {
+        shard: Shard,
+        instance: WorkerId,
+        ago: Duration,
+        accepted_in: Duration,
+    },
+    #[error(
+        "this scheduler stood still until {} ago, so worker `{shard}` (instance {instance}) may be alive without having been heard. \
+         {REPORT_IT}. Else try again in {}, if it stays silent",
+        seconds(*.ago),
+        seconds(*.accepted_in)
+    )]
+    Paused {
         shard: Shard,
         instance: WorkerId,
         ago: Duration,
@@ -216,7 +261,8 @@ impl Scheduler {
         match self.check_silence(now, shard, instance) {
             Err(
                 ForgetRefusal::Answered { accepted_in, .. }
-                | ForgetRefusal::AnsweredBefore { accepted_in, .. },
+                | ForgetRefusal::AnsweredBefore { accepted_in, .. }
+                | ForgetRefusal::Paused { accepted_in, .. },
             ) => accepted_in,
             Ok(()) | Err(_) => Duration::ZERO,
         }
@@ -247,6 +293,16 @@ impl Scheduler {
                 instance,
                 ago: now.since(at),
                 accepted_in: (at + loss).since(now),
+            });
+        }
+        if let Some(awake) = self.awake().since
+            && now < awake + loss
+        {
+            return Err(ForgetRefusal::Paused {
+                shard: shard.clone(),
+                instance,
+                ago: now.since(awake),
+                accepted_in: (awake + loss).since(now),
             });
         }
         let silence = self.initial_wait().silence_of(instance);

@@ -114,6 +114,9 @@ impl World {
             // Time passes, every timer is served; the workers that are named send heartbeats and answer healthchecks.
             // `count-unanswered`: healthchecks and fetches that nobody answers are counted, not shown.
             "advance" => self.pass_time(w)?,
+            // stand-still 10s
+            // Time passes while the scheduler's process is stopped.
+            "stand-still" => self.now = self.now + w.duration("how long")?,
             // advance-clock 10s
             // Time passes while no scheduler runs.
             "advance-clock" => {
