@@ -170,6 +170,19 @@ pub struct WorkerView {
     pub begun_anew: u64,
     /// The unfilled part of its work request; `None` for a worker that requests no work and gets tasks by its slots.
     pub asked: Option<AskedView>,
+    /// One entry for each resource of the worker level, in the order of the config. Empty without a configuration, if the slots of all listed
+    /// workers exceed the size of an answer, and from older schedulers.
+    pub slots: Vec<SlotsView>,
+}
+
+/// The slots of one resource of a worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SlotsView {
+    pub resource: String,
+    /// Slots that tasks hold. It exceeds `limit` after the limit was lowered, or if the worker queues tasks.
+    pub in_use: i64,
+    /// `None`: without limit.
+    pub limit: Option<i64>,
 }
 
 /// The unfilled part of a worker's newest work request.

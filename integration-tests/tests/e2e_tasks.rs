@@ -1,7 +1,7 @@
 //! Tests `brasserie task` and `job cancel` and `wait` with real programs.
 
 use integration_tests::e2e::{Finished, Process, SchedulerSpec, Stage, wait_for};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A job with one task that succeeds, one that fails, and two that run until they are killed.
 const CONFIG: &str = r#"{
@@ -180,11 +180,14 @@ fn failed_tasks_have_their_last_lines_and_an_empty_list_its_reasons() {
     ends(&workers, 0, "worker  state    running  unsure  host");
     let row = workers.output.lines().find(|line| line.starts_with("one "));
     let row = row.unwrap_or_else(|| panic!("{workers:?}"));
-    assert!(row.contains("healthy") && row.ends_with(" ago"), "{row}");
+    let has_slots = row.contains(" ago") && row.ends_with("  slots 2/4");
+    assert!(row.contains("healthy") && has_slots, "{row}");
     let workers = played.ask(&["worker", "list", "--json"]);
     let document: Value = serde_json::from_str(&workers.output).expect("JSON");
     assert_eq!(document["workers_total"], 1, "{document}");
     assert_eq!(document["workers"][0]["running"], 2, "{document}");
+    let slots = json!([{ "resource": "slots", "in_use": 2, "limit": 4 }]);
+    assert_eq!(document["workers"][0]["slots"], slots, "{document}");
 }
 
 #[test]

@@ -64,6 +64,7 @@ struct JobTotals {
   4: i64 unsettledJobs,
 }
 
+// A resource of a worker.
 struct SlotUse {
   1: string resource,
   2: i64 inUse,
@@ -106,6 +107,8 @@ struct WorkerStatus {
   4: string state,
   5: common.BistroInstanceID instance,
   6: i32 runningTasks,
+  // Of each resource of the level of workers, in the order of the config. Empty: there is no configuration yet, all workers together have too
+  // many for one answer, or an older scheduler answers.
   7: list<SlotUse> slots,
   // Of those in runningTasks, how many may have ended without our knowing.
   8: i32 unsureTasks,

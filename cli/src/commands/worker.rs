@@ -22,7 +22,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the workers of a scheduler with their state, running tasks, host, address and the time since their last heartbeat.
+    /// List the workers of a scheduler with their state, running tasks, host, address, the time since their last heartbeat, and their slots.
+    ///
+    /// `slots in use` shows how many slots of each resource tasks hold, and how many the worker has, as in `cpu 3/8, gpu 1/2`.
     List(AskArgs),
     /// Show whom a worker asks for work, for how much, and why it asks nobody.
     ///

@@ -12,7 +12,7 @@ use super::{
 use crate::text::{mebibytes, printable};
 use crate::time::readable_duration;
 
-const WORKER_COLUMNS: [&str; 7] = [
+const WORKER_COLUMNS: [&str; 8] = [
     "worker",
     "state",
     "running",
@@ -20,6 +20,7 @@ const WORKER_COLUMNS: [&str; 7] = [
     "host",
     "address",
     "heartbeat",
+    "slots in use",
 ];
 const JOB_COLUMNS: [&str; 11] = [
     "job",
@@ -36,6 +37,8 @@ const JOB_COLUMNS: [&str; 11] = [
 ];
 /// Largest number of jobs that one sentence names.
 const MAX_NAMED: usize = 5;
+/// Largest number of characters that a worker's slots take in a table, unless the first resource alone takes more.
+const MAX_SLOTS_CHARS: usize = 40;
 
 /// A cluster's state as sentences and tables. Every list is bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -246,7 +249,26 @@ impl WorkerView {
             self.hostname.clone(),
             self.address.clone(),
             self.since_heartbeat_ms.map(ago).unwrap_or_default(),
+            self.slots_cell(),
         ]
+    }
+
+    /// Formats the slots, as in `cpu 3/8, gpu 1/2, 4 more`, or `cpu 3` for a resource without limit.
+    fn slots_cell(&self) -> String {
+        let mut cell = String::new();
+        for (shown, slots) in self.slots.iter().enumerate() {
+            let limit = slots.limit.map(|limit| format!("/{limit}"));
+            let limit = limit.unwrap_or_default();
+            let text = format!("{} {}{limit}", slots.resource, slots.in_use);
+            let chars = cell.chars().count() + text.chars().count();
+            if shown > 0 && chars > MAX_SLOTS_CHARS {
+                let more = self.slots.len() - shown;
+                return format!("{cell}, {more} more");
+            }
+            cell.push_str(if shown > 0 { ", " } else { "" });
+            cell.push_str(&text);
+        }
+        cell
     }
 
     fn waits(&self) -> Option<String> {

@@ -299,3 +299,31 @@ fn the_state_of_a_worker_without_heartbeats_says_that_it_is_silent() {
     let rows = view.report(9).workers.rows;
     assert_eq!((&*rows[0][1], &*rows[1][1]), ("healthy", "healthy, silent"));
 }
+
+#[test]
+fn the_slots_of_a_worker_fill_one_narrow_column() {
+    let slots = |resource: &str, in_use, limit| SlotsView {
+        resource: resource.to_owned(),
+        in_use,
+        limit,
+    };
+    let cell = |slots: &[SlotsView]| {
+        let worker = WorkerView {
+            slots: slots.to_vec(),
+            ..WorkerView::default()
+        };
+        let view = ClusterView {
+            workers: vec![worker],
+            ..cluster(Vec::new())
+        };
+        view.report(9).workers.rows[0][7].clone()
+    };
+    assert_eq!(cell(&[]), "");
+    let two = [slots("cpu", 3, Some(8)), slots("link", 2, None)];
+    assert_eq!(cell(&two), "cpu 3/8, link 2");
+    let long = slots(&"x".repeat(30), 0, Some(1));
+    let [cpu, link] = two;
+    let many = [cpu, link, long.clone(), long.clone()];
+    assert_eq!(cell(&many), "cpu 3/8, link 2, 2 more");
+    assert_eq!(cell(&[long]), format!("{} 0/1", "x".repeat(30)));
+}

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use brasserie_common::cluster_view::{MAX_SCHEDULES, ScheduleView, Urgency, most_urgent};
+use brasserie_common::cluster_view::{
+    MAX_SCHEDULES, ScheduleView, SlotsView, Urgency, most_urgent,
+};
 use brasserie_common::status::{StatusBits, StoredStatus};
 use brasserie_common::time::format_duration;
 use brasserie_common::{
@@ -33,6 +35,12 @@ const MAX_LISTED: usize = 1000;
 
 /// Limit for the workers that one answer lists: a few MiB, and more than a scheduler serves.
 const MAX_LISTED_WORKERS: usize = 10_000;
+
+/// Limit for the bytes of all listed workers' slots in one answer. The answer without them may be 15 MiB, of the 16 MiB of a frame. It
+/// suffices for 30 resources of a thousand workers.
+const MAX_SLOTS_BYTES: usize = 1024 * 1024;
+/// Bytes of one resource of a worker on the wire, without its name.
+const SLOTS_BYTES: usize = 30;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,6 +172,8 @@ pub struct WorkerStatus {
     pub asked: Option<Asked>,
     /// How the worker contains its tasks, and why, in the worker's words.
     pub containment: Option<Arc<str>>,
+    /// Empty if all workers have more than [`MAX_SLOTS_BYTES`].
+    pub slots: Vec<SlotsView>,
 }
 
 /// One running task.
@@ -246,7 +256,13 @@ impl Scheduler {
             Health::Healthy => Urgency::Running,
             Health::New | Health::Unhealthy | Health::MustDie => Urgency::NeedsAPerson,
         };
-        let listed = most_urgent(here.iter().map(urgency), MAX_LISTED_WORKERS).into_iter();
+        let listed = most_urgent(here.iter().map(urgency), MAX_LISTED_WORKERS);
+        let slots_fit = listed.len() * self.slots_bytes() <= MAX_SLOTS_BYTES;
+        let workers = listed.into_iter().map(|place| {
+            let worker = here[place];
+            let slots = slots_fit.then(|| self.engine().worker_slots(worker.shard().as_str()));
+            self.worker_status(now, worker, slots.unwrap_or_default())
+        });
         ClusterStatus {
             scheduler: self.id(),
             cluster: self.cluster(),
@@ -256,9 +272,7 @@ impl Scheduler {
             job_totals,
             jobs,
             workers_total: here.len(),
-            workers: listed
-                .map(|place| self.worker_status(now, here[place]))
-                .collect(),
+            workers: workers.collect(),
             errors: self.errors(now),
             nothing_starts: self.why_nothing_starts(now),
             nodes_loaded: self.engine().nodes().is_some(),
@@ -274,6 +288,18 @@ impl Scheduler {
                 .take(MAX_SCHEDULES)
                 .collect(),
         }
+    }
+
+    /// Returns the bytes on the wire of one worker's slots.
+    fn slots_bytes(&self) -> usize {
+        let Some(config) = self.engine().config() else {
+            return 0;
+        };
+        let resources = config.resources.iter();
+        let of_workers = resources.filter(|resource| resource.level == config.worker_level());
+        of_workers
+            .map(|resource| SLOTS_BYTES + resource.name.len())
+            .sum()
     }
 
     fn status_of(&self, now: Time, job: &str) -> Answer {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use brasserie_common::cluster_view::SlotsView;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     BackoffDuration, BackoffPolicy, FailedTries, JobId, NodeId, NodeName, Shard, StatusBits, Time,
@@ -156,6 +157,22 @@ impl Engine {
                 .filter(|charge| self.plan.find(charge.resource) == Some(id))
                 .fold(0, |sum: i32, charge| sum.saturating_add(charge.amount))
         })
+    }
+
+    /// Returns the slots of a worker, one entry for each resource of the worker level, in the order of the configuration. Empty without a
+    /// configuration, and for an unknown worker.
+    pub fn worker_slots(&self, shard: &str) -> Vec<SlotsView> {
+        let worker = self.pool.find(shard).and_then(|index| self.pool.get(index));
+        let (Some(config), Some(worker)) = (&self.config, worker) else {
+            return Vec::new();
+        };
+        let resources = self.plan.at(config.worker_level()).iter();
+        let slots = resources.zip(&worker.limits).map(|(id, limit)| SlotsView {
+            resource: config.resources[id.index()].name.clone(),
+            in_use: self.ledger.used(worker.node, self.plan.name(*id)),
+            limit: (*limit != i32::MAX).then_some(i64::from(*limit)),
+        });
+        slots.collect()
     }
 
     /// Kept at each transition.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brasserie_common::cluster_view::ScheduleView;
+use brasserie_common::cluster_view::{ScheduleView, SlotsView};
 use brasserie_common::{Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
@@ -154,7 +154,7 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         state: Some(worker.health.word().to_owned()),
         instance: Some(worker.id.into()),
         running_tasks: Some(i32_of(worker.running)),
-        slots: Some(Vec::new()),
+        slots: Some(worker.slots.into_iter().map(slot_use).collect()),
         unsure_tasks: Some(i32_of(worker.unsure)),
         since_heartbeat_ms: worker.since_heartbeat.map(millis),
         silent_for_ms: worker.silent_for.map(millis),
@@ -165,6 +165,14 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         begun_anew: Some(i32_of(worker.begun_anew)),
         asked: worker.asked.as_ref().map(work_asked),
         containment: worker.containment.map(|text| text.as_ref().to_owned()),
+    }
+}
+
+fn slot_use(slots: SlotsView) -> wire::SlotUse {
+    wire::SlotUse {
+        resource: Some(slots.resource),
+        in_use: Some(slots.in_use),
+        limit: slots.limit,
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use brasserie_common::cluster_view::{
     AskedOfTypeView, AskedView, ClusterView, ConfigView, JobFacts, JobView, ScheduleView,
-    StoreView, TaskCounts, WorkRequestsView, WorkerView,
+    SlotsView, StoreView, TaskCounts, WorkRequestsView, WorkerView,
 };
 use brasserie_common::{Hold, InstanceId};
 use thrift::OrderedFloat;
@@ -188,6 +188,22 @@ impl From<wire::WorkerStatus> for WorkerView {
             containment: worker.containment,
             begun_anew: count(worker.begun_anew),
             asked: worker.asked.map(Into::into),
+            slots: worker
+                .slots
+                .unwrap_or_default()
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+        }
+    }
+}
+
+impl From<wire::SlotUse> for SlotsView {
+    fn from(slots: wire::SlotUse) -> Self {
+        SlotsView {
+            resource: slots.resource.unwrap_or_default(),
+            in_use: slots.in_use.unwrap_or(0),
+            limit: slots.limit,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use brasserie_common::cluster_view::SlotsView;
 use brasserie_common::time::format_duration;
 use brasserie_common::worker::Intake;
 use brasserie_common::{Health, Shard, Time};
@@ -54,7 +55,12 @@ impl Remembered {
 }
 
 impl Scheduler {
-    pub(crate) fn worker_status(&self, now: Time, worker: &Remote) -> WorkerStatus {
+    pub(crate) fn worker_status(
+        &self,
+        now: Time,
+        worker: &Remote,
+        slots: Vec<SlotsView>,
+    ) -> WorkerStatus {
         let (running, unsure) = self.tasks().counts_on(worker.shard());
         let room = worker.description().room.as_ref();
         let full = room.filter(|room| running >= room.most.get() as usize);
@@ -79,6 +85,7 @@ impl Scheduler {
             notes: self.notes_on(worker),
             asked: self.asked(now, worker),
             containment: worker.description().containment.clone(),
+            slots,
         }
     }
 

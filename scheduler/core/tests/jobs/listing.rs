@@ -1,11 +1,12 @@
-//! Tests of task lists: a page scans a bounded number of tasks, and its cursor is valid for the scheduler that issued it.
+//! Tests of lists that are bounded: a page of tasks scans a bounded number of them, and its cursor is valid for the scheduler that issued it; the
+//! slots of all workers have a bounded size.
 
 use std::collections::BTreeSet;
 
 use brasserie_common::ListedState;
 use brasserie_scheduler_core::{Answer, Query, TaskCursor, TaskList, TaskPage};
 
-use crate::support::{Script, one_job, options, worker};
+use crate::support::{Script, config, one_job, options, worker};
 
 /// More tasks than one page scans.
 const TASKS: usize = 12_000;
@@ -81,4 +82,30 @@ fn a_cursor_of_an_earlier_scheduler_is_refused() {
         matches!(&answer, Answer::Unknown(why) if why.contains("anew")),
         "{answer:?}"
     );
+}
+
+#[test]
+fn workers_show_their_slots_unless_all_together_are_too_many() {
+    let slots_of = |name: &str| {
+        let mut s = Script::with_config(config(&format!(
+            r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": [{{"source": "manual", "prefs": {{"n": []}}}}]}},
+                "resources": {{"worker": {{"slots": {{"default": 2, "limit": 4}}, "{name}": {{"default": 0, "limit": 9}}}}}}}},
+                "bistro_job->j": {{"command": ["/bin/true"]}}}}"#
+        )));
+        for shard in 1..=2 {
+            s.join(&worker(&format!("w{shard}"), shard, 10));
+        }
+        s.take_start();
+        let workers = s.status().workers.into_iter();
+        let mut slots: Vec<(String, i64, Option<i64>)> = workers
+            .flat_map(|worker| worker.slots)
+            .map(|slots| (slots.resource, slots.in_use, slots.limit))
+            .collect();
+        slots.sort();
+        slots
+    };
+    let slots = |in_use| ("slots".to_owned(), in_use, Some(4));
+    let link = || ("link".to_owned(), 0, Some(9));
+    assert_eq!(slots_of("link"), [link(), link(), slots(0), slots(2)]);
+    assert_eq!(slots_of(&"x".repeat(600_000)), []);
 }
