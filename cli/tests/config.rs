@@ -150,6 +150,38 @@ fn a_relative_program_is_looked_for_beside_the_file() {
 }
 
 #[test]
+fn a_script_and_a_working_directory_are_looked_for_on_this_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [
+        {"source": "script", "prefs": {"parent_level": "instance", "script": "nodes.sh"}}]}},
+        "bistro_job->x": {"command": ["true"], "cwd": "work"}}"#;
+    fs::write(folder.path().join("c.json"), config).unwrap();
+    let check = || {
+        let (code, all) = out(&brasserie(folder.path(), &["config", "check", "c.json"]));
+        assert_eq!(code, Some(0), "{all}");
+        all
+    };
+    let (script, work) = (folder.path().join("nodes.sh"), folder.path().join("work"));
+    let has = |script_fault: &str, work_fault: &str| {
+        let found = check();
+        for part in [
+            format!("run \"nodes.sh\": {} {script_fault}; ", script.display()),
+            format!("start in \"work\": {} {work_fault}; ", work.display()),
+        ] {
+            assert!(found.contains(&part), "{part}: {found}");
+        }
+    };
+    has("does not exist", "does not exist");
+    fs::write(&script, "#!/bin/sh\n").unwrap();
+    fs::write(&work, "").unwrap();
+    has("is not executable", "is not a directory");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::remove_file(&work).unwrap();
+    fs::create_dir(&work).unwrap();
+    assert_eq!(check(), "the config is good\n");
+}
+
+#[test]
 fn the_output_for_a_file_of_mistakes_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let jobs: Vec<String> = (0..5000)

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use brasserie_common::cluster_view::MAX_SCHEDULES;
 use brasserie_common_config::{
-    Config, Findings, Format, MAX_CONFIG_BYTES, NodeSource, ParseOptions, Problem, UnknownKeys,
-    check_bytes, config_schema, export_job, parse_bytes, resolve_in_folder,
+    Config, Findings, Format, MAX_CONFIG_BYTES, NodeSource, ParseOptions, PathUse, Problem,
+    UnknownKeys, check_bytes, config_schema, export_job, parse_bytes, resolve_in_folder,
 };
 use brasserie_common_runtime::{Clock, files};
 use brasserie_scheduler::sources::system_zone;
@@ -157,7 +157,8 @@ impl Checked {
         };
         let (unreadable, findings, schedules) = match files::read(file, MAX_CONFIG_BYTES as u64) {
             Ok(bytes) => {
-                let findings = check_bytes(&bytes, options, |path| fault(file, path));
+                let findings =
+                    check_bytes(&bytes, options, |path, of_use| fault(file, path, of_use));
                 let is_good = findings.errors.is_empty();
                 let parsed = is_good.then(|| parse_bytes(&bytes, options).ok());
                 let schedules = parsed.flatten().map(|it| NextTimes::all_of(&it.config));
@@ -230,21 +231,23 @@ impl Checked {
     }
 }
 
-/// Returns why no task on this machine can run the program at this path, which is relative to the folder of the config file; `None` if tasks can.
-fn fault(file: &Path, program: &str) -> Option<String> {
+/// Returns why this machine cannot use the path in this way; `None` if it can. A relative path begins in the folder of the config file.
+fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> {
     let file = std::path::absolute(file).ok()?;
-    let program = resolve_in_folder(file.parent()?, program);
-    let shown = program.display();
-    match fs::metadata(&program) {
-        Ok(about) if !about.is_file() => Some(format!("{shown} is not a file")),
-        Ok(about) if about.permissions().mode() & 0o111 == 0 => {
-            Some(format!("{shown} is not executable"))
+    let path = resolve_in_folder(file.parent()?, path);
+    let shown = path.display();
+    match (fs::metadata(&path), of_use) {
+        (Ok(about), PathUse::WorkingDirectory) => {
+            (!about.is_dir()).then(|| format!("{shown} is not a directory"))
         }
-        Ok(_) => None,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+        (Ok(about), PathUse::Program) if !about.is_file() => Some(format!("{shown} is not a file")),
+        (Ok(about), PathUse::Program) => {
+            (about.permissions().mode() & 0o111 == 0).then(|| format!("{shown} is not executable"))
+        }
+        (Err(error), _) if error.kind() == ErrorKind::NotFound => {
             Some(format!("{shown} does not exist"))
         }
-        Err(error) => Some(format!("{shown}: {error}")),
+        (Err(error), _) => Some(format!("{shown}: {error}")),
     }
 }
 

@@ -10,6 +10,7 @@ use brasserie_common::task::{MAX_ENVIRONMENT_BYTES, OWN_VARIABLES, is_variable};
 use brasserie_common::time::format_duration;
 use brasserie_common::{Arguments, BackoffPolicy, JobName, ReportPolicy, StatusFrom};
 
+use crate::PathUse;
 use crate::cards::check_need;
 use crate::coerce::{AMOUNT, name_error, set};
 use crate::filters::{FILTER_KEYS, filters};
@@ -308,14 +309,23 @@ pub(crate) fn no_command(at: &At, draft: &Draft) -> Option<Problem> {
 }
 
 /// Returns the job's program if its path begins in the config file's folder, with the warning for the case that no task can run it.
-pub(crate) fn program_of_file(at: &At, draft: &Draft) -> Option<(String, Problem)> {
+pub(crate) fn program_of_file(at: &At, draft: &Draft) -> Option<(String, PathUse, Problem)> {
     let program = draft.job.command.first();
     let program = program.filter(|program| begins_in_folder(program))?;
     let at = at.get(COMMAND)?;
     let at = at.items().next()?;
     let problem = at.problem(format!("no task can run {}", at.node));
     let help = "the path begins in the config file's folder: put the program there, or write its whole path";
-    Some((program.clone(), problem.help(help)))
+    Some((program.clone(), PathUse::Program, problem.help(help)))
+}
+
+/// Returns the job's working directory, with the warning for the case that this machine lacks it.
+pub(crate) fn named_directory(at: &At, draft: &Draft) -> Option<(String, PathUse, Problem)> {
+    let directory = draft.job.task_subprocess.working_directory.clone()?;
+    let at = at.get(CWD)?;
+    let problem = at.problem(format!("tasks on this machine cannot start in {}", at.node));
+    let help = "each worker's machine needs the directory, which begins in the config file's folder if its path is relative";
+    Some((directory, PathUse::WorkingDirectory, problem.help(help)))
 }
 
 /// Returns the warning for the first resource of which a task needs more than any node or worker has; `None` also if the job has errors.

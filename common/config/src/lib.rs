@@ -196,20 +196,29 @@ pub struct Findings {
     pub more_warnings: usize,
 }
 
-/// Looks for everything that is wrong with a file, or worth a look, whether or not it can be used. `fault` returns why no task can run the
-/// program at this path, which is relative to the file's folder; `None` if tasks can.
+/// The use of a path that a configuration names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathUse {
+    /// A program of tasks or of a `script` node source.
+    Program,
+    /// The working directory of tasks.
+    WorkingDirectory,
+}
+
+/// Looks for everything that is wrong with a file, or worth a look, whether or not it can be used. `fault` returns why the path, which is
+/// absolute or relative to the file's folder, cannot be used in this way; `None` if it can.
 pub fn check_bytes(
     bytes: &[u8],
     options: ParseOptions,
-    fault: impl Fn(&str) -> Option<String>,
+    fault: impl Fn(&str, PathUse) -> Option<String>,
 ) -> Findings {
     match text_of(bytes) {
         Ok(text) => {
             let mut outcome = outcome(text, options);
             outcome.warnings.shown.extend(outcome.only_checked);
-            let programs = outcome.programs.into_iter();
-            let faulty = programs.filter_map(|(program, problem)| {
-                let message = format!("{}: {}", problem.message, fault(&program)?);
+            let paths = outcome.paths.into_iter();
+            let faulty = paths.filter_map(|(path, of_use, problem)| {
+                let message = format!("{}: {}", problem.message, fault(&path, of_use)?);
                 Some(Problem { message, ..problem })
             });
             outcome.warnings.shown.extend(faulty);
@@ -275,8 +284,8 @@ struct Outcome {
     /// Warnings that only `config check` prints: workers may have a default command for a job without one, and `status` says which tasks
     /// can never run.
     only_checked: Vec<Problem>,
-    /// The programs that are relative to the file's folder, each with the warning for the case that no task can run it.
-    programs: Vec<(String, Problem)>,
+    /// The paths that are worth a look, each with the warning for the case that it cannot be used.
+    paths: Vec<(String, PathUse, Problem)>,
 }
 
 fn outcome(text: &str, options: ParseOptions) -> Outcome {
@@ -288,7 +297,7 @@ fn outcome(text: &str, options: ParseOptions) -> Outcome {
             errors: Problems::default(),
             warnings: Problems::default(),
             only_checked: Vec::new(),
-            programs: Vec::new(),
+            paths: Vec::new(),
         },
     };
     if !reading.problems.is_empty() {
@@ -324,7 +333,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     };
     let mut nameless = Notes::default();
     let mut drafts: Vec<Draft> = Vec::new();
-    let (mut only_checked, mut programs) = (Vec::new(), Vec::new());
+    let (mut only_checked, mut paths) = (Vec::new(), nodes::scripts(&root));
     for at in root.entries() {
         if let Some(name) = at.key().strip_prefix(JOB_PREFIX)
             && let Some(name) = jobs::job_name(&at, name, &mut nameless)
@@ -332,7 +341,8 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
             let draft = jobs::parse(&at, name, &config, options.unknown_keys);
             only_checked.extend(jobs::no_command(&at, &draft));
             only_checked.extend(jobs::above_limit(&at, &draft, &config));
-            programs.extend(jobs::program_of_file(&at, &draft));
+            paths.extend(jobs::program_of_file(&at, &draft));
+            paths.extend(jobs::named_directory(&at, &draft));
             drafts.push(draft);
         }
     }
@@ -352,7 +362,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
         errors,
         warnings,
         only_checked,
-        programs,
+        paths,
     }
 }
 

@@ -7,9 +7,10 @@ use crate::coerce::set;
 use crate::keys::{INT64, Key, Need, Shape, Tagged, Variant, names};
 use crate::known_nodes::{Given, KnownNodes};
 use crate::model::{Config, LevelId, NodeNaming, NodeSource, RangeLabel, ScriptSource};
+use crate::problem::Problem;
 use crate::read::{At, Notes, suggest};
 use crate::settings::level;
-use crate::{add_time, manual};
+use crate::{PathUse, SETTINGS, add_time, manual};
 
 /// Children that one `range_label` may give each parent: the largest forest that the engine is built for.
 pub const MAX_RANGE_NODES: i64 = 10_000_000;
@@ -98,11 +99,17 @@ enum SourceKind {
     AddTime,
 }
 
+/// The keys for the kind of a source and its preferences.
+const SOURCE: (&str, &str) = ("source", "prefs");
+const SINGLE_SOURCE: (&str, &str) = ("node_source", "node_source_prefs");
+/// The kind of source that runs a program, and the key for the program.
+const SCRIPT: &str = "script";
+
 const SOURCES: &[(&str, SourceKind)] = &[
     ("empty", SourceKind::Empty),
     ("manual", SourceKind::Manual),
     ("range_label", SourceKind::RangeLabel),
-    ("script", SourceKind::Script),
+    (SCRIPT, SourceKind::Script),
     ("add_time", SourceKind::AddTime),
 ];
 
@@ -135,15 +142,38 @@ pub(crate) fn sources(nodes: &At, config: &mut Config, notes: &mut Notes) {
             if let Some(at) = item.get(NAMES) {
                 set(&mut naming, at.choice(NAMINGS, notes));
             }
-            let read = source(&item, ("source", "prefs"), naming, config, notes);
+            let read = source(&item, SOURCE, naming, config, notes);
             add_source(&item, read, config, &mut known, notes);
         }
     }
 }
 
+/// Returns the program of each `script` source, with the warning for the case that the scheduler cannot run it.
+pub(crate) fn scripts(root: &At) -> Vec<(String, PathUse, Problem)> {
+    let script = |source: &At, (name_key, prefs_key): (&str, &str)| {
+        let is_script = source.get(name_key)?.as_str()? == SCRIPT;
+        let prefs = source.get(prefs_key).filter(|_| is_script)?;
+        let at = prefs.get(SCRIPT)?;
+        let script = at.as_str().filter(|script| is_path(script))?.to_owned();
+        let problem = at.problem(format!("the scheduler cannot run {}", at.node));
+        let help = "the scheduler's machine needs the program, whose path begins in the config file's folder if it is relative";
+        Some((script, PathUse::Program, problem.help(help)))
+    };
+    let mut scripts = Vec::new();
+    if let Some(settings) = root.get(SETTINGS)
+        && let Some(nodes) = settings.get("nodes")
+    {
+        scripts.extend(script(&nodes, SINGLE_SOURCE));
+        if let Some(sources) = nodes.get("node_sources") {
+            scripts.extend(sources.items().filter_map(|at| script(&at, SOURCE)));
+        }
+    }
+    scripts
+}
+
 /// The older spelling of one source, which comes before all others.
 fn single_source(nodes: &At, config: &mut Config, known: &mut KnownNodes, notes: &mut Notes) {
-    let keys = ("node_source", "node_source_prefs");
+    let keys = SINGLE_SOURCE;
     match (nodes.get(keys.0), nodes.get(keys.1)) {
         (None, None) => {}
         (None, Some(prefs)) => notes.warning(
@@ -336,9 +366,9 @@ fn script(
         }
     }
     let help = "the path of a program that prints a child a line";
-    let at = prefs.required("script", help, notes)?;
+    let at = prefs.required(SCRIPT, help, notes)?;
     let script = at.string(notes)?;
-    if script.is_empty() || script.contains('\0') {
+    if !is_path(&script) {
         notes.error(at.problem("this is no path").help(help));
         return None;
     }
@@ -348,4 +378,8 @@ fn script(
         timeout,
         naming,
     })
+}
+
+fn is_path(script: &str) -> bool {
+    !script.is_empty() && !script.contains('\0')
 }

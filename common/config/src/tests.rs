@@ -44,11 +44,11 @@ fn lines(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(Problem::to_string).collect()
 }
 
-/// Checks a file beside which programs are as `fault` says.
-fn checked_with(text: &[u8], fault: impl Fn(&str) -> Option<String>) -> Findings {
+/// Checks a file on a machine whose programs and directories are as `fault` says.
+fn checked_with(text: &[u8], fault: impl Fn(&str, PathUse) -> Option<String>) -> Findings {
     check_bytes(text, ParseOptions::default(), fault)
 }
 
 fn checked(text: &[u8]) -> Findings {
-    checked_with(text, |_| None)
+    checked_with(text, |_, _| None)
 }

@@ -942,7 +942,10 @@ fn a_job_without_a_command_that_has_a_misspelt_one() {
 fn programs_that_no_task_can_run_are_worth_a_look() {
     let found = |job: &str| {
         let text = file("", &format!("\"bistro_job->x\": {{{job}}}"));
-        let fault = |path: &str| (path != "./here").then(|| format!("/conf/{path} is missing"));
+        let fault = |path: &str, of_use| {
+            let is_missing = path != "./here" && of_use == PathUse::Program;
+            is_missing.then(|| format!("/conf/{path} is missing"))
+        };
         lines(&checked_with(text.as_bytes(), fault).warnings)
     };
     for job in [
@@ -962,6 +965,44 @@ fn programs_that_no_task_can_run_are_worth_a_look() {
     );
     let in_working_directory = "3:31: bistro_job->x.command[0]: the program \"bin/x\" is relative to each task's working directory, and the job has no `cwd`; begin it with `./` if it is relative to the config file's folder, or write its whole path";
     assert_eq!(found(r#""command": ["bin/x"]"#), [in_working_directory]);
+}
+
+#[test]
+fn scripts_and_working_directories_that_are_missing_are_worth_a_look() {
+    let source = |path: &str| {
+        format!(
+            r#"{{"source": "script", "prefs": {{"parent_level": "instance", "script": "{path}"}}}}"#
+        )
+    };
+    let text = format!(
+        "{{\"bistro_settings\": {{\"nodes\": {{\"levels\": [\"l\"], \"node_source\": \"script\",\n\
+         \"node_source_prefs\": {{\"parent_level\": \"instance\", \"script\": \"old\"}},\n\
+         \"node_sources\": [{},\n{}]}}}},\n\
+         \"bistro_job->x\": {{\"command\": [\"c\"], \"cwd\": \"/srv\"}},\n\
+         \"bistro_job->y\": {{\"command\": [\"c\"], \"cwd\": \"here\"}}}}",
+        source("here"),
+        source("gone")
+    );
+    let fault =
+        |path: &str, of_use: PathUse| (path != "here").then(|| format!("{path} is no {of_use:?}"));
+    let script = "the scheduler's machine needs the program, whose path begins in the config file's folder if it is relative";
+    let directory = "each worker's machine needs the directory, which begins in the config file's folder if its path is relative";
+    let mut found = lines(&checked_with(text.as_bytes(), fault).warnings);
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            format!(
+                "2:61: bistro_settings.nodes.node_source_prefs.script: the scheduler cannot run \"old\": old is no Program; {script}"
+            ),
+            format!(
+                "4:70: bistro_settings.nodes.node_sources[1].prefs.script: the scheduler cannot run \"gone\": gone is no Program; {script}"
+            ),
+            format!(
+                "5:45: bistro_job->x.cwd: tasks on this machine cannot start in \"/srv\": /srv is no WorkingDirectory; {directory}"
+            ),
+        ]
+    );
 }
 
 #[test]
