@@ -175,6 +175,15 @@ fn failed_tasks_have_their_last_lines_and_an_empty_list_its_reasons() {
     ends(&none, 0, counts);
     let remedy = format!("`brasserie job resume mixed {flag}` ends that");
     ends(&none, 0, &remedy);
+    let none = played.ask(&[
+        "task", "list", "--job", "mixed", "--state", "never", "--json",
+    ]);
+    let document: Value = serde_json::from_str(&none.output).expect("JSON");
+    let why = json!([
+        "Job `mixed` has 4 tasks: 2 running, 1 done, 1 failed.",
+        format!("It is paused, so no task starts: {remedy}."),
+    ]);
+    assert_eq!(document["why_empty"], why, "{document}");
 
     let workers = played.ask(&["worker", "list"]);
     ends(&workers, 0, "worker  state    running  unsure  host");

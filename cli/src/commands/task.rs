@@ -105,6 +105,8 @@ struct Found {
     last_lines: Vec<Option<Vec<String>>>,
     has_more: bool,
     wall_ms: i64,
+    /// The reasons why no task matches, a line each; empty if `tasks` is not.
+    why_empty: String,
 }
 
 fn list(args: &List) -> Result<Ending> {
@@ -117,20 +119,19 @@ fn list(args: &List) -> Result<Ending> {
         if args.states.contains(&ListedState::Failed) {
             found.last_lines = last_lines(&source.connection, &found.tasks).await;
         }
-        let why_none = match found.tasks.is_empty() && !args.json {
-            true => why_none(source, args).await?,
-            false => String::new(),
-        };
-        Ok((found, source.note(), why_none))
+        if found.tasks.is_empty() {
+            found.why_empty = why_none(source, args).await?;
+        }
+        Ok((found, source.note()))
     });
-    let Some((found, note, why_none)) = block_on(asked)?? else {
+    let Some((found, note)) = block_on(asked)?? else {
         return Ok(Ending::Interrupted);
     };
     match args.json {
         true => print_json(&found.document())?,
         false => {
             let (note, text) = (note.unwrap_or_default(), text_of(&found, &args.source));
-            print(&format!("{note}{text}{why_none}"))?;
+            print(&format!("{note}{text}{}", found.why_empty))?;
         }
     }
     Ok(Ending::Success)
@@ -143,7 +144,8 @@ impl Found {
         let tasks: Vec<Value> = tasks
             .map(|(task, lines)| document_of(task, lines))
             .collect();
-        json!({ "tasks": tasks, "more": self.has_more, "wall_time_ms": self.wall_ms })
+        let why_empty: Vec<&str> = self.why_empty.lines().map(str::trim).collect();
+        json!({ "tasks": tasks, "more": self.has_more, "wall_time_ms": self.wall_ms, "why_empty": why_empty })
     }
 }
 
@@ -567,6 +569,7 @@ mod tests {
             last_lines: Vec::new(),
             has_more: true,
             wall_ms: 3_500,
+            ..Found::default()
         };
         let source = list_args(&[]).source;
         let text = text_of(&found, &source);
@@ -587,6 +590,7 @@ mod tests {
             last_lines: vec![Some(vec!["no \u{1b}[2Jspace".to_owned()]), None],
             has_more: false,
             wall_ms: 3_500,
+            ..Found::default()
         };
         let source = list_args(&["--scheduler", "s1:6789"]).source;
         let text = text_of(&found, &source);
