@@ -105,6 +105,8 @@ const ROWS: &str = r#"
 1 | error | brasserie job delete copy --scheduler %sched | `copy` is in the config file | change it there
 # The other programs.
 2 | - | brasserie-scheduler --data-dir @other | --config
+2 | - | brasserie-scheduler --config @none.json --data-dir @other --listen %free --http-listen %two | the configuration is not usable | @none.json | No such file
+2 | - | brasserie-scheduler --config @broken.json --data-dir @other --listen %free --http-listen %two | the configuration is not usable | @broken.json:3:1
 1 | - | brasserie-scheduler --config @config.json --data-dir @other --listen %sched --http-listen %two | %sched | in use | --listen
 1 | - | brasserie-scheduler --config @config.json --data-dir @scheduler --listen %free --http-listen %two | @scheduler | in use by process | --data-dir
 1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | cannot create the data directory @extra.json: | Choose another --data-dir

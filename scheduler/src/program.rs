@@ -14,7 +14,7 @@ use crate::start::{EndError, StartError, StartOptions, start};
 
 /// Another instance has taken over: a supervisor should not start this one again.
 const STEPPED_DOWN: u8 = 3;
-/// The flags contradict the data directory: the same start fails again.
+/// The flags contradict the data directory, or the config file of a first start cannot be used: the same start fails again.
 const WRONG_USAGE: u8 = 2;
 
 /// Runs the program; the exit code is the one that `--help` documents.
@@ -31,7 +31,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             telemetry::print_last_error(&format!("brasserie-scheduler: {error:#}"));
-            if let Some(StartError::NotNew { .. }) = error.downcast_ref() {
+            if let Some(StartError::NotNew { .. } | StartError::Config(_)) = error.downcast_ref() {
                 return ExitCode::from(WRONG_USAGE);
             }
             match error.downcast_ref() {
