@@ -273,6 +273,7 @@ pub struct TaskCounts {
     pub incomplete: u64,
     /// The last run ended in an error, and its backoff is over.
     pub error: u64,
+    /// Waits after the last run: for the job's backoff, or for the safety wait if the worker was lost.
     pub in_backoff: u64,
     pub failed: u64,
     /// Tasks that can never run with the present configuration and workers; `brasserie explain` says why.

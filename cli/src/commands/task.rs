@@ -41,6 +41,8 @@ pub(crate) struct Args {
 enum Command {
     /// List tasks with their state, time and worker, and the reason why a task does not run.
     ///
+    /// A task in state backoff waits for its backoff, or, if its worker was lost, for the safety wait: `why` says for which.
+    ///
     /// `since` is the start of a running task, or the completion of the last run of any other task. `tries` counts
     /// the consecutive tries that failed, and shows how many of them fail the task. The list is sorted by job; each job's
     /// running tasks come first, then the others in scheduling order. A task whose state changes meanwhile may be listed twice or not at
@@ -60,7 +62,7 @@ struct List {
     /// List only tasks of this job.
     #[arg(long)]
     job: Option<String>,
-    /// List only tasks in these states: running, unsure (may or may not run), waiting, backoff, failed, never (can never run with the
+    /// List only tasks in these states: running, unsure (may or may not run), waiting, backoff (waits after its last run), failed, never (can never run with the
     /// present configuration and workers), done, disabled [default: all but disabled].
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ListedState::parse, hide_possible_values = true)]
     states: Vec<ListedState>,

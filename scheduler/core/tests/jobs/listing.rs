@@ -2,6 +2,7 @@
 //! slots of all workers have a bounded size.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use brasserie_common::ListedState;
 use brasserie_scheduler_core::{Answer, Query, TaskCursor, TaskList, TaskPage};
@@ -108,4 +109,28 @@ fn workers_show_their_slots_unless_all_together_are_too_many() {
     let link = || ("link".to_owned(), 0, Some(9));
     assert_eq!(slots_of("link"), [link(), link(), slots(0), slots(2)]);
     assert_eq!(slots_of(&"x".repeat(600_000)), []);
+}
+
+#[test]
+fn a_task_in_its_safety_wait_counts_as_in_backoff_and_its_reason_names_the_wait() {
+    let mut s = Script::with_config(one_job(1, ""));
+    s.join(&worker("w", 1, 10));
+    let (call, ..) = s.take_start();
+    s.complete(
+        call,
+        brasserie_common::CallOutcome::Done(brasserie_scheduler_core::CallReply::Empty),
+    );
+    let waits = |s: &Script| page(s, &list(&[ListedState::Backoff], None)).tasks;
+    let lost_by = s.now + Duration::from_secs(3600);
+    while waits(&s).is_empty() && s.now < lost_by {
+        s.advance(Duration::from_secs(1));
+    }
+    let reason = waits(&s).pop().and_then(|task| task.reason);
+    let reason = reason.expect("a task that waits");
+    assert!(
+        reason.contains(", after its safety wait (last status: "),
+        "{reason}"
+    );
+    let counts = s.status().jobs[0].counts;
+    assert_eq!((counts.in_backoff, counts.total), (1, 1));
 }
