@@ -1174,17 +1174,13 @@ fn small_disk(stage: &Stage, test: &str) -> Option<SmallDisk> {
     disk.ok()
 }
 
-#[test]
-fn task_output_leaves_room_on_a_small_disk_for_completions() {
-    const TASKS: usize = 20;
+/// Runs tasks whose output exceeds a small disk, and expects their completions and `words` in the run's output.
+fn assert_output_leaves_room(test: &str, command: &[&str], output: &str, words: &[&str]) {
+    const TASKS: usize = 12;
     let stage = Stage::new();
-    let Some(disk) = small_disk(
-        &stage,
-        "task_output_leaves_room_on_a_small_disk_for_completions",
-    ) else {
+    let Some(disk) = small_disk(&stage, test) else {
         return;
     };
-    // Together they print several times as much as the disk takes.
     let nodes: serde_json::Map<String, Value> = (0..TASKS)
         .map(|number| (format!("n{number}"), json!([])))
         .collect();
@@ -1194,8 +1190,8 @@ fn task_output_leaves_room_on_a_small_disk_for_completions() {
             "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } }
         },
         "bistro_job->j": {
-            "command": ["seq", "1", "20000"], "arguments": "none",
-            "task_subprocess": { "max_log_lines_per_poll_interval": 0 }
+            "command": command, "arguments": "none",
+            "task_subprocess": { "max_log_lines_per_poll_interval": 0, "output": output }
         }
     });
     let config = stage.write("config.json", &config.to_string());
@@ -1210,14 +1206,37 @@ fn task_output_leaves_room_on_a_small_disk_for_completions() {
     ]);
     let run = stage.finish("brasserie", disk.command(&run));
     assert_eq!(run.code, Some(0), "{}", run.output);
-    let told = format!(
-        "the disk of {}/worker/logs has ",
-        std::path::absolute(&data_dir).expect("a path").display()
-    );
-    for words in [&*told, "task logs leave 2.0 MiB to the records", "all done"] {
+    for words in [
+        words,
+        &["task output leaves 2.0 MiB to the records", "all done"],
+    ]
+    .concat()
+    {
         assert!(run.output.contains(words), "{words}: {}", run.output);
     }
     assert!(!run.output.contains("stands still"), "{}", run.output);
+}
+
+#[test]
+fn task_output_leaves_room_on_a_small_disk_for_completions() {
+    assert_output_leaves_room(
+        "task_output_leaves_room_on_a_small_disk_for_completions",
+        // The log takes several times as much for each line.
+        &["seq", "1", "20000"],
+        "log",
+        &["/worker/logs has "],
+    );
+}
+
+#[test]
+fn task_output_in_files_leaves_room_on_a_small_disk_for_completions() {
+    assert_output_leaves_room(
+        "task_output_in_files_leaves_room_on_a_small_disk_for_completions",
+        // Random bytes do not get smaller.
+        &["head", "-c", "2000000", "/dev/urandom"],
+        "file",
+        &["/worker/output has "],
+    );
 }
 
 #[test]

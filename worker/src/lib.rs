@@ -15,6 +15,7 @@
 pub mod config;
 mod containment;
 pub mod directory;
+mod disk_reserve;
 pub mod doctor;
 mod driver;
 mod file_name;

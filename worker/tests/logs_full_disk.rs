@@ -21,7 +21,7 @@ use nix::sched::{CloneFlags, unshare};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The size of the file system, of which the filler takes half.
 const DISK_BYTES: usize = 1 << 20;
-/// The part that logs leave free for records, less what the last write may round up.
+/// The part that task output leaves free for records, less what the last write may round up.
 const RESERVE_BYTES: usize = DISK_BYTES / 4 - 8192;
 
 /// Mounts a small file system there, for this thread and those that it starts.
@@ -148,6 +148,16 @@ impl Bench {
     }
 }
 
+/// The words about the reserve in an error.
+const RESERVE: &str =
+    "free, and task output leaves 0.2 MiB to the records of completions. Make room there";
+
+fn assert_reserve_is_free(disk: &Path) {
+    let records = disk.join("records");
+    fs::write(&records, vec![0; RESERVE_BYTES]).expect("task output leaves room for it");
+    fs::remove_file(&records).expect("removed");
+}
+
 /// Of few of which the end fits.
 const FLOODS: usize = 20;
 
@@ -164,14 +174,10 @@ fn a_full_disk(data_dir: &Path, disk: &Path) {
     let health = health.expect("a flood whose last write failed");
     assert!(health.dropped_lines > 10_000, "{health:?}");
     let error = health.error.expect("the last write failed");
-    let reserve =
-        "free, and task logs leave 0.2 MiB to the records of completions. Make room there";
-    assert!(error.contains(reserve), "{error}");
+    assert!(error.contains(RESERVE), "{error}");
     // Few lines may still fit the last block; tasks go on in any case.
     bench.run("echo perhaps");
-    let records = disk.join("records");
-    fs::write(&records, vec![0; RESERVE_BYTES]).expect("logs leave room for it");
-    fs::remove_file(&records).expect("removed");
+    assert_reserve_is_free(disk);
 
     fs::remove_file(&filler).expect("removed");
     let health = bench.run("echo after");
@@ -205,7 +211,8 @@ fn a_full_disk_of_files(disk: &Path, logs: &Path) {
     assert_eq!(bytes.len() as u64 + lost, 3_000_000);
     assert!(!bytes.is_empty() && lost > 2_000_000, "{event}");
     let told = event["message"].as_str().expect("words");
-    assert!(told.contains("No space left"), "{told}");
+    assert!(told.contains(RESERVE), "{told}");
+    assert_reserve_is_free(disk);
 
     fs::remove_file(&filler).expect("removed");
     let (bytes, event) = bench.run_into_file("echo after");

@@ -6,7 +6,7 @@
 //! what gathered in [`writer::FLUSH_INTERVAL`], so a process crash loses at most that much. Nothing is synced: a
 //! machine crash may lose what the kernel had not written yet, and the torn tail is cut at the next open.
 //!
-//! A disk that refuses to write, or whose last bytes are needed for the records of completions, stops logging, never tasks: the lines are counted, the error shows in
+//! A disk that refuses to write, or whose last bytes [`crate::disk_reserve`] keeps free, stops logging, never tasks: the lines are counted, the error shows in
 //! [`LogStore::health`], and the first batch that can be written again declares how many are missing.
 
 mod index;

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use brasserie_common::logs::LineId;
-use brasserie_common::text::mebibytes;
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
-use nix::sys::statvfs::statvfs;
 use serde_json::json;
 
 use super::LogConfig;
@@ -19,6 +17,7 @@ use super::index::SegmentIndex;
 use super::query::SegmentView;
 use super::segment::{Frame, TaskTag, scan};
 use super::store::{Shared, Stage};
+use crate::disk_reserve;
 
 /// Lines gather this long before they are written: what a process crash may lose, well below the second that a
 /// follower of a log would notice, and ten writes a second cost nothing.
@@ -28,11 +27,6 @@ pub(super) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) const BIG_BATCH: usize = 1 << 20;
 /// How often old segments are looked for: retention is in days, so a minute late is exact.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
-/// Bytes of the disk that logs leave free, because a scheduler's store may be on the same disk, as in `brasserie run`. A store reuses the
-/// space of its log after about 4 MiB, and 200,000 completions take the rest.
-const RESERVE: u64 = 64 << 20;
-/// The reserve of a disk below 256 MiB is the disk's size divided by this number.
-const RESERVE_OF_SMALL_DISK: u64 = 4;
 /// A segment that is not full is sealed when it spans this part of the retention time, so that a quiet worker's lines
 /// outlive their time by no more than that.
 const SEGMENTS_PER_RETENTION: u32 = 30;
@@ -228,27 +222,10 @@ impl Disk {
 
     /// Errors if so many more bytes would use the reserve of the disk.
     fn check_reserve(&self, bytes: u64) -> io::Result<()> {
-        // A disk that is gone fails the write itself.
-        let Ok(disk) = statvfs(&self.config.dir) else {
-            return Ok(());
-        };
-        let all = disk.blocks() * disk.fragment_size();
-        let free = disk.blocks_available() * disk.fragment_size();
-        let reserve = RESERVE.min(all / RESERVE_OF_SMALL_DISK);
-        if free >= reserve + bytes {
-            return Ok(());
-        }
-        Err(io::Error::new(
-            io::ErrorKind::StorageFull,
-            format!(
-                "the disk of {} has {} of {} free, and task logs leave {} to the records of completions. Make room there or use a \
-                 --data-dir on a larger disk; a job with \"output\": \"file\" in its task_subprocess keeps its output compressed",
-                self.config.dir.display(),
-                mebibytes(free),
-                mebibytes(all),
-                mebibytes(reserve)
-            ),
-        ))
+        disk_reserve::check(&self.config.dir, bytes).map_err(|error| {
+            let remedy = "a job with \"output\": \"file\" in its task_subprocess keeps its output compressed";
+            io::Error::new(error.kind(), format!("{error}; {remedy}"))
+        })
     }
 
     fn seal_if_due(&mut self, now: WallTime) {

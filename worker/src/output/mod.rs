@@ -10,8 +10,8 @@
 //! its last interval and the member that it was writing. Taking output copies it into memory and never waits for the disk; how
 //! much may wait is bounded for each run and in all, and a task that is ahead of the writer waits on its pipe.
 //!
-//! What cannot be written is lost, counted, and told when the run's file is finished; the next that can be written goes behind
-//! what is there. Files that are finished go when they are too old, or, the oldest first, when all of them are too large; those
+//! Output that the disk refuses, or that would use the bytes that [`crate::disk_reserve`] keeps free, is lost, counted, and reported when
+//! the run's file is finished; the next member that can be written goes behind the file's last good one. Files that are finished go when they are too old, or, the oldest first, when all of them are too large; those
 //! that are being written never do, but cannot grow beyond that total either.
 
 mod names;

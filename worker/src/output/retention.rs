@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::OutputConfig;
 use super::names::SUFFIX;
+use crate::disk_reserve;
 
 /// How often old files are looked for: retention is in days, so a minute late is exact.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
@@ -113,6 +114,11 @@ impl Keeping {
             Err(_) => remove_empty_folders(path),
         }
         opened
+    }
+
+    /// Errors if so many more bytes would use the reserve of the disk.
+    pub(super) fn check_reserve(&self, bytes: u64) -> io::Result<()> {
+        disk_reserve::check(&self.config.dir, bytes)
     }
 
     /// Makes room for a file that is to be so long. What is finished gives way to it.

@@ -204,7 +204,9 @@ impl OutFile {
                 self.file.insert(file)
             }
         };
-        let end = self.end + member.len() as u64;
+        let length = member.len() as u64;
+        keeping.check_reserve(length)?;
+        let end = self.end + length;
         keeping.grow(path, end)?;
         if let Err(error) = file.write_all_at(member, self.end) {
             self.tail = match file.set_len(self.end) {
