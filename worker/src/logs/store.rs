@@ -169,8 +169,8 @@ impl LogStore {
         }
         Batch {
             before: pending.bytes,
-            shared: &self.shared,
             pending,
+            wake_up: WakeUp::of(&self.shared.wake),
             time,
             tag,
             share,
@@ -249,8 +249,9 @@ impl Held<'_> {
 
 /// Lines of one task on their way into memory; the store is locked meanwhile.
 pub struct Batch<'a> {
-    shared: &'a Shared,
+    // Dropped first.
     pending: MutexGuard<'a, Pending>,
+    wake_up: WakeUp<'a>,
     time: WallTime,
     tag: &'a TaskTag,
     share: &'a mut Share,
@@ -263,13 +264,39 @@ impl Batch<'_> {
         let before = self.pending.bytes;
         let id = self.pending.push(self.time, self.tag, stream, part, line);
         self.share.bytes += self.pending.bytes - before;
+        self.wake_up.look(self.before, &self.pending);
         id
     }
 }
 
-impl Drop for Batch<'_> {
+/// Wakes the writer when it is dropped, if there is a reason. That must be after the lock is released: who is woken before owns the lock
+/// from the release on, and the next append waits until the writer runs.
+struct WakeUp<'a> {
+    wake: &'a Condvar,
+    is_due: bool,
+}
+
+impl<'a> WakeUp<'a> {
+    fn of(wake: &'a Condvar) -> Self {
+        WakeUp {
+            wake,
+            is_due: false,
+        }
+    }
+
+    /// The writer sleeps until there is something, and gathers until there is much.
+    fn look(&mut self, before: usize, pending: &Pending) {
+        let is_first = before == 0 && pending.bytes > 0;
+        let is_much = before < writer::BIG_BATCH && pending.bytes >= writer::BIG_BATCH;
+        self.is_due |= is_first || is_much;
+    }
+}
+
+impl Drop for WakeUp<'_> {
     fn drop(&mut self) {
-        self.shared.wake_writer(self.before, &self.pending);
+        if self.is_due {
+            self.wake.notify_one();
+        }
     }
 }
 
@@ -282,16 +309,18 @@ impl Shared {
         line: &[u8],
     ) -> LineId {
         let time = (self.clock)();
+        let mut wake_up = WakeUp::of(&self.wake);
         let mut pending = self.pending.lock();
         let before = pending.bytes;
         let id = pending.push(time, tag, stream, part, line);
-        self.wake_writer(before, &pending);
+        wake_up.look(before, &pending);
         id
     }
 
     /// Appends an event that tells of so many lost lines.
     pub(super) fn declare(&self, lost: u64, tag: &TaskTag, event: &[u8]) {
         let time = (self.clock)();
+        let mut wake_up = WakeUp::of(&self.wake);
         let mut pending = self.pending.lock();
         let before = pending.bytes;
         pending.push(time, tag, LogStream::Statuses, LinePart::Last, event);
@@ -299,15 +328,7 @@ impl Shared {
             frame.lines -= 1;
             frame.declares += lost;
         }
-        self.wake_writer(before, &pending);
-    }
-
-    /// The writer sleeps until there is something, and gathers until there is much.
-    fn wake_writer(&self, before: usize, pending: &Pending) {
-        let first = before == 0 && pending.bytes > 0;
-        if first || (before < writer::BIG_BATCH && pending.bytes >= writer::BIG_BATCH) {
-            self.wake.notify_one();
-        }
+        wake_up.look(before, &pending);
     }
 }
 

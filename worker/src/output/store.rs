@@ -209,8 +209,8 @@ impl RunOutput {
 
     fn change(&self, change: impl FnOnce(&mut Waiting)) {
         let now = Instant::now();
-        let mut pending = self.shared.pending.lock();
-        let pending = &mut *pending;
+        let mut guard = self.shared.pending.lock();
+        let pending = &mut *guard;
         let mut is_new = false;
         let waiting = pending.runs.entry(self.run.id).or_insert_with(|| {
             is_new = true;
@@ -235,7 +235,10 @@ impl RunOutput {
         }
         // A writer without a deadline sleeps until there is something at all.
         let is_much = before_in_all < MUCH && pending.bytes >= MUCH;
-        if is_urgent || is_much || pending.by_age.len() == 1 {
+        let is_due = is_urgent || is_much || pending.by_age.len() == 1;
+        // First: a writer that is woken before owns the lock from then on, and the next change waits until it runs.
+        drop(guard);
+        if is_due {
             self.shared.wake.notify_one();
         }
     }
