@@ -445,8 +445,15 @@ fn stop_thread(id: Pid) -> io::Result<Sender<()>> {
     thread::spawn(move || {
         let stop = || -> nix::Result<()> {
             ptrace::seize(id, ptrace::Options::empty())?;
-            ptrace::interrupt(id)?;
-            waitpid(id, Some(WaitPidFlag::__WALL)).map(drop)
+            loop {
+                ptrace::interrupt(id)?;
+                waitpid(id, Some(WaitPidFlag::__WALL))?;
+                if is_in_system_call(id) {
+                    return Ok(());
+                }
+                ptrace::cont(id, None)?;
+                thread::yield_now();
+            }
         };
         let result = stop();
         let has_stopped = result.is_ok();
@@ -459,6 +466,14 @@ fn stop_thread(id: Pid) -> io::Result<Sender<()>> {
     let stopped = is_stopped.recv().map_err(io::Error::other)?;
     stopped.map_err(io::Error::from)?;
     Ok(release)
+}
+
+/// Returns whether a stopped thread is in a system call, where each stall of a resource holds it up. Elsewhere it may have the lock of the
+/// allocator, without which no thread of its program goes on.
+fn is_in_system_call(id: Pid) -> bool {
+    let call = fs::read_to_string(format!("/proc/{id}/syscall")).unwrap_or_default();
+    let number = call.split_whitespace().next();
+    number.is_some_and(|number| number.parse::<i64>().is_ok_and(|number| number >= 0))
 }
 
 /// Keeps a stopped thread so. A thread that dies is collected here, because the kernel reports its process as ended only then.
