@@ -25,6 +25,9 @@ struct Seen {
 }
 
 pub(super) fn examine(path: &Path) -> Finding {
+    // A relative path has no ancestor that exists, and begins in one.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let path = absolute.as_path();
     let shown = path.display();
     // A worker makes what is missing of it.
     let Some(there) = path.ancestors().find(|path| path.exists()) else {
@@ -92,6 +95,17 @@ mod tests {
         let found = examine(&folder.path().join("a/b/c"));
         assert_ne!(found.verdict, Verdict::Lacking, "{found:?}");
         assert!(!folder.path().join("a").exists());
+    }
+
+    #[test]
+    fn a_relative_path_begins_in_the_working_directory() {
+        let found = examine(Path::new("new-data-dir-of-a-test"));
+        assert_ne!(found.verdict, Verdict::Lacking, "{found:?}");
+        let here = std::env::current_dir().expect("a folder");
+        assert!(
+            found.text.starts_with(&here.display().to_string()),
+            "{found:?}"
+        );
     }
 
     #[test]
