@@ -106,7 +106,7 @@ pub use format::{Format, MAX_CONFIG_BYTES, MAX_DEPTH, MAX_MARKUP_BYTES, MAX_VALU
 pub use manual::MAX_MANUAL_NODES;
 pub use model::*;
 pub use nodes::MAX_RANGE_NODES;
-pub use problem::{ConfigErrors, Problem};
+pub use problem::{ConfigErrors, Problem, nearest};
 pub use read::{MAX_PROBLEMS, UnknownKeys};
 pub use resources::{CARD_PREFIX, MAX_RESOURCES};
 pub use schema::{config_schema, key_paths};

@@ -116,11 +116,8 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// The candidate that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(
-    word: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+/// Returns the candidate that `word` was probably meant to be.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer words are no typing mistakes, and the table below is quadratic.
     const LONGEST: usize = 64;
     if word.chars().count() > LONGEST {

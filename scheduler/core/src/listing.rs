@@ -142,7 +142,7 @@ impl Scheduler {
             Some(job) => match self.find_listed(job) {
                 Some(JobId(id)) => (id, id + 1),
                 None => {
-                    let unknown = format!("no job is called `{job}`");
+                    let unknown = self.unknown_job(job);
                     return Answer::Unknown(self.and_config(unknown));
                 }
             },

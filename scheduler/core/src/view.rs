@@ -15,7 +15,7 @@ use brasserie_common::{
     Estimate, Health, InvocationId, JobId, JobName, NodeName, SchedulerId, ServiceAddress, Shard,
     TaskKey, Time, WallTime, WorkerId,
 };
-use brasserie_common_config::Config;
+use brasserie_common_config::{Config, nearest};
 use brasserie_scheduler_engine::{LateBy, Reason, Task, TaskState};
 
 use crate::credits::Asked;
@@ -32,6 +32,8 @@ pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
 const MAX_LISTED: usize = 1000;
+/// Limit for the names that a misspelt one is compared with: a comparison takes less than a microsecond.
+const MAX_COMPARED: usize = 10_000;
 
 /// Limit for the workers that one answer lists: a few MiB, and more than a scheduler serves.
 const MAX_LISTED_WORKERS: usize = 10_000;
@@ -213,7 +215,16 @@ pub struct LostLogs {
     pub folder: Option<Arc<str>>,
 }
 
-/// For people: nobody means milliseconds of a minute.
+/// Says that nothing has this name, and which of the first names is near it.
+fn not_called(what: &str, name: &str, names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.take(MAX_COMPARED).collect();
+    match nearest(name, names.iter().map(String::as_str)) {
+        Some(meant) => format!("no {what} is called `{name}`; did you mean `{meant}`?"),
+        None => format!("no {what} is called `{name}`"),
+    }
+}
+
+/// Rounds a time for people: milliseconds below ten seconds, whole seconds above.
 fn shown(seconds: f64) -> Duration {
     match seconds < 10.0 {
         true => Duration::from_secs_f64(seconds),
@@ -306,7 +317,7 @@ impl Scheduler {
         let id = self.engine().find_job(job);
         match id.and_then(|id| self.job_status(now, id)) {
             Some(status) => Answer::JobStatus(Box::new(status), self.wall()),
-            None => Answer::Unknown(self.and_config(format!("no job is called `{job}`"))),
+            None => Answer::Unknown(self.and_config(self.unknown_job(job))),
         }
     }
 
@@ -358,15 +369,28 @@ impl Scheduler {
         let job_id = self
             .engine()
             .find_job(job)
-            .ok_or_else(|| format!("no job is called `{job}`"))?;
+            .ok_or_else(|| self.unknown_job(job))?;
         let node_id = self
             .engine()
             .find_node(node)
-            .ok_or_else(|| format!("no node is called `{node}`"))?;
+            .ok_or_else(|| self.unknown_node(job_id, node))?;
         Ok(Task {
             job: job_id,
             node: node_id,
         })
+    }
+
+    pub(crate) fn unknown_job(&self, job: &str) -> String {
+        let engine = self.engine();
+        let jobs = engine.jobs().filter(|id| engine.job_config(*id).is_some());
+        let names = jobs.map(|id| engine.job_name(id).to_string());
+        not_called("job", job, names)
+    }
+
+    fn unknown_node(&self, job: JobId, node: &str) -> String {
+        let tasks = self.engine().tasks(job);
+        let names = tasks.map(|task| self.engine().node_name(task.node).to_string());
+        not_called("node", node, names)
     }
 
     fn explain(&self, now: Time, job: &str, node: &str) -> Answer {
@@ -392,7 +416,7 @@ impl Scheduler {
 
     fn explain_job(&self, now: Time, job: &str) -> Answer {
         let Some(id) = self.find_listed(job) else {
-            return Answer::Unknown(self.and_config(format!("no job is called `{job}`")));
+            return Answer::Unknown(self.and_config(self.unknown_job(job)));
         };
         let counts = self.engine().job_config(id);
         let counts = counts.filter(|_| self.engine().nodes().is_some());
@@ -520,7 +544,7 @@ impl Scheduler {
 
     fn unfinished(&self, now: Time, job: &str, limit: usize) -> Answer {
         let Some(id) = self.engine().find_job(job) else {
-            return Answer::Unknown(self.and_config(format!("no job is called `{job}`")));
+            return Answer::Unknown(self.and_config(self.unknown_job(job)));
         };
         let mut failed = Vec::new();
         let mut others = Vec::new();

@@ -151,7 +151,7 @@ impl Engine {
             let why = match state {
                 _ if job.cyclic => "the jobs depend on each other in a circle",
                 _ if upstream.config.is_none() => "no such job is configured",
-                _ if !upstream.can_run => "that job is disabled or paused",
+                _ if !upstream.can_run => self.why_job_cannot_run(on),
                 TaskState::Failed => "it has failed for good there",
                 TaskState::Never => "it can never run there",
                 TaskState::Avoided => "its filters avoid that node",
@@ -179,6 +179,21 @@ impl Engine {
                     state,
                 }
             });
+        }
+    }
+
+    /// The reason why no task of a job starts that is configured and cannot run.
+    fn why_job_cannot_run(&self, job: JobId) -> &'static str {
+        match self.job_config(job) {
+            Some(job) if !job.errors.is_empty() => "that job has errors",
+            Some(job) if !job.enabled => "that job is disabled",
+            Some(job) if job.is_cancelled() => {
+                "that job is cancelled (`brasserie job resume` lets its tasks run again)"
+            }
+            Some(job) if job.hold.is_some() => {
+                "that job is paused (`brasserie job resume` lets its tasks start again)"
+            }
+            Some(_) | None => "that job cannot run",
         }
     }
 
@@ -213,15 +228,15 @@ impl Engine {
                     continue;
                 }
                 (Gate::Hopeless, None) => "no such job is configured",
-                (Gate::Hopeless, Some(job)) if !job.errors.is_empty() => "that job has errors",
-                (Gate::Hopeless, Some(job)) if !job.enabled => "that job is disabled",
+                (Gate::Hopeless, Some(job)) if !job.errors.is_empty() || !job.enabled => {
+                    self.why_job_cannot_run(on)
+                }
                 (Gate::Hopeless, Some(_))
                     if self.columns[on.index()].count(TaskState::Failed) > 0 =>
                 {
                     "it has failed for good"
                 }
-                (Gate::Hopeless, Some(job)) if job.is_cancelled() => "that job is cancelled",
-                (Gate::Hopeless, Some(job)) if job.hold.is_some() => "that job is paused",
+                (Gate::Hopeless, Some(job)) if job.hold.is_some() => self.why_job_cannot_run(on),
                 (Gate::Hopeless, Some(_)) => "some of its tasks can never run",
             };
             reasons.push(Reason::NeverAllDone {

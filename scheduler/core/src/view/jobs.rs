@@ -117,13 +117,16 @@ impl Scheduler {
                 "and {more} more errors: see `brasserie config check`"
             ));
         }
+        // No task of a job that is paused, cancelled or disabled starts at the end of its backoff.
+        let next_backoff_end = self.engine().next_backoff_end(id);
+        let next_backoff_end = next_backoff_end.filter(|_| job.can_run());
         Some(JobStatus {
             name: job.name.clone(),
             enabled: job.can_run(),
             hold: job.hold,
             version: self.jobs().version(&job.name),
             settled: self.is_job_settled(id),
-            next_backoff_end: self.engine().next_backoff_end(id).map(|at| at.since(now)),
+            next_backoff_end: next_backoff_end.map(|at| at.since(now)),
             errors,
             elapsed: self.tasks().elapsed(id, now),
             estimate: self.estimate(id),

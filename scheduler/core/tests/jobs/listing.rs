@@ -87,10 +87,14 @@ fn a_cursor_of_an_earlier_scheduler_is_refused() {
 
 #[test]
 fn workers_show_their_slots_unless_all_together_are_too_many() {
-    let slots_of = |name: &str| {
+    let slots_of = |names: &[String]| {
+        let more = names
+            .iter()
+            .map(|name| format!(r#", "{name}": {{"default": 0, "limit": 9}}"#));
+        let more: String = more.collect();
         let mut s = Script::with_config(config(&format!(
             r#"{{"bistro_settings": {{"nodes": {{"levels": ["l"], "node_sources": [{{"source": "manual", "prefs": {{"n": []}}}}]}},
-                "resources": {{"worker": {{"slots": {{"default": 2, "limit": 4}}, "{name}": {{"default": 0, "limit": 9}}}}}}}},
+                "resources": {{"worker": {{"slots": {{"default": 2, "limit": 4}}{more}}}}}}},
                 "bistro_job->j": {{"command": ["/bin/true"]}}}}"#
         )));
         for shard in 1..=2 {
@@ -107,8 +111,13 @@ fn workers_show_their_slots_unless_all_together_are_too_many() {
     };
     let slots = |in_use| ("slots".to_owned(), in_use, Some(4));
     let link = || ("link".to_owned(), 0, Some(9));
-    assert_eq!(slots_of("link"), [link(), link(), slots(0), slots(2)]);
-    assert_eq!(slots_of(&"x".repeat(600_000)), []);
+    assert_eq!(
+        slots_of(&["link".to_owned()]),
+        [link(), link(), slots(0), slots(2)]
+    );
+    let long = |n: usize| format!("{n}{}", "x".repeat(1000));
+    let many: Vec<String> = (0..600).map(long).collect();
+    assert_eq!(slots_of(&many), []);
 }
 
 #[test]

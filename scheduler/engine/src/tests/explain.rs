@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{StatusBits, Time};
+use brasserie_common::{Hold, StatusBits, Time};
 use brasserie_common_config::JobConfig;
 
 use super::world::*;
@@ -252,6 +252,32 @@ fn dependencies() {
         explain(&mut engine, T0, "after", "a")[0],
         "it depends on job `first` on `a`, which cannot get done: it has failed for good there"
     );
+}
+
+#[test]
+fn a_held_job_says_to_those_after_it_what_lets_its_tasks_run() {
+    for (hold, why) in [
+        (
+            Hold::Paused,
+            "paused (`brasserie job resume` lets its tasks start again)",
+        ),
+        (
+            Hold::Cancelled,
+            "cancelled (`brasserie job resume` lets its tasks run again)",
+        ),
+    ] {
+        let mut first = job("first");
+        first.hold = Some(hold);
+        let mut after = job("after");
+        after.depends_on = vec![job_name("first")];
+        let (mut engine, _) = engine(config(Vec::new(), vec![first, after]), &[("h", &["a"])]);
+        assert_eq!(
+            explain(&mut engine, T0, "after", "a"),
+            [format!(
+                "it depends on job `first` on `a`, which cannot get done: that job is {why}"
+            )]
+        );
+    }
 }
 
 #[test]

@@ -213,7 +213,10 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
         ("nobody", "no such job is configured".to_owned()),
         ("off", format!("that job is disabled{left}")),
         ("bad", format!("that job has errors{left}")),
-        ("held", format!("that job is paused{left}")),
+        (
+            "held",
+            format!("that job is paused (`brasserie job resume` lets its tasks start again){left}"),
+        ),
     ] {
         let job = format!("after-{on}");
         assert_eq!(why(&mut engine, &job, "a"), [expected(on, &text)]);
