@@ -41,6 +41,8 @@ use crate::output::{print, print_json, shell_word};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
+const NOT_AN_ADDRESS: &str =
+    "no scheduler address; write HOST:PORT, such as 127.0.0.1:6789, with a port from 1 to 65535";
 
 /// Where a scheduler is, as every command that talks to one takes it.
 #[derive(Clone, Debug, clap::Args)]
@@ -93,7 +95,7 @@ impl AskArgs {
 fn scheduler_address(text: &str) -> Result<String, String> {
     match peer(text) {
         Some(_) => Ok(text.to_owned()),
-        None => Err("no scheduler address; write HOST:PORT, such as 127.0.0.1:6789".to_owned()),
+        None => Err(NOT_AN_ADDRESS.to_owned()),
     }
 }
 
@@ -181,9 +183,7 @@ impl Connection {
     }
 
     fn with(address: &str, config: ClientConfig) -> Result<Self> {
-        let peer = peer(address).with_context(|| {
-            format!("`{address}` is no scheduler address; write HOST:PORT, such as 127.0.0.1:6789")
-        })?;
+        let peer = peer(address).with_context(|| format!("`{address}` is {NOT_AN_ADDRESS}"))?;
         Ok(Connection {
             pool: ClientPool::new(config),
             peer,

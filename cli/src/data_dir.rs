@@ -10,7 +10,7 @@ use brasserie_common::SchedulerId;
 use brasserie_common::cluster_view::{ClusterView, NO_WORKER};
 use brasserie_common::logs::{LineId, LogQuery};
 use brasserie_common_config::{
-    Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
+    Config, Format, JobConfig, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
 };
 use brasserie_common_runtime::files::{self, DataDir, FileError};
 use brasserie_scheduler::store::copy_store;
@@ -24,13 +24,15 @@ use tokio::net::TcpStream;
 use crate::connection::{Connection, LogRequest, SchedulerArgs};
 use crate::failure::Failure;
 use crate::interrupts::Interrupts;
-use crate::output::shell_word;
+use crate::output::{printable, shell_word};
 
 /// File name of the run's record in the data directory.
 const RECORD: &str = "run.json";
 /// Limit for the size of the record: JSON may need six bytes for one byte of the config.
 const MAX_RECORD_BYTES: u64 = 6 * MAX_CONFIG_BYTES as u64 + 65_536;
 const ABOUT: &str = "The last `brasserie run` on this data directory; `brasserie status`, `logs` and `explain` read this file with --data-dir.";
+/// Limit for the jobs that a run names because they have changed.
+const MAX_DIFFERENCES: usize = 3;
 /// Number of lines on a page of logs, the same as a scheduler's.
 const PAGE_LINES: usize = 5000;
 /// Time between two checks whether nodes are loaded, which takes milliseconds unless a script lists them.
@@ -51,6 +53,12 @@ pub(crate) fn worker_folder(directory: &Path) -> PathBuf {
 /// Returns the log folder of the run's worker.
 pub(crate) fn log_folder(directory: &Path) -> PathBuf {
     worker_folder(directory).join("logs")
+}
+
+/// Creates the failure for a `--data-dir` that names a file.
+pub(crate) fn not_a_directory(path: &Path) -> Failure {
+    Failure::usage(format!("{} is a file, not a directory", path.display()))
+        .remedy("Name a directory with --data-dir")
 }
 
 /// The record that a run leaves in its data directory for other commands.
@@ -119,10 +127,48 @@ impl RunRecord {
                 let remedy = "name the directory that `brasserie run --data-dir` has used";
                 return Err(Failure::usage(message).remedy(remedy).into());
             }
+            Err(FileError::Read { error, .. })
+                if error.kind() == std::io::ErrorKind::NotADirectory =>
+            {
+                return Err(not_a_directory(directory).into());
+            }
             Err(error) => return Err(error.into()),
         };
         serde_json::from_slice(&bytes)
             .with_context(|| format!("{} is not the record of a run", path.display()))
+    }
+
+    /// Says what differs from the earlier run in the same directory, so that tasks which it has done may be others than they seem.
+    pub(crate) fn differences(&self, earlier: &RunRecord) -> Vec<String> {
+        if self.file != earlier.file {
+            return vec![format!(
+                "the last run in this directory was of {}: what it has done of jobs and nodes with the same names does not run again. \
+                 Use another --data-dir if these are other tasks",
+                earlier.file
+            )];
+        }
+        let (Ok(new), Ok(old)) = (self.parse(), earlier.parse()) else {
+            return Vec::new();
+        };
+        let is_other = |new: &JobConfig| {
+            let old = old.jobs.iter().find(|old| old.name == new.name);
+            old.is_some_and(|old| {
+                (&old.command, &old.config) != (&new.command, &new.config)
+                    || old.task_subprocess != new.task_subprocess
+            })
+        };
+        let mut others = new.jobs.iter().filter(|job| is_other(job));
+        let mut notes: Vec<String> = others.by_ref().take(MAX_DIFFERENCES).map(|job| {
+            format!(
+                "job `{}` has changed since the last run in this directory, and what is done of it does not run again",
+                printable(job.name.as_str())
+            )
+        }).collect();
+        match others.count() {
+            0 => {}
+            more => notes.push(format!("{more} more jobs have changed")),
+        }
+        notes
     }
 
     /// Connects to the scheduler of the run; `None` if the run has ended.

@@ -66,11 +66,13 @@ const ROWS: &str = r#"
 2 | error | brasserie job submit @relative.json --scheduler %sched | @relative.json:1:14 | command | "./x.sh" is relative | whole path
 2 | error | brasserie job submit - --scheduler %sched | standard input | --name
 # Nobody, root included, may make a folder there.
-1 | error | brasserie run @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie | Choose another --data-dir
+2 | error | brasserie run @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie | Choose another --data-dir
+2 | error | brasserie run @config.json --data-dir @extra.json | @extra.json is a file | Name a directory
+2 | error | brasserie explain copy a --data-dir @extra.json | @extra.json is a file | Name a directory
 # Addresses.
 1 | error | brasserie status --scheduler %free | %free | refused | Is one running there? | --scheduler
 2 | error | brasserie status --scheduler 127.0.0.1 | 127.0.0.1 | HOST:PORT
-2 | error | brasserie status --scheduler here:99999 | here:99999 | HOST:PORT
+2 | error | brasserie status --scheduler here:99999 | here:99999 | HOST:PORT | from 1 to 65535
 1 | error | brasserie status --scheduler %http | %http | HTTP | --listen | 6789
 1 | error | brasserie task list --scheduler %tls | %tls | TLS | without TLS
 1 | error | brasserie task list --scheduler %worker | %worker | getTaskPage | name the scheduler
@@ -85,9 +87,12 @@ const ROWS: &str = r#"
 2 | error | brasserie job submit @new.json --replace --expect-version 1 | --replace | --expect-version
 # Jobs, nodes, workers and tasks that are not there.
 1 | error | brasserie logs nobody --scheduler %sched | no worker has such lines | no job is called `nobody` | status --all
+1 | error | brasserie logs nobody --regex x --scheduler %sched | no job is called `nobody` | status --all
+1 | error | brasserie logs nobody --all --scheduler %sched | no job is called `nobody` | status --all
 1 | error | brasserie logs copy nowhere --scheduler %sched | no node is called `nowhere` | task list
 1 | error | brasserie logs copy nowhere --follow --scheduler %sched | no node is called `nowhere` | task list
 1 | error | brasserie job delete-history copy --node nowhere --scheduler %sched | there is no node `nowhere` | nothing was deleted
+1 | error | brasserie explain copi a --scheduler %sched | no job is called `copi` | did you mean `copy`? | status --all
 1 | error | brasserie explain nobody a --scheduler %sched | no job is called `nobody` | status --all
 1 | error | brasserie explain copy nowhere --scheduler %sched | no node is called `nowhere` | task list
 1 | error | brasserie task list --job nobody --scheduler %sched | no job is called `nobody` | status --all

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use brasserie_common_runtime::DataDir;
 use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use integration_tests::e2e::{
-    SmallDisk, Stage, WORK_SCRIPT, copy_sources, python, wait_for, warn_not_run,
+    Finished, SmallDisk, Stage, WORK_SCRIPT, copy_sources, python, wait_for, warn_not_run,
 };
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -273,6 +273,103 @@ fn a_run_names_the_job_whose_filters_no_node_passes() {
     assert_eq!(finished.code, Some(0), "{}", finished.output);
     let told = "without a task: job `typo`. No node of its `level_for_tasks` passes its `filters`";
     assert!(finished.output.contains(told), "{}", finished.output);
+}
+
+/// Two nodes, and a job that prints `word`.
+fn echoing(stage: &Stage, name: &str, word: &str) -> PathBuf {
+    let config = json!({
+        "bistro_settings": { "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "manual", "prefs": { "alpha": [], "beta": [] } }
+        ] } },
+        "bistro_job->j": { "command": ["/bin/echo", word] }
+    });
+    stage.write(name, &config.to_string())
+}
+
+#[test]
+fn a_run_says_what_earlier_runs_in_its_directory_have_done() {
+    let stage = Stage::new();
+    let data_dir = stage.path("data");
+    let in_it =
+        |command: &[&str]| stage.brasserie(&[command, &["--data-dir", text(&data_dir)]].concat());
+    let ends = |finished: &Finished, parts: &[&str]| {
+        assert_eq!(finished.code, Some(0), "{}", finished.output);
+        for part in parts {
+            assert!(finished.output.contains(part), "{}", finished.output);
+        }
+    };
+    let config = echoing(&stage, "one.json", "first");
+    let first = in_it(&["run", text(&config)]);
+    ends(&first, &["all done in "]);
+    assert!(!first.output.contains("last run"), "{}", first.output);
+
+    const NOTHING: &str = "all done by earlier runs in this directory, so nothing ran";
+    let same = in_it(&["run", text(&config)]);
+    ends(&same, &[NOTHING]);
+    assert!(!same.output.contains("last run"), "{}", same.output);
+    echoing(&stage, "one.json", "second");
+    let changed = in_it(&["run", text(&config)]);
+    ends(
+        &changed,
+        &[NOTHING, "job `j` has changed since the last run"],
+    );
+    let other = echoing(&stage, "two.json", "second");
+    let other = in_it(&["run", text(&other)]);
+    let told = format!("the last run in this directory was of {}", text(&config));
+    ends(&other, &[NOTHING, &told, "Use another --data-dir"]);
+
+    let all = in_it(&["logs", "--all"]);
+    assert_eq!(all.output.matches("first").count(), 2, "{}", all.output);
+    let documents = in_it(&["logs", "--all", "--json"]).output;
+    let lines: Vec<Value> = documents
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a document a line"))
+        .collect();
+    assert_eq!(lines.len(), 2, "{documents}");
+    for (arguments, why) in [
+        (
+            &["logs", "j", "alpha", "--stderr"][..],
+            "this task has written no line on standard error",
+        ),
+        (
+            &["logs", "j", "--stderr", "--all"],
+            "no task of job `j` has written a line on standard error",
+        ),
+        (&["logs", "--regex", "third"], "no line on standard output"),
+    ] {
+        ends(&in_it(arguments), &[why]);
+    }
+    let misspelt = in_it(&["logs", "j", "alpa"]);
+    assert_eq!(misspelt.code, Some(1), "{}", misspelt.output);
+    let meant = "no node is called `alpa`; did you mean `alpha`?";
+    assert!(misspelt.output.contains(meant), "{}", misspelt.output);
+    let explained = in_it(&["explain", "j"]);
+    let told = format!("task list --job j --data-dir {}", text(&data_dir));
+    ends(&explained, &[&told]);
+}
+
+#[test]
+fn a_run_warns_of_missing_programs_and_names_the_next_time_of_a_schedule() {
+    let stage = Stage::new();
+    let config = json!({
+        "bistro_settings": { "nodes": { "levels": ["night"], "node_sources": [
+            { "source": "add_time", "prefs": { "parent_level": "instance", "schedule": [
+                { "lifetime": 60, "cron": { "year": 2199, "month": 1, "day_of_month": 1, "hour": 0, "minute": 0,
+                    "time_zone": "UTC", "dst_fixes": ["skip", "repeat_use_both"] } }
+            ] } }
+        ] } },
+        "bistro_job->j": { "command": ["./gone.sh"] }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let finished = stage.brasserie(&["run", text(&config)]);
+    assert_eq!(finished.code, Some(0), "{}", finished.output);
+    for part in [
+        "gone.sh does not exist",
+        "nothing to do: no enabled job has a task",
+        "node source 1 gives nodes of level `night` next on Tue 2199-01-01 00:00",
+    ] {
+        assert!(finished.output.contains(part), "{}", finished.output);
+    }
 }
 
 #[test]

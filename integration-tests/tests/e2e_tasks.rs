@@ -135,6 +135,16 @@ fn tasks_are_listed_killed_and_cancelled() {
     let over = played.ask(&["job", "wait", "mixed"]);
     let told = "mixed: 1 of 4 tasks done, 2 in backoff, 1 failed; the job is cancelled";
     ends(&over, 1, told);
+    ends(&over, 1, "`brasserie job forgive mixed --failed");
+    let status = played.ask(&["status", "--json"]);
+    let status: Value = serde_json::from_str(&status.output).expect("JSON");
+    let job = &status["jobs"][0];
+    assert_eq!(job["in_backoff"], 2, "{status}");
+    let retry = job.get("next_backoff_end_in_ms");
+    assert!(
+        retry.is_some_and(Value::is_null),
+        "it does not run again: {status}"
+    );
 
     // The job stays cancelled after a restart of the scheduler.
     played.scheduler.kill_program();
@@ -163,7 +173,8 @@ fn failed_tasks_have_their_last_lines_and_an_empty_list_its_reasons() {
         "mixed on bad ended with these lines:\n    | unlucky\n",
     );
     let flag = format!("--scheduler 127.0.0.1:{}", played.spec.port);
-    let command = format!(": brasserie logs mixed bad --stderr {flag}\n");
+    let command =
+        format!(": brasserie logs mixed bad {flag}, and with --stderr its standard error\n");
     ends(&listed, 0, &command);
     let failed = played.list("failed");
     assert_eq!(failed[0]["last_lines"][0], "unlucky", "{failed:?}");
@@ -186,7 +197,10 @@ fn failed_tasks_have_their_last_lines_and_an_empty_list_its_reasons() {
     assert_eq!(document["why_empty"], why, "{document}");
 
     let workers = played.ask(&["worker", "list"]);
-    ends(&workers, 0, "worker  state    running  unsure  host");
+    let header = workers.output.lines().next().unwrap_or_default();
+    let columns: Vec<&str> = header.split_whitespace().take(5).collect();
+    let expected = ["worker", "state", "running", "unsure", "host"];
+    assert_eq!(columns, expected, "{workers:?}");
     let row = workers.output.lines().find(|line| line.starts_with("one "));
     let row = row.unwrap_or_else(|| panic!("{workers:?}"));
     let has_slots = row.contains(" ago") && row.ends_with("  slots 2/4");

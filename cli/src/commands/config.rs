@@ -88,7 +88,7 @@ struct Checked {
 }
 
 /// The next times of one `add_time` node source.
-struct NextTimes {
+pub(crate) struct NextTimes {
     /// Number of the source in `node_sources`, from 1.
     source: usize,
     /// The level of its nodes.
@@ -100,7 +100,7 @@ struct NextTimes {
 }
 
 impl NextTimes {
-    fn all_of(config: &Config) -> Vec<NextTimes> {
+    pub(crate) fn all_of(config: &Config) -> Vec<NextTimes> {
         let (now, zone) = (Clock.wall(), system_zone().zone);
         let sources = (1..).zip(&config.node_sources);
         let timed = sources.filter_map(|(source, of)| match of {
@@ -126,7 +126,7 @@ impl NextTimes {
         timed.take(MAX_SCHEDULES).collect()
     }
 
-    fn to_text(&self) -> String {
+    pub(crate) fn to_text(&self) -> String {
         let zone = match self.zone_is_a_guess {
             true => ", if the scheduler's time zone is that of this machine",
             false => "",
@@ -136,7 +136,7 @@ impl NextTimes {
             false => format!("next on {}", self.next.join(", ")),
         };
         let NextTimes { source, level, .. } = self;
-        format!("node source {source} gives nodes of level `{level}` {next}{zone}\n")
+        format!("node source {source} gives nodes of level `{level}` {next}{zone}")
     }
 
     fn to_json(&self) -> Value {
@@ -208,7 +208,7 @@ impl Checked {
         });
         let file = &self.file;
         let schedules = self.schedules.iter();
-        let schedules = schedules.map(|times| format!("{file}: {}", times.to_text()));
+        let schedules = schedules.map(|times| format!("{file}: {}\n", times.to_text()));
         unreadable
             .chain(lines.into_iter().map(|(_, line)| line))
             .chain(more)
@@ -232,7 +232,7 @@ impl Checked {
 }
 
 /// Returns why this machine cannot use the path in this way; `None` if it can. A relative path begins in the folder of the config file.
-fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> {
+pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> {
     let file = std::path::absolute(file).ok()?;
     let path = resolve_in_folder(file.parent()?, path);
     let shown = path.display();

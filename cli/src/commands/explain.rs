@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::Ending;
 use crate::connection::block_on;
 use crate::data_dir::{Source, SourceArgs};
-use crate::output::{print, print_json, printable, printable_block};
+use crate::output::{print, print_json, printable_block, shell_word};
 
 /// Shows all reasons at once, not only the first that was met, and what happened when it ran last.
 #[derive(Debug, clap::Args)]
@@ -64,9 +64,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         text.push_str(&format!("- {}\n", printable_block(reason)));
     }
     if args.node.is_none() {
-        let job = printable(&args.job);
+        let (job, flag) = (shell_word(&args.job), args.source.flag());
         text.push_str(&format!(
-            "\n`brasserie task list --job {job}` lists its tasks, `brasserie explain {job} NODE` explains one of them.\n"
+            "\n`brasserie task list --job {job}{flag}` lists its tasks, `brasserie explain {job} NODE{flag}` explains one of them.\n"
         ));
     }
     match &last {

@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// Print at most LINES lines; a notice on standard error reports that more may exist.
     #[arg(long, value_name = "LINES", default_value_t = 1000)]
     limit: usize,
+    /// Print all lines, oldest first, however many there are; with `--json`, a document a line.
+    #[arg(long, conflicts_with_all = ["limit", "follow", "from_start"])]
+    all: bool,
     /// The oldest lines instead of the newest.
     #[arg(long)]
     from_start: bool,
@@ -89,6 +92,14 @@ impl Args {
         }
     }
 
+    fn stream_name(&self) -> &'static str {
+        match self.stream() {
+            LogStream::Stdout => "standard output (`--stderr` shows the other stream)",
+            LogStream::Stderr => "standard error",
+            LogStream::Statuses => "the stream of events",
+        }
+    }
+
     fn stream(&self) -> LogStream {
         match (self.stderr, self.events) {
             (true, _) => LogStream::Stderr,
@@ -117,6 +128,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             }
         })?;
     }
+    if args.all {
+        return block_on(all(&source, request, args))?;
+    }
     let (lines, notices) = block_on(found(&source, request, args))??;
     if args.json {
         let lines: Vec<_> = lines.iter().map(lines::json).collect();
@@ -131,21 +145,56 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     Ok(Ending::Success)
 }
 
-/// Errors if the job or the node is unknown. Lines of a removed job may still exist, so the caller checks names only if no lines were
-/// found.
-async fn check_names(args: &Args) -> Result<()> {
+/// Says why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so the caller asks only if
+/// no lines were found.
+async fn why_no_lines(args: &Args) -> Result<String> {
+    let stream = args.stream_name();
+    let no_match = format!("no line on {stream} matches");
     let Some(job) = &args.job else {
-        return Ok(());
+        return Ok(match args.regex.is_empty() {
+            true => format!("no task has written a line on {stream}"),
+            false => no_match,
+        });
     };
-    let known = Source::ask(&args.source, async |source| match &args.node {
+    let why = Source::ask(&args.source, async |source| match &args.node {
         None => {
             let jobs = std::slice::from_ref(job);
-            source.connection.view_of_jobs(jobs).await.map(|_| ())
+            source.connection.view_of_jobs(jobs).await?;
+            Ok(format!(
+                "no task of job `{job}` has written a line on {stream}"
+            ))
         }
-        Some(node) => source.connection.explain(job, node).await.map(|_| ()),
+        Some(node) => {
+            source.connection.explain(job, node).await?;
+            Ok(match source.connection.last_run(job, node).await {
+                Ok(None) => "no run of this task has ended or written a line; `brasserie explain` says what it waits for".to_owned(),
+                Ok(Some(_)) | Err(_) => format!("this task has written no line on {stream}"),
+            })
+        }
     });
-    let known = known.await.context("no worker has such lines")?;
-    known.context("interrupted while the names were looked up")
+    let why = why.await.context("no worker has such lines")?;
+    let why = why.context("interrupted while the names were looked up")?;
+    Ok(if args.regex.is_empty() { why } else { no_match })
+}
+
+/// Prints all lines, a page at a time, then notices about lines that may be missing.
+async fn all(source: &LogSource, mut request: LogRequest, args: &Args) -> Result<Ending> {
+    request.ascending = true;
+    let mut notices = files::notices(source, &request).await?;
+    let mut cursor = Cursor::default();
+    match round(source, &mut request, args, &mut cursor).await {
+        Ok((_, more)) => notices.extend(more),
+        Err(Trouble::Call(error) | Trouble::Output(error)) => return Err(error),
+    }
+    notices.extend(lost::notice(source, &request).await.ok().flatten());
+    if cursor.is_new_to_all() {
+        let why = why_no_lines(args).await?;
+        if notices.is_empty() {
+            notices.push(why);
+        }
+    }
+    tell(&mut BTreeSet::new(), notices);
+    Ok(Ending::Success)
 }
 
 /// Returns the requested lines, and notices about lines that may be missing.
@@ -171,10 +220,12 @@ async fn found(
         }
         (Ok(Some(lost)), Err(error)) => Err(anyhow!("{error:#}; {lost}")),
         (Ok(None) | Err(_), found) => {
-            if found.is_ok() {
-                check_names(args).await?;
+            let (lines, mut notices) = found?;
+            let why = why_no_lines(args).await?;
+            if notices.is_empty() {
+                notices.push(why);
             }
-            found
+            Ok((lines, notices))
         }
     }
 }
@@ -221,7 +272,7 @@ async fn collect(
             false => "newest",
         };
         notices.push(format!(
-            "only the {which} {limit} lines are shown; there may be more, which `--limit LINES` shows"
+            "only the {which} {limit} lines are shown; there may be more, which `--limit LINES` or `--all` shows"
         ));
     }
     lines.truncate(limit);
@@ -242,7 +293,7 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
         false => newest(source, &mut request, args.limit, &mut cursor).await?,
     };
     if lines.is_empty() {
-        check_names(args).await?;
+        why_no_lines(args).await?;
     }
     if !args.from_start && show(&lines, args)? == Reader::Gone {
         return Ok(Ending::Success);
@@ -391,9 +442,9 @@ mod tests {
         let stop = CancellationToken::new();
         let handle = server.serve(Older, Limits::DEFAULT, stop.clone());
         let line = |job| Line::parse_from(["logs", job, "--scheduler", &address]).logs;
-        let known = check_names(&line("quiet")).await;
+        let known = why_no_lines(&line("quiet")).await;
         assert!(known.is_ok(), "{known:?}");
-        let unknown = check_names(&line("nobody")).await.expect_err("no job");
+        let unknown = why_no_lines(&line("nobody")).await.expect_err("no job");
         let text = crate::failure::text_of(&unknown);
         assert!(
             text.contains("no job is called `nobody`. `brasserie status --all`"),

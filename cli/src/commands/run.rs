@@ -168,6 +168,7 @@ async fn run_to_the_end(args: Args, config: settings::RunConfig) -> Result<Endin
         directory.nothing_ran();
     }
     let summary = end(cluster, watched, &connection, started, &mut interrupts).await;
+    let summary = summary.with_next_times(config.next_times());
 
     let ending = summary.ending();
     let has_failed_tasks = summary.has_failed_tasks();

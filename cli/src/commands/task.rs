@@ -327,8 +327,13 @@ fn text_of(found: &Found, source: &SourceArgs) -> String {
     if let Some(task) = found.tasks.iter().find(|task| is_failed(task)) {
         let ([job, node], flag) = (named(task).map(shell_word), source.flag());
         text.push_str(&format!(
-            "\nTo show all that a failed task printed: brasserie logs {job} {node} --stderr{flag}\n"
+            "\nTo show all that a failed task printed: brasserie logs {job} {node}{flag}, and with --stderr its standard error\n"
         ));
+        if !source.is_run() {
+            text.push_str(&format!(
+                "To run failed tasks again once the cause is corrected: brasserie job forgive {job} --failed{flag}\n"
+            ));
+        }
     }
     text
 }
@@ -598,7 +603,8 @@ mod tests {
         let text = text_of(&found, &source);
         for part in [
             "\ndump on a b ended with these lines:\n    | no \\u{1b}[2Jspace\n",
-            ": brasserie logs dump 'a b' --stderr --scheduler s1:6789\n",
+            ": brasserie logs dump 'a b' --scheduler s1:6789, and with --stderr its standard error\n",
+            ": brasserie job forgive dump --failed --scheduler s1:6789\n",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -13,7 +13,7 @@ use crate::Ending;
 use crate::commands::run::progress::{ended, plain_pause, speed};
 use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
-use crate::output::{complain, print, print_json, printable};
+use crate::output::{complain, print, print_json, printable, shell_word};
 
 /// Time between two polls. A person notices no shorter one, and a scheduler answers thousands of such calls a second.
 const POLL_EVERY: Duration = Duration::from_millis(500);
@@ -45,7 +45,10 @@ pub(super) fn run(args: &Args) -> Result<Ending> {
         let documents: Vec<Value> = jobs.iter().map(document_of).collect();
         print_json(&json!({ "jobs": documents, "outcome": outcome_of(ending) }))?;
     } else {
-        let lines = jobs.iter().map(|job| format!("{}\n", sentence_of(job)));
+        let flag = args.ask.scheduler.flag();
+        let lines = jobs
+            .iter()
+            .map(|job| format!("{}\n{}", sentence_of(job), remedy_of(job, &flag)));
         print(&lines.collect::<String>())?;
     }
     Ok(ending)
@@ -178,10 +181,14 @@ fn is_done(job: &JobStatus) -> bool {
     (job.enabled == Some(true) || has_tasks) && !has_errors && job.done == job.total
 }
 
+fn waiting(job: &JobStatus) -> i64 {
+    let sum = [job.unstarted, job.incomplete, job.error];
+    sum.into_iter().flatten().sum()
+}
+
 fn sentence_of(job: &JobStatus) -> String {
     let name = printable(job.name.as_deref().unwrap_or_default());
     let count = |count: Option<i64>| count.unwrap_or_default();
-    let waiting = count(job.unstarted) + count(job.incomplete) + count(job.error);
     let mut text = format!(
         "{name}: {} of {} tasks done",
         count(job.done),
@@ -189,7 +196,7 @@ fn sentence_of(job: &JobStatus) -> String {
     );
     for (count, what) in [
         (count(job.running), "running"),
-        (waiting, "waiting"),
+        (waiting(job), "waiting"),
         (count(job.in_backoff), "in backoff"),
         (count(job.failed), "failed"),
         (count(job.infeasible), "can never run"),
@@ -208,11 +215,23 @@ fn sentence_of(job: &JobStatus) -> String {
     text
 }
 
+/// Returns a line with the commands for a job with failed tasks; empty for others.
+fn remedy_of(job: &JobStatus, flag: &str) -> String {
+    if job.failed.unwrap_or(0) == 0 {
+        return String::new();
+    }
+    let name = shell_word(job.name.as_deref().unwrap_or_default());
+    format!(
+        "  `brasserie task list --state failed --job {name}{flag}` shows why tasks failed; `brasserie job forgive {name} --failed{flag}` runs \
+         them again\n"
+    )
+}
+
 fn document_of(job: &JobStatus) -> Value {
     json!({
         "name": job.name, "done": is_done(job), "over": job.settled, "paused": job.paused, "cancelled": job.cancelled,
         "tasks": {
-            "total": job.total, "done": job.done, "running": job.running, "backoff": job.in_backoff, "failed": job.failed,
+            "total": job.total, "done": job.done, "running": job.running, "waiting": waiting(job), "backoff": job.in_backoff, "failed": job.failed,
             "never": job.infeasible,
         },
         "errors": job.errors,

@@ -70,6 +70,11 @@ impl Cursor {
         self.start.unwrap_or(NONE)
     }
 
+    /// Returns whether it has taken no line yet.
+    pub(super) fn is_new_to_all(&self) -> bool {
+        self.seen.is_empty()
+    }
+
     /// Takes a page of a round; `from` is where it started.
     pub(super) fn take(&mut self, from: i64, page: LogLines) -> News {
         let mut news = News {

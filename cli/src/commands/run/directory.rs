@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use brasserie_common_runtime::files::DataDir;
+use brasserie_common_runtime::files::{DataDir, DataDirError};
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::SchedulerHandle;
 use brasserie_scheduler::store::MARKER_FILE;
@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use super::output::Output;
 use super::settings::RunConfig;
 use crate::Ending;
-use crate::data_dir::{RunRecord, scheduler_folder};
+use crate::data_dir::{RunRecord, not_a_directory, scheduler_folder};
+use crate::failure::Failure;
 use crate::output::shell_word;
 
 /// The folder, held for the life of the run.
@@ -49,6 +50,17 @@ impl Keep {
     }
 }
 
+/// Turns the refusal of a directory into a failure: another run on it may end, anything else is a wrong command line.
+fn unusable(refusal: DataDirError) -> anyhow::Error {
+    match refusal {
+        DataDirError::InUse { .. } => refusal.into(),
+        DataDirError::Create { .. }
+        | DataDirError::Use { .. }
+        | DataDirError::Foreign { .. }
+        | DataDirError::Writable { .. } => Failure::usage(refusal.to_string()).into(),
+    }
+}
+
 /// Returns the reason why the directory can have no failed task; `None` if it may have some. Changes nothing.
 pub(super) fn nothing_to_retry(directory: &Path) -> Option<String> {
     let is_used = scheduler_folder(directory).join(MARKER_FILE).exists();
@@ -64,7 +76,8 @@ pub(super) fn nothing_to_retry(directory: &Path) -> Option<String> {
 impl Directory {
     pub(super) fn open(path: Option<&Path>, keep: Keep) -> Result<Self> {
         let folder = match path {
-            Some(path) => Folder::Given(DataDir::open(path)?),
+            Some(path) if path.is_file() => return Err(not_a_directory(path).into()),
+            Some(path) => Folder::Given(DataDir::open(path).map_err(unusable)?),
             None => Folder::Temporary(
                 tempfile::Builder::new()
                     .prefix("brasserie-run-")
@@ -104,6 +117,14 @@ impl Directory {
             (&run.file, &run.text),
             command_to_go_on(&path, arguments),
         );
+        // A record that is missing or damaged says nothing about an earlier run.
+        let earlier = RunRecord::read(&path).ok();
+        for note in earlier
+            .iter()
+            .flat_map(|earlier| record.differences(earlier))
+        {
+            telemetry::print_error(&format!("brasserie: {note}"));
+        }
         record.write(&path)?;
         self.record = Some(record);
         Ok(())

@@ -7,10 +7,11 @@ use anyhow::{Context, Result};
 use brasserie_common::BackoffPolicy;
 use brasserie_common::backoff::AfterLast;
 use brasserie_common_config::{
-    Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, parse_bytes,
+    Config, Format, MAX_CONFIG_BYTES, ParseOptions, UnknownKeys, check_bytes, parse_bytes,
 };
 use brasserie_common_runtime::files;
 
+use crate::commands::config::{NextTimes, fault};
 use crate::failure::Failure;
 use crate::output::complain;
 
@@ -41,6 +42,14 @@ pub(super) struct RunConfig {
     pub(super) text: String,
 }
 
+impl RunConfig {
+    /// Says when its schedules give nodes next, a sentence each.
+    pub(super) fn next_times(&self) -> Vec<String> {
+        let all = NextTimes::all_of(&self.config);
+        all.iter().map(NextTimes::to_text).collect()
+    }
+}
+
 /// Reads a config file. Errors with every mistake of the file.
 pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> Result<RunConfig> {
     let shown = file.display().to_string();
@@ -52,9 +61,16 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
         unknown_keys,
     };
     let parsed = parse_bytes(&bytes, options).and_then(|parsed| parsed.into_correct());
-    let (mut config, warnings) = parsed.map_err(|errors| Failure::config(&shown, &errors))?;
-    for warning in &warnings {
+    let (mut config, _) = parsed.map_err(|errors| Failure::config(&shown, &errors))?;
+    let checked = check_bytes(&bytes, options, |path, of_use| fault(&file, path, of_use));
+    for warning in &checked.warnings {
         complain!("warning: {}", warning.display_with(&shown));
+    }
+    if checked.more_warnings > 0 {
+        complain!(
+            "warning: {} more warnings are not shown; see `brasserie config check`",
+            checked.more_warnings
+        );
     }
     if let Some(problem) = nothing_to_run(&config) {
         return Err(Failure::usage(format!("{shown}: {problem}")).into());

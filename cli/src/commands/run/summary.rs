@@ -66,6 +66,8 @@ pub(super) struct Summary {
     failed: Vec<Task>,
     /// The first [`MAX_NEVER_RAN`] tasks of each job that never ran.
     never_ran: Vec<Task>,
+    /// When schedules give nodes next, a sentence each.
+    next_times: Vec<String>,
 }
 
 impl Summary {
@@ -77,7 +79,13 @@ impl Summary {
             jobs: Vec::new(),
             failed: Vec::new(),
             never_ran: Vec::new(),
+            next_times: Vec::new(),
         }
+    }
+
+    /// Adds when the schedules of the config give nodes next.
+    pub(super) fn with_next_times(self, next_times: Vec<String>) -> Self {
+        Summary { next_times, ..self }
     }
 
     /// Makes a summary of `status` and of the tasks that are not done, which it requests from the scheduler.
@@ -206,20 +214,19 @@ impl Summary {
         let (done, total) = (sum(|job| job.done), sum(|job| job.total));
         match self.how {
             How::Settled if total == 0 => {
-                format!("nothing to do: no enabled job has a task; it took {time} to see that")
+                format!(
+                    "nothing to do: no enabled job has a task; it took {time} to see that{}",
+                    self.without_tasks()
+                )
+            }
+            How::Settled if self.is_all_done() && enabled().all(|job| job.elapsed_ms.is_none()) => {
+                format!(
+                    "all done by earlier runs in this directory, so nothing ran; it took {time} to see that{}",
+                    self.without_tasks()
+                )
             }
             How::Settled if self.is_all_done() => {
-                let without = enabled().filter(|job| count(job.total) == 0);
-                let names = without.filter_map(|job| job.name.as_deref());
-                let names: Vec<String> =
-                    names.map(|name| format!("`{}`", printable(name))).collect();
-                match names.is_empty() {
-                    true => format!("all done in {time}"),
-                    false => format!(
-                        "all done in {time}; without a task: job {}. No node of its `level_for_tasks` passes its `filters`",
-                        names.join(", job ")
-                    ),
-                }
+                format!("all done in {time}{}", self.without_tasks())
             }
             How::Settled | How::Broken(_) => {
                 format!("not everything is done after {time}: {done} of {total} tasks are")
@@ -228,6 +235,27 @@ impl Summary {
                 format!("interrupted after {time}: {done} of {total} tasks are done")
             }
         }
+    }
+
+    /// Names the enabled jobs without a task, and says why and until when; empty if each has one.
+    fn without_tasks(&self) -> String {
+        let without = self
+            .jobs
+            .iter()
+            .filter(|job| is_enabled(job) && count(job.total) == 0);
+        let names = without.filter_map(|job| job.name.as_deref());
+        let names: Vec<String> = names.map(|name| format!("`{}`", printable(name))).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        let mut text = format!(
+            "; without a task: job {}. No node of its `level_for_tasks` passes its `filters`",
+            names.join(", job ")
+        );
+        for times in &self.next_times {
+            text.push_str(&format!("; {times}"));
+        }
+        text
     }
 
     /// Writes a JSON object a line for each failed task. An early end without failed tasks writes nothing, since an empty file says that
