@@ -63,7 +63,10 @@ fn all_problems_of_all_files_are_told() {
                warning: odd.yaml:4:31: bistro_job->x.priorty: unknown key; did you mean `priority`?\n";
     assert_eq!(
         check(&["good.json", "odd.yaml"]),
-        (Some(0), format!("{odd}the configs are good\n"))
+        (
+            Some(0),
+            format!("{odd}the configs are usable, with 2 warnings\n")
+        )
     );
     let (code, strict) = check(&["--strict-config", "odd.yaml"]);
     assert_eq!(code, Some(2));
@@ -137,7 +140,7 @@ fn a_relative_program_is_looked_for_beside_the_file() {
     let shown = program.display();
     let warning = |fault: &str| {
         format!(
-            "warning: conf/c.json:6:34: bistro_job->x.command[0]: no task can run \"./x.sh\": {shown} {fault}; "
+            "warning: conf/c.json:6:34: bistro_job->x.command[0]: tasks on this machine cannot run \"./x.sh\": {shown} {fault}; "
         )
     };
     let found = check();

@@ -178,6 +178,10 @@ impl Checked {
         }
     }
 
+    fn warnings(&self) -> usize {
+        self.findings.warnings.len() + self.findings.more_warnings
+    }
+
     fn is_good(&self) -> bool {
         self.unreadable.is_none() && self.findings.errors.is_empty()
     }
@@ -276,9 +280,15 @@ fn check(args: &CheckArgs) -> Result<Ending> {
     } else {
         let mut text: String = checked.iter().map(Checked::to_text).collect();
         if good {
-            text.push_str(match checked.len() {
-                1 => "the config is good\n",
-                _ => "the configs are good\n",
+            let subject = match checked.len() {
+                1 => "the config is",
+                _ => "the configs are",
+            };
+            let warnings: usize = checked.iter().map(Checked::warnings).sum();
+            text.push_str(&match warnings {
+                0 => format!("{subject} good\n"),
+                1 => format!("{subject} usable, with 1 warning\n"),
+                _ => format!("{subject} usable, with {warnings} warnings\n"),
             });
         }
         print(&text)?;

@@ -308,13 +308,14 @@ pub(crate) fn no_command(at: &At, draft: &Draft) -> Option<Problem> {
     )
 }
 
-/// Returns the job's program if its path begins in the config file's folder, with the warning for the case that no task can run it.
+/// Returns the job's program if its path begins in the config file's folder, with the warning for the case that this machine cannot run
+/// it.
 pub(crate) fn program_of_file(at: &At, draft: &Draft) -> Option<(String, PathUse, Problem)> {
     let program = draft.job.command.first();
     let program = program.filter(|program| begins_in_folder(program))?;
     let at = at.get(COMMAND)?;
     let at = at.items().next()?;
-    let problem = at.problem(format!("no task can run {}", at.node));
+    let problem = at.problem(format!("tasks on this machine cannot run {}", at.node));
     let help = "the path begins in the config file's folder: put the program there, or write its whole path";
     Some((program.clone(), PathUse::Program, problem.help(help)))
 }

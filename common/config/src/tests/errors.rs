@@ -960,7 +960,7 @@ fn programs_that_no_task_can_run_are_worth_a_look() {
     assert_eq!(
         found(r#""command": ["../gone", "a"]"#),
         [format!(
-            "3:31: bistro_job->x.command[0]: no task can run \"../gone\": /conf/../gone is missing; {help}"
+            "3:31: bistro_job->x.command[0]: tasks on this machine cannot run \"../gone\": /conf/../gone is missing; {help}"
         )]
     );
     let in_working_directory = "3:31: bistro_job->x.command[0]: the program \"bin/x\" is relative to each task's working directory, and the job has no `cwd`; begin it with `./` if it is relative to the config file's folder, or write its whole path";
@@ -999,7 +999,7 @@ fn scripts_and_working_directories_that_are_missing_are_worth_a_look() {
                 "4:70: bistro_settings.nodes.node_sources[1].prefs.script: the scheduler cannot run \"gone\": gone is no Program; {script}"
             ),
             format!(
-                "5:45: bistro_job->x.cwd: tasks on this machine cannot start in \"/srv\": /srv is no WorkingDirectory; {directory}"
+                "5:44: bistro_job->x.cwd: tasks on this machine cannot start in \"/srv\": /srv is no WorkingDirectory; {directory}"
             ),
         ]
     );
