@@ -175,9 +175,10 @@ pub(crate) fn visible_keeper() -> Option<Pid> {
     i32::try_from(keeper).ok().map(Pid::from_raw)
 }
 
-/// Readable, or closed at its other end, once the keeper of this process is dead: its pidfd, or in a namespace, where it has no number,
-/// a pipe that it alone could write to. Open from the start on, since later there may be no free descriptor. The parent's number
-/// would say less: the kernel gives the threads their new parent one after the other, and a thread of the dying keeper may become the parent.
+/// A descriptor that becomes readable, or whose other end closes, when the keeper of this process dies: the keeper's pidfd, or in a PID
+/// namespace, where the keeper has no pid, a pipe whose other end only the keeper has. It is open from the start on, because later there may be
+/// no free descriptor. `getppid` is unreliable: the kernel changes the parent of one thread after the other, and a thread of the dying keeper
+/// may become the parent.
 static DEATH: OnceLock<OwnedFd> = OnceLock::new();
 
 /// Whether the keeper of this process is alive; `true` if it has none.

@@ -249,7 +249,7 @@ impl Held<'_> {
 
 /// Lines of one task on their way into memory; the store is locked meanwhile.
 pub struct Batch<'a> {
-    // Dropped first.
+    // The order of the fields is that of their drops: the lock before the wake-up.
     pending: MutexGuard<'a, Pending>,
     wake_up: WakeUp<'a>,
     time: WallTime,
@@ -269,8 +269,8 @@ impl Batch<'_> {
     }
 }
 
-/// Wakes the writer when it is dropped, if there is a reason. That must be after the lock is released: who is woken before owns the lock
-/// from the release on, and the next append waits until the writer runs.
+/// Wakes the writer on drop, if there is a reason. Each caller drops it after the lock: a writer that is woken earlier takes the lock first,
+/// and the next append waits until the writer has run.
 struct WakeUp<'a> {
     wake: &'a Condvar,
     is_due: bool,

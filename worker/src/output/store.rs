@@ -236,7 +236,7 @@ impl RunOutput {
         // A writer without a deadline sleeps until there is something at all.
         let is_much = before_in_all < MUCH && pending.bytes >= MUCH;
         let is_due = is_urgent || is_much || pending.by_age.len() == 1;
-        // First: a writer that is woken before owns the lock from then on, and the next change waits until it runs.
+        // The lock is released first: a writer that is woken earlier takes it, and the next change waits until the writer has run.
         drop(guard);
         if is_due {
             self.shared.wake.notify_one();

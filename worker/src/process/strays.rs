@@ -295,7 +295,8 @@ impl<'a> Whose<'a> {
 
     fn find(&self, pid: Pid, next: TaskNumber) -> Option<Orphan> {
         let process = processes::find(pid)?;
-        // Every task has sessions of its own. What a program that the worker itself asks has left behind belongs to none.
+        // Every task has sessions of its own. A process in the worker's session descends from a program that the worker runs for itself, such
+        // as `nvidia-smi`, so it belongs to no task.
         if process.session == self.own_session {
             return None;
         }

@@ -58,10 +58,28 @@ impl CardWatch {
         }
     }
 
+    /// Does the same as [`CardWatch::update`] on a thread that may block. The run has a runtime of its own, because the worker's runtime may
+    /// end meanwhile, and a timer of an ended runtime panics.
+    pub(super) fn update_blocking(&mut self) -> CardUse {
+        if self.due_program(Instant::now()).is_none() {
+            return self.known.clone();
+        }
+        match tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+        {
+            Ok(runtime) => runtime.block_on(self.update()),
+            Err(error) => {
+                warn!("the tasks' use of graphics cards cannot be measured now: {error}");
+                CardUse::default()
+            }
+        }
+    }
+
     /// Returns the last result, after running the program if a run is due.
-    pub(super) async fn update(&mut self) -> CardUse {
+    async fn update(&mut self) -> CardUse {
         let began = Instant::now();
-        if let Some(program) = self.program.as_ref().filter(|_| self.due <= began) {
+        if let Some(program) = self.due_program(began) {
             let answer = CardUse::ask(program).await;
             let failure = answer.as_ref().err().map(ToString::to_string);
             if failure != self.failure {
@@ -78,6 +96,10 @@ impl CardWatch {
             self.due = began + PERIOD.max(began.elapsed() * LEAST_PART);
         }
         self.known.clone()
+    }
+
+    fn due_program(&self, now: Instant) -> Option<&PathBuf> {
+        self.program.as_ref().filter(|_| self.due <= now)
     }
 }
 

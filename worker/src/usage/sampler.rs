@@ -11,7 +11,6 @@ use brasserie_common_runtime::Clock;
 use brasserie_worker_core::Event;
 use nix::unistd::{SysconfVar, sysconf};
 use parking_lot::Mutex;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -124,9 +123,8 @@ pub(crate) async fn sample_tasks(
             continue;
         };
         // The start of a program waits for the disk that the program is on.
-        let runtime = Handle::current();
         let asked = tokio::task::spawn_blocking(move || {
-            let card_use = runtime.block_on(cards.update());
+            let card_use = cards.update_blocking();
             (cards, card_use)
         });
         let card_use = tokio::select! {
