@@ -12,6 +12,12 @@ use serde::{Deserialize, Serialize};
 
 /// Its text names the holder. Former releases lock this file and not the directory, so it is locked as well, for one release.
 const LOCK_FILE: &str = "lock";
+/// Files that show that a program has used the directory.
+const USED: &[&str] = &[LOCK_FILE, "used.json", "worker.json", "run.json"];
+/// Prefix of the names of a scheduler's store.
+const STORE: &str = "state.sqlite3";
+/// What a file system has in its root from the start.
+const LOST_AND_FOUND: &str = "lost+found";
 /// A process id and a newline, with room to spare.
 const MAX_LOCK_TEXT: u64 = 64;
 /// For its owner alone.
@@ -58,6 +64,11 @@ pub enum DataDirError {
         path.display(), path.display()
     )]
     Writable { path: PathBuf, mode: u32 },
+    #[error(
+        "{} has files of others, such as `{}`, and no Brasserie program has used it as its data directory. Choose another --data-dir: an empty \
+         folder, or one that does not exist yet", path.display(), entry.display()
+    )]
+    Strange { path: PathBuf, entry: PathBuf },
 }
 
 /// Who has the lock, as far as the lock file tells.
@@ -104,6 +115,9 @@ impl DataDir {
         if others_may_write(&path, &folder)? {
             let private = fs::Permissions::from_mode(PRIVATE);
             folder.set_permissions(private).map_err(folder_error)?;
+        }
+        if let Some(entry) = strange_entry(&path).map_err(folder_error)? {
+            return Err(DataDirError::Strange { path, entry });
         }
         let lock_path = path.join(LOCK_FILE);
         let lock_error = |error| DataDirError::Use {
@@ -186,6 +200,23 @@ fn open_folder(path: &Path) -> io::Result<File> {
         .read(true)
         .custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits())
         .open(path)
+}
+
+/// Returns an entry of a directory that is not empty and that no program of this project has used: its files would stand between those of
+/// others. Each use leaves [`LOCK_FILE`]; a restored backup may consist of the store alone.
+fn strange_entry(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut strange = None;
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let text = name.to_string_lossy();
+        if USED.contains(&&*text) || text.starts_with(STORE) {
+            return Ok(None);
+        }
+        if text != LOST_AND_FOUND {
+            strange.get_or_insert(name.into());
+        }
+    }
+    Ok(strange)
 }
 
 /// Errors if the directory belongs to another user, or if others can write to it. Returns whether that can be mended: an empty one is to
@@ -461,6 +492,27 @@ mod tests {
         drop(of_a_process_being_started);
     }
 
+    #[test]
+    fn a_directory_with_files_of_others_is_refused_and_a_used_one_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        fs::create_dir(path.join(LOST_AND_FOUND)).expect("a folder");
+        drop(DataDir::open(path).expect("the root of a disk"));
+        fs::write(path.join("report.txt"), "").expect("a file");
+        drop(DataDir::open(path).expect("a used directory"));
+        fs::remove_file(path.join(LOCK_FILE)).expect("removed");
+        let text = DataDir::open(path)
+            .expect_err("files of others")
+            .to_string();
+        assert!(
+            text.contains("`report.txt`") && text.contains("--data-dir"),
+            "{text}"
+        );
+        assert!(!path.join(LOCK_FILE).exists());
+        fs::write(path.join("state.sqlite3"), "").expect("a file");
+        drop(DataDir::open(path).expect("a restored backup"));
+    }
+
     fn mode_of(path: &Path) -> u32 {
         let metadata = fs::symlink_metadata(path).expect("it exists");
         metadata.permissions().mode() & 0o7777
@@ -527,7 +579,7 @@ mod tests {
             let path = folder.path().join(format!("{mode:o}{content}"));
             fs::create_dir(&path).expect("a folder");
             if content {
-                fs::write(path.join("x"), "").expect("a file");
+                fs::write(path.join("worker.json"), "").expect("a file");
             }
             set_mode(&path, mode);
             let opened = DataDir::open(&path);

@@ -1502,8 +1502,8 @@ fn a_store_of_an_earlier_release_can_shrink_after_conversion() {
         connection.execute_batch("VACUUM").unwrap();
         store.database.checkpoint().unwrap();
     }
-    let directory = DataDir::open(folder.path()).unwrap();
     std::fs::rename(&path, folder.path().join(FILE)).unwrap();
+    let directory = DataDir::open(folder.path()).unwrap();
     let _ = std::fs::remove_file(folder.path().join("db-wal"));
     let (store, durable) = Store::open(&directory).unwrap();
     assert_eq!(durable.statuses.len(), 10);

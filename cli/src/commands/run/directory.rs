@@ -57,6 +57,7 @@ fn unusable(refusal: DataDirError) -> anyhow::Error {
         DataDirError::Create { .. }
         | DataDirError::Use { .. }
         | DataDirError::Foreign { .. }
+        | DataDirError::Strange { .. }
         | DataDirError::Writable { .. } => Failure::usage(refusal.to_string()).into(),
     }
 }
