@@ -61,6 +61,12 @@ pub enum News {
         /// The last status of the task.
         status: String,
     },
+    /// The task gets no more tries.
+    Failed {
+        task: TaskKey,
+        /// The status of the last try.
+        status: String,
+    },
     RunsTwice {
         task: TaskKey,
         /// The workers of the two runs.
@@ -106,6 +112,7 @@ pub struct KnownWorker {
 pub enum NewsKind {
     /// Changes of workers, of waits for them and of the tasks that were lost with them.
     Workers,
+    Failures,
     Requests,
     Problems,
     RunsTwice,
@@ -115,6 +122,7 @@ impl fmt::Display for NewsKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             NewsKind::Workers => "changes of workers",
+            NewsKind::Failures => "tasks that failed for good",
             NewsKind::Requests => "requests",
             NewsKind::Problems => "problems",
             NewsKind::RunsTwice => "reports of tasks that run twice",
@@ -139,6 +147,7 @@ impl News {
             | News::WaitEnded { .. }
             | News::HoldBackEnded
             | News::RunsAgain { .. }
+            | News::Failed { .. }
             | News::Asked { .. }
             | News::ConfigInForce { .. }
             | News::CompletionsForgotten { .. }
@@ -170,6 +179,7 @@ impl News {
             | News::WaitEnded { .. }
             | News::HoldBackEnded
             | News::RunsAgain { .. } => Some(NewsKind::Workers),
+            News::Failed { .. } => Some(NewsKind::Failures),
             News::RunsTwice { .. } => Some(NewsKind::RunsTwice),
             News::Asked { .. } => Some(NewsKind::Requests),
             News::Problem(_) => Some(NewsKind::Problems),
@@ -210,6 +220,11 @@ impl News {
         }
         Ok(())
     }
+}
+
+fn fmt_failed(f: &mut fmt::Formatter<'_>, task: &TaskKey, status: &str) -> fmt::Result {
+    let TaskKey { job, node } = task;
+    write!(f, "{job} on {node} has failed for good ({status})")
 }
 
 impl fmt::Display for LostTasks {
@@ -280,6 +295,7 @@ impl fmt::Display for News {
             ),
             News::WaitBegan { why } => f.write_str(why),
             News::WaitEnded { why } => write!(f, "the initial wait is over: {why}"),
+            News::Failed { task, status } => fmt_failed(f, task, status),
             News::HoldBackEnded => {
                 f.write_str("the hold-back is over: what ran on lost workers is dead")
             }

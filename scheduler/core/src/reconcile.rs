@@ -42,7 +42,7 @@ const STUBBORN: u32 = 2;
 /// Stubborn orphans that are named: a page of them tells what is wrong with their job.
 const MAX_STUBBORN_SHOWN: usize = 20;
 
-/// Jobs named in the sentence about running tasks of jobs that are not configured any more.
+/// Jobs named in the sentence about running tasks of jobs and nodes that are gone.
 const MAX_GONE_JOBS_SHOWN: usize = 5;
 
 /// A run beside the task's own one is an orphan as that one is.
@@ -370,21 +370,30 @@ impl Scheduler {
         Some(format!("{why}, so it does not run again; {end}"))
     }
 
-    /// Iterates over the jobs that are not configured any more and still have running tasks, with the number of these.
-    pub(crate) fn runs_of_gone_jobs(&self) -> impl Iterator<Item = (JobId, u64)> {
+    /// Iterates over the jobs with running tasks that no count of a job includes, since the job or the task's node is gone, with the number of
+    /// these tasks.
+    pub(crate) fn uncounted_runs(&self) -> impl Iterator<Item = (JobId, u64)> {
         let running = self.tasks().running_by_job();
         let has_config = self.engine().config().is_some();
-        running.filter(move |(job, _)| has_config && self.engine().job_config(*job).is_none())
+        let has_nodes = self.engine().nodes().is_some();
+        let counted = move |job: JobId| match self.engine().job_config(job) {
+            None => 0,
+            Some(_) if has_nodes => self.engine().counts(job).running,
+            Some(_) => u64::MAX,
+        };
+        let uncounted =
+            running.map(move |(job, running)| (job, running.saturating_sub(counted(job))));
+        uncounted.filter(move |(_, running)| has_config && *running > 0)
     }
 
     /// Returns a sentence about the running tasks of a job that is not configured any more; `None` if there are none.
     pub(crate) fn orphans_of_gone_job(&self, job: JobId) -> Option<String> {
-        let (_, running) = self.runs_of_gone_jobs().find(|(gone, _)| *gone == job)?;
-        self.orphans_of_gone_jobs(std::iter::once((job, running)))
+        let (_, running) = self.uncounted_runs().find(|(gone, _)| *gone == job)?;
+        self.uncounted_orphans(std::iter::once((job, running)))
     }
 
-    /// Returns a sentence that counts the running tasks of these jobs, which are not configured any more; `None` if there are none.
-    pub(crate) fn orphans_of_gone_jobs(
+    /// Returns a sentence about [`Scheduler::uncounted_runs`] of these jobs; `None` if there are none.
+    pub(crate) fn uncounted_orphans(
         &self,
         jobs: impl Iterator<Item = (JobId, u64)>,
     ) -> Option<String> {
@@ -401,7 +410,7 @@ impl Scheduler {
         let end = match after {
             None => "such tasks run to their own end, as `kill_orphan_tasks_after_sec` is false; `brasserie task kill` ends one".to_owned(),
             Some(after) => format!(
-                "such tasks are asked to end {} after their job is gone (`kill_orphan_tasks_after_sec`)",
+                "such tasks are asked to end {} after their job or node is gone (`kill_orphan_tasks_after_sec`)",
                 format_duration(after)
             ),
         };
@@ -411,7 +420,7 @@ impl Scheduler {
             total => format!("{total} running tasks belong"),
         };
         Some(format!(
-            "{tasks} to jobs that are not configured any more ({}); {end}",
+            "{tasks} to jobs or nodes that are gone ({}); {end}",
             names.join(", ")
         ))
     }

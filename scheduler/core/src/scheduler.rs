@@ -399,12 +399,12 @@ impl Scheduler {
         seq <= self.log.persisted
     }
 
-    /// Why nothing can be made durable at present: the store reports that it fails, or it stands still.
-    /// The error of the node sources, if their last refresh has failed.
+    /// Returns the error of the node sources, if their last refresh has failed.
     pub(crate) fn nodes_error(&self) -> Option<&str> {
         self.nodes_error.as_deref()
     }
 
+    /// Returns why nothing can be made durable at present: the store reports that it fails, or it stands still.
     pub(crate) fn store_error(&self) -> Option<&str> {
         let stall = "it has not synced a record for seconds; check the disk of the data directory";
         let stalled = self.replies.is_stalled().then_some(stall);

@@ -32,8 +32,8 @@ pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
 const MAX_LISTED: usize = 1000;
-/// Limit for the names that a misspelt one is compared with: a comparison takes less than a microsecond.
-const MAX_COMPARED: usize = 10_000;
+/// Limit for the names that a misspelt one is compared with. A comparison takes up to ten microseconds, and heartbeats wait meanwhile.
+const MAX_COMPARED: usize = 500;
 
 /// Limit for the workers that one answer lists: a few MiB, and more than a scheduler serves.
 const MAX_LISTED_WORKERS: usize = 10_000;
@@ -145,6 +145,8 @@ pub struct ClusterStatus {
     pub store: Option<StoreStatus>,
     /// At most [`MAX_SCHEDULES`].
     pub schedules: Vec<ScheduleView>,
+    /// Why the last refresh of the nodes failed; `None` if it has not.
+    pub nodes_error: Option<String>,
 }
 
 /// One worker.
@@ -298,6 +300,7 @@ impl Scheduler {
                 .map(|(_, schedule)| schedule)
                 .take(MAX_SCHEDULES)
                 .collect(),
+            nodes_error: self.nodes_error().map(str::to_owned),
         }
     }
 

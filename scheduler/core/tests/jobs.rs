@@ -323,7 +323,12 @@ fn a_file_that_takes_the_name_of_a_job_by_api_waits_for_its_deletion() {
     s.sync();
     assert_eq!(levels(&s)[1], "other");
     s.load_nodes(config(FILE_WITH_API));
-    assert_eq!(s.status().errors, Vec::<String>::new());
+    let errors = s.status().errors;
+    assert_eq!(errors.len(), 1, "of the run of the deleted job: {errors:?}");
+    assert!(
+        errors[0].contains("nodes that are gone (`api`: 1)"),
+        "{errors:?}"
+    );
     assert_eq!(job(&s, "api").unwrap().owner, "file");
     assert!(job(&s, "j").is_none());
     assert_eq!(started(&s).iter().filter(|job| *job == "api").count(), 2);

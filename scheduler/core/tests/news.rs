@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::story::Fault;
+use brasserie_common::worker::Intake;
 use brasserie_common::{
-    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, Story,
+    CallOutcome, Health, InvocationId, Principal, RefusalCode, ReportedStatus, SchedulerId, Story,
     WorkerDescription, WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Message, NewsKind,
-    StatusUpdate,
+    Answer, Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Message,
+    NewsKind, Query, StatusUpdate,
 };
 
-use support::{Script, listed, one_job, options, worker};
+use support::{Script, config, listed, one_job, options, worker};
 
 const W: &str = "worker `w` on host host (instance 10:0000000000000001)";
 
@@ -123,6 +124,42 @@ fn the_log_reports_why_a_wait_ended_and_the_caller_that_ended_it() {
             "Info: the initial wait is over: every recorded worker instance has returned or is dead".to_owned(),
         ]
     );
+}
+
+#[test]
+fn the_log_reports_a_wait_that_begins_late_a_hold_back_and_a_worker_that_drains() {
+    let mut s = Script::with_config(one_job(1, ""));
+    news(&mut s);
+    let unknown = WorkerSetId {
+        scheduler: SchedulerId::new(5, 5),
+        version: 3,
+        ..WorkerSetId::default()
+    };
+    s.heartbeat(&worker("w", 1, 10), unknown).unwrap();
+    let lines = news(&mut s);
+    let begins = "Warning: initial wait: nothing starts for up to 4 min 56 s: a worker knew scheduler instance 5:0000000000000005, which this \
+                  data directory does not remember";
+    assert!(lines[0].starts_with(begins), "{lines:#?}");
+
+    // A worker that is lost before it has listed its running tasks.
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let set = s.heartbeat(&w, WorkerSetId::default()).unwrap().worker_set;
+    let silent = worker("silent", 2, 20);
+    s.heartbeat(&silent, set).unwrap();
+    let hold_back = "Info: the hold-back is over: what ran on lost workers is dead".to_owned();
+    s.advance(secs(300));
+    let lines = news(&mut s);
+    assert!(lines.contains(&hold_back), "{lines:#?}");
+
+    let mut draining = worker("drains", 3, 30);
+    s.join(&draining);
+    news(&mut s);
+    draining.intake = Intake::Draining;
+    s.heartbeat(&draining, WorkerSetId::default()).unwrap();
+    let drains = "Info: worker `drains` on host host (instance 30:0000000000000003) drains: it ends with its running tasks and gets no more";
+    assert_eq!(news(&mut s), [drains]);
 }
 
 #[test]
@@ -258,6 +295,40 @@ fn a_job_whose_tasks_get_no_process_shows_why_until_one_has_run() {
     assert_eq!(logged.count(), 1);
     end_next(&mut s, &w, ReportedStatus::done(), Story::exited(0));
     assert_eq!(s.status().errors, [""; 0]);
+}
+
+#[test]
+fn a_task_that_fails_for_good_is_logged_and_explained_without_its_node() {
+    let job = r#", "backoff": ["fail"]"#;
+    let mut s = Script::with_config(one_job(1, job));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    news(&mut s);
+    end_next(
+        &mut s,
+        &w,
+        ReportedStatus::error_backoff("bad input"),
+        Story::exited(3),
+    );
+    let lines = news(&mut s);
+    let logged = "Info: j on n0 has failed for good (failed: bad input)";
+    assert_eq!(lines, [logged]);
+    let mut text = r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": [{"source": "manual", "prefs": {"other": []}}]},
+        "resources": {}}, "bistro_job->j": {"command": ["/bin/true"]"#
+        .to_owned();
+    text.push_str(job);
+    s.load(config(&format!("{text}}}}}")));
+    let (job, node) = ("j".to_owned(), "n0".to_owned());
+    let Answer::Explain(reasons) = s.scheduler.answer(s.now, &Query::Explain { job, node }) else {
+        panic!("no reasons");
+    };
+    let failed =
+        "it has failed for good (failed: bad input); `brasserie job forgive` lets it run again";
+    let gone = "there is no node `n0` at the job's level";
+    assert!(
+        reasons[0] == failed && reasons[1].contains(gone),
+        "{reasons:?}"
+    );
 }
 
 #[test]

@@ -764,7 +764,7 @@ fn running_tasks_of_a_job_that_is_gone_are_counted_and_explained() {
         (status.job_totals.jobs, tasks.total, tasks.running),
         (0, 1, 1)
     );
-    let gone = "1 running task belongs to jobs that are not configured any more (`j`: 1); ";
+    let gone = "1 running task belongs to jobs or nodes that are gone (`j`: 1); ";
     assert!(status.errors[0].starts_with(gone), "{:?}", status.errors);
     let explain = |s: &Script, node: &str| {
         let (job, node) = ("j".to_owned(), node.to_owned());

@@ -34,6 +34,12 @@ impl Engine {
         let is_over = |reason: &Reason| matches!(reason, Reason::Done | Reason::Failed(_));
         if status.iter().any(is_over) {
             status.retain(|reason| !matches!(reason, Reason::HeldBackFor { .. }));
+            if let (Some(config), Some(forest), Some(job_config)) =
+                (&self.config, &self.forest, self.job_config(task.job))
+                && !self.is_at_level(forest, task)
+            {
+                status.push(self.not_at_level(config, job_config, task));
+            }
             return status;
         }
         let mut reasons = self.explain_config();
@@ -197,6 +203,14 @@ impl Engine {
         }
     }
 
+    fn not_at_level(&self, config: &Config, job_config: &JobConfig, task: Task) -> Reason {
+        let level = config.levels.get(job_config.level_for_tasks.index());
+        Reason::NotAtLevel {
+            node: self.node_name(task.node),
+            level: level.cloned().unwrap_or_default(),
+        }
+    }
+
     fn is_at_level(&self, forest: &Forest, task: Task) -> bool {
         let level = self.jobs[task.job.index()].level;
         level.is_some_and(|level| forest.row_of(level, task.node).is_some())
@@ -258,11 +272,7 @@ impl Engine {
         reasons: &mut Vec<Reason>,
     ) {
         let Some(canonical) = forest.row_of(job_config.level_for_tasks, task.node) else {
-            let level = config.levels.get(job_config.level_for_tasks.index());
-            reasons.push(Reason::NotAtLevel {
-                node: self.node_name(task.node),
-                level: level.cloned().unwrap_or_default(),
-            });
+            reasons.push(self.not_at_level(config, job_config, task));
             return;
         };
         let mut all = Vec::new();

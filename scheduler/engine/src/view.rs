@@ -315,7 +315,8 @@ impl Engine {
                 continue;
             };
             let text = self.node_text(node);
-            let limit = if config.resources[id.index()].level == config.worker_level() {
+            let level = config.resources[id.index()].level;
+            let limit = if level == config.worker_level() {
                 let ids = self.plan.at(config.worker_level());
                 let slot = ids.iter().position(|i| *i == id);
                 let worker = self.pool.find(text).and_then(|w| self.pool.get(w));
@@ -323,13 +324,16 @@ impl Engine {
                 let worker = worker.filter(|worker| !worker.queues_for(id));
                 worker.and_then(|w| w.limits.get(slot?).copied())
             } else {
-                Some(self.plan.limit(id))
+                // The charges of tasks on nodes that are gone are a problem of their own.
+                let forest = self.forest.as_ref();
+                let row = forest.and_then(|forest| forest.row_of(level, node));
+                row.map(|_| self.plan.limit(id))
             };
             if let Some(limit) = limit
                 && used > i64::from(limit)
             {
                 problems.push(format!(
-                    "{used} of `{}` are taken on `{text}`, which has {limit}",
+                    "{used} of `{}` are taken on `{text}`, which has {limit}; nothing that needs it starts there until running tasks end",
                     config.resources[id.index()].name
                 ));
             }

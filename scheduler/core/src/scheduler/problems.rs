@@ -50,7 +50,7 @@ impl Scheduler {
         errors.extend(self.workers.echo_problem());
         errors.extend(self.engine.problems());
         errors.extend(self.tasks_that_run_twice().take(MAX_RUN_TWICE_SHOWN));
-        errors.extend(self.orphans_of_gone_jobs(self.runs_of_gone_jobs()));
+        errors.extend(self.uncounted_orphans(self.uncounted_runs()));
         errors.extend(self.stubborn_orphans(now));
         errors.extend(self.tasks.problems().shown(now));
         errors

@@ -42,7 +42,7 @@ pub struct JobStatus {
 pub struct JobTotals {
     pub jobs: u64,
     pub by_state: BTreeMap<JobState, u64>,
-    /// Includes the running tasks of jobs that are not configured any more.
+    /// Includes the running tasks of jobs and nodes that are gone.
     pub tasks: TaskCounts,
     /// Enabled jobs that are not settled.
     pub unsettled: u64,
@@ -64,7 +64,7 @@ impl Scheduler {
                 Some(facts.urgency())
             })
             .collect();
-        for (_, running) in self.runs_of_gone_jobs() {
+        for (_, running) in self.uncounted_runs() {
             totals.tasks.running += running;
             totals.tasks.total += running;
         }

@@ -285,41 +285,44 @@ impl Scheduler {
         // It may still go by the times of an earlier scheduler.
         let told = holder.map_or(recorded, |holder| recorded.longest(&holder.timeouts()));
         let loss = told.lose_unhealthy_worker_after;
-        if let Some(at) = self.heard_at(instance)
-            && now < at + loss
-        {
-            return Err(ForgetRefusal::Answered {
-                shard: shard.clone(),
-                instance,
-                ago: now.since(at),
-                accepted_in: (at + loss).since(now),
-            });
-        }
-        if let Some(awake) = self.awake().since
-            && now < awake + loss
-        {
-            return Err(ForgetRefusal::Paused {
-                shard: shard.clone(),
-                instance,
-                ago: now.since(awake),
-                accepted_in: (awake + loss).since(now),
-            });
-        }
+        let answered = self.heard_at(instance).map(|at| (at + loss, at));
+        let paused = self.awake().since.map(|awake| (awake + loss, awake));
         let silence = self.initial_wait().silence_of(instance);
-        let Some(silence) = silence.filter(|silence| silence.heard_at.is_none()) else {
+        let silence = silence.filter(|silence| silence.heard_at.is_none());
+        let before = silence.map(|silence| {
+            let counts_answers = !sabotage::on(Sabotage::ForgetSoonAfterARestart);
+            let lost_at = counts_answers.then(|| silence.answered_until + loss);
+            let accepted_at = silence.heard_by.max(lost_at.unwrap_or(Time::ZERO));
+            (accepted_at, silence.answered_until)
+        });
+        // The last of the three decides when a declaration is accepted.
+        let last = [answered, paused, before].into_iter().flatten().max();
+        let Some((accepted_at, since)) = last.filter(|(accepted_at, _)| now < *accepted_at) else {
             return Ok(());
         };
-        let counts_answers = !sabotage::on(Sabotage::ForgetSoonAfterARestart);
-        let lost_at = counts_answers.then(|| silence.answered_until + loss);
-        let accepted_at = silence.heard_by.max(lost_at.unwrap_or(Time::ZERO));
-        if now >= accepted_at {
-            return Ok(());
-        }
-        Err(ForgetRefusal::AnsweredBefore {
-            shard: shard.clone(),
-            instance,
-            ago: now.since(silence.answered_until),
-            accepted_in: accepted_at.since(now),
+        let (shard, ago) = (shard.clone(), now.since(since));
+        let accepted_in = accepted_at.since(now);
+        Err(if last == answered {
+            ForgetRefusal::Answered {
+                shard,
+                instance,
+                ago,
+                accepted_in,
+            }
+        } else if last == paused {
+            ForgetRefusal::Paused {
+                shard,
+                instance,
+                ago,
+                accepted_in,
+            }
+        } else {
+            ForgetRefusal::AnsweredBefore {
+                shard,
+                instance,
+                ago,
+                accepted_in,
+            }
         })
     }
 

@@ -322,6 +322,10 @@ impl Scheduler {
             1.. if sabotage::on(Sabotage::IgnoreSafetyBackoff) => now,
             _ => at,
         });
+        if status.is_failed() {
+            let (task, status) = (self.task_key(task), status.to_string());
+            self.note_news(News::Failed { task, status });
+        }
         let is_of_the_task = !status.is_incomplete_backoff() && !status.is_overwriteable();
         let shard = self.tasks().find(task, invocation);
         let shard = shard.map(|run| run.shard.clone());

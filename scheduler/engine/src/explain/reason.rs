@@ -274,7 +274,10 @@ impl fmt::Display for Reason {
             ),
             Reason::RunningOn(shard) => write!(f, "it is running on `{shard}`"),
             Reason::Done => f.write_str("it is done"),
-            Reason::Failed(status) => write!(f, "it has failed for good ({status})"),
+            Reason::Failed(status) => write!(
+                f,
+                "it has failed for good ({status}); `brasserie job forgive` lets it run again"
+            ),
             Reason::WaitsAfterItsLastRun { .. } => self.fmt_wait(f),
             Reason::HeldBackFor { remaining } => write!(
                 f,

@@ -293,7 +293,7 @@ impl Engine {
             return Vec::new();
         };
         let mut unknown = Vec::new();
-        for charge in charges {
+        for charge in charges.iter().filter(|charge| charge.amount > 0) {
             let what = format!(
                 "{} on {} holds {} of `{}` on `{}`",
                 self.job_name(task.job),

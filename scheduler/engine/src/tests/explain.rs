@@ -61,7 +61,7 @@ fn runnable_running_done_failed_and_backoff() {
     end(&mut engine, T0, a, StatusBits::FAILED);
     assert_eq!(
         explain(&mut engine, T0, "j", "a"),
-        ["it has failed for good (failed)"]
+        ["it has failed for good (failed); `brasserie job forgive` lets it run again"]
     );
     end(&mut engine, T0, a, StatusBits::DONE);
     assert_eq!(explain(&mut engine, T0, "j", "a"), ["it is done"]);

@@ -254,7 +254,9 @@ fn running_tasks_keep_what_they_were_charged() {
     engine.apply_config(T0, Arc::new(shrunk));
     assert_eq!(
         engine.problems(),
-        ["4 of `disk` are taken on `h1`, which has 3"]
+        [
+            "4 of `disk` are taken on `h1`, which has 3; nothing that needs it starts there until running tasks end"
+        ]
     );
     let zero = place_all(&mut engine, T0);
     assert_eq!(names(&engine, &zero), ["free a", "free b", "free c"]);
@@ -442,7 +444,9 @@ fn measured_cores_replace_a_limit() {
     engine.upsert_worker(&shard("w1"), unknown);
     assert_eq!(
         engine.problems(),
-        ["3 of `cpu` are taken on `w1`, which has 1"]
+        [
+            "3 of `cpu` are taken on `w1`, which has 1; nothing that needs it starts there until running tasks end"
+        ]
     );
 }
 

@@ -232,11 +232,9 @@ impl Scheduler {
             Some(_) => StoreState::Fails,
             None => StoreState::Works,
         };
-        // This runs each turn.
-        let forget = wait
-            .over
-            .is_none()
-            .then(|| self.how_to_forget(now, &untold));
+        // The text is built only where it is shown, because this function runs each turn.
+        let is_shown = wait.over.is_none() && (wait.basis == Basis::Record || !untold.is_empty());
+        let forget = is_shown.then(|| self.how_to_forget(now, &untold));
         let context = WaitContext {
             former,
             untold: &untold,
@@ -267,7 +265,7 @@ impl Scheduler {
                 _ if left.is_zero() => format!("{accepts} for `{shard}` now"),
                 1 => format!("{accepts} for `{shard}` in {left_text} if `{shard}` stays silent"),
                 _ => format!(
-                    "{accepts} first for `{shard}`, in {left_text} if `{shard}` stays silent"
+                    "{accepts} for `{shard}`, for example, in {left_text} if `{shard}` stays silent"
                 ),
             }
         });
