@@ -1,5 +1,6 @@
 //! Writes the record of a `brasserie run` in its data directory, and lets other commands read the directory without changing it.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,7 +139,8 @@ impl RunRecord {
             .with_context(|| format!("{} is not the record of a run", path.display()))
     }
 
-    /// Says what differs from the earlier run in the same directory, so that tasks which it has done may be others than they seem.
+    /// Lists what differs from the earlier run in the same directory: tasks that it has completed do not run again, even if their job has
+    /// changed.
     pub(crate) fn differences(&self, earlier: &RunRecord) -> Vec<String> {
         if self.file != earlier.file {
             return vec![format!(
@@ -150,9 +152,9 @@ impl RunRecord {
         let (Ok(new), Ok(old)) = (self.parse(), earlier.parse()) else {
             return Vec::new();
         };
+        let old: HashMap<_, _> = old.jobs.iter().map(|old| (&old.name, old)).collect();
         let is_other = |new: &JobConfig| {
-            let old = old.jobs.iter().find(|old| old.name == new.name);
-            old.is_some_and(|old| {
+            old.get(&new.name).is_some_and(|old| {
                 (&old.command, &old.config) != (&new.command, &new.config)
                     || old.task_subprocess != new.task_subprocess
             })
@@ -408,8 +410,7 @@ impl EndedRun {
 pub(crate) async fn wait_for_nodes(connection: &Connection) -> Result<()> {
     loop {
         let status = connection.bounded_status().await?;
-        let errors = status.errors.unwrap_or_default();
-        if status.nodes_loaded.unwrap_or(false) || !errors.is_empty() {
+        if status.nodes_loaded.unwrap_or(false) || status.nodes_error.is_some() {
             return Ok(());
         }
         tokio::time::sleep(POLL_EVERY).await;

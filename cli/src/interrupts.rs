@@ -1,4 +1,4 @@
-//! Signals to a command that has something to put in order: the first one asks it to, and a run ends at once at a later one.
+//! Delivers signals to commands that clean up before they exit. A later signal ends a run at once.
 
 use std::io;
 use std::time::Duration;

@@ -42,12 +42,12 @@ impl Bound {
         }
     }
 
-    /// Returns the line that counts the omitted news. It takes the place of one of them.
+    /// Returns the line that counts the omitted news, if another line may follow. News is omitted only while none may, so at most one such
+    /// line comes in a [`REFILL`], and it takes no line from the news.
     fn notice(&mut self, kind: NewsKind) -> Option<(Severity, String)> {
-        if self.omitted == 0 {
+        if self.omitted == 0 || self.left == 0 {
             return None;
         }
-        self.left = self.left.checked_sub(1)?;
         let omitted = std::mem::take(&mut self.omitted);
         let text = format!("{kind} that were not logged, as there were too many: {omitted}");
         Some((Severity::Warning, text))
@@ -151,9 +151,17 @@ mod tests {
         // The number comes without another flap, as soon as there may be a line.
         let notice = "changes of workers that were not logged, as there were too many: 801";
         assert_eq!(lines(1, Vec::new()), [notice]);
-        assert_eq!(lines(1, flaps(1)), [""; 0]);
-        let lines = lines(3, flaps(1));
-        assert!(lines[0].ends_with("too many: 1"), "{lines:?}");
-        assert!(lines[1].contains("is healthy"), "{lines:?}");
+        // One line of each second tells what happened, however much happens.
+        for second in 1..10 {
+            let lines = lines(second, flaps(3));
+            let (notices, told) = lines.split_at(lines.len() - 1);
+            assert!(told[0].contains("is healthy"), "{lines:?}");
+            let count = if second == 1 { 0 } else { 1 };
+            assert_eq!(notices.len(), count, "{lines:?}");
+            assert!(
+                notices.iter().all(|line| line.ends_with("too many: 2")),
+                "{lines:?}"
+            );
+        }
     }
 }

@@ -14,7 +14,8 @@ use crate::start::{EndError, StartError, StartOptions, start};
 
 /// Another instance has taken over: a supervisor should not start this one again.
 const STEPPED_DOWN: u8 = 3;
-/// The flags contradict the data directory, or the config file of a first start cannot be used: the same start fails again.
+/// The flags contradict the data directory, or the config file of a first start cannot be used: the same start fails again. A config file
+/// that could not be read in time is another failure, after which a supervisor tries again.
 const WRONG_USAGE: u8 = 2;
 
 /// Runs the program; the exit code is the one that `--help` documents.
@@ -62,7 +63,7 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
         }));
         let mut scheduler = tokio::select! {
             started = started => started??,
-            // The start waits for the config file or for a disk, so nothing runs yet.
+            // The start waits for the config file or for a disk, or has just ended. The store survives an exit at any moment.
             () = shutdown.asked().cancelled() => return Ok(()),
         };
         // Its directory is locked and its ports are open.

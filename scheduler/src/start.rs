@@ -53,6 +53,8 @@ pub enum StartError {
     ConfigPath(io::Error),
     #[error("the configuration is not usable:\n{0}")]
     Config(String),
+    #[error("the configuration is not read yet: {0}")]
+    SlowConfig(String),
     #[error(
         "cannot listen on {address}: {error}. Does another program use that port? Choose another with --listen or --http-listen"
     )]
@@ -288,6 +290,8 @@ struct FirstConfig {
     /// Where scripts run of one that never changes.
     folder: PathBuf,
     outcome: Result<LoadedConfig, String>,
+    /// Whether the file was read to its end, or to an error.
+    is_read: bool,
     /// What stands in for a file that cannot be used.
     kept: Option<LoadedConfig>,
 }
@@ -305,6 +309,7 @@ impl FirstConfig {
                     file: None,
                     folder,
                     outcome,
+                    is_read: true,
                     kept: None,
                 })
             }
@@ -322,6 +327,7 @@ impl FirstConfig {
                 }
                 Ok(FirstConfig {
                     folder: file.folder().to_owned(),
+                    is_read: !file.is_being_read(),
                     file: Some(file),
                     outcome,
                     kept: None,
@@ -347,7 +353,10 @@ impl FirstConfig {
             Err(problems) => problems,
         };
         if durable.cluster.is_none() {
-            return Err(StartError::Config(problems.clone()));
+            return Err(match self.is_read {
+                true => StartError::Config(problems.clone()),
+                false => StartError::SlowConfig(problems.clone()),
+            });
         }
         let Some(kept) = &durable.config else {
             tracing::error!("the configuration is not usable, so nothing starts: {problems}");

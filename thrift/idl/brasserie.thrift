@@ -50,7 +50,7 @@ struct TaskCounts {
   7: i64 inBackoff,
   8: i64 failed,
   9: i64 infeasible,
-  // Those of unstarted, incomplete and error that cannot start because their job has errors or is cancelled, paused or disabled.
+  // How many of unstarted, incomplete and error cannot start because their job has errors or is cancelled, paused or disabled.
   10: i64 held,
 }
 
@@ -107,8 +107,8 @@ struct WorkerStatus {
   4: string state,
   5: common.BistroInstanceID instance,
   6: i32 runningTasks,
-  // Of each resource of the level of workers, in the order of the config. Empty: there is no configuration yet, all workers together have too
-  // many for one answer, or an older scheduler answers.
+  // The slots of each worker resource, in the order of the config. Empty: there is no configuration yet, all workers together have too
+  // many slots for one answer, or an older scheduler answers.
   7: list<SlotUse> slots,
   // Of those in runningTasks, how many may have ended without our knowing.
   8: i32 unsureTasks,
@@ -214,6 +214,8 @@ struct ClusterStatus {
   16: optional i64 workersTotal,
   // The add_time node sources of the nodes in force, 100 at most. Unset: an older scheduler answers.
   17: optional list<ScheduleStatus> schedules,
+  // Why the last refresh of the nodes failed, which errors has, too. Unset: it has not failed, or an older scheduler answers.
+  18: optional string nodesError,
 }
 
 // How some of the jobs are, in the order of the bytes of their names.
@@ -248,9 +250,9 @@ struct ListedTask {
   6: optional i64 sinceMs,
   // How its last run ended, in words, if not well; else why it does not run. Unset: there is nothing to say.
   7: optional string reason,
-  // How many of its tries failed in a row, before the one that runs if one does, and how many end it as failed. Unset: none, or the task itself
-  // said that it failed; no number of tries ends it.
+  // The number of tries in a row that failed, without the one that runs. Unset: none failed, or the task itself said that it has failed.
   8: optional i64 failedTries,
+  // The number of failed tries in a row that makes the task failed. Unset: no number does.
   9: optional i64 mostTries,
 }
 

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// Print at most LINES lines; a notice on standard error reports that more may exist.
     #[arg(long, value_name = "LINES", default_value_t = 1000)]
     limit: usize,
-    /// Print all lines, oldest first, however many there are; with `--json`, a document a line.
+    /// Print all lines, oldest first, however many there are; with `--json`, a document a line. The exit code is 1 if lines are missing, since a
+    /// worker does not answer or has left.
     #[arg(long, conflicts_with_all = ["limit", "follow", "from_start"])]
     all: bool,
     /// The oldest lines instead of the newest.
@@ -131,7 +132,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     if args.all {
         return block_on(all(&source, request, args))?;
     }
-    let (lines, notices) = block_on(found(&source, request, args))??;
+    let Some((lines, notices)) = block_on(found(&source, request, args))?? else {
+        return Ok(Ending::Interrupted);
+    };
     if args.json {
         let lines: Vec<_> = lines.iter().map(lines::json).collect();
         print_json(&json!({ "lines": lines, "notices": notices }))?;
@@ -146,15 +149,15 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 }
 
 /// Says why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so the caller asks only if
-/// no lines were found.
-async fn why_no_lines(args: &Args) -> Result<String> {
+/// no lines were found. `None`: a signal came first.
+async fn why_no_lines(args: &Args) -> Result<Option<String>> {
     let stream = args.stream_name();
     let no_match = format!("no line on {stream} matches");
     let Some(job) = &args.job else {
-        return Ok(match args.regex.is_empty() {
+        return Ok(Some(match args.regex.is_empty() {
             true => format!("no task has written a line on {stream}"),
             false => no_match,
-        });
+        }));
     };
     let why = Source::ask(&args.source, async |source| match &args.node {
         None => {
@@ -173,8 +176,7 @@ async fn why_no_lines(args: &Args) -> Result<String> {
         }
     });
     let why = why.await.context("no worker has such lines")?;
-    let why = why.context("interrupted while the names were looked up")?;
-    Ok(if args.regex.is_empty() { why } else { no_match })
+    Ok(why.map(|why| if args.regex.is_empty() { why } else { no_match }))
 }
 
 /// Prints all lines, a page at a time, then notices about lines that may be missing.
@@ -182,27 +184,34 @@ async fn all(source: &LogSource, mut request: LogRequest, args: &Args) -> Result
     request.ascending = true;
     let mut notices = files::notices(source, &request).await?;
     let mut cursor = Cursor::default();
-    match round(source, &mut request, args, &mut cursor).await {
-        Ok((_, more)) => notices.extend(more),
+    let missing = match round(source, &mut request, args, &mut cursor).await {
+        Ok((_, more)) => more,
         Err(Trouble::Call(error) | Trouble::Output(error)) => return Err(error),
-    }
-    notices.extend(lost::notice(source, &request).await.ok().flatten());
+    };
+    let lost = lost::notice(source, &request).await.ok().flatten();
+    let ending = match missing.is_empty() && lost.is_none() {
+        true => Ending::Success,
+        false => Ending::Failure,
+    };
+    notices.extend(missing.into_iter().chain(lost));
     if cursor.is_new_to_all() {
-        let why = why_no_lines(args).await?;
+        let Some(why) = why_no_lines(args).await? else {
+            return Ok(Ending::Interrupted);
+        };
         if notices.is_empty() {
             notices.push(why);
         }
     }
     tell(&mut BTreeSet::new(), notices);
-    Ok(Ending::Success)
+    Ok(ending)
 }
 
-/// Returns the requested lines, and notices about lines that may be missing.
+/// Returns the requested lines, and notices about lines that may be missing; `None` if a signal came first.
 async fn found(
     source: &LogSource,
     request: LogRequest,
     args: &Args,
-) -> Result<(Vec<LogLine>, Vec<String>)> {
+) -> Result<Option<(Vec<LogLine>, Vec<String>)>> {
     let lines = async {
         let files = files::notices(source, &request).await?;
         let (lines, mut notices) = collect(source, request.clone(), args.limit).await?;
@@ -211,21 +220,23 @@ async fn found(
     };
     let found = lines.await;
     if found.as_ref().is_ok_and(|(lines, _)| !lines.is_empty()) {
-        return found;
+        return found.map(Some);
     }
     match (lost::notice(source, &request).await, found) {
         (Ok(Some(lost)), Ok((lines, mut notices))) => {
             notices.push(lost);
-            Ok((lines, notices))
+            Ok(Some((lines, notices)))
         }
         (Ok(Some(lost)), Err(error)) => Err(anyhow!("{error:#}; {lost}")),
         (Ok(None) | Err(_), found) => {
             let (lines, mut notices) = found?;
-            let why = why_no_lines(args).await?;
+            let Some(why) = why_no_lines(args).await? else {
+                return Ok(None);
+            };
             if notices.is_empty() {
                 notices.push(why);
             }
-            Ok((lines, notices))
+            Ok(Some((lines, notices)))
         }
     }
 }
@@ -292,8 +303,8 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
         true => newest(source, &mut request.clone(), 1, &mut Cursor::default()).await?,
         false => newest(source, &mut request, args.limit, &mut cursor).await?,
     };
-    if lines.is_empty() {
-        why_no_lines(args).await?;
+    if lines.is_empty() && why_no_lines(args).await?.is_none() {
+        return Ok(Ending::Interrupted);
     }
     if !args.from_start && show(&lines, args)? == Reader::Gone {
         return Ok(Ending::Success);

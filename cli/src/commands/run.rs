@@ -53,7 +53,7 @@ Try it:
   brasserie run work.json                                    print task output, a summary, and the failed tasks with their last lines
   brasserie run work.json --data-dir DIR                     keep output and statuses; the same command continues a stopped run
   brasserie run work.json --data-dir DIR --retry-failed      run failed tasks again, after the cause is corrected
-  brasserie run work.json --failed-to failed.jsonl           one JSON object a line for each failed task: job, node, why
+  brasserie run work.json --failed-to failed.jsonl           one JSON object a line for each failed task: job, node, why, last_lines
   brasserie logs JOB NODE --data-dir DIR                     print a task's output; status and explain also take --data-dir
 
 Exit codes:
@@ -344,10 +344,10 @@ fn has_failed(job: &JobStatus) -> bool {
     job.enabled.unwrap_or(false) && job.failed.unwrap_or(0) > 0
 }
 
-/// Why the scheduler has no nodes; `None`: it has, or may still get them.
+/// Returns why the scheduler has no nodes; `None` if it has nodes or may still get them.
 fn why_no_nodes(status: &ClusterStatus) -> Option<String> {
-    let errors = status.errors.as_ref().filter(|errors| !errors.is_empty())?;
-    (!status.nodes_loaded.unwrap_or(false)).then(|| errors.join("\n"))
+    let error = status.nodes_error.clone()?;
+    (!status.nodes_loaded.unwrap_or(false)).then_some(error)
 }
 
 /// Returns the summary of an unsettled run; `None` if the scheduler does not answer or has not counted the tasks.
@@ -444,7 +444,7 @@ impl Setbacks {
 }
 
 /// Tasks that neither run nor have ended for good.
-fn waiting(job: &JobStatus) -> i64 {
+fn waiting_or_in_backoff(job: &JobStatus) -> i64 {
     let sum = [job.unstarted, job.incomplete, job.error, job.in_backoff];
     sum.into_iter().flatten().sum()
 }

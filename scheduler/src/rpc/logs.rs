@@ -147,7 +147,7 @@ fn unusable(peers: &LogPeers) -> Vec<String> {
             None => "the folder `logs` of the worker's data directory".to_owned(),
         };
         format!(
-            "worker `{shard}` on host `{hostname}` is lost: its lines are missing here, and lie on that host in {place}"
+            "worker `{shard}` on host `{hostname}` has left or is lost: its lines are missing here, and lie on that host in {place}"
         )
     });
     let mut all = bounded(unhealthy);
@@ -362,7 +362,7 @@ mod tests {
             notices[0].starts_with("worker `u` on host `h` is unhealthy"),
             "{notices:?}"
         );
-        let lost = "is lost: its lines are missing here, and lie on that host in";
+        let lost = "has left or is lost: its lines are missing here, and lie on that host in";
         assert_eq!(
             notices[1],
             format!("worker `l0` on host `h` {lost} /data/logs")

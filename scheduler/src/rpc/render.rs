@@ -48,6 +48,7 @@ pub(crate) fn cluster_status(status: ClusterStatus) -> wire::ClusterStatus {
         nothing_starts: Some(status.nothing_starts),
         store: status.store.as_ref().map(store_status),
         schedules: Some(status.schedules.into_iter().map(schedule).collect()),
+        nodes_error: status.nodes_error,
     }
 }
 

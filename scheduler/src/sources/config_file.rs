@@ -166,6 +166,11 @@ impl ConfigFile {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
+    /// Returns whether a look is under way.
+    pub(crate) fn is_being_read(&self) -> bool {
+        self.looking.is_some()
+    }
+
     /// Returns the new content, or why there is none; `None` while nothing has changed. An error is told once. A look that takes long
     /// is reported as an error and goes on. Cancel safe: the next call waits for the same look.
     pub async fn check(&mut self) -> News {
@@ -208,7 +213,10 @@ impl Watch {
     fn look(mut self, path: &Path, unknown_keys: UnknownKeys) -> (Self, News) {
         let look = match Stamp::of(path) {
             Ok(stamp) => Look::File(stamp),
-            Err(error) => Look::Unreadable(format!("{}: cannot read it: {error}", path.display())),
+            Err(error) => Look::Unreadable(format!(
+                "{}: cannot read it: {error}. Check the path, and who may read it",
+                path.display()
+            )),
         };
         let is_first = self.told.is_none();
         let is_calm = self.last.replace(look.clone()).as_ref() == Some(&look);

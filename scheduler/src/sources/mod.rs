@@ -330,7 +330,7 @@ async fn look(file: Option<&mut ConfigFile>, looks: &mut Interval) -> News {
     let Some(file) = file else {
         return std::future::pending().await;
     };
-    if file.looking.is_none() {
+    if !file.is_being_read() {
         looks.tick().await;
     }
     file.check().await

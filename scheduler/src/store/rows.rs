@@ -158,7 +158,7 @@ impl Names {
             Beside::Records => LOOKUPS_WITH_RECORDS,
             Beside::Nothing => LOOKUPS_ALONE,
         };
-        // First, since each job costs every node a lookup.
+        // Jobs are dropped before nodes, because the check of a node takes a lookup for each job.
         let mut drop = transaction.prepare_cached(
             "DELETE FROM jobs WHERE id = ?1
              AND NOT EXISTS (SELECT 1 FROM statuses WHERE job_id = ?1)

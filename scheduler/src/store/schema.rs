@@ -149,12 +149,12 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         to: 10,
-        // Former releases noted no missing jobs.
+        // Earlier releases did not record missing jobs.
         sql: "ALTER TABLE jobs ADD COLUMN missing_since_s INTEGER;",
     },
     Step {
         to: 11,
-        // Former releases noted neither the name nor the time.
+        // Earlier releases recorded neither the name nor the time.
         sql: "
         ALTER TABLE left_instances ADD COLUMN shard TEXT;
         ALTER TABLE left_instances ADD COLUMN left_ms INTEGER;

@@ -179,7 +179,10 @@ impl Writer {
             return;
         };
         let tidied = match database.is_tidying_due() {
-            Ok(false) => return,
+            Ok(false) => {
+                self.untidy = None;
+                return;
+            }
             Ok(true) => database.tidy(),
             Err(error) => Err(error),
         };

@@ -1674,6 +1674,7 @@ pub struct ClusterStatus {
     pub more_jobs: Option<bool>,
     pub workers_total: Option<i64>,
     pub schedules: Option<Vec<ScheduleStatus>>,
+    pub nodes_error: Option<String>,
 }
 
 impl TSerializable for ClusterStatus {
@@ -1696,6 +1697,7 @@ impl TSerializable for ClusterStatus {
         let mut f_15: Option<bool> = None;
         let mut f_16: Option<i64> = None;
         let mut f_17: Option<Vec<ScheduleStatus>> = None;
+        let mut f_18: Option<String> = None;
         loop {
             let field_ident = i_prot.read_field_begin()?;
             if field_ident.field_type == TType::Stop {
@@ -1801,6 +1803,10 @@ impl TSerializable for ClusterStatus {
                     i_prot.read_list_end()?;
                     f_17 = Some(val);
                 }
+                18 if field_ident.field_type == TType::String => {
+                    let val = i_prot.read_string()?;
+                    f_18 = Some(val);
+                }
                 _ => {
                     i_prot.skip(field_ident.field_type)?;
                 }
@@ -1826,6 +1832,7 @@ impl TSerializable for ClusterStatus {
             more_jobs: f_15,
             workers_total: f_16,
             schedules: f_17,
+            nodes_error: f_18,
         };
         Ok(ret)
     }
@@ -1937,6 +1944,11 @@ impl TSerializable for ClusterStatus {
             o_prot.write_list_end()?;
             o_prot.write_field_end()?
         }
+        if let Some(ref fld_var) = self.nodes_error {
+            o_prot.write_field_begin(&TFieldIdentifier::new("nodesError", TType::String, 18))?;
+            o_prot.write_string(fld_var)?;
+            o_prot.write_field_end()?
+        }
         o_prot.write_field_stop()?;
         o_prot.write_struct_end()
     }
@@ -1962,6 +1974,7 @@ impl Default for ClusterStatus {
             more_jobs: None,
             workers_total: None,
             schedules: None,
+            nodes_error: None,
         }
     }
 }

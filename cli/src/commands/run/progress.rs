@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::output::{Output, Printer};
 use super::rate::{self, Rate};
-use super::waiting;
+use super::waiting_or_in_backoff;
 use crate::data_dir::log_folder;
 use crate::output::{duration, printable};
 
@@ -560,7 +560,7 @@ fn line(job: &JobStatus, name: &str, rate: &Rate, wall_ms: i64) -> String {
         "{name}: {} of {} done, {} waiting{details}",
         job.done.unwrap_or(0),
         job.total.unwrap_or(0),
-        waiting(job)
+        waiting_or_in_backoff(job)
     )
 }
 

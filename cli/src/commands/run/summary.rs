@@ -53,7 +53,7 @@ struct Task {
     job: String,
     node: String,
     why: String,
-    /// The last lines that its last run printed; `None`: nobody has searched for them, or not in all of the log.
+    /// The last lines that its last run printed; `None` if the search for them was skipped or ran out of time.
     last_lines: Option<Vec<String>>,
 }
 
@@ -215,18 +215,20 @@ impl Summary {
         match self.how {
             How::Settled if total == 0 => {
                 format!(
-                    "nothing to do: no enabled job has a task; it took {time} to see that{}",
-                    self.without_tasks()
+                    "nothing to do: no enabled job has a task; it took {time} to see that{}{}",
+                    self.without_tasks(),
+                    self.later()
                 )
             }
             How::Settled if self.is_all_done() && enabled().all(|job| job.elapsed_ms.is_none()) => {
                 format!(
-                    "all done by earlier runs in this directory, so nothing ran; it took {time} to see that{}",
-                    self.without_tasks()
+                    "all done by earlier runs in this directory, so nothing ran; it took {time} to see that{}{}",
+                    self.without_tasks(),
+                    self.later()
                 )
             }
             How::Settled if self.is_all_done() => {
-                format!("all done in {time}{}", self.without_tasks())
+                format!("all done in {time}{}{}", self.without_tasks(), self.later())
             }
             How::Settled | How::Broken(_) => {
                 format!("not everything is done after {time}: {done} of {total} tasks are")
@@ -248,14 +250,21 @@ impl Summary {
         if names.is_empty() {
             return String::new();
         }
-        let mut text = format!(
-            "; without a task: job {}. No node of its `level_for_tasks` passes its `filters`",
+        format!(
+            "; without a task: job {}. No enabled node of its `level_for_tasks` passes its `filters`",
             names.join(", job ")
-        );
-        for times in &self.next_times {
-            text.push_str(&format!("; {times}"));
+        )
+    }
+
+    /// Says when schedules give nodes next, and that a run does not wait for that; empty without schedules.
+    fn later(&self) -> String {
+        match self.next_times.is_empty() {
+            true => String::new(),
+            false => format!(
+                "\n`brasserie run` ends without waiting for later times of schedules, as a scheduler does: {}",
+                self.next_times.join("; ")
+            ),
         }
-        text
     }
 
     /// Writes a JSON object a line for each failed task. An early end without failed tasks writes nothing, since an empty file says that
