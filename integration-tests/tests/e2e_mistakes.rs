@@ -17,8 +17,12 @@ struct Row {
     form: &'static str,
     program: &'static str,
     arguments: Vec<&'static str>,
-    named: Vec<&'static str>,
+    /// What the message must have for each of [`ASPECTS`].
+    named: Vec<(&'static str, &'static str)>,
 }
+
+/// What each message names.
+const ASPECTS: [&str; 3] = ["place", "cause", "remedy"];
 
 impl Row {
     fn read(line: &'static str) -> Row {
@@ -31,96 +35,110 @@ impl Row {
             form,
             program: words.next().expect("a program"),
             arguments: words.collect(),
-            named: cells.collect(),
+            named: Vec::new(),
         }
+        .with_aspects(cells)
+    }
+
+    fn with_aspects(mut self, cells: impl Iterator<Item = &'static str>) -> Row {
+        for (aspect, cell) in ASPECTS.into_iter().zip(cells) {
+            let parts = cell.split(" & ").filter(|part| !part.is_empty());
+            self.named.extend(parts.map(|part| (aspect, part)));
+        }
+        self
+    }
+
+    fn lacks(&self, aspect: &str) -> bool {
+        !self.named.iter().any(|(of, _)| *of == aspect)
     }
 }
 
-/// One mistake a line: exit code, form, command, and the words of cause, place and remedy that the message must have.
+/// One mistake a line: exit code, form, command, and the words for place, cause and remedy that the message must have; ` & ` separates words.
 ///
 /// The form says what `--json` prints: `error` for the object of an error, `POINTER=VALUE` for the command's own document, `-` for a command
 /// without this flag. `@FILE` is a file of the stage; `%sched`, `%http`, `%tls`, `%free`, `%two` and `%worker` are addresses.
 const ROWS: &str = r#"
 # Files.
 2 | /files/0/good=false | brasserie config check @none.json | @none.json | No such file | Check the path
-2 | /files/0/errors/0/line=3 | brasserie config check @broken.json | @broken.json:3:1 | expected
-2 | /good=false | brasserie config check @wrong.json | @wrong.json: | bistro_job->x.priority | expected a number
-2 | /good=false | brasserie config check @source.json | @source.json: | manul | manual
-0 | /files/0/warnings/0/line=6 | brasserie config check @program.json | @program.json:6: | bistro_job->copy.command[0] | @gone.sh does not exist | whole path
-0 | /files/0/warnings/0/line=6 | brasserie config check @above.json | @above.json:6: | bistro_job->copy | needs 1 of `disk` | level `host` is 0 | raise
-2 | /good=false | brasserie config check @times.json | @times.json:3: | node_sources[1] | under "a" and under "b" | add `{parent}` to `format`
+2 | /files/0/errors/0/line=3 | brasserie config check @broken.json | @broken.json:3:1 | found the end of the file | expected a key in double quotes
+2 | /good=false | brasserie config check @wrong.json | @wrong.json: & bistro_job->x.priority | found "high" | expected a number
+2 | /good=false | brasserie config check @source.json | @source.json: & node_sources[0].source | found "manul" | did you mean `manual`?
+0 | /files/0/warnings/0/line=6 | brasserie config check @program.json | @program.json:6: & bistro_job->copy.command[0] | @gone.sh does not exist | whole path
+0 | /files/0/warnings/0/line=6 | brasserie config check @above.json | @above.json:6: & bistro_job->copy | needs 1 of `disk` & level `host` is 0 | raise
+2 | /good=false | brasserie config check @times.json | @times.json:3: & node_sources[1] | under "a" and under "b" | add `{parent}` to `format`
+2 | /good=false | brasserie config check @typo.json | @typo.json:6: & bistro_job->copy | comand: unknown key | did you mean `command`?
 2 | - | brasserie config export @none.json | @none.json | No such file | Check the path
-1 | - | brasserie config export @config.json --job nobody | has no job `nobody` | copy
+1 | - | brasserie config export @config.json --job nobody | @config.json | no job `nobody` | first jobs are: copy
 2 | error | brasserie plan @none.json --scheduler %sched | @none.json | No such file | Check the path
-2 | error | brasserie plan @config.json --folder here --scheduler %sched | `--folder here` is relative | whole path
+2 | error | brasserie plan @config.json --folder here --scheduler %sched | --folder here | is relative | whole path
 2 | error | brasserie run @none.json | @none.json | No such file | Check the path
-2 | error | brasserie run @wrong.json | @wrong.json: | expected a number
+2 | error | brasserie run @wrong.json | @wrong.json: & bistro_job->x.priority | found "high" | expected a number
 2 | error | brasserie status --data-dir @new | @new | no run has used | name the directory
 2 | error | brasserie logs --follow --data-dir @new | @new | no run has used | name the directory
 2 | error | brasserie run @config.json --data-dir @new --retry-failed | @new | no run has used | leave --retry-failed out
-2 | error | brasserie run @config.json --failed-to @config.json | @config.json is the config file | --failed-to | another file
+2 | error | brasserie run @config.json --failed-to @config.json | --failed-to | @config.json is the config file | another file
 2 | error | brasserie run @config.json --failed-to /no/such/file | /no/such/file | No such file | an existing folder
-2 | error | brasserie job submit @none.json --scheduler %sched | cannot read @none.json | No such file | Check the path
+2 | error | brasserie job submit @none.json --scheduler %sched | @none.json | No such file | Check the path
 2 | error | brasserie job submit @config.json --scheduler %sched | @config.json | this is a config file | bistro_job->NAME
-2 | error | brasserie job submit @bad.json --scheduler %sched | @bad.json:2:14 | command
-2 | error | brasserie job submit @relative.json --scheduler %sched | @relative.json:1:14 | command | "./x.sh" is relative | whole path
-2 | error | brasserie job submit - --scheduler %sched | standard input | --name
+2 | error | brasserie job submit @bad.json --scheduler %sched | @bad.json:2:14 & command | found "echo" | expected an array
+2 | error | brasserie job submit @relative.json --scheduler %sched | @relative.json:1:14 & command | "./x.sh" is relative | whole path
+2 | error | brasserie job submit - --scheduler %sched | standard input | has no name | --name
 # Nobody, root included, may make a folder there.
-2 | error | brasserie run @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie | Choose another --data-dir
-2 | error | brasserie run @config.json --data-dir @extra.json | @extra.json is a file | Name a directory
-2 | error | brasserie explain copy a --data-dir @extra.json | @extra.json is a file | Name a directory
+2 | error | brasserie run @config.json --data-dir /sys/brasserie | /sys/brasserie | cannot create the data directory | Choose another --data-dir
+2 | error | brasserie run @config.json --data-dir @extra.json | @extra.json | is a file | Name a directory
+2 | error | brasserie explain copy a --data-dir @extra.json | @extra.json | is a file | Name a directory
 # Addresses.
-1 | error | brasserie status --scheduler %free | %free | refused | Is one running there? | --scheduler
-2 | error | brasserie status --scheduler 127.0.0.1 | 127.0.0.1 | HOST:PORT
-2 | error | brasserie status --scheduler here:99999 | here:99999 | HOST:PORT | from 1 to 65535
-1 | error | brasserie status --scheduler %http | %http | HTTP | --listen | 6789
+1 | error | brasserie status --scheduler %free | %free | refused | Is one running there? & --scheduler
+2 | error | brasserie status --scheduler 127.0.0.1 | 127.0.0.1 | no scheduler address | HOST:PORT
+2 | error | brasserie status --scheduler here:99999 | here:99999 | no scheduler address | HOST:PORT & from 1 to 65535
+1 | error | brasserie status --scheduler %http | %http | HTTP | --listen & 6789
 1 | error | brasserie task list --scheduler %tls | %tls | TLS | without TLS
 1 | error | brasserie task list --scheduler %worker | %worker | getTaskPage | name the scheduler
 # The command line.
-2 | error | brasserie statsu | statsu | 'status'
-2 | error | brasserie status --jobs | --jobs | --help
-2 | error | brasserie task list --state faild | faild | --state | failed
-2 | error | brasserie task list --limit 0 | --limit | above 0
+2 | error | brasserie statsu | statsu | unrecognized | 'status'
+2 | error | brasserie status --jobs | --jobs | unexpected | '--job'
+2 | error | brasserie task list --state faild | --state | `faild` is no state | states are & failed
+2 | error | brasserie task list --limit 0 | --limit | '0' | above 0
 2 | error | brasserie logs copy --regex a(b | --regex | a(b | unclosed group
-2 | error | brasserie logs --stderr --events | --stderr | --events
-2 | error | brasserie job wait copy --timeout soon | --timeout | soon | 30s
-2 | error | brasserie job submit @new.json --replace --expect-version 1 | --replace | --expect-version
+2 | error | brasserie logs --stderr --events | --stderr | cannot be used with '--events' | --help
+2 | error | brasserie job wait copy --timeout soon | --timeout | `soon` is no duration | 30s
+2 | error | brasserie job submit @new.json --replace --expect-version 1 | --replace | cannot be used with '--expect-version | --help
 # Jobs, nodes, workers and tasks that are not there.
 1 | error | brasserie logs nobody --scheduler %sched | no worker has such lines | no job is called `nobody` | status --all
-1 | error | brasserie logs nobody --regex x --scheduler %sched | no job is called `nobody` | status --all
-1 | error | brasserie logs nobody --all --scheduler %sched | no job is called `nobody` | status --all
-1 | error | brasserie logs copy nowhere --scheduler %sched | no node is called `nowhere` | task list
-1 | error | brasserie logs copy nowhere --follow --scheduler %sched | no node is called `nowhere` | task list
-1 | error | brasserie job delete-history copy --node nowhere --scheduler %sched | there is no node `nowhere` | nothing was deleted
-1 | error | brasserie explain copi a --scheduler %sched | no job is called `copi` | did you mean `copy`? | status --all
-1 | error | brasserie explain nobody a --scheduler %sched | no job is called `nobody` | status --all
-1 | error | brasserie explain copy nowhere --scheduler %sched | no node is called `nowhere` | task list
-1 | error | brasserie task list --job nobody --scheduler %sched | no job is called `nobody` | status --all
-1 | /tasks/0/node="a" | brasserie task kill copy a --scheduler %sched | copy on a does not run | explain copy a
-1 | /tasks/0/node="nowhere" | brasserie task kill copy nowhere --scheduler %sched | no node is called `nowhere` | task list --state running
-1 | error | brasserie job wait nobody --scheduler %sched | no job is called `nobody` | status --all
-1 | error | brasserie job pause nobody --scheduler %sched | no job is called `nobody` | job list
-1 | error | brasserie job cancel nobody --scheduler %sched | no job is called `nobody` | job list
-1 | - | brasserie worker forget nobody --yes --scheduler %sched | no worker called `nobody` | The scheduler knows `one`
-1 | error | brasserie worker work-fetch nobody --scheduler %sched | no worker `nobody` | it knows one
+1 | error | brasserie logs nobody --regex x --scheduler %sched | no worker has such lines | no job is called `nobody` | status --all
+1 | error | brasserie logs nobody --all --scheduler %sched | no worker has such lines | no job is called `nobody` | status --all
+1 | error | brasserie logs copy nowhere --scheduler %sched | no worker has such lines | no node is called `nowhere` | task list
+1 | error | brasserie logs copy nowhere --follow --scheduler %sched | no worker has such lines | no node is called `nowhere` | task list
+1 | error | brasserie job delete-history copy --node nowhere --scheduler %sched | `nowhere` | there is no node | nothing was deleted
+1 | error | brasserie explain copi a --scheduler %sched | `copi` | no job is called | did you mean `copy`? & status --all
+1 | error | brasserie explain nobody a --scheduler %sched | `nobody` | no job is called | status --all
+1 | error | brasserie explain copy nowhere --scheduler %sched | `nowhere` | no node is called | task list
+1 | error | brasserie task list --job nobody --scheduler %sched | `nobody` | no job is called | status --all
+1 | /tasks/0/node="a" | brasserie task kill copy a --scheduler %sched | copy on a | does not run | explain copy a
+1 | /tasks/0/node="nowhere" | brasserie task kill copy nowhere --scheduler %sched | `nowhere` | no node is called | task list --state running
+1 | error | brasserie job wait nobody --scheduler %sched | `nobody` | no job is called | status --all
+1 | error | brasserie job pause nobody --scheduler %sched | `nobody` | no job is called | job list
+1 | error | brasserie job cancel nobody --scheduler %sched | `nobody` | no job is called | job list
+1 | - | brasserie worker forget nobody --yes --scheduler %sched | `nobody` | no worker called | The scheduler knows `one`
+1 | error | brasserie worker work-fetch nobody --scheduler %sched | `nobody` | no worker | it knows one
 # Jobs that are there.
-1 | error | brasserie job submit @extra.json --scheduler %sched | job `extra` exists | --expect-version 1 | --replace
-1 | error | brasserie job submit @extra.json --expect-version 7 --scheduler %sched | has version 1 | not the expected 7 | then expect version 1
-1 | error | brasserie job submit @new.json --name copy --scheduler %sched | `copy` is in the config file | change it there
-1 | error | brasserie job delete copy --scheduler %sched | `copy` is in the config file | change it there
+1 | error | brasserie job submit @extra.json --scheduler %sched | `extra` | exists | --expect-version 1 & --replace
+1 | error | brasserie job submit @extra.json --expect-version 7 --scheduler %sched | `extra` | has version 1 & not the expected 7 | then expect version 1
+1 | error | brasserie job submit @new.json --name copy --scheduler %sched | `copy` | is in the config file | change it there
+1 | error | brasserie job delete copy --scheduler %sched | `copy` | is in the config file | change it there
 # The other programs.
-2 | - | brasserie-scheduler --data-dir @other | --config
-2 | - | brasserie-scheduler --config @none.json --data-dir @other --listen %free --http-listen %two | the configuration is not usable | @none.json | No such file
-2 | - | brasserie-scheduler --config @broken.json --data-dir @other --listen %free --http-listen %two | the configuration is not usable | @broken.json:3:1
+2 | - | brasserie-scheduler --data-dir @other | --config | required arguments were not provided | <FILE>
+2 | - | brasserie-scheduler --config @none.json --data-dir @other --listen %free --http-listen %two | @none.json | the configuration is not usable & No such file | Check the path
+2 | - | brasserie-scheduler --config @broken.json --data-dir @other --listen %free --http-listen %two | @broken.json:3:1 | the configuration is not usable | expected a key
 1 | - | brasserie-scheduler --config @config.json --data-dir @other --listen %sched --http-listen %two | %sched | in use | --listen
 1 | - | brasserie-scheduler --config @config.json --data-dir @scheduler --listen %free --http-listen %two | @scheduler | in use by process | --data-dir
-1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | cannot create the data directory @extra.json: | Choose another --data-dir
-2 | - | brasserie-scheduler --config @config.json --data-dir @other --listen 0.0.0.0:6789 | --listen | --insecure-network
-2 | - | brasserie-worker --scheduler here --data-dir @other | --scheduler | HOST:PORT
+1 | - | brasserie-scheduler --config @config.json --data-dir @extra.json --listen %free --http-listen %two | @extra.json | cannot create the data directory | Choose another --data-dir
+2 | - | brasserie-scheduler --config @config.json --data-dir @other --listen 0.0.0.0:6789 | 0.0.0.0:6789 | --listen | --insecure-network
+2 | - | brasserie-worker --scheduler here --data-dir @other | --scheduler | `here` is no HOST:PORT | write for example
 3 | - | brasserie-worker --scheduler %sched --data-dir @worker-one | @worker-one | in use by process | --data-dir
-3 | - | brasserie-worker --scheduler %sched --data-dir @extra.json | @extra.json | Choose another --data-dir
-1 | - | brasserie-scheduler --config @config.json --data-dir /sys/brasserie | cannot create the data directory /sys/brasserie | Choose another --data-dir
-3 | - | brasserie-worker --scheduler %sched --data-dir /sys/brasserie | /sys/brasserie | Choose another --data-dir
+3 | - | brasserie-worker --scheduler %sched --data-dir @extra.json | @extra.json | cannot | Choose another --data-dir
+1 | - | brasserie-scheduler --config @config.json --data-dir /sys/brasserie | /sys/brasserie | cannot create the data directory | Choose another --data-dir
+3 | - | brasserie-worker --scheduler %sched --data-dir /sys/brasserie | /sys/brasserie | cannot | Choose another --data-dir
 "#;
 
 const CONFIG: &str = r#"{
@@ -160,6 +178,7 @@ impl Played {
             ),
             ("source.json", &CONFIG.replace("\"manual\"", "\"manul\"")),
             ("program.json", &CONFIG.replace("/bin/true", "./gone.sh")),
+            ("typo.json", &CONFIG.replace("\"command\"", "\"comand\"")),
             (
                 "above.json",
                 &CONFIG.replace(
@@ -267,9 +286,13 @@ impl Played {
             note(format!("exit code {code:?} instead of {}", row.code));
         }
         let said = format!("{out}{err}");
-        for named in row.named.iter().map(|named| self.filled(named)) {
+        for aspect in ASPECTS.into_iter().filter(|aspect| row.lacks(aspect)) {
+            note(format!("the row has no {aspect}"));
+        }
+        for (aspect, named) in &row.named {
+            let named = self.filled(named);
             if !said.contains(&named) {
-                note(format!("does not name `{named}`"));
+                note(format!("does not name the {aspect} `{named}`"));
             }
         }
         if let Some(twice) = said_twice(&err) {
@@ -312,7 +335,7 @@ impl Played {
         }
         let parts = parts.iter().filter_map(Value::as_str);
         let said = parts.collect::<Vec<_>>().join(" ");
-        let named = row.named.iter().map(|named| self.filled(named));
+        let named = row.named.iter().map(|(_, named)| self.filled(named));
         let missing = named.into_iter().find(|named| !said.contains(named))?;
         Some(format!(
             "with --json it does not name `{missing}`: {document}"

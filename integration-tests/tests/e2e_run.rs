@@ -271,7 +271,8 @@ fn a_run_names_the_job_whose_filters_no_node_passes() {
     let config = stage.write("config.json", &config.to_string());
     let finished = stage.brasserie(&["run", text(&config)]);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
-    let told = "without a task: job `typo`. No node of its `level_for_tasks` passes its `filters`";
+    let told =
+        "without a task: job `typo`. No enabled node of its `level_for_tasks` passes its `filters`";
     assert!(finished.output.contains(told), "{}", finished.output);
 }
 
@@ -440,7 +441,7 @@ fn config_errors_have_a_place_and_a_code_of_their_own() {
     }
     let missing = stage.path("missing.json");
     let finished = stage.brasserie(&["run", text(&missing)]);
-    assert!(matches!(finished.code, Some(1 | 2)), "{}", finished.output);
+    assert_eq!(finished.code, Some(2), "{}", finished.output);
     assert!(
         finished.output.contains("missing.json"),
         "{}",
@@ -922,6 +923,9 @@ fn all_failed_tasks_are_listed_and_written() {
             let task: Value = serde_json::from_str(line).expect("a JSON object");
             let part = |key: &str| task[key].as_str().expect("text").to_owned();
             assert_eq!(part("why"), "the task exited with code 3");
+            if part("node") == "n7" {
+                assert_eq!(task["last_lines"], json!(["because of n7"]), "{task}");
+            }
             (part("node"), part("job"))
         })
         .collect();
@@ -942,8 +946,9 @@ fn all_failed_tasks_are_listed_and_written() {
     let document: Value = serde_json::from_str(&out).expect("JSON");
     let error = document["error"].as_str().unwrap_or_default();
     assert!(error.contains(why), "{document}");
-    let failed = document["failed_tasks"].as_array().map_or(0, Vec::len);
-    assert_eq!(failed, 1100);
+    let failed = document["failed_tasks"].as_array().expect("a list");
+    assert_eq!(failed.len(), 1100);
+    assert_eq!(failed[0]["last_lines"], json!(["because of n1"]));
 
     // A terminal shows a screenful.
     let screen = on_terminal(&stage, 80, &[], &arguments);

@@ -189,3 +189,27 @@ fn the_last_good_file_decides_until_the_file_is_good_again() {
         "the same text as before"
     );
 }
+
+#[test]
+fn status_names_both_places_of_equal_names_that_a_script_gives() {
+    let stage = Stage::new();
+    let script = stage.write("files.sh", "#!/bin/sh\necho same\n");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).expect("one's own file");
+    let config = json!({
+        "bistro_settings": { "nodes": { "levels": ["folder", "file"], "node_sources": [
+            { "source": "manual", "prefs": { "a": [], "b": [] } },
+            { "source": "script", "prefs": { "parent_level": "folder", "script": "./files.sh" } }
+        ] } },
+        "bistro_job->work": { "command": ["/bin/true"] }
+    });
+    let config = stage.write("config.json", &config.to_string());
+    let spec = stage.calm_spec(&config);
+    let _scheduler = stage.start_scheduler(&spec);
+    Client::new(spec.port).wait_until("an error", |status| {
+        !status.errors.as_deref().unwrap_or_default().is_empty()
+    });
+    let shown = shown(&stage, spec.port);
+    let error = "the name \"same\" occurs twice at level `file`: under \"a\" and under \"b\"; set \"names\": \"path\"";
+    assert!(shown.contains(error), "{shown}");
+}

@@ -307,6 +307,9 @@ fn logs_name_the_host_of_a_worker_that_has_left() {
     let logs = stage.brasserie(&["logs", "work", "n1", "--scheduler", &address]);
     let words = "the last run of job `work` on node `n1` was on worker `one`, which has left: its lines lie on that worker's host";
     assert!(logs.output.contains(words), "{logs:?}");
+    let all = stage.brasserie(&["logs", "work", "n1", "--all", "--scheduler", &address]);
+    assert_eq!(all.code, Some(1), "lines are missing: {all:?}");
+    assert!(all.output.contains("worker `one` on host"), "{all:?}");
 }
 
 /// A run is over when all of its jobs are, listed or not.

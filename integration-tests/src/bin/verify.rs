@@ -69,7 +69,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "unit, property, wire and end-to-end tests",
         program: "cargo",
-        args: &["test", "--workspace"],
+        args: &["test", "--workspace", "--no-fail-fast"],
     },
 ];
 
