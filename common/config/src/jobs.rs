@@ -308,6 +308,23 @@ pub(crate) fn no_command(at: &At, draft: &Draft) -> Option<Problem> {
     )
 }
 
+/// Returns the warning for a command whose only item is a program with its arguments. A program in a folder may have a space in its path.
+pub(crate) fn whole_command_line(at: &At, draft: &Draft) -> Option<Problem> {
+    let [line] = &draft.job.command[..] else {
+        return None;
+    };
+    let mut words = line.split_whitespace();
+    let program = words.next().filter(|program| !program.contains('/'))?;
+    words.next()?;
+    let at = at.get(COMMAND)?;
+    let at = at.items().next()?;
+    let problem = at.problem(format!("no program is called {}", at.node));
+    Some(problem.help(format!(
+        "write each argument as an item of its own, as in [{}, \"ARGUMENT\"]",
+        quote(program)
+    )))
+}
+
 /// Returns the job's program if its path begins in the config file's folder, with the warning for the case that this machine cannot run
 /// it.
 pub(crate) fn program_of_file(at: &At, draft: &Draft) -> Option<(String, PathUse, Problem)> {

@@ -340,6 +340,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
         {
             let draft = jobs::parse(&at, name, &config, options.unknown_keys);
             only_checked.extend(jobs::no_command(&at, &draft));
+            only_checked.extend(jobs::whole_command_line(&at, &draft));
             only_checked.extend(jobs::above_limit(&at, &draft, &config));
             paths.extend(jobs::program_of_file(&at, &draft));
             paths.extend(jobs::named_directory(&at, &draft));

@@ -212,11 +212,15 @@ fn source(
     notes: &mut Notes,
 ) -> Option<(NodeSource, Given)> {
     let prefs = at.get(prefs_key);
-    let prefs_are_wrong = prefs.as_ref().is_some_and(|p| !p.expect_object(notes));
+    let wrong_prefs = prefs.as_ref().filter(|prefs| prefs.as_object().is_none());
+    if let Some(prefs) = wrong_prefs {
+        let help = r#"the source's preferences; those of `manual` are nodes with their children, as in {"a": [], "b": []}"#;
+        notes.error(prefs.expected("an object").help(help));
+    }
     let help = "one of empty, manual, range_label, script, add_time";
     let name = at.required(name_key, help, notes)?;
     let kind = name.choice(SOURCES, notes)?;
-    if prefs_are_wrong {
+    if wrong_prefs.is_some() {
         return None;
     }
     // Without preferences the keys that are missing are reported where the source stands.

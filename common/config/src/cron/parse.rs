@@ -127,7 +127,8 @@ const DAY_OF_WEEK: Field = Field {
 };
 
 pub(crate) fn cron(at: &At, notes: &mut Notes) -> Option<Cron> {
-    if !at.expect_object(notes) {
+    if at.as_object().is_none() {
+        notes.error(at.expected("an object").help(EXAMPLE));
         return None;
     }
     let Some(epoch) = at.get("epoch") else {
@@ -274,7 +275,7 @@ fn value(at: &At, field: &Field, notes: &mut Notes) -> Option<i64> {
                 None
             }
         },
-        Value::String(word) if !field.names.is_empty() => {
+        Value::String(word) if !field.names.is_empty() && !word.contains(['*', '/', ',']) => {
             let found = field.names.iter().position(|name| {
                 name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word)
             });
@@ -287,6 +288,11 @@ fn value(at: &At, field: &Field, notes: &mut Notes) -> Option<i64> {
                 return None;
             };
             i64::try_from(position).ok().map(|p| field.least + p)
+        }
+        Value::String(word) if word.contains(['*', '/', ',']) => {
+            let help = r#"every value: leave the key out; every fifth: {"period": 5}; several: [0, 30]; some in a row: {"start": 1, "end": 5}"#;
+            notes.error(at.expected(kind).help(help));
+            None
         }
         Value::Null
         | Value::Bool(_)

@@ -167,7 +167,10 @@ fn mistakes_of_items() {
     let prefix = "bistro_settings.nodes.node_sources[0].prefs.schedule[0].cron";
     let fixes = r#""dst_fixes": ["skip", "repeat_use_both"]"#;
     for (cron, expected) in [
-        ("7", "3:1: C: expected an object, found 7"),
+        (
+            "7",
+            r#"3:1: C: expected an object, found 7; as in {"minute": 0, "hour": 3, "dst_fixes": ["unskip", "repeat_use_only_early"]} or {"epoch": {"period": 3600}}"#,
+        ),
         (
             r#"{"epoch": 5, "minute": 0}"#,
             "3:14: C.minute: `epoch` stands alone; known is epoch",
@@ -179,6 +182,10 @@ fn mistakes_of_items() {
         (
             r#"{"epoch": "5"}"#,
             r#"3:11: C.epoch: expected an integer, found "5"; an integer from 0 to 9223372036854775"#,
+        ),
+        (
+            r#"{"minute": "*/5", F}"#,
+            r#"3:12: C.minute: expected an integer, found "*/5"; every value: leave the key out; every fifth: {"period": 5}; several: [0, 30]; some in a row: {"start": 1, "end": 5}"#,
         ),
         (
             r#"{"minute": 60, F}"#,

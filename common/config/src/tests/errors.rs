@@ -362,7 +362,8 @@ fn node_sources() {
         ),
         (
             r#"{"source": "manual", "prefs": []}"#,
-            "3:31: bistro_settings.nodes.node_sources[0].prefs: expected an object, found an empty array",
+            "3:31: bistro_settings.nodes.node_sources[0].prefs: expected an object, found an empty array; the source's preferences; those of \
+             `manual` are nodes with their children, as in {\"a\": [], \"b\": []}",
         ),
         (
             r#"{"source": "manual"}"#,
@@ -1003,6 +1004,34 @@ fn scripts_and_working_directories_that_are_missing_are_worth_a_look() {
             ),
         ]
     );
+}
+
+#[test]
+fn a_command_line_in_one_item_is_worth_a_look() {
+    let found = |command: &str| {
+        let text = file(
+            "",
+            &format!("\"bistro_job->x\": {{\"command\": {command}}}"),
+        );
+        let lines = lines(&checked(text.as_bytes()).warnings);
+        lines
+            .into_iter()
+            .filter(|line| line.contains("bistro_job->x"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found(r#"["echo hi"]"#),
+        [
+            r#"3:31: bistro_job->x.command[0]: no program is called "echo hi"; write each argument as an item of its own, as in ["echo", "ARGUMENT"]"#
+        ]
+    );
+    for command in [
+        r#"["echo"]"#,
+        r#"["/opt/my tools/run"]"#,
+        r#"["sh", "-c", "echo hi"]"#,
+    ] {
+        assert_eq!(found(command), [""; 0], "{command}");
+    }
 }
 
 #[test]
