@@ -118,7 +118,7 @@ impl RunRecord {
     /// Reads the record. Errors if no run has used the directory.
     pub(crate) fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(RECORD);
-        let bytes = match files::read(&path, MAX_RECORD_BYTES) {
+        let bytes = match files::read_regular(&path, MAX_RECORD_BYTES) {
             Ok(bytes) => bytes,
             Err(FileError::Read { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
                 let message = format!(
@@ -171,6 +171,11 @@ impl RunRecord {
             more => notes.push(format!("{more} more jobs have changed")),
         }
         notes
+    }
+
+    /// Returns whether a run has left its record in the directory, damaged or not.
+    pub(crate) fn exists(directory: &Path) -> bool {
+        directory.join(RECORD).exists()
     }
 
     /// Connects to the scheduler of the run; `None` if the run has ended.

@@ -14,7 +14,8 @@ use brasserie_common_runtime::log_writer::FLUSH_LIMIT;
 use integration_tests::e2e::{
     Finished, SmallDisk, Stage, WORK_SCRIPT, copy_sources, python, wait_for, warn_not_run,
 };
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// Tasks that shall not end by themselves.
@@ -347,6 +348,62 @@ fn a_run_says_what_earlier_runs_in_its_directory_have_done() {
     let explained = in_it(&["explain", "j"]);
     let told = format!("task list --job j --data-dir {}", text(&data_dir));
     ends(&explained, &[&told]);
+}
+
+#[test]
+fn a_run_refuses_a_directory_whose_store_is_gone_or_whose_run_goes_on() {
+    let stage = Stage::new();
+    let data_dir = stage.path("data");
+    let config = echoing(&stage, "one.json", "once");
+    let in_it = |arguments: &[&str]| {
+        stage.brasserie(
+            &[
+                &["run", text(&config), "--data-dir", text(&data_dir)],
+                arguments,
+            ]
+            .concat(),
+        )
+    };
+    assert_eq!(in_it(&[]).code, Some(0));
+    fs::remove_dir_all(data_dir.join("scheduler")).expect("the store");
+    for arguments in [&[][..], &["--retry-failed"]] {
+        let refused = in_it(arguments);
+        assert_eq!(refused.code, Some(2), "{}", refused.output);
+        assert!(refused.output.contains("is gone"), "{}", refused.output);
+    }
+
+    let other = stage.path("other");
+    let began = stage.path("began");
+    let script = format!("echo x >> {}; sleep 60", text(&began));
+    let long = json!({
+        "bistro_settings": { "nodes": { "levels": ["item"], "node_sources": [{ "source": "manual", "prefs": { "a": [] } }] } },
+        "bistro_job->j": { "command": ["/bin/sh", "-c", script] }
+    });
+    let long = stage.write("long.json", &long.to_string());
+    let arguments = ["run", text(&long), "--data-dir", text(&other)];
+    let mut first = stage
+        .brasserie_command(&arguments)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a run");
+    wait_for("the task", || began.exists().then_some(()));
+    fs::remove_dir_all(&other).expect("the directory of the run");
+    let second = stage.brasserie(&arguments);
+    assert_eq!(second.code, Some(1), "{}", second.output);
+    assert!(
+        second
+            .output
+            .contains("goes on, although that directory was removed"),
+        "{}",
+        second.output
+    );
+    let pid = Pid::from_raw(i32::try_from(first.id()).expect("a pid"));
+    kill(pid, Signal::SIGTERM).expect("it runs");
+    first.wait().expect("it ends");
+    assert_eq!(
+        fs::read_to_string(&began).expect("a file").lines().count(),
+        1
+    );
 }
 
 #[test]

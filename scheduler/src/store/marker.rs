@@ -53,7 +53,7 @@ impl MarkerFile {
 
     /// Returns `None` if there is no such file. A file that cannot be understood marks the directory as well.
     pub(super) fn read(&self) -> Result<Option<Marker>, StoreError> {
-        let bytes = match files::read(&self.0, MAX_BYTES) {
+        let bytes = match files::read_regular(&self.0, MAX_BYTES) {
             Ok(bytes) => bytes,
             Err(FileError::Read { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(None);

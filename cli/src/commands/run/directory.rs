@@ -1,13 +1,18 @@
 //! Opens and locks the data directory of a run, which is the user's or a temporary one, and tells the user how to use it afterwards.
 
 use std::ffi::OsString;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use brasserie_common_runtime::files::{DataDir, DataDirError};
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::SchedulerHandle;
 use brasserie_scheduler::store::MARKER_FILE;
+use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::output::Output;
@@ -28,8 +33,11 @@ pub(super) struct Directory {
 }
 
 enum Folder {
-    /// The lock lasts as long as the value.
-    Given(DataDir),
+    /// The lock and the name of the path last as long as the value.
+    Given(
+        DataDir,
+        #[expect(dead_code, reason = "held, not read")] UnixListener,
+    ),
     Temporary(TempDir),
 }
 
@@ -64,7 +72,7 @@ fn unusable(refusal: DataDirError) -> anyhow::Error {
 
 /// Returns the reason why the directory can have no failed task; `None` if it may have some. Changes nothing.
 pub(super) fn nothing_to_retry(directory: &Path) -> Option<String> {
-    let is_used = scheduler_folder(directory).join(MARKER_FILE).exists();
+    let is_used = has_store(directory) || RunRecord::exists(directory);
     (!is_used).then(|| {
         format!(
             "--retry-failed: no run has used {}, so nothing in it has failed. Name the --data-dir of an earlier run, or leave \
@@ -74,11 +82,52 @@ pub(super) fn nothing_to_retry(directory: &Path) -> Option<String> {
     })
 }
 
+fn has_store(directory: &Path) -> bool {
+    scheduler_folder(directory).join(MARKER_FILE).exists()
+}
+
+/// Errors if an earlier run has used the directory and its store is gone: all that the run has completed would run again.
+fn check_store(directory: &Path) -> Result<()> {
+    if has_store(directory) || !RunRecord::exists(directory) {
+        return Ok(());
+    }
+    let message = format!(
+        "an earlier run has used {}, and its store, {}, is gone: what that run has completed would run again",
+        directory.display(),
+        scheduler_folder(directory).display()
+    );
+    let remedy = "Restore that folder, or choose another --data-dir";
+    Err(Failure::usage(message).remedy(remedy).into())
+}
+
+/// Binds a name that belongs to the path until this process ends. Errors if a run that began under the path goes on: its lock may have been
+/// removed, moved or unmounted with the directory, and its tasks still run. The name holds within one network namespace.
+fn hold_path(path: &Path) -> Result<UnixListener> {
+    let digest = Sha256::digest(path.as_os_str().as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let name = format!("brasserie-run-{}-{digest}", nix::unistd::getuid());
+    let bound =
+        SocketAddr::from_abstract_name(name).and_then(|name| UnixListener::bind_addr(&name));
+    bound.map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => anyhow!(
+            "a run that began in {} goes on, although that directory was removed, moved or unmounted since: its tasks would run twice. End \
+             that run first, or choose another --data-dir",
+            path.display()
+        ),
+        _ => anyhow!(error).context("cannot bind the name that belongs to the data directory"),
+    })
+}
+
 impl Directory {
     pub(super) fn open(path: Option<&Path>, keep: Keep) -> Result<Self> {
         let folder = match path {
             Some(path) if path.is_file() => return Err(not_a_directory(path).into()),
-            Some(path) => Folder::Given(DataDir::open(path).map_err(unusable)?),
+            Some(path) => {
+                let folder = DataDir::open(path).map_err(unusable)?;
+                check_store(folder.path())?;
+                let name = hold_path(folder.path())?;
+                Folder::Given(folder, name)
+            }
             None => Folder::Temporary(
                 tempfile::Builder::new()
                     .prefix("brasserie-run-")
@@ -133,7 +182,7 @@ impl Directory {
 
     pub(super) fn path(&self) -> PathBuf {
         match &self.folder {
-            Folder::Given(folder) => folder.path().to_owned(),
+            Folder::Given(folder, _) => folder.path().to_owned(),
             Folder::Temporary(folder) => folder.path().to_owned(),
         }
     }
@@ -167,7 +216,7 @@ impl Directory {
                 Folder::Temporary(folder) => {
                     folder.close().context("cannot remove the temporary folder")
                 }
-                Folder::Given(_) => Ok(()),
+                Folder::Given(..) => Ok(()),
             };
         };
         if let Folder::Temporary(folder) = self.folder {
