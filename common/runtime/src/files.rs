@@ -447,9 +447,9 @@ fn read_opened(
     Ok(bytes)
 }
 
-/// As [`read_regular`], for text.
+/// As [`read`], for text.
 pub fn read_to_string(path: &Path, max_bytes: u64) -> Result<String, FileError> {
-    String::from_utf8(read_regular(path, max_bytes)?).map_err(|error| FileError::NotText {
+    String::from_utf8(read(path, max_bytes)?).map_err(|error| FileError::NotText {
         path: path.to_owned(),
         at: error.utf8_error().valid_up_to(),
     })
@@ -662,7 +662,7 @@ mod tests {
             Err(FileError::NotText { at: 2, .. })
         ));
         assert!(matches!(
-            read(Path::new("/dev/zero"), 4096),
+            read_to_string(Path::new("/dev/zero"), 4096),
             Err(FileError::TooLarge { .. })
         ));
     }
