@@ -50,6 +50,8 @@ impl Fleet {
         let mut workers: Vec<Process> = (0..8)
             .map(|n| stage.start_worker(&stage.worker_spec(&format!("w{n}"), &spec)))
             .collect();
+        // A worker that starts before the scheduler listens joins a second later.
+        Client::new(spec.port).wait_healthy(8);
         wait_for("tasks on all workers", || {
             (stage.records().runs.len() >= 40).then_some(())
         });
