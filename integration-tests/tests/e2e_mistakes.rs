@@ -17,11 +17,11 @@ struct Row {
     form: &'static str,
     program: &'static str,
     arguments: Vec<&'static str>,
-    /// What the message must have for each of [`ASPECTS`].
+    /// Texts that the message must have, each with its one of [`ASPECTS`].
     named: Vec<(&'static str, &'static str)>,
 }
 
-/// What each message names.
+/// The parts of each message.
 const ASPECTS: [&str; 3] = ["place", "cause", "remedy"];
 
 impl Row {

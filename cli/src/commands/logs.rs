@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     Ok(Ending::Success)
 }
 
-/// Says why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so the caller asks only if
+/// Returns why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so the caller asks only if
 /// no lines were found. `None`: a signal came first.
 async fn why_no_lines(args: &Args) -> Result<Option<String>> {
     let stream = args.stream_name();

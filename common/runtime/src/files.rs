@@ -16,7 +16,7 @@ const LOCK_FILE: &str = "lock";
 const USED: &[&str] = &[LOCK_FILE, "used.json", "worker.json", "run.json"];
 /// Prefix of the names of a scheduler's store.
 const STORE: &str = "state.sqlite3";
-/// What a file system has in its root from the start.
+/// Name of the folder that a new file system has in its root.
 const LOST_AND_FOUND: &str = "lost+found";
 /// A process id and a newline, with room to spare.
 const MAX_LOCK_TEXT: u64 = 64;

@@ -217,7 +217,7 @@ pub struct LostLogs {
     pub folder: Option<Arc<str>>,
 }
 
-/// Says that nothing has this name, and which of the first names is near it.
+/// Returns a sentence that nothing has this name, with the nearest of the first names.
 fn not_called(what: &str, name: &str, names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.take(MAX_COMPARED).collect();
     match nearest(name, names.iter().map(String::as_str)) {

@@ -188,7 +188,7 @@ impl Engine {
         }
     }
 
-    /// The reason why no task of a job starts that is configured and cannot run.
+    /// Returns the reason why no task of a configured job can start.
     fn why_job_cannot_run(&self, job: JobId) -> &'static str {
         match self.job_config(job) {
             Some(job) if !job.errors.is_empty() => "that job has errors",
