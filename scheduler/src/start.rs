@@ -290,8 +290,6 @@ struct FirstConfig {
     /// Where scripts run of one that never changes.
     folder: PathBuf,
     outcome: Result<LoadedConfig, String>,
-    /// Whether the file was read to its end, or to an error.
-    is_read: bool,
     /// What stands in for a file that cannot be used.
     kept: Option<LoadedConfig>,
 }
@@ -309,7 +307,6 @@ impl FirstConfig {
                     file: None,
                     folder,
                     outcome,
-                    is_read: true,
                     kept: None,
                 })
             }
@@ -327,7 +324,6 @@ impl FirstConfig {
                 }
                 Ok(FirstConfig {
                     folder: file.folder().to_owned(),
-                    is_read: !file.is_being_read(),
                     file: Some(file),
                     outcome,
                     kept: None,
@@ -353,9 +349,10 @@ impl FirstConfig {
             Err(problems) => problems,
         };
         if durable.cluster.is_none() {
-            return Err(match self.is_read {
-                true => StartError::Config(problems.clone()),
-                false => StartError::SlowConfig(problems.clone()),
+            let is_slow = self.file.as_ref().is_some_and(ConfigFile::is_being_read);
+            return Err(match is_slow {
+                true => StartError::SlowConfig(problems.clone()),
+                false => StartError::Config(problems.clone()),
             });
         }
         let Some(kept) = &durable.config else {

@@ -376,14 +376,16 @@ impl Scheduler {
         let running = self.tasks().running_by_job();
         let has_config = self.engine().config().is_some();
         let has_nodes = self.engine().nodes().is_some();
-        let counted = move |job: JobId| match self.engine().job_config(job) {
-            None => 0,
-            Some(_) if has_nodes => self.engine().counts(job).running,
-            Some(_) => u64::MAX,
-        };
-        let uncounted =
-            running.map(move |(job, running)| (job, running.saturating_sub(counted(job))));
-        uncounted.filter(move |(_, running)| has_config && *running > 0)
+        running.filter_map(move |(job, running)| {
+            let counted = match self.engine().job_config(job) {
+                None => 0,
+                // Until the nodes are loaded no task is counted.
+                Some(_) if !has_nodes => return None,
+                Some(_) => self.engine().counts(job).running,
+            };
+            let uncounted = running.saturating_sub(counted);
+            (has_config && uncounted > 0).then_some((job, uncounted))
+        })
     }
 
     /// Returns a sentence about the running tasks of a job that is not configured any more; `None` if there are none.

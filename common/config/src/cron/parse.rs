@@ -275,7 +275,12 @@ fn value(at: &At, field: &Field, notes: &mut Notes) -> Option<i64> {
                 None
             }
         },
-        Value::String(word) if !field.names.is_empty() && !word.contains(['*', '/', ',']) => {
+        Value::String(word) if word.contains(['*', '/', ',']) => {
+            let help = r#"every value: leave the key out; every fifth: {"period": 5}; several: [0, 30]; some in a row: {"start": 1, "end": 5}"#;
+            notes.error(at.expected(kind).help(help));
+            None
+        }
+        Value::String(word) if !field.names.is_empty() => {
             let found = field.names.iter().position(|name| {
                 name.eq_ignore_ascii_case(word) || name[..3].eq_ignore_ascii_case(word)
             });
@@ -288,11 +293,6 @@ fn value(at: &At, field: &Field, notes: &mut Notes) -> Option<i64> {
                 return None;
             };
             i64::try_from(position).ok().map(|p| field.least + p)
-        }
-        Value::String(word) if word.contains(['*', '/', ',']) => {
-            let help = r#"every value: leave the key out; every fifth: {"period": 5}; several: [0, 30]; some in a row: {"start": 1, "end": 5}"#;
-            notes.error(at.expected(kind).help(help));
-            None
         }
         Value::Null
         | Value::Bool(_)
