@@ -101,9 +101,12 @@ fn check_store(directory: &Path) -> Result<()> {
 }
 
 /// Binds a name that belongs to the path until this process ends. Errors if a run that began under the path goes on: its lock may have been
-/// removed, moved or unmounted with the directory, and its tasks still run. The name holds within one network namespace.
+/// removed, moved or unmounted with the directory, and its tasks still run. The name holds within one network namespace, and names the mount
+/// namespace, since in another one the same path is another directory.
 fn hold_path(path: &Path) -> Result<UnixListener> {
-    let digest = Sha256::digest(path.as_os_str().as_bytes());
+    let mounts = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
+    let place = mounts.join(path.strip_prefix("/").unwrap_or(path));
+    let digest = Sha256::digest(place.as_os_str().as_bytes());
     let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let name = format!("brasserie-run-{}-{digest}", nix::unistd::getuid());
     let bound =
