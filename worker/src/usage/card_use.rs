@@ -64,37 +64,44 @@ impl CardWatch {
         if self.due_program(Instant::now()).is_none() {
             return self.known.clone();
         }
-        match tokio::runtime::Builder::new_current_thread()
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            .build()
-        {
+            .build();
+        match runtime {
             Ok(runtime) => runtime.block_on(self.update()),
-            Err(error) => {
-                warn!("the tasks' use of graphics cards cannot be measured now: {error}");
-                CardUse::default()
-            }
+            Err(error) => self.note(Instant::now(), Err(GpuError::Start(error))),
         }
     }
 
     /// Returns the last result, after running the program if a run is due.
     async fn update(&mut self) -> CardUse {
         let began = Instant::now();
-        if let Some(program) = self.due_program(began) {
-            let answer = CardUse::ask(program).await;
-            let failure = answer.as_ref().err().map(ToString::to_string);
-            if failure != self.failure {
-                let program = program.display();
-                match &failure {
-                    Some(why) => {
-                        warn!(%program, "the tasks' use of graphics cards is unknown: {why}")
-                    }
-                    None => info!(%program, "the tasks' use of graphics cards is known again"),
+        match self.due_program(began) {
+            Some(program) => {
+                let answer = CardUse::ask(program).await;
+                self.note(began, answer)
+            }
+            None => self.known.clone(),
+        }
+    }
+
+    /// Keeps the result of a run, logs a change between success and failure, and sets the time of the next run.
+    fn note(&mut self, began: Instant, answer: Result<CardUse, GpuError>) -> CardUse {
+        let failure = answer.as_ref().err().map(ToString::to_string);
+        if failure != self.failure {
+            match &failure {
+                Some(why) => warn!(
+                    program = ?self.program,
+                    "the tasks' use of graphics cards is unknown: {why}"
+                ),
+                None => {
+                    info!(program = ?self.program, "the tasks' use of graphics cards is known again")
                 }
             }
-            self.failure = failure;
-            self.known = answer.unwrap_or_default();
-            self.due = began + PERIOD.max(began.elapsed() * LEAST_PART);
         }
+        self.failure = failure;
+        self.known = answer.unwrap_or_default();
+        self.due = began + PERIOD.max(began.elapsed() * LEAST_PART);
         self.known.clone()
     }
 
