@@ -94,17 +94,25 @@ fn seeds_that_found_something_keep_every_law() {
 }
 
 /// Those that were found since, in the worlds of today.
-const FOUND_SINCE: [(u64, &str); 1] = [(
-    70012,
-    "answers to heartbeats that waited for the disk leave after later ones that did not, and say less",
-)];
+const FOUND_SINCE: [(u64, Fetchers, &str); 2] = [
+    (
+        70012,
+        Fetchers::Never,
+        "answers to heartbeats that waited for the disk leave after later ones that did not, and say less",
+    ),
+    (
+        5_940_975,
+        Fetchers::Mixed,
+        "a task was sent while the answer that told its worker HEALTHY still waited for the disk",
+    ),
+];
 
 #[test]
 fn seeds_of_today_that_found_something_keep_every_law() {
-    for (seed, what) in FOUND_SINCE {
+    for (seed, fetchers, what) in FOUND_SINCE {
         let settings = Settings::default();
         let outcome = run_swarm(
-            (seed, Swarm::of(seed, Fetchers::Never)),
+            (seed, Swarm::of(seed, fetchers)),
             &settings,
             Laws::all(),
             &mut |_| (),

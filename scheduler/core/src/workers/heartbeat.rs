@@ -35,7 +35,8 @@ impl Scheduler {
         let hostname = Arc::clone(&worker.machine_lock.hostname);
         match self.accept_heartbeat(now, worker, worker_set, goodbye) {
             Ok(after) => {
-                let response = self.heartbeat_response(now, &shard, id);
+                let waits = after.is_some_and(|seq| !self.is_persisted(seq));
+                let response = self.heartbeat_response(now, (&shard, id), waits);
                 // What it may get can depend on what it has just been told.
                 self.evaluate(now, &shard);
                 let reply = Reply::Heartbeat(Ok(Box::new(response)));
@@ -314,14 +315,14 @@ impl Scheduler {
     fn heartbeat_response(
         &mut self,
         now: Time,
-        shard: &Shard,
-        worker: WorkerId,
+        (shard, worker): (&Shard, WorkerId),
+        waits: bool,
     ) -> HeartbeatResponse {
         let t: Timeouts = self.options().timeouts;
         let worker_set = self.workers().set();
         let (state, not_healthy_for, work) = match self.workers_mut().instance_mut(shard, worker) {
             Some(remote) => {
-                remote.tell(now, worker_set);
+                remote.tell(now, worker_set, waits);
                 let work = remote.credits.reply().map(Box::new);
                 (remote.health(), remote.not_healthy_for(now), work)
             }

@@ -63,7 +63,7 @@ pub(crate) struct Remote {
     busy_until: Option<Time>,
     /// `runTask` calls without an outcome.
     starting: usize,
-    /// State and set id of the last heartbeat reply.
+    /// State and set id of the last heartbeat reply that counts as told: see [`Remote::tell`].
     pub(super) told: Option<(Health, WorkerSetId)>,
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
     pub(super) poked: Option<(Health, WorkerSetId)>,
@@ -252,6 +252,7 @@ impl Remote {
         self.fetch = Fetch::Due(now);
         self.healthchecks.begin_anew();
         self.credits.begin_anew();
+        self.told = None;
         self.begun_anew = self.begun_anew.saturating_add(1);
     }
 
@@ -288,9 +289,14 @@ impl Remote {
         self.has_heard_us = true;
     }
 
-    /// A heartbeat is answered with the present state.
-    pub(crate) fn tell(&mut self, now: Time, set: WorkerSetId) {
-        if self.health() == Health::Healthy && !self.was_told_healthy() {
+    /// A heartbeat is answered with the present state. An answer that waits for a record leaves later, or never: the worker does not
+    /// know by it that it is HEALTHY, but may find out at any time that it is not.
+    pub(crate) fn tell(&mut self, now: Time, set: WorkerSetId, waits: bool) {
+        let is_healthy = self.health() == Health::Healthy;
+        if is_healthy && waits {
+            return;
+        }
+        if is_healthy && !self.was_told_healthy() {
             self.busy_until = self.busy_until.max(Some(now + SETTLE));
         }
         self.told = Some((self.health(), set));
