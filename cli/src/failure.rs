@@ -146,7 +146,8 @@ impl Report {
             text.push_str(&format!(": {cause}"));
         }
         if let Some(remedy) = &self.remedy {
-            text.push_str(&format!(". {remedy}"));
+            let end = if text.ends_with(['.', '?']) { "" } else { "." };
+            text.push_str(&format!("{end} {remedy}"));
         }
         text
     }
@@ -215,6 +216,9 @@ mod tests {
             "exit_code": 2,
         }});
         assert_eq!(report.document(), expected);
+        let question = Failure::new("no `x`; did you mean `y`?").remedy("Look.");
+        let text = text_of(&question.into());
+        assert_eq!(text, "brasserie: no `x`; did you mean `y`? Look.");
     }
 
     #[test]

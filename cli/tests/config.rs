@@ -300,7 +300,9 @@ fn check_shows_the_next_times_of_schedules() {
             "year": 3000, "month": 1, "day_of_month": {"start": 1, "end": 4}, "hour": 3, "minute": 0,
             "time_zone": "Europe/Berlin", "dst_fixes": ["skip", "repeat_use_both"]}}]}},
         {"source": "add_time", "prefs": {"parent_level": "city", "format": "x{time}", "schedule": [
-            {"lifetime": 60, "cron": {"epoch": 1}}]}}]}, "resources": {}}}"#;
+            {"lifetime": 60, "cron": {"epoch": 1}}]}},
+        {"source": "add_time", "prefs": {"parent_level": "city", "format": "y{time}", "schedule": [
+            {"lifetime": 2147483647, "cron": {"epoch": {"start": 1700000000, "end": 1700000001}}}]}}]}, "resources": {}}}"#;
     fs::write(folder.path().join("c.json"), config).unwrap();
     let times = [
         "Wed 3000-01-01 03:00 +01:00 (Europe/Berlin)",
@@ -311,6 +313,7 @@ fn check_shows_the_next_times_of_schedules() {
     let expected = format!(
         "c.json: node source 2 gives nodes of level `night` next on {}\n\
          c.json: node source 3 gives nodes of level `night` never again\n\
+         c.json: node source 4 gives nodes of level `night` now (2 nodes), and never again\n\
          the config is good\n",
         times.join(", ")
     );
@@ -323,8 +326,9 @@ fn check_shows_the_next_times_of_schedules() {
     assert_eq!(
         document["files"][0]["schedules"],
         json!([
-            {"source": 2, "level": "night", "next": times, "zone_is_a_guess": false},
-            {"source": 3, "level": "night", "next": [], "zone_is_a_guess": false},
+            {"source": 2, "level": "night", "now": 0, "next": times, "zone_is_a_guess": false},
+            {"source": 3, "level": "night", "now": 0, "next": [], "zone_is_a_guess": false},
+            {"source": 4, "level": "night", "now": 2, "next": [], "zone_is_a_guess": false},
         ])
     );
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::health::Health;
 use crate::task::Hold;
 use crate::text::printable;
 use crate::time::readable_duration;
@@ -25,6 +26,9 @@ pub const DEFAULT_ROWS: usize = 100;
 
 /// The reason of a task that waits while no worker is connected.
 pub const NO_WORKER: &str = "no worker is connected";
+
+/// The state of a healthy worker that accepts no more tasks.
+pub const DRAINING: &str = "draining";
 
 /// The state of one scheduler's cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -146,7 +150,7 @@ pub struct WorkerView {
     pub address: String,
     /// The worker instance, START:RAND.
     pub instance: String,
-    /// `joining`, `healthy`, `unhealthy` or `lost`.
+    /// `joining`, `healthy`, `draining` (healthy, and accepts no more tasks), `unhealthy` or `lost`.
     pub state: String,
     /// Tasks that run on the worker, including `unsure`.
     pub running: u64,
@@ -482,7 +486,7 @@ impl JobView {
 
 impl WorkerView {
     pub fn is_healthy(&self) -> bool {
-        self.state == "healthy"
+        self.state == Health::Healthy.word() || self.state == DRAINING
     }
 
     pub fn urgency(&self) -> Urgency {

@@ -100,13 +100,13 @@ fn a_service_manager_hears_of_readiness_life_and_end_and_tasks_do_not_reach_it()
     assert_eq!(scheduler.wait().code(), Some(0));
 }
 
-/// Whether the scheduler says that the worker drains.
+/// Whether the scheduler shows the worker as draining.
 fn drains(client: &Client) -> Option<()> {
     let status = client.status()?;
     let mut workers = status.workers.into_iter().flatten();
     let draining = workers.any(|worker| {
         let waits = worker.waits_for.unwrap_or_default();
-        waits.contains("it drains")
+        worker.state.as_deref() == Some("draining") && waits.contains("it drains")
     });
     draining.then_some(())
 }

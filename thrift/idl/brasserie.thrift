@@ -103,7 +103,7 @@ struct WorkerStatus {
   2: string hostname,
   // HOST:PORT
   3: string address,
-  // "joining", "healthy", "unhealthy" or "lost".
+  // "joining", "healthy", "draining" (healthy, and accepts no more tasks), "unhealthy" or "lost".
   4: string state,
   5: common.BistroInstanceID instance,
   6: i32 runningTasks,

@@ -93,6 +93,8 @@ pub(crate) struct NextTimes {
     source: usize,
     /// The level of its nodes.
     level: String,
+    /// Number of times whose lifetime has begun and is not over.
+    now: usize,
     /// At most [`SHOWN_TIMES`]; the last one is the last of all if there are fewer.
     next: Vec<String>,
     /// The scheduler's time zone decides, which this machine may not have.
@@ -116,6 +118,8 @@ impl NextTimes {
             NextTimes {
                 source,
                 level: config.levels[of.level().index()].clone(),
+                // A source with too many times has an error of its own.
+                now: of.due(now, &zone).map_or(0, |due| due.times.len()),
                 next: times
                     .take(SHOWN_TIMES)
                     .map(|time| time.to_string())
@@ -135,14 +139,22 @@ impl NextTimes {
             true => "never again".to_owned(),
             false => format!("next on {}", self.next.join(", ")),
         };
-        let NextTimes { source, level, .. } = self;
-        format!("node source {source} gives nodes of level `{level}` {next}{zone}")
+        let NextTimes {
+            source, level, now, ..
+        } = self;
+        let now = match now {
+            0 => String::new(),
+            1 => "now (1 node), and ".to_owned(),
+            _ => format!("now ({now} nodes), and "),
+        };
+        format!("node source {source} gives nodes of level `{level}` {now}{next}{zone}")
     }
 
     fn to_json(&self) -> Value {
         json!({
             "source": self.source,
             "level": self.level,
+            "now": self.now,
             "next": self.next,
             "zone_is_a_guess": self.zone_is_a_guess,
         })

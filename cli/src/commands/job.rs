@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::Ending;
 use crate::connection::{AskArgs, Forgiven, Outcome, block_on};
 use crate::failure::Failure;
+use crate::output::shell_word;
 use crate::output::{complain, print, print_json, table};
 
 /// Whatever version there is.
@@ -259,10 +260,17 @@ fn end(ask: &AskArgs, job: &str, what: &str, outcome: Outcome<Option<i64>>) -> R
     let mut sentence = format!("{job}: {what}");
     if let Some(tasks) = tasks {
         document["tasks"] = json!(tasks);
-        sentence.push_str(&format!(", {tasks} tasks"));
+        sentence.push_str(&format!(", {}", tasks_text(tasks)));
     }
     ask.say(&sentence, &document)?;
     Ok(Ending::Success)
+}
+
+fn tasks_text(count: i64) -> String {
+    match count {
+        1 => "1 task".to_owned(),
+        _ => format!("{count} tasks"),
+    }
 }
 
 fn cancel(args: &Named) -> Result<Ending> {
@@ -272,13 +280,14 @@ fn cancel(args: &Named) -> Result<Ending> {
         Outcome::Done(running) => running,
         Outcome::Refused { message, .. } => bail!("{message}"),
     };
+    let (word, flag) = (shell_word(job), args.ask.scheduler.flag());
     let tasks = match running {
         0 => "none of its tasks runs".to_owned(),
         1 => "1 running task is being killed".to_owned(),
         running => format!("{running} running tasks are being killed"),
     };
     let sentence =
-        format!("{job}: cancelled; {tasks}; `brasserie job resume {job}` lets it run again");
+        format!("{job}: cancelled; {tasks}; `brasserie job resume {word}{flag}` lets it run again");
     let document = json!({ "job": job, "outcome": "cancelled", "running": running });
     args.ask.say(&sentence, &document)?;
     Ok(Ending::Success)
@@ -295,7 +304,7 @@ fn delete_history(args: &DeleteHistory) -> Result<Ending> {
     let tasks = deleted.tasks.unwrap_or_default();
     let running = deleted.running.unwrap_or_default();
     let maybe_alive = deleted.maybe_alive.unwrap_or_default();
-    let mut sentence = format!("{job}: history deleted, {tasks} tasks");
+    let mut sentence = format!("{job}: history deleted, {}", tasks_text(tasks));
     if running > 0 {
         sentence.push_str(&format!("; {running} left alone, as they run"));
     }
@@ -343,7 +352,11 @@ fn submit(args: &Submit) -> Result<Ending> {
             }
             let version = submitted.version.unwrap_or_default();
             let document = json!({ "job": name, "outcome": "submitted", "version": version, "warnings": warnings });
-            let sentence = format!("{name}: submitted, version {version}");
+            let kept = match version {
+                ..=1 => "",
+                _ => "; its done tasks stay done, and its failed tasks failed",
+            };
+            let sentence = format!("{name}: submitted, version {version}{kept}");
             args.ask.say(&sentence, &document)?;
             Ok(Ending::Success)
         }

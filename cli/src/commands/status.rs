@@ -39,9 +39,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The next steps after failed tasks.
-const FAILED_HINT: &str = "  `brasserie task list --state failed` shows why tasks failed; once the cause is fixed, `brasserie job forgive JOB` runs the tasks again\n";
-
 pub(crate) fn run(args: &Args) -> Result<Ending> {
     let asked = Source::ask(&args.source, async |source| {
         let view = view(&source.connection, args).await?;
@@ -54,13 +51,20 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
         true => print_json(&serde_json::to_value(&view)?)?,
         false => {
             let hint = match args.source.is_run() || view.tasks.failed == 0 {
-                true => "",
-                false => FAILED_HINT,
+                true => String::new(),
+                false => failed_hint(&args.source.flag()),
             };
-            print(&to_text(&args.report(&view), hint, note))?;
+            print(&to_text(&args.report(&view), &hint, note))?;
         }
     }
     Ok(Ending::Success)
+}
+
+/// Formats the next steps after failed tasks. `flag` names the scheduler.
+fn failed_hint(flag: &str) -> String {
+    format!(
+        "  `brasserie task list --state failed{flag}` shows why tasks failed; once the cause is fixed, `brasserie job forgive JOB{flag}` runs the tasks again\n"
+    )
 }
 
 impl Args {

@@ -1,5 +1,6 @@
 //! `brasserie task`: lists tasks by state, and kills running ones.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -18,6 +19,8 @@ use crate::output::{
 
 /// Limit for the failed tasks whose last lines are listed: a few screens, and the scheduler reads its disk for each.
 const MAX_WITH_LINES: usize = 20;
+/// Bytes of a reason that each row of the table has room for.
+const LONG_REASON: usize = 60;
 
 /// List tasks by state, and kill running ones.
 #[derive(Debug, clap::Args)]
@@ -298,13 +301,17 @@ fn text_of(found: &Found, source: &SourceArgs) -> String {
     if found.tasks.is_empty() {
         return "No task matches.\n".to_owned();
     }
+    let shared = shared_reasons(&found.tasks);
     let rows: Vec<Vec<String>> = found
         .tasks
         .iter()
-        .map(|task| row_of(task, found.wall_ms))
+        .map(|task| row_of(task, found.wall_ms, &shared))
         .collect();
     let headers = ["job", "node", "state", "since", "tries", "worker", "why"];
     let mut text = table(&headers, &rows);
+    for (number, reason) in (1..).zip(&shared) {
+        text.push_str(&format!("\n({number}) {}\n", printable_block(reason)));
+    }
     if found.has_more {
         let shown = found.tasks.len();
         text.push_str(&format!(
@@ -342,12 +349,25 @@ fn named(task: &ListedTask) -> [&str; 2] {
     [&task.job, &task.node].map(|name| name.as_deref().unwrap_or_default())
 }
 
-fn row_of(task: &ListedTask, wall_ms: i64) -> Vec<String> {
+/// Returns the long reasons of more than one task. They stand below the table, once.
+fn shared_reasons(tasks: &[ListedTask]) -> Vec<&str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let reasons = tasks.iter().filter_map(|task| task.reason.as_deref());
+    for reason in reasons.filter(|reason| reason.len() > LONG_REASON) {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let shared = counts.into_iter().filter(|(_, count)| *count > 1);
+    shared.map(|(reason, _)| reason).collect()
+}
+
+fn row_of(task: &ListedTask, wall_ms: i64, shared: &[&str]) -> Vec<String> {
     let since = task.since_ms.map(|since| {
         let passed = u64::try_from(wall_ms.saturating_sub(since)).unwrap_or(0);
         format!("{} ago", duration(Duration::from_millis(passed)))
     });
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let reason = text(&task.reason);
+    let number = shared.iter().position(|shared| *shared == reason);
     vec![
         text(&task.job),
         text(&task.node),
@@ -355,7 +375,7 @@ fn row_of(task: &ListedTask, wall_ms: i64) -> Vec<String> {
         since.unwrap_or_else(|| "-".to_owned()),
         tries_of(task),
         task.worker_shard.clone().unwrap_or_else(|| "-".to_owned()),
-        text(&task.reason),
+        number.map_or(reason, |number| format!("({})", number + 1)),
     ]
 }
 
@@ -612,6 +632,35 @@ mod tests {
         let document = found.document();
         assert_eq!(document["tasks"][0]["last_lines"][0], "no \u{1b}[2Jspace");
         assert!(document["tasks"][1]["last_lines"].is_null(), "{document}");
+    }
+
+    #[test]
+    fn a_long_reason_of_several_tasks_stands_below_the_table_once() {
+        let long = "initial wait: ".repeat(9);
+        let mut tasks = ["a", "b", "c", "d"].map(failed).to_vec();
+        for task in &mut tasks[..2] {
+            task.reason = Some(long.clone());
+        }
+        tasks[2].reason = Some("x".repeat(99));
+        let found = Found {
+            tasks,
+            ..Found::default()
+        };
+        let text = text_of(&found, &list_args(&[]).source);
+        let rows: Vec<&str> = text.lines().skip(1).take(4).collect();
+        assert!(
+            rows[0].ends_with("  (1)") && rows[1].ends_with("  (1)"),
+            "{text}"
+        );
+        assert!(
+            rows[2].ends_with("xx") && rows[3].ends_with("exit code 3"),
+            "{text}"
+        );
+        assert_eq!(
+            text.matches(&format!("\n(1) {long}\n")).count(),
+            1,
+            "{text}"
+        );
     }
 
     #[test]

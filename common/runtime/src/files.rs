@@ -40,8 +40,8 @@ pub struct DataDir {
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     #[error(
-        "cannot create the data directory {}: {error}. Choose another --data-dir, or create this folder for the user of this program",
-        path.display()
+        "cannot create the data directory {}: {error}. {}",
+        path.display(), create_remedy(error)
     )]
     Create { path: PathBuf, error: io::Error },
     #[error(
@@ -69,6 +69,15 @@ pub enum DataDirError {
          folder, or one that does not exist yet", path.display(), entry.display()
     )]
     Strange { path: PathBuf, entry: PathBuf },
+}
+
+fn create_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            "It, or a folder in its path, is a file: choose another --data-dir"
+        }
+        _ => "Choose another --data-dir, or create this folder for the user of this program",
+    }
 }
 
 /// Who has the lock, as far as the lock file tells.

@@ -301,6 +301,24 @@ fn the_state_of_a_worker_without_heartbeats_says_that_it_is_silent() {
 }
 
 #[test]
+fn a_worker_that_drains_needs_no_person() {
+    let worker = WorkerView {
+        shard: "w".to_owned(),
+        state: DRAINING.to_owned(),
+        waits_for: Some("for its tasks".to_owned()),
+        ..WorkerView::default()
+    };
+    assert_eq!(worker.urgency(), Urgency::Running);
+    let view = ClusterView {
+        workers: vec![worker],
+        ..cluster(Vec::new())
+    };
+    let report = view.report(9);
+    assert_eq!(report.workers.rows[0][1], "draining");
+    assert_eq!(report.remarks, ["w waits for its tasks"]);
+}
+
+#[test]
 fn the_slots_of_a_worker_fill_one_narrow_column() {
     let slots = |resource: &str, in_use, limit| SlotsView {
         resource: resource.to_owned(),

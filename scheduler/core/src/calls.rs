@@ -113,6 +113,19 @@ pub(crate) enum Purpose {
     },
 }
 
+impl Purpose {
+    /// Returns whom the scheduler calls for its own sake.
+    fn peer(&self) -> Option<(&Shard, WorkerId)> {
+        match self {
+            Purpose::Fetch { shard, worker }
+            | Purpose::Start { shard, worker, .. }
+            | Purpose::Healthcheck { shard, worker, .. }
+            | Purpose::Notify { shard, worker, .. } => Some((shard, *worker)),
+            Purpose::Suicide { .. } | Purpose::Kill { .. } | Purpose::EndOrphan { .. } => None,
+        }
+    }
+}
+
 impl Calls {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
@@ -194,6 +207,11 @@ impl Scheduler {
         let Some(purpose) = self.calls_mut().close(id) else {
             return;
         };
+        if let (CallOutcome::NotSent(why), Some((shard, worker))) = (&outcome, purpose.peer())
+            && let Some(remote) = self.workers_mut().instance_mut(shard, worker)
+        {
+            remote.note_unreached(why);
+        }
         let obeyed = obeyed_instead(&purpose, &outcome);
         if let Some((_, _, newer)) = obeyed.as_ref().filter(|(_, _, other)| *other > self.id()) {
             return self.step_down(*newer);

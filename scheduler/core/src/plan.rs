@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use brasserie_common::Time;
 use brasserie_common::cluster_view::MAX_SCHEDULES;
+use brasserie_common::{JobName, Time};
 use brasserie_common_config::{Changes, Config};
-use brasserie_scheduler_engine::NodeTable;
+use brasserie_scheduler_engine::{Counts, NodeTable};
 
 use crate::event::{ConfigOrigin, Event};
 use crate::reconcile::{RunNow, has_same_nodes};
@@ -208,7 +208,7 @@ impl WhatIf {
         self.copy.finish_refresh(now);
         if let Some(after) = self.copy.engine().config() {
             plan.changes = changes(self.config.as_deref(), after);
-            plan.notes.extend(self.stay_failed(&plan.changes));
+            plan.notes.extend(self.stay_as_they_are(&plan.changes));
             let before = wanted(self.config.as_deref(), self.nodes.as_deref(), self.standing);
             let after = wanted(Some(after), table.as_deref(), standing);
             tasks::add_orphans(&mut plan.tasks, now, &runs, (before, after));
@@ -258,25 +258,36 @@ impl WhatIf {
         notes
     }
 
-    /// Returns a note that names the changed jobs with failed tasks: a user who fixes a job may expect these tasks to run again.
-    fn stay_failed(&self, changes: &Changes) -> Option<String> {
+    /// Returns notes that name the changed jobs with failed and with done tasks: a user who changes a job may expect these to run again.
+    fn stay_as_they_are(&self, changes: &Changes) -> Vec<String> {
         let engine = self.copy.engine();
-        let failed = changes.changed.iter().filter_map(|(job, _)| {
-            let failed = engine.counts(engine.find_job(job.as_str())?).failed;
-            (failed > 0).then(|| format!("{failed} of `{job}`"))
+        let jobs = changes.changed.iter();
+        let counts = jobs.filter_map(|(job, _)| {
+            let counts = engine.counts(engine.find_job(job.as_str())?);
+            Some((job, counts))
         });
-        let failed: Vec<String> = failed.collect();
-        let named = failed.len().min(MAX_NAMED_JOBS);
-        let others = match failed.len() - named {
-            0 => String::new(),
-            others => format!(" and those of {others} more jobs"),
+        let counts: Vec<_> = counts.collect();
+        let note = |state: &str, remedy: &str, count: fn(&Counts) -> u64| {
+            let of_job = |(job, counts): &(&JobName, Counts)| {
+                let tasks = count(counts);
+                (tasks > 0).then(|| format!("{tasks} of `{job}`"))
+            };
+            let jobs: Vec<String> = counts.iter().filter_map(of_job).collect();
+            let named = jobs.len().min(MAX_NAMED_JOBS);
+            let others = match jobs.len() - named {
+                0 => String::new(),
+                others => format!(" and those of {others} more jobs"),
+            };
+            (named > 0).then(|| {
+                format!(
+                    "{state} tasks of changed jobs stay {state} until `brasserie job {remedy} JOB`: {}{others}",
+                    jobs[..named].join(", ")
+                )
+            })
         };
-        (named > 0).then(|| {
-            format!(
-                "failed tasks of changed jobs stay failed until `brasserie job forgive JOB`: {}{others}",
-                failed[..named].join(", ")
-            )
-        })
+        let failed = note("failed", "forgive", |counts| counts.failed);
+        let done = note("done", "delete-history", |counts| counts.done);
+        failed.into_iter().chain(done).collect()
     }
 
     /// The nodes in force once these are heard of.

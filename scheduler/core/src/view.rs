@@ -157,6 +157,8 @@ pub struct WorkerStatus {
     pub address: ServiceAddress,
     pub id: WorkerId,
     pub health: Health,
+    /// It accepts no more tasks, and ends with those that it has.
+    pub drains: bool,
     pub running: usize,
     pub unsure: usize,
     /// How often an association with it was begun anew because it obeyed another scheduler.

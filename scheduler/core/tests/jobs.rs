@@ -284,11 +284,16 @@ fn no_two_jobs_share_a_name() {
     let taken = save(&mut s, "j", JOB, ExpectedVersion::Any);
     assert_eq!(taken, Err(in_file.clone()));
     assert_eq!(delete(&mut s, "j", ExpectedVersion::Any), Err(in_file));
-    let nobody = JobRefusal::Unknown(name("nobody"));
+    let nobody = JobRefusal::Unknown("no job is called `nobody`".to_owned());
     for wish in [JobChange::Pause, JobChange::Resume, JobChange::Forgive] {
         assert_eq!(change(&mut s, "nobody", wish).1, Err(nobody.clone()));
     }
     assert_eq!(delete(&mut s, "nobody", ExpectedVersion::Any), Err(nobody));
+    let misspelt = change(&mut s, "jj", JobChange::Pause).1.unwrap_err();
+    assert_eq!(
+        misspelt.to_string(),
+        "no job is called `jj`; did you mean `j`? `brasserie job list` lists jobs"
+    );
     assert!(save(&mut s, "__BISTRO_HEALTH_CHECK__", JOB, ExpectedVersion::Any).is_err());
     assert!(save(&mut s, "", JOB, ExpectedVersion::Any).is_err());
 }

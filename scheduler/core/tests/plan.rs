@@ -158,23 +158,26 @@ fn the_configuration_in_force_changes_nothing() {
 }
 
 #[test]
-fn failed_tasks_of_a_changed_job_stay_failed_and_the_plan_says_so() {
-    let mut s = Script::with_config(one_job(2, ""));
+fn failed_and_done_tasks_of_a_changed_job_stay_so_and_the_plan_says_so() {
+    let mut s = Script::with_config(one_job(3, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
-    let run = s.take_call(|call| matches!(call, Call::RunTask { .. }));
-    let Some((call, _, Message::RunTask(run))) = run else {
-        panic!("a start is a runTask");
-    };
-    s.complete(call, CallOutcome::Done(CallReply::Empty));
-    let failed = s.update(&w, &run.task, ReportedStatus::failed()).1;
-    failed.expect("it runs there");
+    for end in [ReportedStatus::failed(), ReportedStatus::done()] {
+        let run = s.take_call(|call| matches!(call, Call::RunTask { .. }));
+        let Some((call, _, Message::RunTask(run))) = run else {
+            panic!("a start is a runTask");
+        };
+        s.complete(call, CallOutcome::Done(CallReply::Empty));
+        s.update(&w, &run.task, end).1.expect("it runs there");
+    }
     accept_all(&mut s);
-    assert_eq!(plan(&s, &one_job(2, "")).notes, [""; 0]);
-    let mended = plan(&s, &one_job(2, r#", "priority": 2"#));
-    let told =
-        "failed tasks of changed jobs stay failed until `brasserie job forgive JOB`: 1 of `j`";
-    assert_eq!(mended.notes, [told]);
+    assert_eq!(plan(&s, &one_job(3, "")).notes, [""; 0]);
+    let changed = plan(&s, &one_job(3, r#", "priority": 2"#));
+    let told = [
+        "failed tasks of changed jobs stay failed until `brasserie job forgive JOB`: 1 of `j`",
+        "done tasks of changed jobs stay done until `brasserie job delete-history JOB`: 1 of `j`",
+    ];
+    assert_eq!(changed.notes, told);
 }
 
 #[test]

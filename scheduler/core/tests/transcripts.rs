@@ -749,6 +749,24 @@ fn a_healthy_worker_that_misses_heartbeats_is_shown_as_silent_and_so_are_its_tas
 }
 
 #[test]
+fn a_healthy_worker_that_a_call_does_not_reach_is_shown_as_silent_until_its_next_heartbeat() {
+    let mut s = Script::with_config(one_job(1, ""));
+    let w = worker("w", 1, 10);
+    s.join(&w);
+    let (call, _, _) = s.take_start();
+    s.advance(secs(3));
+    s.complete(call, CallOutcome::NotSent("connection refused".to_owned()));
+    let shown = s.status().workers.remove(0);
+    assert_eq!(shown.health, Health::Healthy);
+    assert!(shown.silent_for < Some(w.heartbeat_period), "{shown:?}");
+    let silent = "is healthy, but has been silent for 3s: a call has not reached it since (connection refused); it counts as unhealthy in ";
+    assert!(shown.problems[0].starts_with(silent), "{shown:?}");
+    s.echo(&w);
+    let shown = s.status().workers.remove(0);
+    assert_eq!((shown.silent_for, shown.problems), (None, Vec::new()));
+}
+
+#[test]
 fn running_tasks_of_a_job_that_is_gone_are_counted_and_explained() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);

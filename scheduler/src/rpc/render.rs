@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use brasserie_common::cluster_view::{ScheduleView, SlotsView};
-use brasserie_common::{Hold, InvocationId, WallTime};
+use brasserie_common::cluster_view::{DRAINING, ScheduleView, SlotsView};
+use brasserie_common::{Health, Hold, InvocationId, WallTime};
 use brasserie_scheduler_core::credits::{Asked, AskedOfType};
 use brasserie_scheduler_core::{
     ClusterStatus, ConfigInForce, CursorPlace, Histograms, JobHistogram, JobStatus, JobTotals,
@@ -152,7 +152,10 @@ fn worker_status(worker: WorkerStatus) -> wire::WorkerStatus {
         shard: Some(worker.shard.as_str().to_owned()),
         hostname: Some(worker.hostname.as_ref().to_owned()),
         address: Some(worker.address.to_string()),
-        state: Some(worker.health.word().to_owned()),
+        state: Some(match (worker.health, worker.drains) {
+            (Health::Healthy, true) => DRAINING.to_owned(),
+            (health, _) => health.word().to_owned(),
+        }),
         instance: Some(worker.id.into()),
         running_tasks: Some(i32_of(worker.running)),
         slots: Some(worker.slots.into_iter().map(slot_use).collect()),

@@ -60,9 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     let instances = meant.into_iter().filter_map(|m| m.instance).collect();
     match ask(args, instances)? {
         Ok(_) => {
-            let shard = printable(&args.shard);
+            let (shard, flag) = (printable(&args.shard), args.scheduler.flag());
             print(&format!(
-                "Worker `{shard}` is declared dead; that is on disk. `brasserie status` shows what is still waited for.\n"
+                "Worker `{shard}` is declared dead; that is on disk. `brasserie status{flag}` shows what is still waited for.\n"
             ))?;
             Ok(Ending::Success)
         }

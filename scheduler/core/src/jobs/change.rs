@@ -134,7 +134,7 @@ impl Scheduler {
     ) -> Result<(Record, JobChanged), JobRefusal> {
         let (seq, jobs) = (self.next_record(), self.jobs_mut());
         let Some(found) = jobs.latest(job).map(|given| given.saved.version) else {
-            return Err(jobs.not_given(job));
+            return Err(self.not_given(job));
         };
         // A deletion rests on a version only if it names one.
         if let ExpectedVersion::Exactly(_) = expected {
@@ -156,7 +156,7 @@ impl Scheduler {
         let jobs = self.jobs_mut();
         if jobs.held.get(job) != Some(&hold) {
             if jobs.latest(job).is_none() && !jobs.in_file(job) {
-                return Err(JobRefusal::Unknown(job.clone()));
+                return Err(JobRefusal::Unknown(self.unknown_job(job.as_str())));
             }
             if jobs.held.len() >= MAX_HELD_JOBS && !jobs.held.contains_key(job) {
                 return Err(JobRefusal::TooManyHeld);
@@ -187,21 +187,21 @@ impl Scheduler {
         if jobs.held.contains_key(job) {
             jobs.awaited.insert(seq, (job.clone(), Awaited::Resume));
         } else if jobs.latest(job).is_none() && !jobs.in_file(job) {
-            return Err(JobRefusal::Unknown(job.clone()));
+            return Err(JobRefusal::Unknown(self.unknown_job(job.as_str())));
         }
         let job = job.clone();
         Ok((Record::JobResumed { job }, JobChanged::Resumed))
     }
+
+    fn not_given(&self, job: &JobName) -> JobRefusal {
+        match self.jobs().in_file(job) {
+            true => JobRefusal::InFile(job.clone()),
+            false => JobRefusal::Unknown(self.unknown_job(job.as_str())),
+        }
+    }
 }
 
 impl Jobs {
-    fn not_given(&self, job: &JobName) -> JobRefusal {
-        match self.in_file(job) {
-            true => JobRefusal::InFile(job.clone()),
-            false => JobRefusal::Unknown(job.clone()),
-        }
-    }
-
     /// Whether a job may be saved so, and what it is then.
     fn consider(
         &self,

@@ -23,8 +23,9 @@ pub enum JobRefusal {
     NotDurableYet,
     #[error("no configuration has been loaded yet, and a job is read against its settings")]
     NoConfig,
-    #[error("no job is called `{0}`; `brasserie job list` lists jobs")]
-    Unknown(JobName),
+    /// The sentence may name a job that was meant.
+    #[error("{}", with_list(.0))]
+    Unknown(String),
     #[error("job `{0}` is in the config file: change it there")]
     InFile(JobName),
     #[error(
@@ -67,6 +68,11 @@ pub enum JobRefusal {
     UnknownNode(NodeName),
     #[error("too many jobs wait to be forgiven or forgotten: try again later")]
     TooManyForgiven,
+}
+
+fn with_list(sentence: &str) -> String {
+    let end = if sentence.ends_with('?') { "" } else { ";" };
+    format!("{sentence}{end} `brasserie job list` lists jobs")
 }
 
 fn lines(problems: &[Problem]) -> String {

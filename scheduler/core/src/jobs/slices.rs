@@ -259,7 +259,7 @@ impl Scheduler {
                 self.reply(request, Reply::JobChanged(Ok(nothing)));
                 return Ok(());
             }
-            return Err(JobRefusal::Unknown(job.clone()));
+            return Err(JobRefusal::Unknown(self.unknown_job(job.as_str())));
         };
         let slices = &mut self.jobs_mut().slices;
         if slices.waiting.len() >= MAX_WAITING {

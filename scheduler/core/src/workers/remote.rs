@@ -67,6 +67,8 @@ pub(crate) struct Remote {
     pub(super) told: Option<(Health, WorkerSetId)>,
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
     pub(super) poked: Option<(Health, WorkerSetId)>,
+    /// Why the latest call since its last heartbeat has not reached it.
+    pub(super) unreached: Option<Box<str>>,
     /// When it was last sent an extra healthcheck for the sake of others.
     asked: Option<Time>,
     wake: Option<Time>,
@@ -144,6 +146,7 @@ impl Remote {
             starting: 0,
             told: None,
             poked: None,
+            unreached: None,
             asked: None,
             wake: None,
             said_goodbye: false,
@@ -273,7 +276,12 @@ impl Remote {
     /// A heartbeat of this instance: everything but its identity may be new.
     pub(crate) fn refresh(&mut self, now: Time, description: WorkerDescription) {
         self.description = description;
+        self.unreached = None;
         self.model.heartbeat(now);
+    }
+
+    pub(crate) fn note_unreached(&mut self, why: &str) {
+        self.unreached = Some(why.into());
     }
 
     /// Not within `spacing` after the last time.

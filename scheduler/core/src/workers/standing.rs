@@ -70,6 +70,7 @@ impl Scheduler {
             address: worker.address().clone(),
             id: worker.id(),
             health: worker.health(),
+            drains: worker.description().intake == Intake::Draining,
             running,
             unsure,
             begun_anew: worker.begun_anew,
@@ -168,12 +169,12 @@ impl Scheduler {
         })
     }
 
-    /// Returns the time since the last heartbeat of a HEALTHY worker that has missed heartbeats. It keeps its health until the last one is too
+    /// Returns the time since the last heartbeat of a HEALTHY worker that has missed heartbeats, or that a call has not reached since. It keeps its health until the last one is too
     /// old, so its health alone would show it as alive.
     fn silent_for(&self, now: Time, worker: &Remote) -> Option<Duration> {
         let last = worker.model.last_heartbeat()?;
         let period = worker.description().heartbeat_period;
-        let is_silent = now >= last + MISSED_HEARTBEATS * period;
+        let is_silent = now >= last + MISSED_HEARTBEATS * period || worker.unreached.is_some();
         (worker.health() == Health::Healthy && is_silent).then(|| now.since(last))
     }
 
@@ -183,11 +184,17 @@ impl Scheduler {
         let missing = silent_for.as_nanos() / period.as_nanos().max(1);
         let gaps = worker.gaps(&self.options().timeouts);
         let unhealthy_in = gaps.max_heartbeat.saturating_sub(silent_for);
+        let why = match &worker.unreached {
+            Some(why) => format!("a call has not reached it since ({why})"),
+            None => format!(
+                "{missing} heartbeats are missing, as one is due each {}",
+                format_duration(period)
+            ),
+        };
         Some(format!(
-            "is healthy, but has been silent for {}: {missing} heartbeats are missing, as one is due each {}; it counts as unhealthy in {}, \
+            "is healthy, but has been silent for {}: {why}; it counts as unhealthy in {}, \
              and its tasks as running until it is lost, in {}. If it is dead for certain, see `brasserie worker forget`",
             format_duration(whole_seconds(silent_for)),
-            format_duration(period),
             format_duration(whole_seconds(unhealthy_in)),
             format_duration(whole_seconds(unhealthy_in + gaps.lose_after)),
         ))

@@ -248,7 +248,8 @@ fn a_job_that_exists_no_more_loses_its_history() {
     assert_eq!(s.durable.statuses.len(), 0);
     let nodes = Vec::new();
     let again = change(&mut s, "api", JobChange::DeleteHistory { nodes }).1;
-    assert_eq!(again, Err(JobRefusal::Unknown(name("api"))));
+    let unknown = JobRefusal::Unknown("no job is called `api`".to_owned());
+    assert_eq!(again, Err(unknown));
     // One of the file that nothing has happened to.
     assert_eq!(delete_history(&mut s, "j", &[]), (None, (0, 0, 0)));
 }

@@ -59,8 +59,8 @@ pub enum NodeError {
 /// Two nodes of one level with the same name, whose source does not allow that.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the name {name:?} occurs twice at level `{level}`: under {first:?}{} and under {second:?}; {}",
-    self.in_source(),
+    "the name {name:?} occurs twice at level `{level}`: {}; {}",
+    self.places(),
     self.remedy()
 )]
 pub struct NameTaken {
@@ -75,11 +75,17 @@ pub struct NameTaken {
 }
 
 impl NameTaken {
-    fn in_source(&self) -> String {
-        let source = self.first_source;
-        source.map_or_else(String::new, |position| {
-            format!(" (by node source {position})")
-        })
+    fn places(&self) -> String {
+        let Self { first, second, .. } = self;
+        let by = self.first_source;
+        let by = by.map(|position| format!(" (by node source {position})"));
+        match by {
+            None if first == second => format!("both under {first:?}"),
+            by => format!(
+                "under {first:?}{} and under {second:?}",
+                by.unwrap_or_default()
+            ),
+        }
     }
 
     fn remedy(&self) -> &'static str {

@@ -36,6 +36,7 @@ impl Remote {
             left,
             forgotten_at,
             // For people.
+            unreached: _,
             additions: _,
             falls: _,
             credits,
