@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use brasserie_common::{Principal, SchedulerId};
 use brasserie_common_config::UnknownKeys;
+use brasserie_common_runtime::files::Owner;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, ListenAddress};
 use brasserie_scheduler_core::{
     Answer, ConfigOrigin, Durable, Event, ExitReason, Query, Scheduler,
@@ -101,7 +102,7 @@ struct Held {
 /// Starts a scheduler inside this process, on the current tokio runtime.
 pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError> {
     // The lock comes before anything is read.
-    let directory = DataDir::open(&options.data_dir)?;
+    let directory = DataDir::open(&options.data_dir)?.of(Owner::Scheduler)?;
     let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
     first.check(&durable, options.unknown_keys)?;

@@ -13,7 +13,12 @@ use serde::{Deserialize, Serialize};
 /// Its text names the holder. Former releases lock this file and not the directory, so it is locked as well, for one release.
 const LOCK_FILE: &str = "lock";
 /// Files that show that a program has used the directory.
-const USED: &[&str] = &[LOCK_FILE, "used.json", "worker.json", "run.json"];
+const USED: &[(&str, Option<Owner>)] = &[
+    (LOCK_FILE, None),
+    ("used.json", Some(Owner::Scheduler)),
+    ("worker.json", Some(Owner::Worker)),
+    ("run.json", Some(Owner::Run)),
+];
 /// Prefix of the names of a scheduler's store.
 const STORE: &str = "state.sqlite3";
 /// Name of the folder that a new file system has in its root.
@@ -69,6 +74,32 @@ pub enum DataDirError {
          folder, or one that does not exist yet", path.display(), entry.display()
     )]
     Strange { path: PathBuf, entry: PathBuf },
+    #[error(
+        "{} is the data directory of {owner}, as it has the file `{file}`. Choose another --data-dir", path.display()
+    )]
+    OfAnother {
+        path: PathBuf,
+        owner: Owner,
+        file: &'static str,
+    },
+}
+
+/// The kind of program that a data directory belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    Scheduler,
+    Worker,
+    Run,
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Owner::Scheduler => "a scheduler",
+            Owner::Worker => "a worker",
+            Owner::Run => "`brasserie run`",
+        })
+    }
 }
 
 fn create_remedy(error: &io::Error) -> &'static str {
@@ -151,6 +182,23 @@ impl DataDir {
         Ok(DataDir { path, folder, lock })
     }
 
+    /// Errors if the directory belongs to another kind of program, whose files would stand between this one's.
+    pub fn of(self, own: Owner) -> Result<Self, DataDirError> {
+        let of_another = USED.iter().find_map(|&(file, owner)| {
+            let owner = owner.filter(|owner| *owner != own)?;
+            fs::symlink_metadata(self.path.join(file)).ok()?;
+            Some((owner, file))
+        });
+        match of_another {
+            None => Ok(self),
+            Some((owner, file)) => Err(DataDirError::OfAnother {
+                path: self.path.clone(),
+                owner,
+                file,
+            }),
+        }
+    }
+
     /// Errors if [`DataDir::open`] would refuse this existing directory for its owner or its mode. Changes nothing.
     pub fn check(path: &Path) -> Result<(), DataDirError> {
         let use_error = |error| DataDirError::Use {
@@ -218,7 +266,7 @@ fn strange_entry(path: &Path) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let text = name.to_string_lossy();
-        if USED.contains(&&*text) || text.starts_with(STORE) {
+        if USED.iter().any(|(file, _)| *file == text) || text.starts_with(STORE) {
             return Ok(None);
         }
         if text != LOST_AND_FOUND {
@@ -520,6 +568,22 @@ mod tests {
         assert!(!path.join(LOCK_FILE).exists());
         fs::write(path.join("state.sqlite3"), "").expect("a file");
         drop(DataDir::open(path).expect("a restored backup"));
+    }
+
+    #[test]
+    fn a_directory_of_another_kind_of_program_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path();
+        fs::write(path.join("worker.json"), "").expect("a file");
+        let open = |own| DataDir::open(path).expect("a used directory").of(own);
+        drop(open(Owner::Worker).expect("its own"));
+        for own in [Owner::Scheduler, Owner::Run] {
+            let text = open(own).expect_err("a worker's").to_string();
+            assert!(
+                text.contains("of a worker") && text.contains("--data-dir"),
+                "{text}"
+            );
+        }
     }
 
     fn mode_of(path: &Path) -> u32 {

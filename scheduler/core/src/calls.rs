@@ -114,7 +114,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Returns whom the scheduler calls for its own sake.
+    /// Returns the callee of a call that keeps an association or starts a task.
     fn peer(&self) -> Option<(&Shard, WorkerId)> {
         match self {
             Purpose::Fetch { shard, worker }

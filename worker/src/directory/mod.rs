@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use brasserie_common::worker::MachinePortLock;
 use brasserie_common::{InstanceId, Time, WallTime, WorkerId};
+use brasserie_common_runtime::files::Owner;
 use brasserie_common_runtime::{Clock, DataDir, DataDirError, FileId, PinnedFile};
 use parking_lot::Mutex;
 
@@ -390,7 +391,7 @@ fn lock(path: &Path) -> Result<DataDir, DataDirError> {
             Err(DataDirError::InUse { .. }) if Instant::now() < give_up => {
                 thread::sleep(LOCK_RETRY);
             }
-            result => return result,
+            result => return result?.of(Owner::Worker),
         }
     }
 }

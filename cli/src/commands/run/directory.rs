@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use brasserie_common_runtime::files::{DataDir, DataDirError};
+use brasserie_common_runtime::files::{DataDir, DataDirError, Owner};
 use brasserie_common_runtime::telemetry;
 use brasserie_scheduler::SchedulerHandle;
 use brasserie_scheduler::store::MARKER_FILE;
@@ -66,6 +66,7 @@ fn unusable(refusal: DataDirError) -> anyhow::Error {
         | DataDirError::Use { .. }
         | DataDirError::Foreign { .. }
         | DataDirError::Strange { .. }
+        | DataDirError::OfAnother { .. }
         | DataDirError::Writable { .. } => Failure::usage(refusal.to_string()).into(),
     }
 }
@@ -126,7 +127,8 @@ impl Directory {
         let folder = match path {
             Some(path) if path.is_file() => return Err(not_a_directory(path).into()),
             Some(path) => {
-                let folder = DataDir::open(path).map_err(unusable)?;
+                let folder = DataDir::open(path).and_then(|folder| folder.of(Owner::Run));
+                let folder = folder.map_err(unusable)?;
                 check_store(folder.path())?;
                 let name = hold_path(folder.path())?;
                 Folder::Given(folder, name)
