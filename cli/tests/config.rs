@@ -313,7 +313,7 @@ fn check_shows_the_next_times_of_schedules() {
     let expected = format!(
         "c.json: node source 2 gives nodes of level `night` next on {}\n\
          c.json: node source 3 gives nodes of level `night` never again\n\
-         c.json: node source 4 gives nodes of level `night` now (2 nodes), and never again\n\
+         c.json: node source 4 gives nodes of level `night` for 2 times now, and never again\n\
          the config is good\n",
         times.join(", ")
     );

@@ -127,7 +127,7 @@ struct WorkerStatus {
   15: optional i64 lostInMs,
   // Entries of notes that an operator must act upon.
   16: optional list<string> problems,
-  // Time since the last heartbeat of a healthy worker that has missed heartbeats; unset: it has not.
+  // Time since the last heartbeat of a healthy worker that has missed heartbeats, or that the last call since has not reached; else unset.
   17: optional i64 silentForMs,
 }
 

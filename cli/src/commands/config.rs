@@ -144,8 +144,8 @@ impl NextTimes {
         } = self;
         let now = match now {
             0 => String::new(),
-            1 => "now (1 node), and ".to_owned(),
-            _ => format!("now ({now} nodes), and "),
+            1 => "for 1 time now, and ".to_owned(),
+            _ => format!("for {now} times now, and "),
         };
         format!("node source {source} gives nodes of level `{level}` {now}{next}{zone}")
     }

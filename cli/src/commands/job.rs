@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use crate::Ending;
 use crate::connection::{AskArgs, Forgiven, Outcome, block_on};
 use crate::failure::Failure;
-use crate::output::shell_word;
-use crate::output::{complain, print, print_json, table};
+use crate::output::{complain, print, print_json, shell_word, table};
 
 /// Whatever version there is.
 const ANY_VERSION: i64 = -2;
@@ -306,7 +305,8 @@ fn delete_history(args: &DeleteHistory) -> Result<Ending> {
     let maybe_alive = deleted.maybe_alive.unwrap_or_default();
     let mut sentence = format!("{job}: history deleted, {}", tasks_text(tasks));
     if running > 0 {
-        sentence.push_str(&format!("; {running} left alone, as they run"));
+        let runs = if running == 1 { "it runs" } else { "they run" };
+        sentence.push_str(&format!("; {running} left alone, as {runs}"));
     }
     if maybe_alive > 0 {
         sentence.push_str(&format!(
@@ -352,9 +352,10 @@ fn submit(args: &Submit) -> Result<Ending> {
             }
             let version = submitted.version.unwrap_or_default();
             let document = json!({ "job": name, "outcome": "submitted", "version": version, "warnings": warnings });
-            let kept = match version {
-                ..=1 => "",
-                _ => "; its done tasks stay done, and its failed tasks failed",
+            let kept = match args.replace || args.expect_version.is_some_and(|version| version > 0)
+            {
+                false => "",
+                true => "; tasks that are done stay done, and failed ones stay failed",
             };
             let sentence = format!("{name}: submitted, version {version}{kept}");
             args.ask.say(&sentence, &document)?;

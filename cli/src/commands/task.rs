@@ -349,15 +349,19 @@ fn named(task: &ListedTask) -> [&str; 2] {
     [&task.job, &task.node].map(|name| name.as_deref().unwrap_or_default())
 }
 
-/// Returns the long reasons of more than one task. They stand below the table, once.
+/// Returns the long reasons of more than one task, in the order of the rows. They stand below the table, once.
 fn shared_reasons(tasks: &[ListedTask]) -> Vec<&str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut shared = Vec::new();
     let reasons = tasks.iter().filter_map(|task| task.reason.as_deref());
     for reason in reasons.filter(|reason| reason.len() > LONG_REASON) {
-        *counts.entry(reason).or_default() += 1;
+        let count = counts.entry(reason).or_default();
+        *count += 1;
+        if *count == 2 {
+            shared.push(reason);
+        }
     }
-    let shared = counts.into_iter().filter(|(_, count)| *count > 1);
-    shared.map(|(reason, _)| reason).collect()
+    shared
 }
 
 fn row_of(task: &ListedTask, wall_ms: i64, shared: &[&str]) -> Vec<String> {

@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 
 /// Its text names the holder. Former releases lock this file and not the directory, so it is locked as well, for one release.
 const LOCK_FILE: &str = "lock";
-/// Files that show that a program has used the directory.
-const USED: &[(&str, Option<Owner>)] = &[
-    (LOCK_FILE, None),
-    ("used.json", Some(Owner::Scheduler)),
-    ("worker.json", Some(Owner::Worker)),
-    ("run.json", Some(Owner::Run)),
+/// Files that show which program has used the directory, beside [`STORE`].
+const MARKERS: &[(&str, Owner)] = &[
+    ("used.json", Owner::Scheduler),
+    ("worker.json", Owner::Worker),
+    ("run.json", Owner::Run),
 ];
 /// Prefix of the names of a scheduler's store.
 const STORE: &str = "state.sqlite3";
@@ -75,12 +74,12 @@ pub enum DataDirError {
     )]
     Strange { path: PathBuf, entry: PathBuf },
     #[error(
-        "{} is the data directory of {owner}, as it has the file `{file}`. Choose another --data-dir", path.display()
+        "{} is the data directory of {owner}, as it has the file `{}`. Choose another --data-dir", path.display(), file.display()
     )]
     OfAnother {
         path: PathBuf,
         owner: Owner,
-        file: &'static str,
+        file: PathBuf,
     },
 }
 
@@ -182,32 +181,22 @@ impl DataDir {
         Ok(DataDir { path, folder, lock })
     }
 
-    /// Errors if the directory belongs to another kind of program, whose files would stand between this one's.
+    /// Errors if another kind of program has used the directory and this kind has not.
     pub fn of(self, own: Owner) -> Result<Self, DataDirError> {
-        let of_another = USED.iter().find_map(|&(file, owner)| {
-            let owner = owner.filter(|owner| *owner != own)?;
-            fs::symlink_metadata(self.path.join(file)).ok()?;
-            Some((owner, file))
-        });
-        match of_another {
-            None => Ok(self),
-            Some((owner, file)) => Err(DataDirError::OfAnother {
-                path: self.path.clone(),
-                owner,
-                file,
-            }),
-        }
+        check_owner(&self.path, own)?;
+        Ok(self)
     }
 
-    /// Errors if [`DataDir::open`] would refuse this existing directory for its owner or its mode. Changes nothing.
-    pub fn check(path: &Path) -> Result<(), DataDirError> {
+    /// Errors if [`DataDir::open`] or [`DataDir::of`] would refuse this existing directory for its owner or its mode. Changes nothing.
+    pub fn check(path: &Path, own: Owner) -> Result<(), DataDirError> {
         let use_error = |error| DataDirError::Use {
             path: path.to_owned(),
             error,
         };
         let path = fs::canonicalize(path).map_err(use_error)?;
         let folder = open_folder(&path).map_err(use_error)?;
-        others_may_write(&path, &folder).map(|_| ())
+        others_may_write(&path, &folder)?;
+        check_owner(&path, own)
     }
 
     /// Returns whether a process has locked this existing directory, without changing it.
@@ -259,6 +248,38 @@ fn open_folder(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// Returns the kind of program to whose data directory a file of this name belongs.
+fn owner_of(file: &str) -> Option<Owner> {
+    let marker = MARKERS.iter().find(|(marker, _)| *marker == file);
+    let marker = marker.map(|(_, owner)| *owner);
+    marker.or_else(|| file.starts_with(STORE).then_some(Owner::Scheduler))
+}
+
+/// Errors if another kind of program has used the directory and this kind has not.
+fn check_owner(path: &Path, own: Owner) -> Result<(), DataDirError> {
+    let use_error = |error| DataDirError::Use {
+        path: path.to_owned(),
+        error,
+    };
+    let mut of_another = None;
+    for entry in fs::read_dir(path).map_err(use_error)? {
+        let file = entry.map_err(use_error)?.file_name();
+        match owner_of(&file.to_string_lossy()) {
+            Some(owner) if owner == own => return Ok(()),
+            Some(owner) => of_another = Some((owner, file)),
+            None => {}
+        }
+    }
+    match of_another {
+        None => Ok(()),
+        Some((owner, file)) => Err(DataDirError::OfAnother {
+            path: path.to_owned(),
+            owner,
+            file: file.into(),
+        }),
+    }
+}
+
 /// Returns an entry of a directory that is not empty and that no program of this project has used: its files would stand between those of
 /// others. Each use leaves [`LOCK_FILE`]; a restored backup may consist of the store alone.
 fn strange_entry(path: &Path) -> io::Result<Option<PathBuf>> {
@@ -266,7 +287,7 @@ fn strange_entry(path: &Path) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
         let text = name.to_string_lossy();
-        if USED.iter().any(|(file, _)| *file == text) || text.starts_with(STORE) {
+        if text == LOCK_FILE || owner_of(&text).is_some() {
             return Ok(None);
         }
         if text != LOST_AND_FOUND {
@@ -584,6 +605,14 @@ mod tests {
                 "{text}"
             );
         }
+        // The scheduler must not be locked out of its store by a worker that an earlier release let in.
+        fs::write(path.join("state.sqlite3"), "").expect("a file");
+        drop(open(Owner::Scheduler).expect("a store is there"));
+        fs::remove_file(path.join("worker.json")).expect("removed");
+        let text = open(Owner::Worker)
+            .expect_err("a restored backup")
+            .to_string();
+        assert!(text.contains("of a scheduler"), "{text}");
     }
 
     fn mode_of(path: &Path) -> u32 {
@@ -688,7 +717,7 @@ mod tests {
         fs::write(&path, "x").expect("written");
         let text = DataDir::open(&path).expect_err("refused").to_string();
         assert!(
-            text.contains("cannot create the data directory") && text.contains("file"),
+            text.contains("cannot create the data directory") && text.contains("is a file: choose"),
             "{text}"
         );
         fs::remove_file(&path).expect("removed");

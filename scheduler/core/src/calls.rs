@@ -139,10 +139,11 @@ impl Calls {
         id
     }
 
-    fn close(&mut self, id: CallId) -> Option<Purpose> {
+    /// Removes an open call. Returns its deadline and its purpose.
+    fn close(&mut self, id: CallId) -> Option<(Time, Purpose)> {
         let (deadline, purpose) = self.open.remove(&id)?;
         self.deadlines.remove(&(deadline, id));
-        Some(purpose)
+        Some((deadline, purpose))
     }
 }
 
@@ -204,13 +205,15 @@ impl Scheduler {
         id: CallId,
         outcome: CallOutcome<CallReply>,
     ) {
-        let Some(purpose) = self.calls_mut().close(id) else {
+        let Some((deadline, purpose)) = self.calls_mut().close(id) else {
             return;
         };
-        if let (CallOutcome::NotSent(why), Some((shard, worker))) = (&outcome, purpose.peer())
-            && let Some(remote) = self.workers_mut().instance_mut(shard, worker)
-        {
-            remote.note_unreached(why);
+        let sent = deadline - self.options().call_deadline;
+        let peer = purpose.peer();
+        let remote =
+            peer.and_then(|(shard, worker)| self.workers_mut().instance_mut(shard, worker));
+        if let Some(remote) = remote {
+            remote.note_reached(sent, &outcome);
         }
         let obeyed = obeyed_instead(&purpose, &outcome);
         if let Some((_, _, newer)) = obeyed.as_ref().filter(|(_, _, other)| *other > self.id()) {

@@ -276,6 +276,7 @@ impl WhatIf {
             let named = jobs.len().min(MAX_NAMED_JOBS);
             let others = match jobs.len() - named {
                 0 => String::new(),
+                1 => " and those of 1 more job".to_owned(),
                 others => format!(" and those of {others} more jobs"),
             };
             (named > 0).then(|| {

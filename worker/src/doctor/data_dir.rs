@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brasserie_common_runtime::DataDir;
+use brasserie_common_runtime::files::Owner;
 use nix::sys::statvfs::statvfs;
 
 use super::{Finding, Verdict};
@@ -35,7 +36,7 @@ pub(super) fn examine(path: &Path) -> Finding {
         return Finding::new(TOPIC, Verdict::Lacking, text);
     };
     if there == path
-        && let Err(refusal) = DataDir::check(path)
+        && let Err(refusal) = DataDir::check(path, Owner::Worker)
     {
         return Finding::new(TOPIC, Verdict::Lacking, refusal.to_string());
     }

@@ -67,7 +67,7 @@ pub(crate) struct Remote {
     pub(super) told: Option<(Health, WorkerSetId)>,
     /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
     pub(super) poked: Option<(Health, WorkerSetId)>,
-    /// Why the latest call since its last heartbeat has not reached it.
+    /// The reason why the latest call has not reached the worker; `None` if it has, or if a heartbeat came since that call was sent.
     pub(super) unreached: Option<Box<str>>,
     /// When it was last sent an extra healthcheck for the sake of others.
     asked: Option<Time>,
@@ -255,7 +255,7 @@ impl Remote {
         self.fetch = Fetch::Due(now);
         self.healthchecks.begin_anew();
         self.credits.begin_anew();
-        self.told = None;
+        (self.told, self.poked) = (None, None);
         self.begun_anew = self.begun_anew.saturating_add(1);
     }
 
@@ -280,8 +280,14 @@ impl Remote {
         self.model.heartbeat(now);
     }
 
-    pub(crate) fn note_unreached(&mut self, why: &str) {
-        self.unreached = Some(why.into());
+    /// Notes whether the call that was sent at `sent` reached the worker.
+    pub(crate) fn note_reached<T>(&mut self, sent: Time, outcome: &CallOutcome<T>) {
+        let is_outdated = self.model.last_heartbeat().is_some_and(|at| sent < at);
+        match outcome {
+            CallOutcome::Done(_) | CallOutcome::Refused(..) => self.unreached = None,
+            CallOutcome::NotSent(why) if !is_outdated => self.unreached = Some(why.as_str().into()),
+            CallOutcome::NotSent(_) | CallOutcome::Unknown(_) => {}
+        }
     }
 
     /// Not within `spacing` after the last time.
@@ -297,8 +303,8 @@ impl Remote {
         self.has_heard_us = true;
     }
 
-    /// A heartbeat is answered with the present state. An answer that waits for a record leaves later, or never: the worker does not
-    /// know by it that it is HEALTHY, but may find out at any time that it is not.
+    /// Notes the state and the set of an answer to a heartbeat. An answer that waits for a record leaves later or never, so it does not
+    /// count as told that the worker is HEALTHY. The worker's next heartbeat gets such an answer, at the latest after one heartbeat period.
     pub(crate) fn tell(&mut self, now: Time, set: WorkerSetId, waits: bool) {
         let is_healthy = self.health() == Health::Healthy;
         if is_healthy && waits {

@@ -169,8 +169,8 @@ impl Scheduler {
         })
     }
 
-    /// Returns the time since the last heartbeat of a HEALTHY worker that has missed heartbeats, or that a call has not reached since. It keeps its health until the last one is too
-    /// old, so its health alone would show it as alive.
+    /// Returns the time since the last heartbeat of a HEALTHY worker that has missed heartbeats or could not be reached. The worker keeps
+    /// its health until the last heartbeat is too old, so its health alone would show it as alive.
     fn silent_for(&self, now: Time, worker: &Remote) -> Option<Duration> {
         let last = worker.model.last_heartbeat()?;
         let period = worker.description().heartbeat_period;
@@ -184,16 +184,29 @@ impl Scheduler {
         let missing = silent_for.as_nanos() / period.as_nanos().max(1);
         let gaps = worker.gaps(&self.options().timeouts);
         let unhealthy_in = gaps.max_heartbeat.saturating_sub(silent_for);
-        let why = match &worker.unreached {
-            Some(why) => format!("a call has not reached it since ({why})"),
-            None => format!(
+        let is_overdue = missing >= u128::from(MISSED_HEARTBEATS);
+        let overdue = is_overdue.then(|| {
+            format!(
                 "{missing} heartbeats are missing, as one is due each {}",
                 format_duration(period)
-            ),
+            )
+        });
+        let unreached = worker.unreached.as_ref();
+        let unreached = unreached.map(|why| format!("the last call did not reach it ({why})"));
+        let why: Vec<String> = overdue.into_iter().chain(unreached).collect();
+        let why = why.join(", and ");
+        let state = match worker.description().intake {
+            Intake::Open => "is healthy",
+            Intake::Draining => "is draining",
+        };
+        // The scheduler refuses to forget a worker that may answer any moment.
+        let hint = match is_overdue {
+            true => ". If it is dead for certain, see `brasserie worker forget`",
+            false => "",
         };
         Some(format!(
-            "is healthy, but has been silent for {}: {why}; it counts as unhealthy in {}, \
-             and its tasks as running until it is lost, in {}. If it is dead for certain, see `brasserie worker forget`",
+            "{state}, but has been silent for {}: {why}; it counts as unhealthy in {}, \
+             and its tasks as running until it is lost, in {}{hint}",
             format_duration(whole_seconds(silent_for)),
             format_duration(whole_seconds(unhealthy_in)),
             format_duration(whole_seconds(unhealthy_in + gaps.lose_after)),
