@@ -1,4 +1,4 @@
-//! One room a command.
+//! The commands, one module each.
 
 pub(crate) mod config;
 pub(crate) mod doctor;

@@ -37,17 +37,17 @@ use thrift::protocol::TSerializable;
 use crate::failure::Failure;
 use crate::output::{print, print_json, shell_word};
 
-/// For what is answered only when it is on disk: forgiving a million tasks takes some ten seconds of a busy scheduler.
+/// Timeout of calls that are answered once their changes are on disk. Forgiving a million tasks takes some ten seconds of a busy scheduler.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const DEFAULT_SCHEDULER: &str = "127.0.0.1:6789";
 const NOT_AN_ADDRESS: &str =
     "no scheduler address; write HOST:PORT, such as 127.0.0.1:6789, with a port from 1 to 65535";
 
-/// Where a scheduler is, as every command that talks to one takes it.
+/// The scheduler's address, a flag of every command that calls one.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SchedulerArgs {
-    /// The scheduler to ask.
+    /// The address of the scheduler.
     #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_SCHEDULER, value_parser = scheduler_address)]
     pub(crate) scheduler: String,
 }
@@ -62,7 +62,7 @@ impl SchedulerArgs {
     }
 }
 
-/// A scheduler to ask, and the form of the answer.
+/// The scheduler to call, and the format of the answer.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AskArgs {
     #[command(flatten)]
@@ -91,7 +91,7 @@ impl AskArgs {
     }
 }
 
-/// That it is no address is said before anything is asked of it.
+/// Checks the address while the command line is parsed, so that an invalid one is a usage error.
 fn scheduler_address(text: &str) -> Result<String, String> {
     match peer(text) {
         Some(_) => Ok(text.to_owned()),
@@ -99,31 +99,31 @@ fn scheduler_address(text: &str) -> Result<String, String> {
     }
 }
 
-/// One page of logs to ask for.
+/// A request for one page of logs.
 #[derive(Clone, Debug)]
 pub(crate) struct LogRequest {
     pub(crate) stream: LogStream,
-    /// Empty: of all.
+    /// Empty: all jobs.
     pub(crate) job: String,
-    /// Empty: of all.
+    /// Empty: all nodes.
     pub(crate) node: String,
-    /// -1: from the end that the direction starts at.
+    /// The line id to start at; -1: the first line in the requested direction.
     pub(crate) from: i64,
     pub(crate) ascending: bool,
     pub(crate) regex: String,
-    /// `None`: of all runs.
+    /// `None`: all runs.
     pub(crate) invocation: Option<InvocationId>,
 }
 
-/// What a scheduler made of a wish.
+/// The outcome of a requested change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome<T> {
-    /// It is done, and on disk.
+    /// The change is made and on disk.
     Done(T),
-    /// Nothing has changed.
+    /// No change was made.
     Refused {
         message: String,
-        /// What is wrong with a text, each with its place.
+        /// The problems of a text, each with its place.
         problems: Vec<String>,
     },
 }
@@ -156,7 +156,7 @@ pub(crate) enum Forgiven {
     Failed,
 }
 
-/// A scheduler that can be asked.
+/// A connection to a scheduler.
 #[derive(Clone)]
 pub(crate) struct Connection {
     pool: ClientPool,
@@ -164,12 +164,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// For questions.
+    /// Creates a connection for queries.
     pub(crate) fn new(address: &str) -> Result<Self> {
         Self::with(address, ClientConfig::default())
     }
 
-    /// For wishes, which take longer.
+    /// Creates a connection for changes, which take longer.
     pub(crate) fn patient(address: &str) -> Result<Self> {
         let timeouts = Timeouts {
             receive: PATIENCE,
@@ -203,7 +203,7 @@ impl Connection {
                     ApplicationErrorKind::UnknownMethod => failure.remedy(
                         "It may be a worker, or a scheduler of another release: name the scheduler's address, and run one release everywhere",
                     ),
-                    // The refusal itself says the remedy.
+                    // The refusal itself contains the remedy.
                     _ => failure,
                 }
             }
@@ -230,8 +230,7 @@ impl Connection {
         self.status_with_jobs(usize::MAX).await
     }
 
-    /// For people and programs: the cluster with those jobs that a scheduler lists of its own accord, and with the first others by name
-    /// if it lists fewer than `jobs`.
+    /// Fetches the cluster document with the jobs that the scheduler lists by default. If those are fewer than `jobs`, adds others by name.
     pub(crate) async fn view(&self, jobs: usize) -> Result<ClusterView> {
         let mut view = ClusterView::from(self.status_with_jobs(jobs).await?);
         view.more_jobs = view.jobs_total > view.jobs.len() as u64;
@@ -266,7 +265,7 @@ impl Connection {
         if listed >= jobs || status.more_jobs != Some(true) {
             return Ok(status);
         }
-        // Those that the scheduler listed need attention first, so they stay.
+        // The jobs that the scheduler listed need attention first, so they stay.
         let named = |job: JobStatus| (job.name.clone().unwrap_or_default(), job);
         let listed = status.jobs.take().unwrap_or_default();
         let mut all: BTreeMap<String, JobStatus> = listed.into_iter().map(named).collect();
@@ -301,7 +300,7 @@ impl Connection {
         result.result_value.context("the scheduler sent no jobs")
     }
 
-    /// All jobs, in the order of their names: page by page, so that any number will do.
+    /// Fetches all jobs page by page, sorted by name.
     pub(crate) async fn jobs(&self) -> Result<Vec<BistroJobConfig>> {
         let mut jobs: Vec<BistroJobConfig> = Vec::new();
         let mut after = String::new();
@@ -369,7 +368,7 @@ impl Connection {
         result.result_value.context("the scheduler sent no reasons")
     }
 
-    /// What happened in the task's last run, if that is kept.
+    /// Fetches the story of the task's last run, if it is kept.
     pub(crate) async fn last_run(&self, job: &str, node: &str) -> Result<Option<LastRun>> {
         let arguments = BrasserieGetTaskHistoryArgs {
             job: job.to_owned(),
@@ -379,7 +378,7 @@ impl Connection {
         Ok(result.result_value.unwrap_or_default().pop())
     }
 
-    /// What the text of a config file would do.
+    /// Fetches the plan for the text of a config file.
     pub(crate) async fn plan_config(&self, arguments: &BrasseriePlanConfigArgs) -> Result<Plan> {
         let result: BrasseriePlanConfigResult = self.ask("planConfig", arguments).await?;
         match result.ex {
@@ -445,7 +444,7 @@ impl Connection {
         Ok(Outcome::of((), result.ex))
     }
 
-    /// How many tasks have other statuses now.
+    /// Forgives failures of a job's tasks. Returns the number of tasks whose status has changed.
     pub(crate) async fn forgive_tasks(&self, job: &str, whom: Forgiven) -> Result<Outcome<i64>> {
         let arguments = BrasserieForgiveTasksArgs {
             job: job.to_owned(),
@@ -458,7 +457,7 @@ impl Connection {
         ))
     }
 
-    /// No nodes: all.
+    /// Deletes the history of the job on these nodes, or on all nodes if the list is empty.
     pub(crate) async fn delete_history(
         &self,
         job: &str,
@@ -473,7 +472,7 @@ impl Connection {
         Ok(Outcome::of(deleted, result.ex))
     }
 
-    /// No instances: lists those that may be declared dead, and changes nothing.
+    /// Declares these instances dead. If the list is empty, returns the instances that may be declared dead, and changes nothing.
     pub(crate) async fn forget_worker(
         &self,
         shard: &str,
@@ -514,7 +513,7 @@ fn next_page(after: &str, last: Option<String>) -> Result<String> {
     Ok(last)
 }
 
-/// `None`: it is no HOST:PORT.
+/// Parses HOST:PORT; `None` if the text is invalid.
 pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
     let (host, port) = address.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -547,7 +546,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> Result<F::Output> {
         .build()
         .context("cannot start the runtime that waits for the network")?;
     let output = runtime.block_on(future);
-    // A thread that still waits for a resolver, a disk or a terminal does not keep the program.
+    // A thread that still waits for a resolver, a disk or a terminal must not keep the program alive.
     runtime.shutdown_background();
     Ok(output)
 }

@@ -66,7 +66,7 @@ pub(crate) fn not_a_directory(path: &Path) -> Failure {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     about: String,
-    /// The address of the run's scheduler; `None` if the run has ended in good order.
+    /// The address of the run's scheduler; `None` if the run has ended cleanly.
     scheduler: Option<SocketAddr>,
     /// Start time and random part of the scheduler's id, because another process may use the port later.
     instance: [i64; 2],
@@ -139,8 +139,8 @@ impl RunRecord {
             .with_context(|| format!("{} is not the record of a run", path.display()))
     }
 
-    /// Lists what differs from the earlier run in the same directory: tasks that it has completed do not run again, even if their job has
-    /// changed.
+    /// Lists the differences from the earlier run in the same directory. Tasks that the earlier run has completed do not run again, even if
+    /// their job has changed.
     pub(crate) fn differences(&self, earlier: &RunRecord) -> Vec<String> {
         if self.file != earlier.file {
             return vec![format!(
@@ -206,7 +206,7 @@ impl RunRecord {
             return false;
         };
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
-        // After a timeout the port is in use, only the process is slow.
+        // A timeout means that the port is in use and only the process is slow.
         connected.is_err() || connected.is_ok_and(|connected| connected.is_ok())
     }
 
@@ -272,7 +272,8 @@ struct EndedRun {
 }
 
 impl Source {
-    /// Asks the source that the command line names, and closes it. `None`: a signal came first, and no copy is left.
+    /// Opens the source that the command line names, runs `question` on it, and closes it. Returns `None` if a signal came first; then no
+    /// copy is left.
     pub(crate) async fn ask<T>(
         args: &SourceArgs,
         question: impl AsyncFnOnce(&Source) -> Result<T>,
@@ -293,7 +294,8 @@ impl Source {
         answer
     }
 
-    /// Opens a scheduler, or a copy, which a signal that ends the program at once would leave behind: a copy comes with its signals.
+    /// Opens the scheduler, or a copy of an ended run's store. A signal that ends the program at once would leave the copy behind, so a
+    /// copy comes with a signal handler.
     async fn open(args: &SourceArgs) -> Result<(Self, Option<Interrupts>)> {
         let Some(directory) = &args.data_dir else {
             let connection = Connection::new(&args.scheduler.scheduler)?;
@@ -345,7 +347,7 @@ impl Source {
         }
     }
 
-    /// Removes that reason from a listed task's reasons, which stand in one text.
+    /// Removes that reason from a listed task's reasons, which are one text.
     pub(crate) fn without_own_pool_in(&self, reasons: String) -> Option<String> {
         match self.ended {
             None => Some(reasons),

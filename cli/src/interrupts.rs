@@ -7,13 +7,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// A terminal, `timeout` and service managers send a signal to the whole group, and the keeper passes it on once more: what
-/// comes within this time is one wish.
+/// Signals within this time count as one. A terminal, `timeout` and service managers signal the whole process group, and the keeper passes
+/// the signal on once more.
 const ONE_WISH: Duration = Duration::from_secs(1);
-/// Signals that may wait to be noticed: four kinds, and the kernel merges those of one kind.
+/// Capacity for signals: four kinds, and the kernel merges signals of one kind.
 const QUEUE: usize = 16;
 
-/// Listens from its making on; signals no longer end the process by themselves.
+/// Receives signals from its creation on. They no longer end the process by themselves.
 pub(crate) struct Interrupts {
     signals: mpsc::Receiver<()>,
     first: Option<Instant>,
@@ -40,7 +40,7 @@ impl Interrupts {
         })
     }
 
-    /// The next wish to end; not the echo of one.
+    /// Waits for the next signal, except repetitions of the first one.
     pub(crate) async fn next(&mut self) {
         loop {
             // The senders live as long as the runtime.

@@ -1,4 +1,4 @@
-//! The `brasserie` program as a library, so that tests can run it without a stale build.
+//! The `brasserie` program as a library, so that tests can run it without a separate build.
 
 mod commands;
 mod connection;
@@ -57,11 +57,11 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a config file to its end: scheduler and worker on this machine.
+    /// Run a config file to its end, with a scheduler and a worker on this machine.
     Run(commands::run::Args),
     /// Check a config file, export its jobs, or print the schema of config files.
     Config(commands::config::Args),
-    /// Show what a config file would do to a running scheduler, before anything happens.
+    /// Show what a config file would change in a running scheduler, without changing anything.
     Plan(commands::plan::Args),
     /// Show jobs, workers and problems of a running scheduler.
     Status(commands::status::Args),
@@ -71,21 +71,21 @@ enum Command {
     Job(commands::job::Args),
     /// List tasks by state, and kill running ones.
     Task(commands::task::Args),
-    /// Show what tasks printed, and the events of their lives.
+    /// Print the output of tasks, and the events of their runs.
     Logs(commands::logs::Args),
-    /// Say what a worker on this machine can and cannot have and enforce.
+    /// Check what a worker on this machine can provide and enforce.
     Doctor(commands::doctor::Args),
-    /// List workers, look at one, or declare one dead.
+    /// List workers, show one worker, or declare one dead.
     Worker(commands::worker::Args),
 }
 
-/// How a command ended.
+/// The way in which a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Success,
     Failure,
     Usage,
-    /// Nothing is wrong, and something would change.
+    /// The plan has no errors, and something would change.
     Changes,
     /// The command stopped waiting after its timeout.
     TimedOut,
@@ -113,12 +113,12 @@ impl From<Ending> for ExitCode {
 
 /// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
-    // A run's worker is this same file under another name.
+    // The worker of a run is this program under another name.
     let name = std::env::args_os().next();
     if name.is_some_and(|name| brasserie_worker::is_worker(&name)) {
         return brasserie_worker::run();
     }
-    // Before any thread: from here on a keeper ends every task of a run if this process dies, however it dies.
+    // The keeper must fork before any thread exists. From here on it ends every task of a run if this process dies, for any reason.
     if wants_keeper()
         && let Err(error) = brasserie_worker::keeper::become_keeper_or_continue()
     {
@@ -129,7 +129,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failure::tell_usage(&error),
     };
-    // What a command has to say it prints itself; the log is for who asks for it.
+    // Commands print their own output. The log is for diagnosis.
     let _log = match telemetry::init(Verbosity::WarningsOnly, LogFormat::Text) {
         Ok(log) => log,
         Err(error) => {
@@ -154,7 +154,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Only `run` starts tasks. A keeper has no arguments, only its name.
+/// Returns whether this process needs a keeper: only `run` starts tasks. A keeper itself has no arguments, only its name.
 fn wants_keeper() -> bool {
     let mut arguments = std::env::args_os();
     let name = arguments.next();

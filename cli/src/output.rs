@@ -1,7 +1,7 @@
-//! How commands print: tables for people, durations in words, one JSON document for programs.
+//! Output of commands: tables and durations for people, one JSON document for programs.
 //!
-//! All text for people is escaped on its way out, as names and errors come from peers; a name that could break its line is escaped where
-//! it is put in ([`printable`], [`printable_block`], [`table`]).
+//! All text for people is escaped on output, because names and errors come from peers. A name that could break its line is escaped where it
+//! is inserted ([`printable`], [`printable_block`], [`table`]).
 
 use std::io::{self, Write as _};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(crate) use brasserie_common::text::{printable, printable_block};
 pub(crate) use brasserie_common::time::readable_duration as duration;
 
-/// A table without frames; columns are as wide as their widest cell. Numbers go right. Cells are made printable.
+/// Formats a table without frames, with columns as wide as their widest cell. Numbers are aligned right. Cells are made printable.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>]) -> String {
     let clean = |row: &Vec<String>| row.iter().map(|cell| printable(cell)).collect();
     let rows: &[Vec<String>] = &rows.iter().map(clean).collect::<Vec<_>>();
@@ -67,8 +67,8 @@ pub(crate) fn shell_word(text: &str) -> String {
     }
 }
 
-/// Prints a line on standard error, as `eprintln!` does, which panics if nobody reads it or its disk is full. A command that has nothing
-/// to do meanwhile may wait here; `brasserie run` queues its lines with `telemetry::print_error`.
+/// Prints a line on standard error. Unlike `eprintln!`, does not panic if standard error has no reader or its disk is full. May block, so
+/// `brasserie run` queues its lines with `telemetry::print_error` instead.
 macro_rules! complain {
     ($($arguments:tt)*) => {
         $crate::output::print_complaint(format_args!($($arguments)*))
@@ -76,31 +76,31 @@ macro_rules! complain {
 }
 pub(crate) use complain;
 
-/// For [`complain!`].
+/// Implements [`complain!`].
 pub(crate) fn print_complaint(text: std::fmt::Arguments<'_>) {
     // If standard error cannot be written, only the exit code can report the failure.
     let _ = writeln!(io::stderr(), "{}", printable_lines(&text.to_string()));
 }
 
-/// Prints text for people to standard output; a reader that went away (`| head`) is no error.
+/// Prints text for people to standard output. A closed pipe (`| head`) is no error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_on(text).map(|_: Reader| ())
 }
 
-/// Who reads standard output.
+/// The state of the reader of standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
     Listens,
-    /// Nobody will ever see more.
+    /// The pipe is closed, so no further output is read.
     Gone,
 }
 
-/// As `print`, for callers that have more to print.
+/// Prints like `print`, for callers with more output.
 pub(crate) fn print_on(text: &str) -> anyhow::Result<Reader> {
     print_raw(&printable_lines(text))
 }
 
-/// Prints text as it is: what tasks printed, and sequences of our own.
+/// Prints text unescaped: task output, and escape sequences of this program.
 pub(crate) fn print_raw(text: &str) -> anyhow::Result<Reader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -110,19 +110,19 @@ pub(crate) fn print_raw(text: &str) -> anyhow::Result<Reader> {
     }
 }
 
-/// How a document is laid out.
+/// The layout of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     Indented,
     OneLine,
 }
 
-/// One document, indented.
+/// Prints one document, indented.
 pub(crate) fn print_json(value: &Value) -> anyhow::Result<()> {
     print_raw(&json_text(value, Layout::Indented)).map(|_: Reader| ())
 }
 
-/// A document with its newline. JSON lets some control characters stand in strings; here they are escaped too.
+/// Returns a document with its newline. Escapes also the control characters that JSON permits in strings.
 pub(crate) fn json_text(value: &Value, layout: Layout) -> String {
     printable_json(&match layout {
         Layout::Indented => format!("{value:#}\n"),

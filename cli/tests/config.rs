@@ -1,4 +1,4 @@
-//! `brasserie config` as people and editors use it, through the program.
+//! Tests `brasserie config` through the program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -256,7 +256,7 @@ fn jobs_are_exported_and_read_back_without_loss() {
         json!(["13:44: bistro_job->broken.priority: expected a number, found \"high\""])
     );
 
-    // With the same settings it is the same configuration, and exports the same.
+    // The exported jobs with the same settings are the same configuration, and have the same export.
     let again = first.replacen('{', &format!("{{{SETTINGS},"), 1);
     fs::write(folder.path().join("again.json"), &again).unwrap();
     assert_eq!(export("again.json"), first);

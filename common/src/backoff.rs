@@ -1,38 +1,38 @@
-//! When a task that failed may run again: the configured list of waits and the step that a run would take.
+//! The backoff of a failed task: the configured list of waits, and the step that a run would take.
 
 use serde::{Deserialize, Serialize};
 
-/// Seconds that a run under `["fail"]` waits after `incomplete_backoff`, for want of any configured value.
+/// The wait in seconds after `incomplete_backoff` under `["fail"]`, which configures no wait.
 const FAIL_SECONDS: u32 = 60;
 
-/// The wait that a run takes if it ends in a status that advances the backoff; precomputed when it starts.
+/// The wait of a run that ends in a status that advances the backoff. The scheduler computes it when the run starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackoffDuration {
-    /// The next such end is final.
+    /// The next error is final.
     pub no_more_backoffs: bool,
     pub seconds: u32,
-    /// Number of consecutive errors with this wait, this one included: a policy may list a wait several times.
+    /// The number of consecutive errors with this wait, this one included. A policy may list a wait several times.
     pub times: u32,
 }
 
-/// How many tries of a task ended in errors since it last did not.
+/// The number of tries of a task that have ended in errors in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailedTries {
     pub count: u32,
-    /// So many end the task as FAILED; `None`: it is tried again and again.
+    /// The number of errors in a row after which the task is FAILED; `None` if it is tried forever.
     pub most: Option<u32>,
 }
 
-/// What follows the last configured value.
+/// The action after the last configured value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AfterLast {
-    /// The last value again and again.
+    /// The last value repeats.
     Repeat,
     /// The task is FAILED.
     Fail,
 }
 
-/// Why values are no backoff.
+/// The reason why values are not a valid backoff.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackoffError {
     #[error(
@@ -49,7 +49,7 @@ pub enum BackoffError {
     TooLong(i64),
 }
 
-/// A list of waits in seconds, none below the one before it, and what follows it.
+/// A non-decreasing list of waits in seconds, and the action after the last one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackoffPolicy {
     values: Vec<u32>,
@@ -113,7 +113,7 @@ impl BackoffPolicy {
             (None, AfterLast::Repeat, Some(&last)) => BackoffDuration {
                 no_more_backoffs: false,
                 seconds: last,
-                // Counted for people: nothing follows.
+                // Kept for display: nothing follows.
                 times: match current.seconds == last {
                     true => current.times.saturating_add(1),
                     false => 1,
@@ -135,7 +135,7 @@ impl BackoffPolicy {
             .saturating_add(step.times)
     }
 
-    /// Returns after how many errors in a row a task has failed; `None` if it is tried again and again.
+    /// Returns after how many errors in a row a task has failed; `None` if it is tried forever.
     pub fn max_tries(&self) -> Option<u32> {
         match self.after_last {
             AfterLast::Repeat => None,
@@ -145,7 +145,7 @@ impl BackoffPolicy {
 
     /// Returns this policy with `retries` retries and a wait of `delay` seconds before each, where given.
     ///
-    /// Without `delay`, the last wait of this policy repeats. Returns `None` if there are retries but no wait.
+    /// The last wait of this policy repeats if `delay` is `None`. Returns `None` if there are retries but no wait.
     pub fn with_retries(&self, retries: Option<u32>, delay: Option<u32>) -> Option<BackoffPolicy> {
         let wait = |index: usize| {
             let own = self.values.get(index).or(self.values.last());
@@ -167,7 +167,7 @@ impl BackoffPolicy {
 }
 
 impl Default for BackoffPolicy {
-    /// The documented default: 15 s up to a day, then daily.
+    /// Returns the documented default: waits from 15 s up to a day, then daily.
     fn default() -> Self {
         BackoffPolicy {
             values: vec![15, 30, 60, 300, 900, 3600, 7200, 21600, 86400],
@@ -267,7 +267,7 @@ mod tests {
             waits(&policy(&[1, 1, 5], AfterLast::Repeat)),
             [1, 1, 5, 5, 5, 5]
         );
-        // After an edit of the list: the remaining equal waits, or else the next longer wait.
+        // The list was edited: the remaining equal waits follow, or else the next longer wait.
         let twice = BackoffDuration {
             times: 2,
             ..step(5)
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(tries(&[1, 5, 5], Fail), (vec![1, 2, 3], Some(4)));
         assert_eq!(tries(&[], Fail), (vec![], Some(1)));
         assert_eq!(tries(&[1, 5], Repeat), (vec![1, 2, 3, 4, 5], None));
-        // A task that was killed before any error.
+        // The task was killed before any error.
         let policy = BackoffPolicy::new(&[7], Fail).unwrap();
         let killed = BackoffDuration {
             times: 0,

@@ -1,4 +1,4 @@
-//! Requests that enter a core, calls that leave it, and what can become of them.
+//! Requests that enter a core, calls that leave it, and their outcomes.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::SchedulerId;
 
-/// A request that wants an answer: enters in an event, leaves in `Effect::Reply`.
+/// A request that needs an answer. It enters in an event; its answer leaves in `Effect::Reply`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// A call to a peer: leaves in `Effect::Call`, comes back in `Event::CallCompleted`.
+/// A call to a peer. It leaves in `Effect::Call`; its outcome returns in `Event::CallCompleted`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// Position of a durable record; the shell reports how far the log is synced to disk.
+/// The position of a durable record. The shell reports the last position that is synced to disk.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -26,10 +26,10 @@ impl RecordSeq {
     }
 }
 
-/// Who asks. Authentication will add kinds; until then a peer is known by its address alone.
+/// The caller of a request. Authentication will add kinds; until then the address alone identifies a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// A network peer that proved nothing.
+    /// A network peer without any proof of identity.
     Unauthenticated(std::net::SocketAddr),
     /// This process.
     Own,
@@ -44,42 +44,42 @@ impl fmt::Display for Principal {
     }
 }
 
-/// Why a worker refused: the optional code of `BistroWorkerException`. Every refusal promises that nothing happened.
+/// The reason of a worker's refusal: the optional code of `BistroWorkerException`. Every refusal promises that nothing happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalCode {
     /// The association is not HEALTHY, or the worker is ending it.
     Unhealthy,
-    /// Scheduler or worker instance is not the one that is meant.
+    /// The call addresses another scheduler or worker instance.
     WrongId,
-    /// The worker obeys this other scheduler instance: it is bound to it, or has met it and will be bound to none earlier.
+    /// The worker obeys this other scheduler instance: it is bound to that instance, or has met it and binds to none earlier.
     BoundTo(SchedulerId),
-    /// `runTask` older than a `notifyIfTasksNotRunning` that was served.
+    /// The `runTask` is older than a `notifyIfTasksNotRunning` that was served.
     OldSequence,
     /// The task or the invocation is already known.
     Duplicate,
-    /// No room now.
+    /// The worker has no free capacity now.
     Busy,
-    /// The worker is on its way out.
+    /// The worker drains or is shutting down.
     Draining,
     /// A refusal by a peer that gives no code.
     Unspecified,
 }
 
-/// What became of a call to a peer.
+/// The outcome of a call to a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome<R> {
-    /// It happened, and this is the answer.
+    /// The call happened, with this answer.
     Done(R),
-    /// A declared exception: it did not happen.
+    /// A declared exception: the call did not happen.
     Refused(RefusalCode, String),
-    /// No byte of the request left: it did not happen.
+    /// No byte of the request left: the call did not happen.
     NotSent(String),
-    /// It may have happened.
+    /// The call may have happened.
     Unknown(String),
 }
 
 impl<R> CallOutcome<R> {
-    /// The same outcome with another answer.
+    /// Returns the same outcome with a converted answer.
     pub fn map<S>(self, f: impl FnOnce(R) -> S) -> CallOutcome<S> {
         match self {
             CallOutcome::Done(reply) => CallOutcome::Done(f(reply)),

@@ -1,42 +1,42 @@
-//! Which graphics cards a task gets: whole ones, or a part of one, in thousandths. Sums of integers are exact, so that three thirds of
-//! 333 are never more than a card, and a card is never given twice.
+//! Chooses the GPUs of a task: whole ones, or a part of one, in thousandths. Integer sums are exact, so that three thirds of 333 never
+//! exceed a GPU, and no GPU is given twice.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A whole card.
+/// A whole GPU in thousandths.
 pub const WHOLE_CARD: u32 = 1000;
 
-/// Models of cards that one task may name, and whole cards that it may need of each, or of any: more than any machine has.
+/// The limits for the models that one task may name, and for the whole GPUs of each model or of any: more than any machine has.
 pub const MAX_MODELS: usize = 32;
 pub const MAX_CARDS: u32 = 10_000;
 
-/// A card of a machine.
+/// A GPU of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Card {
-    /// Told from all others of its machine by this.
+    /// The unique name of the GPU on its machine.
     pub device: Arc<str>,
     pub model: Arc<str>,
 }
 
-/// What a task holds of one card.
+/// A task's share of one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuShare {
     pub device: Arc<str>,
-    /// Thousandths of the card.
+    /// Thousandths of the GPU.
     pub milli: u32,
 }
 
-/// How much of cards: a part of one, or whole ones. More than one is never in parts, as a program cannot use two halves as one.
+/// An amount of GPUs: a part of one, or whole ones. More than one GPU is always whole, because a program cannot use two halves as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CardAmount {
-    /// Thousandths: more than none, and less than a whole card.
+    /// Thousandths: more than zero, and less than a whole GPU.
     Part(u32),
     Whole(u32),
 }
 
-/// Why a number of slots is no amount of cards.
+/// The reason why a number of slots is no amount of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardAmountError {
     #[error("less than no card")]
@@ -52,25 +52,26 @@ pub enum CardAmountError {
 impl CardAmount {
     pub const NONE: CardAmount = CardAmount::Whole(0);
 
-    /// What so many slots of so many cards each are. The number counts as the decimal that is written for it, so that a tenth is a tenth.
+    /// Returns the amount of `slots` slots of `cards_a_slot` GPUs each. The number counts as its shortest decimal, so a tenth is exactly a
+    /// tenth.
     pub fn of_slots(slots: i32, cards_a_slot: f64) -> Result<CardAmount, CardAmountError> {
         if slots == 0 || cards_a_slot == 0.0 {
             return Ok(CardAmount::NONE);
         }
         let (digits, exponent) = decimal(cards_a_slot).ok_or(CardAmountError::TooMany)?;
-        // At most 17 digits times 10 of a slot count: it fits.
+        // A slot count times at most 17 digits fits.
         let amount = i128::from(slots) * i128::from(digits);
         if amount < 0 {
             return Err(CardAmountError::Negative);
         }
-        // In thousandths there are three digits more before the point.
+        // The decimal point of thousandths is three digits further right.
         let shift = exponent + 3;
         let power = 10_i128.checked_pow(shift.unsigned_abs());
         let milli = match (shift >= 0, power) {
             (true, Some(power)) => amount.checked_mul(power),
             (true, None) => None,
             (false, Some(power)) if amount % power == 0 => Some(amount / power),
-            // The power is above the amount, so it is no divisor either where it cannot be counted.
+            // A power too large to represent is also above the amount, so it is no divisor.
             (false, Some(_) | None) => return Err(CardAmountError::Finer),
         };
         let milli = milli.and_then(|milli| u64::try_from(milli).ok());
@@ -80,7 +81,7 @@ impl CardAmount {
     fn of_milli(milli: u64) -> Result<CardAmount, CardAmountError> {
         let whole = u64::from(WHOLE_CARD);
         match (milli / whole, milli % whole) {
-            // Below a thousand.
+            // The part is below a thousand.
             (0, part) if part > 0 => Ok(CardAmount::Part(part as u32)),
             (cards, 0) => u32::try_from(cards)
                 .map(CardAmount::Whole)
@@ -90,7 +91,7 @@ impl CardAmount {
     }
 }
 
-/// A finite number as `digits * 10^exponent`, by the shortest decimal that means it.
+/// Returns a finite number as `digits * 10^exponent`, from its shortest exact decimal.
 fn decimal(number: f64) -> Option<(i64, i32)> {
     let text = format!("{number:e}");
     let (mantissa, exponent) = text.split_once('e')?;
@@ -110,7 +111,7 @@ impl fmt::Display for CardAmount {
     }
 }
 
-/// Thousandths, shown as the decimal that they are.
+/// Thousandths, displayed as a decimal number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Milli(pub u32);
 
@@ -125,17 +126,17 @@ impl fmt::Display for Milli {
     }
 }
 
-/// What a task needs of the cards of its machine.
+/// The GPUs that a task needs of its machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CardNeed {
-    /// Whole cards of certain models; none is 0.
+    /// Whole GPUs of certain models; no count is 0.
     of_models: BTreeMap<String, u32>,
-    /// Beside those, of whatever model.
+    /// GPUs of any model, in addition to those.
     of_any: CardAmount,
 }
 
 impl Default for CardNeed {
-    /// Nothing.
+    /// Returns an empty need.
     fn default() -> Self {
         CardNeed {
             of_models: BTreeMap::new(),
@@ -145,7 +146,7 @@ impl Default for CardNeed {
 }
 
 impl CardNeed {
-    /// Who needs so much of any model, and of some models so many whole cards: the latter are among the former.
+    /// Creates the need of a task that needs `all` GPUs in total, among them these whole GPUs of certain models.
     pub fn new(all: CardAmount, mut of_models: BTreeMap<String, u32>) -> Self {
         of_models.retain(|_, cards| *cards > 0);
         let named = of_models
@@ -159,7 +160,7 @@ impl CardNeed {
         CardNeed { of_models, of_any }
     }
 
-    /// So many whole cards of each of these models, and so much more of whatever model. `None`: that is nothing that is ever needed.
+    /// Creates a need from whole GPUs of each of these models, plus `of_any` of any model. Returns `None` if a count is out of range.
     pub fn of_parts(of_models: BTreeMap<String, u32>, of_any: CardAmount) -> Option<Self> {
         let is_some = |cards: &u32| (1..=MAX_CARDS).contains(cards);
         let are_some = of_models.len() <= MAX_MODELS && of_models.values().all(is_some);
@@ -170,17 +171,17 @@ impl CardNeed {
         (are_some && fits).then_some(CardNeed { of_models, of_any })
     }
 
-    /// What [`CardNeed::of_parts`] takes.
+    /// Returns the arguments for [`CardNeed::of_parts`].
     pub fn into_parts(self) -> (BTreeMap<String, u32>, CardAmount) {
         (self.of_models, self.of_any)
     }
 
-    /// Models of which it needs whole cards.
+    /// Returns the models of which the task needs whole GPUs.
     pub fn models(&self) -> impl Iterator<Item = &str> {
         self.of_models.keys().map(String::as_str)
     }
 
-    /// Cards, of whatever models.
+    /// Returns the number of GPUs, of all models together.
     pub fn amount(&self) -> f64 {
         let named: f64 = self.of_models.values().map(|cards| f64::from(*cards)).sum();
         let of_any = match self.of_any {
@@ -194,14 +195,16 @@ impl CardNeed {
         self.of_models.is_empty() && self.of_any == CardAmount::NONE
     }
 
-    /// The cards that a task gets of a machine on which so much is taken; in the order in which the machine lists them. Whole cards are
-    /// the first that nobody holds anything of. A part is one of the fullest card that has room for it, the first of those, so that
-    /// cards stay whole for who needs them. `None`: there is no room.
+    /// Returns the GPUs that a task gets on a machine with this use, in the order in which the machine lists them; `None` if they are not
+    /// free.
+    ///
+    /// Whole GPUs are the first unused ones. A part is taken of the fullest GPU with enough left, which keeps GPUs whole for tasks that
+    /// need whole ones.
     pub fn pack(&self, cards: &[Card], used: &CardUse) -> Option<Vec<GpuShare>> {
         self.pack_among(cards, used, |_| true)
     }
 
-    /// The same of some of these cards.
+    /// Chooses like [`CardNeed::pack`], among the GPUs for which `is_one` is true.
     pub fn pack_among(
         &self,
         cards: &[Card],
@@ -232,7 +235,7 @@ impl CardNeed {
                     return None;
                 }
             }
-            // It stands alone: with a model, all cards are whole.
+            // A part is the task's only GPU: a need with models has whole GPUs only.
             CardAmount::Part(milli) => {
                 let with_room =
                     (0..cards.len()).filter(|i| free[*i] >= milli && is_one(&cards[*i]));
@@ -249,7 +252,7 @@ impl CardNeed {
 }
 
 impl CardNeed {
-    /// As [`CardNeed::pack`], but of a certain model as far as it may be any and there is room there.
+    /// Chooses like [`CardNeed::pack`], but of the given model if the need allows any model and enough is free.
     pub fn pack_of(
         &self,
         model: Option<&str>,
@@ -262,8 +265,8 @@ impl CardNeed {
         preferred.or_else(|| self.pack(cards, used))
     }
 
-    /// The cards on which there is room for it first if nobody else gets anything of them: of those that it can use the emptiest, of
-    /// such that are alike the first. Fewer than it needs, where there are no more.
+    /// Returns the GPUs that are free for this need first if no other task gets anything of them: the emptiest usable ones, in the order of
+    /// the list if equal. Returns fewer than needed if the machine has no more.
     pub fn soonest(&self, cards: &[Card], used: &CardUse) -> Vec<Arc<str>> {
         let mut by_room: Vec<&Card> = cards.iter().collect();
         by_room.sort_by_key(|card| std::cmp::Reverse(used.free(&card.device)));
@@ -286,7 +289,7 @@ impl CardNeed {
         chosen
     }
 
-    /// Whether cards of this model are of any use to it.
+    /// Returns whether the task can use GPUs of this model.
     pub fn can_use(&self, model: &str) -> bool {
         self.of_any != CardAmount::NONE || self.of_models.contains_key(model)
     }
@@ -306,19 +309,19 @@ impl fmt::Display for CardNeed {
     }
 }
 
-/// What a task needs of the cards of a worker that chooses them itself.
+/// The GPUs that a task needs of a worker that chooses them itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CardsWanted {
     pub need: CardNeed,
-    /// The model that it counts as until it has its cards: one of which its worker wanted work.
+    /// The model that the task counts as until it has its GPUs: one for which its worker requested work.
     pub counts_as: Option<Arc<str>>,
 }
 
-/// What is taken of the cards of one machine, by device: also of such that it no longer lists.
+/// The thousandths in use of each GPU of one machine. Includes GPUs that the machine no longer lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CardUse(BTreeMap<Arc<str>, u64>);
 
-/// Why shares cannot be had.
+/// The reason why shares are not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardConflict {
     #[error("there is no card `{0}` here")]
@@ -351,7 +354,7 @@ impl CardUse {
         }
     }
 
-    /// Of these nothing is free any more.
+    /// Takes everything that is free of these GPUs.
     pub fn take_all_of(&mut self, devices: &[Arc<str>]) {
         for device in devices {
             let used = self.0.entry(Arc::clone(device)).or_insert(0);
@@ -359,7 +362,7 @@ impl CardUse {
         }
     }
 
-    /// Those that were taken, as they were.
+    /// Gives back shares that were taken.
     pub fn give_back(&mut self, shares: &[GpuShare]) {
         for share in shares.iter().filter(|share| share.milli > 0) {
             let used = self.0.get_mut(&share.device);
@@ -371,18 +374,18 @@ impl CardUse {
         }
     }
 
-    /// Thousandths of a card that nobody has. None, where more is taken than there is.
+    /// Returns the free thousandths of a GPU; 0 if more is taken than exists.
     pub fn free(&self, device: &str) -> u32 {
         let used = self.0.get(device).copied().unwrap_or(0);
         WHOLE_CARD.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
-    /// Everything that is taken, by device.
+    /// Returns the use of every GPU in use, by device.
     pub fn all(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(device, used)| (&**device, *used))
     }
 
-    /// Whether a machine that has such cards can give these shares beside those that are taken.
+    /// Checks whether a machine with these GPUs can give these shares in addition to those in use.
     pub fn check(
         &self,
         shares: &[GpuShare],

@@ -60,7 +60,7 @@ pub struct ClusterView {
     pub jobs_total: u64,
     /// The tasks of all jobs, listed or not.
     pub tasks: TaskCounts,
-    /// In the order of the config. A short list has the requested jobs, or else the jobs that need attention most.
+    /// The listed jobs in the order of the config. A short list has the requested jobs, or else the jobs that need attention most.
     pub jobs: Vec<JobView>,
     /// `jobs` is incomplete. For a page sorted by name: more jobs follow it.
     pub more_jobs: bool,
@@ -170,12 +170,12 @@ pub struct WorkerView {
     pub notes: Vec<String>,
     /// The worker's own description of how it contains its tasks, and why.
     pub containment: Option<String>,
-    /// Number of associations that began anew because the worker had obeyed another scheduler meanwhile.
+    /// Number of associations that began again because the worker had obeyed another scheduler.
     pub begun_anew: u64,
     /// The unfilled part of its work request; `None` for a worker that requests no work and gets tasks by its slots.
     pub asked: Option<AskedView>,
-    /// One entry for each resource of the worker level, in the order of the config. Empty without a configuration, if the slots of all listed
-    /// workers exceed the size of an answer, and from older schedulers.
+    /// One entry for each resource of the worker level, in the order of the config. Empty without a configuration, if the slots of all
+    /// listed workers exceed the size of an answer, and from older schedulers.
     pub slots: Vec<SlotsView>,
 }
 
@@ -431,7 +431,7 @@ impl JobFacts {
         TaskCounts { held, ..self.tasks }
     }
 
-    /// For [`most_urgent`].
+    /// Returns the rank for [`most_urgent`].
     pub fn urgency(&self) -> Urgency {
         let needs_a_person = self.tasks.failed > 0 || self.tasks.never > 0;
         match self.state() {

@@ -1,7 +1,7 @@
-//! Hash containers whose order does not depend on the process, and whose keys a peer cannot make collide.
+//! Hash containers whose order does not depend on the process, and whose keys a peer cannot force to collide.
 //!
-//! [`SeededMap`] is keyed: use it for names. [`IdMap`] is fast and unkeyed: use it for small ids that we hand out ourselves.
-//! Neither may be iterated where the order could be seen (`iter_over_hash_type` is denied in the pure crates).
+//! [`SeededMap`] has a keyed hash: use it for names. [`IdMap`] is fast and unkeyed: use it for small ids that this program assigns. Neither
+//! may be iterated where the order could become visible (`iter_over_hash_type` is denied in the pure crates).
 
 #![expect(
     clippy::disallowed_types,
@@ -16,12 +16,12 @@ use siphasher::sip::SipHasher13;
 pub type SeededMap<K, V> = std::collections::HashMap<K, V, SeededState>;
 /// A set of names.
 pub type SeededSet<K> = std::collections::HashSet<K, SeededState>;
-/// A map from ids that we hand out.
+/// A map from ids that this program assigns.
 pub type IdMap<K, V> = std::collections::HashMap<K, V, rustc_hash::FxBuildHasher>;
-/// A set of ids that we hand out.
+/// A set of ids that this program assigns.
 pub type IdSet<K> = std::collections::HashSet<K, rustc_hash::FxBuildHasher>;
 
-/// Makes keyed hashers. `Default` is for simulations and tests; programs pass their seed.
+/// A builder of keyed hashers. `Default` is for simulations and tests; programs pass their seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeededState(pub u64);
 

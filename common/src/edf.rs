@@ -1,26 +1,26 @@
-//! Earliest deadline first: when each of some jobs would end if they ran in the order of their deadlines.
+//! Earliest deadline first: the completion times of jobs that run in the order of their deadlines.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A job that takes one processor. Seconds from now.
+/// A job that takes one processor. Times are seconds from now.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EdfJob {
-    /// What it still takes. What is no number, or less than none, counts as nothing.
+    /// The remaining run time. NaN and negative values count as zero.
     pub remaining: f64,
-    /// By when it must be over, as far as its computation goes; infinity: whenever. What is no number counts as that.
+    /// The deadline of the completion; infinity or NaN for none.
     pub deadline: f64,
 }
 
-/// When it would end.
+/// The completion of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EdfEnd {
     pub completion: f64,
     pub misses: bool,
 }
 
-/// The ends of jobs, in the order of the jobs, on so many processors, 1 at least. The next job by deadline, of those with one deadline the
-/// first, gets the processor that is booked for the shortest time, of those the first.
+/// Returns the completions of jobs, in the order of `jobs`, on `processors` processors (at least 1). The next job by deadline, then by
+/// position, gets the processor that is booked for the shortest time, then the first one.
 pub fn edf(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
     let deadline = |job: &EdfJob| match job.deadline.is_nan() {
         true => f64::INFINITY,
@@ -28,7 +28,7 @@ pub fn edf(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
     };
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by(|a, b| deadline(&jobs[*a]).total_cmp(&deadline(&jobs[*b])));
-    // More processors than jobs are never booked. Floats from 0 on are in the order of their bits.
+    // More processors than jobs are never booked. The bits of non-negative floats sort like the floats.
     let used = processors.clamp(1, jobs.len().max(1));
     let mut booked: BinaryHeap<Reverse<(u64, usize)>> =
         (0..used).map(|processor| Reverse((0, processor))).collect();
@@ -38,9 +38,9 @@ pub fn edf(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
     };
     let mut ends = vec![nothing; jobs.len()];
     for place in order {
-        // Invariant: there is a processor, and each that is taken is put back.
+        // Invariant: there is a processor, and each one taken is put back.
         let Reverse((until, processor)) = booked.pop().expect("a processor");
-        // `max` with a number that is none gives the other one.
+        // `max` ignores NaN.
         let completion = f64::from_bits(until) + jobs[place].remaining.max(0.0);
         booked.push(Reverse((completion.to_bits(), processor)));
         ends[place] = EdfEnd {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a job still takes, and its deadline.
+    /// The remaining time of a job, and its deadline.
     type Told = (f64, f64);
     type Ends = [(f64, bool)];
 
@@ -106,7 +106,7 @@ mod tests {
         }
     }
 
-    /// What ends when, and who is late.
+    /// Returns when each job completes, and whether it is late.
     fn ends(processors: usize, jobs: &[Told]) -> Vec<(f64, bool)> {
         let jobs: Vec<EdfJob> = jobs.iter().copied().map(job).collect();
         let ends = edf(processors, &jobs);
@@ -121,16 +121,16 @@ mod tests {
             (1, &[], &[]),
             (1, &[(5.0, 5.0)], &[(5.0, false)]),
             (1, &[(5.0, 4.9)], &[(5.0, true)]),
-            // In the order of deadlines, whatever the order of the list.
+            // Jobs run in the order of deadlines, whatever the order of the list.
             (1, &[(5.0, 20.0), (3.0, 4.0)], &[(8.0, false), (3.0, false)]),
             (
                 2,
                 &[(5.0, 5.0), (3.0, 6.0), (4.0, 7.0)],
                 &[(5.0, false), (3.0, false), (7.0, false)],
             ),
-            // Of one deadline, the first in the list.
+            // Jobs with one deadline run in the order of the list.
             (1, &[(1.0, 2.0), (2.0, 2.0)], &[(1.0, false), (3.0, true)]),
-            // A deadline that is over is missed; its job goes on all the same.
+            // A job runs even if its deadline is over.
             (1, &[(1.0, -1.0), (1.0, 2.0)], &[(1.0, true), (2.0, false)]),
             (
                 0,
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// As the rule is written down.
+    /// Computes the completions directly from the rule.
     fn plain(processors: usize, jobs: &[EdfJob]) -> Vec<EdfEnd> {
         let mut booked = vec![0.0_f64; processors];
         let mut left: Vec<usize> = (0..jobs.len()).collect();
@@ -247,7 +247,7 @@ mod tests {
             slices in proptest::collection::vec((1_u32..20, 0_u32..10), 0..12),
             turn in 0_usize..12,
         ) {
-            // In this order each is in time, so there is a way; in another order of the list it is found all the same.
+            // Each job is in time in this order. The algorithm must find such an order, whatever the order of the list.
             let mut end = 0.0;
             let mut jobs: Vec<EdfJob> = slices.into_iter().map(|(remaining, slack)| {
                 end += f64::from(remaining);

@@ -1,32 +1,33 @@
-//! How long a task is taken to run: what its job says, else what its tasks took before, else a guess. Scheduler and worker learn alike.
+//! Estimates of a task's run time: the value in its job, else an average of earlier runs, else a default. Scheduler and worker compute the
+//! same averages.
 
 use std::fmt;
 
 use crate::work::DEFAULT_ESTIMATE;
 
-/// No estimate is shorter: what is queued is never nothing.
+/// The shortest estimate in seconds, so that queued tasks never count as nothing.
 pub const SHORTEST: f64 = 0.001;
-/// None is longer: thirty years, so that sums stay finite.
+/// The longest estimate in seconds: about thirty years, so that sums stay finite.
 pub const LONGEST: f64 = 1e9;
-/// How much of an estimate a task changes, however short it was. The volunteers' system lets one of less than a tenth of its estimate
-/// count for a hundredth, as it learns one factor for all jobs, of which one job may say nothing; here each job is learned of alone.
+/// The weight of the newest run in an average, however short the run was. BOINC gives a run of less than a tenth of its estimate a weight
+/// of a hundredth, because BOINC learns one factor for all jobs. Here each job has its own average.
 const WEIGHT: f64 = 0.1;
-/// A task that takes so much longer than estimated is believed at once: too little work hurts less than a missed deadline.
+/// A run that took this many times its estimate replaces the estimate at once: too little work is better than a missed deadline.
 const JUMP: f64 = 1.1;
 
-/// Where an estimate comes from.
+/// The source of an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Basis {
-    /// The job says so.
+    /// The job states it.
     Given,
-    /// Earlier tasks of the job took about so long.
+    /// Earlier tasks of the job took about that long.
     Learned,
-    /// Nobody can tell.
+    /// Nothing is known.
     Default,
 }
 
 impl Basis {
-    /// For programs.
+    /// Returns the name in documents for programs.
     pub fn as_str(self) -> &'static str {
         match self {
             Basis::Given => "given",
@@ -36,7 +37,7 @@ impl Basis {
     }
 }
 
-/// As the rest of a sentence that begins with how long a task runs.
+/// Formats the basis as the rest of a sentence that begins with the run time.
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -49,16 +50,16 @@ impl fmt::Display for Basis {
     }
 }
 
-/// How long a task is taken to run, in seconds of run time, and why.
+/// An estimated run time, and its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// From [`SHORTEST`] to [`LONGEST`].
+    /// Seconds, from [`SHORTEST`] to [`LONGEST`].
     pub seconds: f64,
     pub basis: Basis,
 }
 
 impl Estimate {
-    /// `given`: by the job; `learned`: from earlier tasks. What is no time above 0 counts as not there.
+    /// Chooses the estimate. `given`: stated by the job; `learned`: from earlier tasks. Values that are not above 0 are ignored.
     pub fn of(given: Option<f64>, learned: Option<f64>) -> Self {
         let sound = |seconds: &f64| *seconds > 0.0;
         let bases = [
@@ -73,7 +74,7 @@ impl Estimate {
         }
     }
 
-    /// What is known, and no guess.
+    /// Returns the estimate unless it is only a default.
     pub fn known(self) -> Option<f64> {
         match self.basis {
             Basis::Given | Basis::Learned => Some(self.seconds),
@@ -82,12 +83,12 @@ impl Estimate {
     }
 }
 
-/// What is learned from a task that has run well, for so many seconds: an average that forgets, and that jumps up.
+/// Returns the new average after a successful run of `took` seconds.
 pub fn learned(before: Option<f64>, took: f64) -> f64 {
     averaged(before.map(within), within(took))
 }
 
-/// The average itself: more is believed at once, less by and by.
+/// Returns the new average. Longer times count at once, shorter ones gradually.
 pub fn averaged(before: Option<f64>, now: f64) -> f64 {
     match before {
         Some(before) if now <= JUMP * before => (1.0 - WEIGHT) * before + WEIGHT * now,
@@ -95,7 +96,7 @@ pub fn averaged(before: Option<f64>, now: f64) -> f64 {
     }
 }
 
-/// What is no number is the shortest.
+/// Limits `seconds` to the allowed range. NaN gives the shortest.
 fn within(seconds: f64) -> f64 {
     match seconds.is_nan() {
         true => SHORTEST,
@@ -138,7 +139,7 @@ mod tests {
         for (took, expected) in [
             (100.0, 100.0),
             (50.0, 95.0),
-            // Not beyond a tenth more.
+            // A value within a tenth above the average is averaged.
             (104.0, 95.9),
             (200.0, 200.0),
             (0.0, 180.0 + SHORTEST / 10.0),
@@ -161,7 +162,7 @@ mod tests {
             let known = known.expect("something was seen");
             let least = took.iter().copied().fold(f64::INFINITY, f64::min);
             let most = took.iter().copied().fold(0.0, f64::max);
-            // Averages of floats may be off by their last digits.
+            // Float averages may be off in the last digits.
             prop_assert!(known >= least * (1.0 - 1e-9) && known <= most * (1.0 + 1e-9));
         }
     }

@@ -4,19 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The lower bits of a [`Fence`], which count the runs of one generation.
+/// The number of lower bits of a [`Fence`], which count the runs of one generation.
 const COUNTER_BITS: u32 = 31;
 
-/// The upper 32 of the 63 bits of the fences that a scheduler gives out. It is larger than all generations that the scheduler knows, and at
-/// least the second of its start.
+/// The upper 32 of the 63 bits of the fences that a scheduler gives out. A new generation is larger than all that the scheduler knows, and
+/// at least the Unix second of the scheduler's start.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct FenceGeneration(pub u32);
 
 impl FenceGeneration {
-    /// Returns the generation of a scheduler that starts in this second of wall time. A time before 1970 or after 2106 gives 0: such a
-    /// clock is wrong, and no generation could follow the largest one.
+    /// Returns the generation of a scheduler that starts at this Unix second. A time before 1970 or after 2106 gives 0: such a clock is
+    /// wrong, and no generation could follow the largest one.
     pub fn of_second(seconds: i64) -> Self {
         FenceGeneration(u32::try_from(seconds).unwrap_or(0))
     }
@@ -39,14 +39,14 @@ impl Fence {
         (number > 0).then_some(Fence(number))
     }
 
-    /// Returns the fence of the run with this number in its generation. Limits `counter` to 1 to [`Fence::MAX_COUNTER`].
+    /// Returns the fence of the run with this number in its generation. Clamps `counter` to at least 1 and at most [`Fence::MAX_COUNTER`].
     pub fn new(generation: FenceGeneration, counter: u32) -> Self {
         let counter = counter.clamp(1, Fence::MAX_COUNTER);
         Fence((i64::from(generation.0) << COUNTER_BITS) | i64::from(counter))
     }
 
     pub fn generation(self) -> FenceGeneration {
-        // Invariant: 63 bits less 31 are 32.
+        // Invariant: 63 bits without the 31 counter bits leave 32 bits, which fit a `u32`.
         FenceGeneration(u32::try_from(self.0 >> COUNTER_BITS).unwrap_or(u32::MAX))
     }
 

@@ -1,9 +1,9 @@
-//! Fingerprints of machines and of whole worlds of them, for searches that visit each state once: ids by order of appearance,
+//! Fingerprints of machines and of whole worlds of machines, for searches that visit each state once. Ids count by order of appearance,
 //! times relative to now.
 //!
-//! Two states have one fingerprint if one becomes the other by moving the clock and by renaming ids without changing their
-//! order. Such states have the same future, up to that renaming. The search that hashes a world uses one [`Canon`] for all of
-//! it: `enter` and `shape` for each machine, [`Shape`] for messages and stores, [`Canon::finish`] at the end.
+//! Two states have one fingerprint if one becomes the other by moving the clock and by renaming ids without changing their order. Such
+//! states have the same future, up to that renaming. The search that hashes a world uses one [`Canon`] for all of it: `enter` and `shape`
+//! for each machine, [`Shape`] for messages and stores, [`Canon::finish`] at the end.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -17,11 +17,11 @@ use crate::task::RunningTask;
 use crate::time::Time;
 use crate::worker_set::{SetHash, WorkerSetHash, WorkerSetId};
 
-/// Subsets that are tried to tell what a worker set's hash is made of: all of twelve workers, more than a search can afford.
+/// The largest number of workers whose subsets are tried to decompose a worker set's hash. A search cannot afford all subsets of more.
 const MAX_MEMBERS_TRIED: usize = 12;
 
-/// Raw ids to small numbers, in order of appearance. What decides something beside equality, the order of ids and what the
-/// hash of a worker set is made of, goes in with [`Canon::finish`].
+/// A map from raw ids to small numbers, in order of appearance. [`Canon::finish`] adds what else affects decisions: the order of ids, and
+/// the members of worker set hashes.
 #[derive(Clone, Debug, Default)]
 pub struct Canon {
     machine: u64,
@@ -31,13 +31,13 @@ pub struct Canon {
     healthchecks: Names<InvocationId>,
     calls: Names<(u64, CallId)>,
     requests: Names<(u64, RequestId)>,
-    /// By distance from the version of that scheduler that appeared first, since versions wrap around.
+    /// Versions by their distance from the first version seen of that scheduler, because versions wrap around.
     versions: Names<(SchedulerId, i64)>,
     first_versions: BTreeMap<SchedulerId, i64>,
     hashes: Names<MemberSums>,
 }
 
-/// What the wire says of the members of a set: count, sums and xors.
+/// The content of a set's hash on the wire: count, sums and xors.
 type MemberSums = (i32, [i64; 4]);
 
 #[derive(Clone, Debug)]
@@ -51,12 +51,12 @@ impl<K> Default for Names<K> {
 
 impl<K: Ord + Copy> Names<K> {
     fn of(&mut self, raw: K) -> u32 {
-        // Invariant: each name takes memory that a search does not have 2^32 times.
+        // Invariant: each name takes memory, and a search has less than 2^32 names.
         let next = u32::try_from(self.0.len()).expect("fewer than 2^32 ids");
         *self.0.entry(raw).or_insert(next)
     }
 
-    /// The names in the order of their raw ids, each with whether it shares `key` with the one before.
+    /// Hashes the names in the order of their raw ids, each with whether it shares `key` with the one before.
     fn write_order<Q: PartialEq>(&self, key: impl Fn(&K) -> Q, hasher: &mut impl Hasher) {
         let mut last = None;
         for (raw, name) in &self.0 {
@@ -73,12 +73,12 @@ impl Canon {
         Canon::default()
     }
 
-    /// Numbers of calls and requests that follow are those of this machine, a scheduler or worker process: both count from 1.
+    /// Selects the machine, a scheduler or worker process, to which later call and request numbers belong. Each machine counts from 1.
     pub fn enter(&mut self, machine: u64) {
         self.machine = machine;
     }
 
-    /// Adds what the names alone do not tell. Once, when everything is in.
+    /// Adds the order of ids and the members of sets. Must be called once, after everything else.
     pub fn finish(&self, hasher: &mut impl Hasher) {
         let second = |id: InstanceId| id.start_time;
         self.schedulers.write_order(|id| second(id.0), hasher);
@@ -90,7 +90,7 @@ impl Canon {
         self.write_members(hasher);
     }
 
-    /// The members of each set by name, so that a search knows which sets will be equal once others join or leave.
+    /// Hashes the members of each set by name, which shows the sets that will be equal once others join or leave.
     fn write_members(&self, hasher: &mut impl Hasher) {
         let workers: Vec<(WorkerId, u32)> = self.workers.0.iter().map(|(w, n)| (*w, *n)).collect();
         let mut members: BTreeMap<MemberSums, Vec<u32>> = BTreeMap::new();
@@ -116,7 +116,7 @@ impl Canon {
         for (_, raw) in by_name {
             match members.get(&raw) {
                 Some(names) => (true, names).hash(hasher),
-                // Nobody's set: as it is, which merges less.
+                // No set of known workers has this hash. The raw value merges fewer states.
                 None => (false, raw).hash(hasher),
             }
         }
@@ -145,7 +145,7 @@ fn member_sums(members: impl Iterator<Item = WorkerId>) -> MemberSums {
     (count, sums)
 }
 
-/// What a state is written to: knows now, renames ids, and hashes.
+/// A hasher of a state, which knows the present time and renames ids.
 #[derive(Debug)]
 pub struct Shape<'a, H> {
     now: Time,
@@ -166,19 +166,19 @@ impl<'a, H: Hasher> Shape<'a, H> {
         (self.canon, self.hasher)
     }
 
-    /// Something that is neither an id nor a time.
+    /// Hashes a value that is neither an id nor a time.
     pub fn put(&mut self, value: impl Hash) {
         value.hash(self.hasher);
     }
 
-    /// A time, past or to come, as its distance from now.
+    /// Hashes a past or future time as its distance from now.
     pub fn time(&mut self, at: Time) {
         let distance: (Duration, Duration) = (self.now.since(at), at.since(self.now));
-        // What never comes is as far away at any time.
+        // `NEVER` has the same distance at any time.
         self.put((at == Time::NEVER).then_some(()).ok_or(distance));
     }
 
-    /// A deadline: how far it is over makes no difference.
+    /// Hashes a deadline. All past deadlines are equal.
     pub fn deadline(&mut self, at: Time) {
         let left = (at < Time::NEVER).then(|| at.since(self.now));
         self.put(left);
@@ -195,7 +195,7 @@ impl<'a, H: Hasher> Shape<'a, H> {
         }
     }
 
-    /// Each of several, and where they end.
+    /// Hashes each value, and where the sequence ends.
     pub fn each<T>(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -209,7 +209,7 @@ impl<'a, H: Hasher> Shape<'a, H> {
     }
 
     pub fn scheduler(&mut self, id: SchedulerId) {
-        // The id that means none is not renamed.
+        // The id that stands for none is not renamed.
         let name = (id != SchedulerId::default()).then(|| self.canon.schedulers.of(id));
         self.put(name);
     }
@@ -224,13 +224,13 @@ impl<'a, H: Hasher> Shape<'a, H> {
         self.put(name);
     }
 
-    /// Healthchecks are compared with each other only.
+    /// Hashes the id of a healthcheck, which is compared only with other healthchecks.
     pub fn healthcheck(&mut self, id: InvocationId) {
         let name = self.canon.healthchecks.of(id);
         self.put(name);
     }
 
-    /// The run of a task or of a healthcheck.
+    /// Hashes the run of a task or of a healthcheck.
     pub fn run_of(&mut self, task: &RunningTask) {
         if task.is_healthcheck() {
             self.healthcheck(task.invocation);
@@ -239,13 +239,13 @@ impl<'a, H: Hasher> Shape<'a, H> {
         }
     }
 
-    /// Of the machine entered last.
+    /// Hashes a call of the machine entered last.
     pub fn call(&mut self, id: CallId) {
         let name = self.canon.calls.of((self.canon.machine, id));
         self.put(name);
     }
 
-    /// Of the machine entered last.
+    /// Hashes a request of the machine entered last.
     pub fn request(&mut self, id: RequestId) {
         let name = self.canon.requests.of((self.canon.machine, id));
         self.put(name);
@@ -278,7 +278,7 @@ impl<'a, H: Hasher> Shape<'a, H> {
             num_workers,
             digest,
         } = hash;
-        // It follows from the members.
+        // The digest follows from the members.
         self.put(digest.is_some());
         let name = self.canon.hashes.of(sums_of(start_time, rand, num_workers));
         self.put(name);
@@ -291,20 +291,20 @@ impl<H: Hasher> Shape<'_, H> {
         self.data(status.data());
     }
 
-    /// When it was accepted is told to people only.
+    /// Hashes a stored status, without the time of its acceptance, which decides nothing.
     pub fn stored(&mut self, status: &StoredStatus) {
         self.put((status.bits, status.backoff_seconds, status.safety_seconds));
         self.data(status.data.as_ref());
     }
 
-    /// Without the text of an error, which decides nothing and may name ids.
+    /// Hashes the data without the text of an error, which decides nothing and may contain ids.
     fn data(&mut self, data: Option<&StatusData>) {
         let decisive = data.into_iter().flat_map(|data| data.iter());
         let decisive = decisive.filter(|(key, _)| *key != "exception");
         self.each(decisive, |s, (key, value)| s.put((key, value.to_string())));
     }
 
-    /// As it is told on the wire; what was measured of it decides nothing.
+    /// Hashes a running task as it is on the wire, without measurements, which decide nothing.
     pub fn running_task(&mut self, task: &RunningTask) {
         self.put((&task.job, &task.node, &task.shard));
         self.run_of(task);
@@ -326,7 +326,7 @@ impl<H: Hasher> Shape<'_, H> {
     }
 }
 
-/// The fingerprint of one machine alone.
+/// Returns the fingerprint of a single machine.
 pub fn fingerprint_of(write: impl FnOnce(&mut Canon, &mut siphasher::sip::SipHasher13)) -> u64 {
     let mut canon = Canon::new();
     let mut hasher = SeededState::default().build_hasher();
@@ -415,7 +415,7 @@ mod tests {
         assert_ne!(one, state([10, 11], &[1], [1, 2]));
         assert_ne!(one, state([10, 11], &[0, 1], [1, 2]));
         assert_ne!(one, state([10, 11], &[0], [2, 1]));
-        // Nobody's set.
+        // No set of known workers has this hash.
         assert_ne!(state([1, 2], &[], [1, 1]), state([1, 2], &[0], [1, 1]));
     }
 }

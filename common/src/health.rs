@@ -1,5 +1,5 @@
-//! The health of a worker instance within one association. Both sides run this model with the scheduler's timeouts, so that a
-//! worker that is cut off stops itself before its tasks are given away.
+//! The health of a worker instance within one association. Both sides run this model with the scheduler's timeouts, so that a worker that
+//! is cut off stops itself before its tasks are given away.
 
 pub mod timeouts;
 
@@ -18,18 +18,18 @@ use crate::time::Time;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Health {
-    /// The association has begun; what runs on the worker is not known yet.
+    /// The association has begun; the worker's running tasks are not known yet.
     New,
     /// A heartbeat and a healthcheck are fresh: tasks may start.
     Healthy,
     /// Running tasks are known, but nothing may start.
     Unhealthy,
-    /// Lost: its tasks are given away; it may only end itself.
+    /// Lost: its tasks are given away, and it may only end itself.
     MustDie,
 }
 
 impl Health {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn to_wire(self) -> i32 {
         match self {
             Health::New => 0,
@@ -80,19 +80,19 @@ pub struct Gaps {
     pub lose_after: Duration,
 }
 
-/// Whether a worker that is fine otherwise may become HEALTHY for the first time.
+/// Whether a worker with fresh evidence may become HEALTHY for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstHealth {
     Permitted,
-    /// By worker-set consensus, or because its instance record is not durable yet.
+    /// Withheld by worker-set consensus, or because the instance record is not durable yet.
     Withheld,
 }
 
-/// What [`HealthModel::next`] found.
+/// The result of [`HealthModel::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub health: Health,
-    /// Only [`FirstHealth::Withheld`] stands between the worker and HEALTHY; such a worker is not lost for that.
+    /// Only [`FirstHealth::Withheld`] prevents HEALTHY. The worker is not lost for that.
     pub only_withheld: bool,
 }
 
@@ -104,12 +104,12 @@ pub struct HealthModel {
     last_good_healthcheck: Option<Time>,
     last_heartbeat: Option<Time>,
     has_been_healthy: bool,
-    /// The scheduler's only, see [`HealthModel::acknowledged_healthcheck`].
+    /// Used on the scheduler only, see [`HealthModel::acknowledged_healthcheck`].
     last_acknowledged: Option<Time>,
 }
 
 impl HealthModel {
-    /// A new association.
+    /// Creates the model of a new association.
     pub fn new(now: Time) -> Self {
         HealthModel {
             health: Health::New,
@@ -129,12 +129,12 @@ impl HealthModel {
         self.has_been_healthy
     }
 
-    /// Since when it has been other than HEALTHY; of no meaning while it is.
+    /// Returns the time since which the worker has been other than HEALTHY. Meaningless while it is HEALTHY.
     pub fn became_unhealthy(&self) -> Time {
         self.became_unhealthy
     }
 
-    /// For how long it has counted towards the loss; `None` if it does not.
+    /// Returns how long the worker has counted towards its loss; `None` if it does not.
     pub fn not_healthy_for(&self, now: Time) -> Option<Duration> {
         match self.health {
             Health::New | Health::Unhealthy => Some(now.since(self.became_unhealthy)),
@@ -150,32 +150,31 @@ impl HealthModel {
         self.last_good_healthcheck
     }
 
-    /// When a healthcheck's result was last acknowledged, or the time by which that check was accepted. The scheduler's only.
+    /// Returns the latest acceptance time passed to [`HealthModel::acknowledged_healthcheck`]. On the scheduler only.
     pub fn last_acknowledged_healthcheck(&self) -> Option<Time> {
         self.last_acknowledged
     }
 
-    /// Counts from the sending on the worker, from the receipt on the scheduler, so that the worker's timer ends first.
+    /// Records a heartbeat: by its sending on the worker, by its receipt on the scheduler, so that the worker's timer ends first.
     pub fn heartbeat(&mut self, at: Time) {
         self.last_heartbeat = self.last_heartbeat.max(Some(at));
     }
 
-    /// A healthcheck that began at `at` ended well.
+    /// Records a healthcheck that began at `at` and succeeded.
     pub fn good_healthcheck(&mut self, at: Time) {
         self.last_good_healthcheck = self.last_good_healthcheck.max(Some(at));
     }
 
-    /// The scheduler acknowledges the result of a healthcheck that the worker accepted at `at` or before.
+    /// Records that the scheduler acknowledges a healthcheck which the worker accepted at `at` or before.
     ///
-    /// The worker counts an acknowledged healthcheck from its acceptance. The scheduler counts it from its sending, or not at
-    /// all if it has forgotten it; the request may have been on its way for long in between. So the worker may take itself
-    /// for healthy longer than the scheduler does, and its loss must not be counted from before it has stopped to: see
-    /// `believed_until`.
+    /// The worker counts an acknowledged healthcheck from its acceptance. The scheduler counts it from its sending, or not at all if it has
+    /// forgotten the check, and the request may have been under way for long. So the worker may believe itself healthy longer than the
+    /// scheduler does. The scheduler must not count the loss from before that belief ends: see `believed_until`.
     pub fn acknowledged_healthcheck(&mut self, at: Time) {
         self.last_acknowledged = self.last_acknowledged.max(Some(at));
     }
 
-    /// Until when the worker may have had fresh evidence. Of heartbeats it has none that is later than the scheduler's.
+    /// Returns the time until which the worker may have fresh evidence. It has no heartbeat later than the scheduler's.
     fn believed_until(&self, gaps: Gaps) -> Time {
         let both = self.last_acknowledged.zip(self.last_heartbeat);
         both.map_or(Time::ZERO, |(check, beat)| {
@@ -183,10 +182,11 @@ impl HealthModel {
         })
     }
 
-    /// The last moment at which it is not lost, if it is not HEALTHY by then. What the worker does in the same state:
-    /// * it has never been HEALTHY: it counts from the beginning, and lives on as long as its evidence is fresh;
-    /// * it has been: it counts from when its evidence was no longer fresh, or from what it was told before;
-    /// * NEW: it counts from the beginning, or from when it heard that it is NEW again.
+    /// Returns the last moment at which the worker is not lost, if it is not HEALTHY by then. In the same states the worker acts as
+    /// follows:
+    /// * Never HEALTHY before: it counts from the beginning, and lives on while its evidence is fresh.
+    /// * HEALTHY before: it counts from the end of its fresh evidence, or from an earlier word of the scheduler.
+    /// * NEW: it counts from the beginning, or from the answer that said NEW again.
     pub fn lost_after(&self, gaps: Gaps) -> Time {
         let believed = self.believed_until(gaps);
         match self.health {
@@ -200,7 +200,7 @@ impl HealthModel {
         }
     }
 
-    /// The model's opinion at `now`, without adopting it.
+    /// Returns the model's verdict at `now` without adopting it.
     pub fn next(&self, now: Time, gaps: Gaps, first: FirstHealth) -> Verdict {
         let stale = |last: Option<Time>, gap| last.is_none_or(|at| now > at + gap);
         let mut only_withheld = false;
@@ -225,7 +225,7 @@ impl HealthModel {
                 }
             }
         };
-        // Losing a worker takes two looks after HEALTHY: the first one only starts its clock.
+        // The loss after HEALTHY takes two checks: the first one only starts its clock.
         let is_lost = !only_withheld
             && health != Health::Healthy
             && self.health != Health::Healthy
@@ -236,7 +236,7 @@ impl HealthModel {
         }
     }
 
-    /// Adopts a state: the model's own opinion, running tasks fetched, or on the worker the scheduler's word.
+    /// Adopts a state: the model's own verdict, the fetch of running tasks, or on the worker the scheduler's word.
     pub fn adopt(&mut self, now: Time, health: Health) {
         if self.health == Health::Healthy && health != Health::Healthy {
             self.became_unhealthy = now;
@@ -245,11 +245,11 @@ impl HealthModel {
         self.health = health;
     }
 
-    /// A further association with the same instance: NEW, whatever it was before. The worker hears of it with its next
-    /// heartbeat, or is unhealthy by itself when its last heartbeat is older than the heartbeat gap. Until then an earlier
-    /// healthcheck can still be acknowledged, which makes the worker's healthchecks fresh again. So the scheduler loses it
+    /// Begins a further association with the same instance in NEW. The worker learns of it with its next heartbeat, or is unhealthy by
+    /// itself when its last heartbeat is older than the heartbeat gap. Until then an earlier healthcheck can still be acknowledged, which
+    /// makes the worker's healthchecks fresh again. So the scheduler loses the worker
     /// * the loss time after the end of that gap at the earliest, if it has been HEALTHY;
-    /// * at the end of that gap at the earliest, if it has not: such a worker lives on as long as its evidence is fresh.
+    /// * at the end of that gap at the earliest otherwise, because such a worker lives on while its evidence is fresh.
     pub fn begin_anew(&mut self, now: Time, gaps: Gaps) {
         let heard_until = self
             .last_heartbeat
@@ -265,7 +265,7 @@ impl HealthModel {
         self.last_good_healthcheck = None;
     }
 
-    /// For fingerprints.
+    /// Adds the model to a fingerprint.
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put((self.health, self.has_been_healthy));
         if self.health != Health::MustDie {
@@ -285,7 +285,7 @@ impl HealthModel {
         counts.then(|| self.lost_after(gaps).since(now))
     }
 
-    /// When `next` could change its mind if nothing else happens; just after the limit, since the limit itself is still good.
+    /// Returns when `next` could change without further input: just after a limit, because the limit itself is still good.
     pub fn next_change(&self, gaps: Gaps) -> Option<Time> {
         let just_after = |at: Time| at + Duration::from_nanos(1);
         match self.health {

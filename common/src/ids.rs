@@ -1,16 +1,16 @@
-//! Who and what: names that people choose, identities that processes draw, small ids that a core hands out.
+//! Names that people choose, identities that processes draw, and small ids that a core assigns.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Job name of healthchecks, which are ordinary `runTask` calls.
+/// The job name of healthchecks, which are ordinary `runTask` calls.
 pub const HEALTHCHECK_JOB: &str = "__BISTRO_HEALTH_CHECK__";
-/// Node name of the healthcheck that a worker may accept before it knows the scheduler.
+/// The node name of the healthcheck that a worker may accept before it knows the scheduler.
 pub const HEALTHCHECK_NEW_WORKER_NODE: &str = "__NEW_WORKER__";
 
-/// One incarnation of a process, or one run of a task: equality needs both halves, only `start_time` is ordered.
+/// One life of a process, or one run of a task. Equality compares both fields; only `start_time` has an order.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -27,7 +27,7 @@ impl fmt::Display for InstanceId {
     }
 }
 
-/// Why a text is no identity.
+/// The error for a text that is no identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an identity is START:RAND, Unix seconds and 16 hex digits, such as 1700000000:00c0ffee00c0ffee"
@@ -72,11 +72,11 @@ macro_rules! instance_newtype {
 }
 
 instance_newtype!(
-    /// One incarnation of a scheduler.
+    /// One life of a scheduler process.
     SchedulerId
 );
 instance_newtype!(
-    /// One incarnation of a worker towards one scheduler.
+    /// One life of a worker towards one scheduler.
     WorkerId
 );
 instance_newtype!(
@@ -84,11 +84,10 @@ instance_newtype!(
     InvocationId
 );
 
-/// The longest name that a job, node, shard, level or resource may have: what fits a file name with room for encoding
-/// is far less, but names also travel in every `RunningTask`, so a bound keeps frames small.
+/// The longest name of a job, node, shard, level or resource. Names travel in every `RunningTask`, so a bound keeps frames small.
 pub const MAX_NAME_BYTES: usize = 1024;
 
-/// Why a text is no name.
+/// The reason why a text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     #[error("the name is {0} bytes long; at most {MAX_NAME_BYTES} are allowed")]
@@ -163,15 +162,15 @@ macro_rules! name_newtype {
 }
 
 name_newtype!(
-    /// A configured job. Empty only in hostile messages.
+    /// The name of a job. Empty only in hostile messages.
     JobName
 );
 name_newtype!(
-    /// A node of the forest: a data shard. Healthchecks use the empty name.
+    /// The name of a node of the forest. Healthchecks use the empty name.
     NodeName
 );
 name_newtype!(
-    /// A place in the worker pool: at most one associated worker per shard.
+    /// The name of a place in the worker pool. At most one worker is associated per shard.
     Shard
 );
 
@@ -187,7 +186,7 @@ macro_rules! small_id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// Position in a table that is indexed by this id.
+            /// Returns the position in a table that is indexed by this id.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -202,22 +201,22 @@ macro_rules! small_id {
 }
 
 small_id!(
-    /// A job name as the scheduler's tables know it; not reused while anything still names it.
+    /// A job name in the scheduler's tables. Not reused while anything refers to it.
     JobId
 );
 small_id!(
-    /// A node name as the scheduler's tables know it; not reused while anything still names it.
+    /// A node name in the scheduler's tables. Not reused while anything refers to it.
     NodeId
 );
 
-/// Orders `runTask` against `notifyIfTasksNotRunning` within one association; both sides start at 0.
+/// The order of `runTask` and `notifyIfTasksNotRunning` within one association. Both sides start at 0.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct SequenceNumber(pub i64);
 
 impl SequenceNumber {
-    /// The number that the next `notifyIfTasksNotRunning` carries.
+    /// Returns the number of the next `notifyIfTasksNotRunning`.
     pub fn next(self) -> Self {
         // Invariant: one increment per notify at most once a second cannot reach 2^63.
         SequenceNumber(

@@ -1,6 +1,6 @@
-//! Vocabulary and rules that the scheduler and the worker must share: identities, time, statuses, backoff, health, the worker set.
+//! Types and rules that the scheduler and the worker share: identities, time, statuses, backoff, health, the worker set.
 //!
-//! The crate is pure: it reads no clock, no entropy and no file, and its own `clippy.toml` holds that line.
+//! The crate is pure: it reads no clock, no entropy and no file. Its own `clippy.toml` enforces that.
 
 #![deny(clippy::iter_over_hash_type)]
 

@@ -1,11 +1,11 @@
-//! Task logs as both sides name them. Log data never passes through a core; only its vocabulary lives here.
+//! Task logs as both sides name them. Log data never passes through a core; this module has only the types.
 
 use std::fmt;
 
 use crate::ids::{InvocationId, JobName, NodeName, Shard};
 use crate::time::WallTime;
 
-/// Which output of a task.
+/// The kind of output of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogStream {
     Stdout,
@@ -36,19 +36,19 @@ impl fmt::Display for LogStream {
     }
 }
 
-/// Paging key of a log line: Unix seconds in the upper half; in the lower one the millisecond within the second (10 bits) and
-/// a counter (22 bits). Strictly increasing on one worker, so pages of several workers merge by time, to the millisecond where
-/// their clocks agree. Ids of earlier versions had a counter alone in the lower half; they sort before those that follow them.
+/// The paging key of a log line. The upper half has Unix seconds; the lower half has the millisecond within the second (10 bits) and a
+/// counter (22 bits). Keys strictly increase on one worker, so pages of several workers merge by time, to the millisecond where their
+/// clocks agree. Ids of earlier versions had only a counter in the lower half; they sort before later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LineId(pub i64);
 
 impl LineId {
-    /// The first id of a second.
+    /// Returns the first id of a second.
     pub fn first_of_second(secs: i64) -> Self {
         LineId(secs << 32)
     }
 
-    /// The first id of a millisecond. Ids keep 31 bits of seconds, as the wire's times do: a clock beyond them stays at the ends.
+    /// Returns the first id of a millisecond. Ids keep 31 bits of seconds, like the wire's times; times outside are clamped.
     pub fn first_of(time: WallTime) -> Self {
         let time = time.as_millis().clamp(0, i64::from(i32::MAX) * 1000 + 999);
         LineId((time / 1000) << 32 | (time % 1000) << 22)
@@ -66,36 +66,36 @@ impl LineId {
 /// Whether a record ends its line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinePart {
-    /// The end of a line, or the whole of it.
+    /// The end of a line, or a whole line.
     #[default]
     Last,
-    /// The line goes on in the next record of the same stream and invocation.
+    /// The line continues in the next record of the same stream and invocation.
     Continued,
 }
 
-/// One line of a page; job and node are empty in notices about workers that could not be asked (`id` is then `None`).
+/// One line of a page. A notice about a worker that could not be asked has empty `job` and `node`, and its `id` is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogLine {
     pub job: JobName,
     pub node: NodeName,
     /// Unix seconds.
     pub time_secs: i64,
-    /// With its newline if the task wrote one. Bytes that are no UTF-8 are replaced.
+    /// The text, with its newline if the task wrote one. Invalid UTF-8 is replaced.
     pub line: String,
     pub id: Option<LineId>,
-    /// `None`: an older worker knows the second only.
+    /// The time to the millisecond; `None` from older workers, which know only the second.
     pub time: Option<WallTime>,
-    /// The run that wrote it; `None` in notices, in what concerns a whole worker, and from older workers.
+    /// The run that wrote the line; `None` in notices, in lines about a whole worker, and from older workers.
     pub invocation: Option<InvocationId>,
-    /// In whose log it is, as far as the page's reader knows.
+    /// The worker in whose log the line is, as far as the page's reader knows.
     pub shard: Option<Shard>,
-    /// What the task wrote, if that is no UTF-8.
+    /// The line as the task wrote it, if that is not UTF-8.
     pub bytes: Option<Vec<u8>>,
     pub part: LinePart,
 }
 
 impl LogLine {
-    /// The memory of its texts, for limits on pages.
+    /// Returns the memory of the line's texts, for limits on pages.
     pub fn text_bytes(&self) -> usize {
         self.line.len()
             + self.bytes.as_ref().map_or(0, Vec::len)
@@ -104,7 +104,7 @@ impl LogLine {
     }
 }
 
-/// Some lines, and where the next page starts.
+/// Some lines, and the start of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogPage {
     pub lines: Vec<LogLine>,
@@ -112,21 +112,21 @@ pub struct LogPage {
     pub next: Option<LineId>,
 }
 
-/// What lines a reader wants.
+/// The lines that a reader requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogQuery {
     pub stream: LogStream,
-    /// Empty: of all jobs.
+    /// Empty for all jobs.
     pub jobs: Vec<JobName>,
-    /// Empty: of all nodes.
+    /// Empty for all nodes.
     pub nodes: Vec<NodeName>,
     /// Inclusive start; `None`: the oldest line when ascending, else the newest.
     pub from: Option<LineId>,
     pub ascending: bool,
     pub limit: usize,
-    /// Searched for anywhere in the line; empty matches all.
+    /// Matched anywhere in the line; an empty expression matches all lines.
     pub regex: String,
-    /// `None`: of all runs.
+    /// `None` for all runs.
     pub invocation: Option<InvocationId>,
 }
 
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(id(7_000), LineId::first_of_second(7));
         assert_eq!(id(7_999).seconds(), 7);
         assert!(id(7_999) < id(8_000) && id(7_001).0 - id(7_000).0 == 1 << 22);
-        // The counter of one millisecond ends where the next begins, and the last one within the second.
+        // The counters of one millisecond end where the next begins, also at the end of a second.
         assert!(id(7_999).0 + (1 << 22) <= id(8_000).0);
         assert_eq!(id(-5), LineId(0));
         assert_eq!(id(i64::MAX).seconds(), i64::from(i32::MAX));

@@ -1,10 +1,10 @@
-//! Limits of the kernel on each process of a task, in the words of `prlimit` and limits.conf.
+//! Kernel limits on each process of a task, with the names of `prlimit` and limits.conf.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the kernel limits.
+/// A resource that the kernel limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Limited {
     As,
@@ -26,7 +26,7 @@ pub enum Limited {
 }
 
 impl Limited {
-    /// In the order of their names.
+    /// All resources in the order of their names.
     pub const ALL: [Limited; 16] = [
         Limited::As,
         Limited::Core,
@@ -76,21 +76,21 @@ impl Limited {
     }
 }
 
-/// How much.
+/// The value of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Bound {
-    /// Bytes, seconds, or how many, as the kernel counts what is limited; at most `i64::MAX`.
+    /// Bytes, seconds or a number, in the kernel's unit of the resource; at most `i64::MAX`.
     At(u64),
     Unlimited,
 }
 
 impl Bound {
-    /// What a config says for [`Bound::Unlimited`].
+    /// The text of [`Bound::Unlimited`] in a config.
     pub const UNLIMITED: &'static str = "unlimited";
-    /// What the wire says for it.
+    /// The number of [`Bound::Unlimited`] on the wire.
     const UNLIMITED_NUMBER: i64 = -1;
 
-    /// From the number that [`Bound::number`] gives; `None` if there is no such bound.
+    /// Converts the result of [`Bound::number`] back; `None` if the number is no bound.
     pub fn from_number(number: i64) -> Option<Self> {
         match number {
             Bound::UNLIMITED_NUMBER => Some(Bound::Unlimited),
@@ -98,7 +98,7 @@ impl Bound {
         }
     }
 
-    /// The amount, or -1.
+    /// Returns the amount, or -1 for unlimited.
     pub fn number(self) -> i64 {
         match self {
             Bound::At(amount) => i64::try_from(amount).unwrap_or(i64::MAX),
@@ -124,12 +124,12 @@ pub struct ProcessLimit {
 }
 
 impl ProcessLimit {
-    /// `None` if `soft` is above `hard`.
+    /// Returns `None` if `soft` is above `hard`.
     pub fn new(soft: Bound, hard: Bound) -> Option<Self> {
         (soft <= hard).then_some(ProcessLimit { soft, hard })
     }
 
-    /// The same for both.
+    /// Creates a limit with the same soft and hard bound.
     pub fn both(bound: Bound) -> Self {
         ProcessLimit {
             soft: bound,
@@ -137,12 +137,12 @@ impl ProcessLimit {
         }
     }
 
-    /// What counts.
+    /// Returns the bound that the kernel enforces.
     pub fn soft(self) -> Bound {
         self.soft
     }
 
-    /// How far a process may raise the other one by itself.
+    /// Returns the bound up to which a process may raise its soft bound itself.
     pub fn hard(self) -> Bound {
         self.hard
     }

@@ -1,4 +1,4 @@
-//! Amounts: slots that tasks hold on nodes and workers, and what machines report of themselves.
+//! Amounts of resources: slots that tasks hold on nodes and workers, and the sizes that machines report.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,38 +11,38 @@ pub struct ResourceAmount {
     pub amount: i32,
 }
 
-/// What a task holds on one node of its path, or on its worker (the node is then the shard).
+/// The slots that a task holds on one node of its path, or on its worker (the node is then the shard).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeResources {
     pub node: NodeName,
     pub resources: Vec<ResourceAmount>,
 }
 
-/// One graphics card.
+/// One GPU.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuInfo {
     pub name: String,
     pub pci_bus_id: String,
-    /// What `CUDA_VISIBLE_DEVICES` calls it on its machine: its UUID, or else its index. Empty: nobody said.
+    /// The name of the GPU in `CUDA_VISIBLE_DEVICES`: its UUID, or else its index. Empty if unknown.
     pub cuda_device: String,
-    /// Total when usable, used when of a task; MiB.
+    /// MiB: the total of a machine's GPU, or the memory that a task uses.
     pub memory_mb: f64,
-    /// 1.0 = available; fraction in use when of a task.
+    /// 1.0 for a usable GPU of a machine; the fraction in use for a task.
     pub compute: f64,
 }
 
-/// What a worker's machine offers.
+/// The resources of a worker's machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsablePhysicalResources {
     pub ms_since_epoch: i64,
-    /// 0 = unknown.
+    /// 0 if unknown.
     pub cpu_cores: f64,
-    /// MiB; 0 = unknown.
+    /// MiB; 0 if unknown.
     pub memory_mb: f64,
     pub gpus: Vec<GpuInfo>,
 }
 
-/// What one task uses.
+/// The resources that one task uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskPhysicalResources {
     pub ms_since_epoch: i64,
@@ -50,9 +50,9 @@ pub struct TaskPhysicalResources {
     pub cpu_time_ms: Option<i64>,
     /// MiB.
     pub memory_mb: Option<f64>,
-    /// The most so far, in MiB: as control groups count it, or else as far as it was seen.
+    /// The peak so far in MiB, from control groups, or else from the samples.
     pub peak_memory_mb: Option<f64>,
-    /// From and to disks, by its living processes.
+    /// Bytes from and to disks, by the task's living processes.
     pub read_bytes: Option<u64>,
     pub written_bytes: Option<u64>,
     pub gpus: Vec<GpuInfo>,

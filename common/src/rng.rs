@@ -1,16 +1,16 @@
-//! Randomness for cores: one seed, split into one stream per purpose, so that an extra draw in one place moves no other.
+//! Randomness for cores: one seed with one stream for each purpose, so that an extra draw in one place changes no other stream.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-/// What a stream of random numbers is for.
+/// The purpose of a stream of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The random half of instance ids.
     InstanceIds,
     /// The random half of invocation ids.
     InvocationIds,
-    /// `node_order: random`, and which job goes first.
+    /// `node_order: random`, and the job that goes first.
     Placement,
     /// Jitter of backoffs.
     Backoff,
@@ -40,13 +40,13 @@ impl Rng {
         self.next_u64().cast_signed()
     }
 
-    /// Uniform in `0..bound`; 0 when `bound` is 0. Multiply-shift: the bias is below 2^-32 for every bound we use.
+    /// Returns a uniform number in `0..bound`; 0 if `bound` is 0. Uses multiply-shift: the bias is below 2^-32 for every bound in use.
     pub fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next_u64()) * (bound as u128);
         (wide >> 64) as usize
     }
 
-    /// Fisher-Yates.
+    /// Shuffles with Fisher-Yates.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));

@@ -1,14 +1,14 @@
-//! Known bugs, each of which a person could have written: the simulator and the exhaustive search must find every one of them again.
+//! Injected bugs, each a plausible mistake of a programmer. The simulator and the exhaustive search must find every one of them.
 //!
-//! A site asks [`on`]. Without the cargo feature `sabotage`, which no program enables, that is `false` at compile time and nothing
-//! of a bug is left. With it, a test chooses one bug for its own thread.
+//! The code calls [`on`] at the place of a bug. Without the cargo feature `sabotage`, which no program enables, that is `false` at compile
+//! time and nothing of the bug is compiled. With it, a test chooses one bug for its own thread.
 
-/// One bug. The sentence says what is done wrong.
+/// One injected bug. The documentation of each variant states the wrong behavior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sabotage {
-    /// The worker takes a `runTask` below its sequence number, and does not remember what it denied, which would do instead.
+    /// The worker accepts a `runTask` below its sequence number. It also forgets denied invocations, which would have the same effect.
     SkipSequenceCheck,
-    /// The scheduler does not count a task as running while its `runTask` is on its way.
+    /// The scheduler does not count a task as running while its `runTask` is under way.
     MarkRunningAfterSending,
     /// The scheduler takes statuses of tasks from a worker in NEW.
     AcceptStatusInNew,
@@ -24,41 +24,41 @@ pub enum Sabotage {
     KeepCounterForNewScheduler,
     /// The scheduler asks about unsure tasks without raising its sequence number.
     AskWithoutRaising,
-    /// The scheduler takes an unknown outcome of `runTask` for a failure.
+    /// The scheduler treats an unknown outcome of `runTask` as a failure.
     UnknownIsFailure,
     /// Replies do not wait for their record.
     AcknowledgeBeforeDurable,
-    /// The store says that records are durable when they are written, not when they are synced.
+    /// The store reports records as durable when they are written, not when they are synced.
     AcknowledgeBeforeSync,
     /// A repeated status is acknowledged without waiting for the record of the first.
     AcknowledgeRepeatAtOnce,
-    /// An operator's word ends the wait for a worker that has just answered.
+    /// An operator's declaration ends the wait for a worker that has just answered.
     ForgetTheLiving,
-    /// After a restart an operator's word ends the wait for a worker that an earlier scheduler has just answered.
+    /// An operator's declaration after a restart ends the wait for a worker that an earlier scheduler has just answered.
     ForgetSoonAfterARestart,
-    /// After a pause of the scheduler an operator's word ends the wait for a worker whose heartbeats lie unread.
+    /// An operator's declaration after a pause of the scheduler ends the wait for a worker whose heartbeats are still unread.
     ForgetAfterAPause,
-    /// The operator's word that a worker is dead is not recorded.
+    /// The operator's declaration that a worker is dead is not recorded.
     ForgetInMemory,
-    /// Tasks start before it is durable that an operator declared a worker dead.
+    /// Tasks start before an operator's declaration that a worker is dead is durable.
     StartBeforeForgetIsDurable,
-    /// A worker that an operator declared dead is taken back when it returns.
+    /// A worker that an operator declared dead is accepted again when it returns.
     TakeBackTheForgotten,
-    /// A worker that has returned counts after the next restart as one that nobody has answered since.
+    /// A worker that has returned counts after the next restart as never answered since.
     BoundAfterTheAnswer,
-    /// Until when workers are answered is written at the start of a scheduler, and never again.
+    /// The scheduler writes the bound of its answers to workers at its start and never again.
     BoundNotMoved,
-    /// Of two instances with one machine lock and one start second the newcomer is refused as stale.
+    /// Two instances have one machine lock and one start second, and the newcomer is refused as stale.
     Row5AsRow4,
-    /// A worker may become HEALTHY before the others know of it.
+    /// A worker may become HEALTHY before the other workers know of it.
     SkipFirstHealthPermission,
-    /// An answer to `getRunningTasks` counts for whichever instance holds the shard when it comes.
+    /// An answer to `getRunningTasks` counts for whichever instance holds the shard at its arrival.
     ApplyLateRunningTasks,
     /// Clocks do not count the time for which a machine is suspended.
     IgnoreSuspend,
     /// A worker is answered, and may become HEALTHY, before its instance record is durable.
     InstanceRecordAfterSending,
-    /// An answered `notifyIfTasksNotRunning` settles whatever invocation of its tasks is under way.
+    /// An answered `notifyIfTasksNotRunning` settles any present invocation of its tasks.
     NotifySettlesNewerInvocation,
     /// The version of the worker set goes back when a worker leaves.
     SetIdGoesBack,
@@ -66,25 +66,25 @@ pub enum Sabotage {
     ShareDirectory,
     /// A worker instance is recorded when it gets its first task, not when it associates.
     RecordAtFirstTask,
-    /// The safety backoff of a lost worker's tasks is stored apart from the end of its record.
+    /// The safety backoff of a lost worker's tasks is stored in another record than the worker's loss.
     LeaveRecordBeforeBackoff,
-    /// A worker that names a scheduler that the directory does not remember leaves the record trusted.
+    /// The record stays trusted although a worker names a scheduler that the directory does not remember.
     TrustStaleRecord,
-    /// `--new-cluster` counts whatever the directory and the workers say.
+    /// `--new-cluster` always counts, whatever the directory and the workers say.
     NewClusterAlways,
-    /// Consensus ends the wait although a trusted record misses somebody.
+    /// Consensus ends the wait although a trusted record misses a worker.
     ConsensusOverridesRecord,
     /// Set ids of a scheduler in its own initial wait count for consensus.
     ConsensusOfUnsettledSets,
     /// Consensus ends the wait before the kill margin is over.
     ConsensusBeforeKillMargin,
-    /// A worker takes tasks of any scheduler that it hears.
+    /// A worker accepts tasks of any scheduler that it knows.
     NoBinding,
     /// An older scheduler instance may bind a worker back.
     BindBackwards,
-    /// A lost instance that sends a heartbeat is associated anew.
+    /// A lost instance that sends a heartbeat is associated again.
     TakeBackTheLost,
-    /// A worker drops an ended task on the word of any scheduler, and a listed task beats its stored end.
+    /// A worker drops an ended task once any scheduler acknowledges it, and a listed task overrides its stored completion.
     DropOnAnyAcknowledgement,
     /// A worker forgets the invocations that it accepted once their end is acknowledged.
     ForgetAccepted,
@@ -100,66 +100,66 @@ pub enum Sabotage {
     AnyRunReplacesProvisional,
     /// A restarted scheduler forgets the safety backoffs of lost tasks.
     ForgetSafetyBackoffs,
-    /// Orphans are asked to end at once, whatever delay they have.
+    /// Orphans are asked to end at once, without their delay.
     KillOrphansAtOnce,
     /// Forgiving a lost task ends its safety backoff, too.
     ForgiveSafetyToo,
-    /// The name of a node that vanishes is given back while tasks run there.
+    /// The name of a removed node is reused while tasks run there.
     GiveBackNamesInUse,
-    /// A restarted scheduler does not know up to which runs ends were deleted.
+    /// A restarted scheduler forgets the last run whose completion was deleted.
     ForgetWhatWasDeleted,
     /// A task whose history is deleted may start before that is durable.
     StartBeforeDeletionIsDurable,
-    /// A job counts as done as a whole once those of its tasks that are not done have failed for good.
+    /// A job counts as completely done once its tasks are done or have failed for good.
     FailureOpensGate,
-    /// What a worker lists takes no slots of it.
+    /// Tasks that a worker lists take no slots of it.
     AdoptWithoutCharges,
-    /// What a worker lists takes none of its cards.
+    /// Tasks that a worker lists take none of its GPUs.
     AdoptWithoutCards,
     /// Tasks get the memory that the configuration reserves.
     GiveAwayTheReserve,
     /// The scheduler tells every worker that it has only just begun to count towards its loss.
     HideHowLong,
-    /// A request for work that comes again sets its credit again.
+    /// A repeated work request sets its credit again.
     RefillOnReplay,
-    /// The credit of a worker that is not HEALTHY is kept until it is.
+    /// A worker that is not HEALTHY keeps its credit until it is HEALTHY again.
     CreditOfTheSick,
-    /// What was sent and is not counted by a worker yet is not taken off what it asks for.
+    /// A run that was sent and is missing in a work request is not subtracted from the request.
     ForgetWhatIsOnItsWay,
-    /// A worker does not list the tasks that wait there.
+    /// A worker does not list its queued tasks.
     HideQueued,
-    /// A worker says of a task that waits there that it is not running.
+    /// A worker reports a queued task as not running.
     DenyQueued,
-    /// Tasks that may wait at a worker begin at once.
+    /// Queued tasks begin at once, without free processors.
     BeginWithoutProcessors,
-    /// A worker chooses the cards of a task without a look at those that are in use.
+    /// A worker chooses the GPUs of a task without regard to those in use.
     ChooseCardsBlindly,
-    /// A worker is sent a task for what it asked none of.
+    /// A worker receives a task of a type for which it requested nothing.
     SendForNothing,
-    /// A request for work that is put off sets a credit all the same.
+    /// A deferred work request sets a credit.
     CreditOfWhatIsPutOff,
-    /// The end of a run gives back to a credit what its worker had counted as idle when it asked.
+    /// The completion of a run gives back instances that its worker had already counted as idle.
     GiveBackTwice,
-    /// A worker that asked in vain asks again only once a task has come.
+    /// A worker that requested work in vain asks again only once a task has arrived.
     KeepWaitingWhenIdle,
     /// A reply waits for its record as long as the store stands still.
     NeverAbandonReplies,
     /// Each repetition of a status waits for the record.
     LetRepeatsPileUp,
-    /// The fences of a scheduler need not be above those that workers report.
+    /// The fences of a scheduler may be below those that workers report.
     FenceNotRaisedAboveReports,
-    /// Fences of a raised generation are given out, and it is not recorded.
+    /// The scheduler gives out fences of a raised generation without recording it.
     GenerationNotSynced,
-    /// Completions of a job that has come back are as old as its last absence.
+    /// The age of completions counts from the last absence of a job, although the job has returned.
     ExpireWhatCameBack,
-    /// Completions of missing jobs and nodes are as old as the directory.
+    /// The age of completions of missing jobs and nodes counts from the beginning of the directory.
     CountAgeFromTheStart,
     /// A job remains a candidate for placement while as many of its tasks run as its `max_running` allows.
     IgnoreMaxRunning,
 }
 
 impl Sabotage {
-    /// Every one, in the order in which reports list them.
+    /// Every bug, in the order in which reports list them.
     pub const ALL: [Sabotage; 75] = [
         Sabotage::SkipSequenceCheck,
         Sabotage::MarkRunningAfterSending,
@@ -238,7 +238,7 @@ impl Sabotage {
         Sabotage::IgnoreMaxRunning,
     ];
 
-    /// The name on a command line and in reports.
+    /// Returns the name on a command line and in reports.
     pub fn name(self) -> String {
         let mut name = String::new();
         for letter in format!("{self:?}").chars() {
@@ -251,13 +251,13 @@ impl Sabotage {
     }
 }
 
-/// Whether this thread runs with this bug.
+/// Returns whether this thread runs with this bug.
 #[cfg(not(feature = "sabotage"))]
 pub const fn on(_bug: Sabotage) -> bool {
     false
 }
 
-/// Whether this thread runs with this bug.
+/// Returns whether this thread runs with this bug.
 #[cfg(feature = "sabotage")]
 pub fn on(bug: Sabotage) -> bool {
     chosen::CHOSEN.get() == Some(bug)

@@ -1,4 +1,4 @@
-//! What became of a run: status bits, the texts that tasks and workers send, and how a new status follows an old one.
+//! The status of a run: its bits, the texts that tasks and workers send, and the transition from an old status to a new one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::time::WallTime;
 /// A JSON object that a task left for its next run.
 pub type StatusData = Arc<Map<String, Value>>;
 
-/// Key under which a lost task's configured backoff hides in its data.
+/// The key of a lost task's data that keeps the configured backoff.
 const SAVED_BACKOFF_KEY: &str = "__bistro_saved_backoff";
 
-/// Key of a lost task's data for the name of its worker.
+/// The key of a lost task's data for the name of its worker.
 const WORKER_KEY: &str = "worker_shard";
 
-/// Key of a stored status's data for the number of consecutive errors with the same wait, if that number is not one.
+/// The key of a stored status's data for the number of consecutive errors with the same wait, if that number is not one.
 const TIMES_KEY: &str = "__brasserie_backoff_times";
 
-/// The longest status text that is parsed, and the longest that a worker reads from a task: room for a page of data, small
-/// enough that a million of them fit a scheduler's memory.
+/// The longest status text that is parsed, and the longest that a worker reads from a task. It holds a page of data, and a million of them
+/// fit into a scheduler's memory.
 pub const MAX_STATUS_BYTES: usize = 64 * 1024;
 
 /// Status bits as on the wire (`BistroTaskStatusBits`).
@@ -55,7 +55,7 @@ impl StatusBits {
         StatusBits(self.0 & !other.0)
     }
 
-    /// Whether any bit of `other` is set.
+    /// Returns whether any bit of `other` is set.
     pub const fn has(self, other: StatusBits) -> bool {
         self.0 & other.0 != 0
     }
@@ -75,16 +75,16 @@ const INCOMPLETE_BACKOFF: StatusBits = StatusBits::INCOMPLETE
     .with(StatusBits::USES_BACKOFF)
     .with(StatusBits::DOES_NOT_ADVANCE_BACKOFF);
 
-/// Whose word a status text is: a task may claim less than its worker.
+/// The source of a status text. A task may claim less than its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusSource {
-    /// Written by a task. It is over when it writes, so RUNNING is refused, and OVERWRITEABLE is the protocol's alone.
+    /// A task. It has ended when its status is read, so RUNNING is refused, and OVERWRITEABLE belongs to the protocol.
     Task,
-    /// Sent by a worker, which also answers "was not running".
+    /// A worker, which may also report "was not running".
     Worker,
 }
 
-/// A status on its way: from a task, from a worker, or made by the scheduler; its backoff is not computed yet.
+/// A status from a task or a worker, or made by the scheduler. Its backoff is not computed yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportedStatus {
     bits: StatusBits,
@@ -111,22 +111,22 @@ impl ReportedStatus {
         Self::of(StatusBits::FAILED)
     }
 
-    /// No error: run again soon; the next error starts at the first backoff step.
+    /// Returns the status without error: the task soon runs again, and its next error starts at the first backoff step.
     pub fn incomplete() -> Self {
         Self::of(StatusBits::INCOMPLETE)
     }
 
-    /// Killed without a status of its own: it waits, but no retry is consumed.
+    /// Returns the status of a killed run without a status of its own: the task waits, but no retry is consumed.
     pub fn incomplete_backoff(text: &str) -> Self {
         Self::with_exception(INCOMPLETE_BACKOFF, text)
     }
 
-    /// Whether it is what a task gets that was killed without a status of its own.
+    /// Returns whether this is the status of a killed run without a status of its own.
     pub fn is_incomplete_backoff(&self) -> bool {
         self.bits == INCOMPLETE_BACKOFF
     }
 
-    /// The same without its wait, for a task whose end was no fault of its own; its data stays.
+    /// Returns this status without its wait, for a task that ended without its own fault. Its data stays.
     pub fn into_incomplete(self) -> Self {
         ReportedStatus {
             bits: StatusBits::INCOMPLETE,
@@ -142,7 +142,7 @@ impl ReportedStatus {
         self.bits.has(StatusBits::ERROR) && self.bits.has(StatusBits::USES_BACKOFF)
     }
 
-    /// The same, with this before the text of its error; whatever else it says stays.
+    /// Returns this status with `why` before the text of its error. Everything else stays.
     pub fn with_reason(mut self, why: &str) -> Self {
         let text = match self.exception() {
             Some(text) => format!("{why}; {text}"),
@@ -154,12 +154,13 @@ impl ReportedStatus {
         self
     }
 
-    /// A worker's answer to `notifyIfTasksNotRunning`.
+    /// Returns a worker's answer to `notifyIfTasksNotRunning`.
     pub fn was_not_running() -> Self {
         Self::of(StatusBits::ERROR.with(StatusBits::OVERWRITEABLE))
     }
 
-    /// Its worker was lost or replaced. `configured` is the step that counts for the next backoff, whatever the safety wait.
+    /// Returns the status of a run whose worker was lost or replaced. `configured` is the step that counts for the next backoff, whatever
+    /// the safety wait.
     pub fn worker_lost(shard: &Shard, text: &str, configured: BackoffDuration) -> Self {
         ReportedStatus {
             bits: ERROR_BACKOFF
@@ -185,22 +186,22 @@ impl ReportedStatus {
         self.bits.has(StatusBits::DONE)
     }
 
-    /// "was not running" and "lost" may be replaced by the run's own end, and replace nothing themselves.
+    /// Returns whether the run's own completion may replace this status: "was not running" and "lost", which replace nothing themselves.
     pub fn is_overwriteable(&self) -> bool {
         self.bits.has(StatusBits::OVERWRITEABLE)
     }
 
-    /// "was not running": a status of no run, which waits for nothing and tells nothing.
+    /// Returns whether this is "was not running": it belongs to no run, has no wait and no data.
     fn says_nothing_ran(&self) -> bool {
         self.is_overwriteable() && !self.bits.has(StatusBits::USES_BACKOFF) && self.data.is_none()
     }
 
-    /// The text of the error, if the status carries one.
+    /// Returns the text of the error, if the status carries one.
     pub fn exception(&self) -> Option<&str> {
         self.data.as_ref()?.get("exception")?.as_str()
     }
 
-    /// Reads a label or a JSON object; what cannot be read becomes an error that backs off and explains itself.
+    /// Parses a label or a JSON object. An unreadable text becomes an error with backoff that names the problem.
     pub fn parse(text: &str, source: StatusSource) -> Self {
         Self::try_parse(text, source).unwrap_or_else(|error| {
             let shown: String = text.chars().take(300).collect();
@@ -208,7 +209,7 @@ impl ReportedStatus {
         })
     }
 
-    /// Like [`ReportedStatus::parse`], with the reason.
+    /// Parses like [`ReportedStatus::parse`]. Errors with the reason.
     pub fn try_parse(text: &str, source: StatusSource) -> Result<Self, StatusError> {
         if let Some(bits) = label_bits(text) {
             return Ok(Self::of(bits));
@@ -241,7 +242,7 @@ impl ReportedStatus {
         Ok(ReportedStatus { bits, data })
     }
 
-    /// The form that a worker sends to its scheduler.
+    /// Returns the form that a worker sends to its scheduler.
     pub fn to_wire(&self) -> String {
         let mut fields = Map::new();
         fields.insert("result_bits".to_owned(), json!(self.bits.0));
@@ -252,7 +253,7 @@ impl ReportedStatus {
     }
 }
 
-/// Why a text is no status.
+/// The reason why a text is no status.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StatusError {
     #[error("it is {0} bytes long, more than {MAX_STATUS_BYTES}")]
@@ -311,15 +312,15 @@ fn valid_bits(value: &Value, source: StatusSource) -> Result<StatusBits, StatusE
     Ok(bits)
 }
 
-/// The last status of a task as the scheduler keeps and stores it.
+/// The last status of a task as the scheduler stores it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredStatus {
     pub bits: StatusBits,
-    /// When it was accepted.
+    /// The time of its acceptance.
     pub time: WallTime,
     /// The effective wait, in seconds; at least `safety_seconds`.
     pub backoff_seconds: u32,
-    /// The part of the wait that keeps a lost run and its successor apart. It runs anew in full after a restart.
+    /// The part of the wait that separates a lost run from its successor. It runs in full again after a restart.
     #[serde(default)]
     pub safety_seconds: u32,
     #[serde(default)]
@@ -327,7 +328,7 @@ pub struct StoredStatus {
 }
 
 impl StoredStatus {
-    /// It was not the task that failed.
+    /// Returns whether the run was killed without the task's own fault.
     pub fn is_incomplete_backoff(&self) -> bool {
         self.bits == INCOMPLETE_BACKOFF
     }
@@ -340,7 +341,7 @@ impl StoredStatus {
         self.bits.has(StatusBits::FAILED)
     }
 
-    /// Only the end of the same invocation may replace it.
+    /// Returns whether only the completion of the same invocation may replace this status.
     pub fn is_overwriteable(&self) -> bool {
         self.bits.has(StatusBits::OVERWRITEABLE)
     }
@@ -349,12 +350,12 @@ impl StoredStatus {
         self.bits.has(StatusBits::USES_BACKOFF)
     }
 
-    /// The text of the error, if the status carries one.
+    /// Returns the text of the error, if the status carries one.
     pub fn exception(&self) -> Option<&str> {
         self.data.as_ref()?.get("exception")?.as_str()
     }
 
-    /// The worker that was lost with the run.
+    /// Returns the worker that was lost with the run.
     pub fn lost_on(&self) -> Option<&str> {
         self.data.as_ref()?.get(WORKER_KEY)?.as_str()
     }
@@ -367,7 +368,7 @@ impl StoredStatus {
         u32::try_from(saved).ok()
     }
 
-    /// The step from which the next run's backoff is computed.
+    /// Returns the step from which the next run's backoff is computed.
     pub fn configured_backoff(&self) -> BackoffDuration {
         if self.is_failed() {
             return BackoffDuration {
@@ -389,7 +390,8 @@ impl StoredStatus {
         }
     }
 
-    /// Returns how many tries have failed under this policy. `None`: none has, or the task itself said that it failed, which ends the count.
+    /// Returns the number of failed tries under this policy. `None` if none has failed, or if the task itself reported FAILED, which ends
+    /// the count.
     pub fn failed_tries(&self, policy: &BackoffPolicy) -> Option<FailedTries> {
         let most = policy.max_tries();
         let count = match (self.is_done(), self.is_failed(), self.uses_backoff()) {
@@ -401,7 +403,7 @@ impl StoredStatus {
         Some(FailedTries { count, most })
     }
 
-    /// The status that follows `old` when a run with this precomputed backoff ends as `reported`.
+    /// Returns the status that follows `old` when a run with this precomputed backoff ends as `reported`.
     pub fn after(
         old: Option<&StoredStatus>,
         reported: &ReportedStatus,
@@ -422,7 +424,7 @@ impl StoredStatus {
                     ..o.configured_backoff()
                 });
                 let previous = previous.filter(|previous| previous.seconds != 0);
-                // Without a previous wait, no error has used the first one yet.
+                // There is no previous wait, so no error has used the first one yet.
                 (backoff_seconds, times) = match previous {
                     Some(previous) => (previous.seconds, previous.times),
                     None => (next_backoff.seconds, 0),
@@ -451,8 +453,8 @@ impl StoredStatus {
         }
     }
 
-    /// The same, with a wait of at least this: a run of the task may be alive for as long. The step of the backoff is not moved by
-    /// it.
+    /// Returns this status with a wait of at least `safety_seconds`, because a run of the task may be alive for as long. The backoff step
+    /// stays.
     pub fn waiting_at_least(mut self, safety_seconds: u32) -> StoredStatus {
         if safety_seconds <= self.safety_seconds {
             return self;
@@ -469,7 +471,7 @@ impl StoredStatus {
         self
     }
 
-    /// The same, with no more than this of its wait for runs that may be alive; its configured wait stays.
+    /// Returns this status with at most `safety_seconds` of its safety wait. The configured wait stays.
     pub fn with_safety_of(&self, safety_seconds: u32) -> StoredStatus {
         StoredStatus {
             backoff_seconds: self.saved_backoff().unwrap_or(self.backoff_seconds),
@@ -479,8 +481,8 @@ impl StoredStatus {
         .waiting_at_least(safety_seconds)
     }
 
-    /// The same without what failures have cost the task: nothing but DONE is final, and the next error takes the first step of the
-    /// backoff. What keeps a lost run and its successor apart stays. `None`: there is nothing to forgive.
+    /// Returns this status without the costs of failures: only DONE is final, and the next error takes the first backoff step. The safety
+    /// wait of a lost run stays. `None` if there is nothing to forgive.
     pub fn forgiven(&self) -> Option<StoredStatus> {
         if self.is_done() {
             return None;
@@ -510,12 +512,12 @@ impl StoredStatus {
         (forgiven != *self).then_some(forgiven)
     }
 
-    /// Bits and data of a provisional status that leaves this one's step and data in force: nothing ran, so the next run is
-    /// the same one as before.
+    /// Returns bits and data of a provisional status that keeps this one's step and data: nothing ran, so the next run equals the one
+    /// before.
     fn carried_by(&self, bits: StatusBits) -> (StatusBits, Option<StatusData>) {
         let mut data = self.data.as_deref().cloned().unwrap_or_default();
         data.remove(SAVED_BACKOFF_KEY);
-        // That text is about another run.
+        // The text belongs to another run.
         data.remove("exception");
         let configured = self.configured_backoff().seconds;
         if configured == 0 {
@@ -529,7 +531,7 @@ impl StoredStatus {
         )
     }
 
-    /// The JSON that the next run gets as `prev_status`, and that people see.
+    /// Returns the JSON that the next run receives as `prev_status` and that people see.
     pub fn to_json(&self) -> Value {
         let mut fields = Map::new();
         fields.insert("result_bits".to_owned(), json!(self.bits.0));
@@ -543,7 +545,7 @@ impl StoredStatus {
         Value::Object(fields)
     }
 
-    /// One word for people.
+    /// Returns one word for people.
     pub fn label(&self) -> &'static str {
         if self.is_done() {
             "done"

@@ -1,4 +1,4 @@
-//! What happened in a run that is over, beside its status: the worker tells it, the scheduler keeps it, people read it.
+//! The story of a completed run, in addition to its status: the worker reports it, the scheduler stores it, people read it.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,80 +7,81 @@ use serde::{Deserialize, Serialize};
 
 use crate::status::ReportedStatus;
 
-/// Lines of stderr that a story keeps: what a program says last is why it ended.
+/// The lines of stderr that a story keeps. The last output of a program usually explains its end.
 pub const MAX_LAST_LINES: usize = 5;
-/// Bytes of them together: with as many ends as a worker remembers that is still memory.
+/// The bytes of these lines together. A worker keeps them in memory for all unacknowledged completions.
 pub const MAX_LAST_BYTES: usize = 4 * 1024;
-/// Bytes of any other text of a story: a sentence with a path in it.
+/// The bytes of any other text of a story: a sentence with a path.
 pub const MAX_TEXT_BYTES: usize = 1024;
 
-/// What happened in a run that is over.
+/// The story of a completed run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Story {
     pub ending: Ending,
-    /// Who of us ended it, and why, if it was still running then.
+    /// The party that ended the run while it was running, and why.
     pub ended_by: Option<EndedBy>,
     pub fault: Fault,
-    /// From when the worker was asked until its process was there.
+    /// The time from the request to the worker until the process existed.
     pub starting: Duration,
-    /// Before that, at a worker that lets tasks wait for processors: from its acceptance until it was its turn.
+    /// The time before `starting` for which a worker kept the task queued: from its acceptance until its turn.
     pub waited: Duration,
-    /// From there until its last process, and whatever held its pipes, was gone, without the time for which it was stopped for others.
+    /// The time from there until the last process, and every holder of its pipes, was gone. Excludes the time for which the task was
+    /// stopped for others.
     pub ran: Duration,
     /// User and system time of all its processes that were waited for.
     pub cpu: Duration,
-    /// `None`: nothing measured it.
+    /// `None` if not measured.
     pub peak_memory_bytes: Option<u64>,
-    /// From and to disks, as far as it was counted.
+    /// Bytes from and to disks, as far as counted.
     pub read_bytes: u64,
     pub written_bytes: u64,
     /// The last lines of stderr, oldest first, without newlines.
     pub last_lines: Vec<String>,
 }
 
-/// How its process ended.
+/// How the process of a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
-    /// There was none, for this reason.
+    /// No process started, for this reason.
     NotStarted(String),
     Exited(i32),
     Signalled(i32),
-    /// Somebody else took its exit code.
+    /// Another program collected the exit code.
     Unknown,
 }
 
-/// Who of us ends a run, and why.
+/// The party that ended a run, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EndedBy {
-    /// Somebody asked for it.
+    /// A person requested it.
     Operator,
-    /// The scheduler: its job or its node is gone.
+    /// The scheduler: the job or the node is gone.
     Orphan,
-    /// It ran for as long as its job allows.
+    /// The run took as long as its job allows.
     Timeout,
-    /// It was not over when it had to be.
+    /// The run passed its deadline.
     Deadline,
-    /// The kernel, as its own memory limit was reached.
+    /// The kernel: the task reached its own memory limit.
     MemoryLimit,
-    /// The kernel, as the machine, or what its worker may use of it, had no memory left.
+    /// The kernel: the machine, or the part for the worker, had no memory left.
     OutOfMemory,
-    /// The worker's operator wanted the worker gone.
+    /// The worker's operator shut the worker down.
     Shutdown,
-    /// The worker had to end, since its scheduler gives its tasks to others.
+    /// The worker had to end itself, because its scheduler gives its tasks away.
     Suicide,
 }
 
-/// Whose fault an end is that is not a good one: what backoff and people go by.
+/// The cause of an unsuccessful end. It decides the backoff, and people see it.
 ///
-/// | what happened | whose |
+/// | what happened | fault of |
 /// |---|---|
-/// | it ended by itself, well or not; a signal that nobody of us sent | nobody's if well, else the task's |
-/// | it cannot be executed as it is: no such program, no right to it, arguments too long | the task's |
-/// | its own memory limit, its timeout, its deadline | the task's |
-/// | this worker has no descriptors, processes or disk left for it; it could not be watched | the worker's |
-/// | the worker shuts down, or has to end | the worker's |
-/// | the machine has no memory, processes or descriptors left for anybody; the worker was lost | the system's |
-/// | somebody asked for its end, or nobody wants it any more | nobody's |
+/// | it ended by itself; a signal that this system did not send | nobody if successful, else the task |
+/// | it cannot be executed: no such program, no permission, arguments too long | the task |
+/// | its own memory limit, its timeout, its deadline | the task |
+/// | this worker has no descriptors, processes or disk left for it; the worker cannot watch it | the worker |
+/// | the worker shuts down, or has to end | the worker |
+/// | the machine has no memory, processes or descriptors left at all; the worker was lost | the system |
+/// | a person requested its end, or the configuration no longer wants it | nobody |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Fault {
     Nobody,
@@ -101,7 +102,7 @@ impl EndedBy {
         EndedBy::Suicide,
     ];
 
-    /// As on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             EndedBy::Operator => "operator",
@@ -129,7 +130,7 @@ impl EndedBy {
     }
 }
 
-/// As a part of a sentence.
+/// Formats the reason as a part of a sentence.
 impl fmt::Display for EndedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -148,7 +149,7 @@ impl fmt::Display for EndedBy {
 impl Fault {
     pub const ALL: [Fault; 4] = [Fault::Nobody, Fault::Task, Fault::Worker, Fault::System];
 
-    /// As on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Fault::Nobody => "nobody",
@@ -177,7 +178,7 @@ impl fmt::Display for Ending {
     }
 }
 
-/// On Linux, where the first 31 mean the same on all machines that we run on.
+/// Returns the Linux name of a signal. The first 31 numbers are the same on all supported machines.
 pub fn signal_name(signal: i32) -> Option<&'static str> {
     const NAMES: [&str; 31] = [
         "SIGHUP",
@@ -217,7 +218,7 @@ pub fn signal_name(signal: i32) -> Option<&'static str> {
 }
 
 impl ReportedStatus {
-    /// Of a run that was ended, or could not begin: whose fault that is decides whether it costs a retry.
+    /// Returns the status of a run that was ended or could not begin. The fault decides whether it costs a retry.
     pub fn by_fault(fault: Fault, text: &str) -> Self {
         match fault {
             Fault::Task => ReportedStatus::error_backoff(text),
@@ -229,7 +230,7 @@ impl ReportedStatus {
 }
 
 impl Story {
-    /// Of a run without a process.
+    /// Returns the story of a run without a process.
     pub fn not_started(why: &str, fault: Fault, starting: Duration) -> Self {
         Story {
             ending: Ending::NotStarted(cut(why, MAX_TEXT_BYTES).to_owned()),
@@ -239,7 +240,7 @@ impl Story {
         }
     }
 
-    /// Of a run that nobody heard of any more: its worker was lost, or has left without a word about it.
+    /// Returns the story of a run without any report: its worker was lost, or left without reporting it.
     pub fn lost(ran: Duration) -> Self {
         Story {
             fault: Fault::System,
@@ -249,7 +250,7 @@ impl Story {
         }
     }
 
-    /// Of a run that ended well, or as it wanted.
+    /// Returns the story of a run that exited by itself.
     pub fn exited(code: i32) -> Self {
         Story {
             ending: Ending::Exited(code),
@@ -266,7 +267,7 @@ impl Story {
         }
     }
 
-    /// Within the bounds, whoever told it.
+    /// Returns the story cut to its limits, because a peer may send more.
     pub fn bounded(mut self) -> Self {
         if let Ending::NotStarted(why) = &mut self.ending
             && why.len() > MAX_TEXT_BYTES
@@ -286,7 +287,7 @@ impl Story {
     }
 }
 
-/// Whose fault it is that the process of a run ended so.
+/// Returns the fault for the end of a run's process.
 pub fn fault_of(ending: &Ending, ended_by: Option<EndedBy>) -> Fault {
     match (ending, ended_by) {
         (_, Some(by)) => by.fault(),
@@ -296,7 +297,7 @@ pub fn fault_of(ending: &Ending, ended_by: Option<EndedBy>) -> Fault {
     }
 }
 
-/// The beginning of a text, at most so many bytes of it.
+/// Returns the beginning of a text, at most `most` bytes.
 pub fn cut(text: &str, most: usize) -> &str {
     let longest = text.len().min(most);
     let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at));

@@ -1,4 +1,4 @@
-//! A task on its way to, on, and back from a worker.
+//! A task and its run, as scheduler and worker exchange them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ pub struct TaskKey {
     pub node: NodeName,
 }
 
-/// One run of a task as both sides speak of it.
+/// One run of a task as both sides describe it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningTask {
     pub job: JobName,
@@ -33,21 +33,21 @@ pub struct RunningTask {
     pub shard: Shard,
     /// Slots held on the nodes of the path, then on the worker.
     pub resources: Vec<NodeResources>,
-    /// What it holds of the cards of its worker's machine.
+    /// The task's shares of the GPUs of its worker's machine.
     pub gpus: Vec<GpuShare>,
-    /// What it needs of them, as long as they are not chosen: its worker does that when the task begins.
+    /// The GPUs that the task needs, until its worker chooses them when the task begins.
     pub gpus_wanted: Option<CardsWanted>,
     pub next_backoff: BackoffDuration,
-    /// Between TERM and KILL when the worker commits suicide.
+    /// The wait between TERM and KILL when the worker commits suicide.
     pub suicide_kill_wait: Duration,
-    /// `None`: never sampled.
+    /// `None` if never sampled.
     pub physical: Option<TaskPhysicalResources>,
-    /// In `getRunningTasks`: it has ended, and the end is not acknowledged yet.
+    /// The completion, if the task has ended and its scheduler has not acknowledged that. Only in answers of `getRunningTasks`.
     pub ended: Option<ReportedStatus>,
-    /// Beside an end: what happened, if its worker tells.
+    /// The story of the completion, if its worker sends one.
     pub story: Option<Arc<Story>>,
     pub work: WorkTerms,
-    /// `None`: a healthcheck, or its scheduler gives none.
+    /// `None` for a healthcheck, or if its scheduler gives none.
     pub fence: Option<Fence>,
 }
 
@@ -59,13 +59,13 @@ impl RunningTask {
         }
     }
 
-    /// Whether it has cards, or will have.
+    /// Returns whether the task has GPUs or will have them.
     pub fn takes_cards(&self) -> bool {
         let wanted = self.gpus_wanted.as_ref();
         !self.gpus.is_empty() || wanted.is_some_and(|wanted| !wanted.need.is_nothing())
     }
 
-    /// These are its cards: it wants no others any more.
+    /// Gives the task its GPUs. It then wants no others.
     pub fn give_cards(&mut self, gpus: Vec<GpuShare>) {
         self.gpus = gpus;
         self.gpus_wanted = None;
@@ -76,7 +76,7 @@ impl RunningTask {
     }
 }
 
-/// How a task is ended early.
+/// The method of ending a task early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum KillMethod {
     /// SIGTERM, a wait, SIGKILL.
@@ -86,11 +86,11 @@ pub enum KillMethod {
     Term,
 }
 
-/// A wish to end one run.
+/// A request to end one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KillRequest {
     pub method: KillMethod,
-    /// For [`KillMethod::TermWaitKill`], measured from the request; zero kills at once.
+    /// The wait of [`KillMethod::TermWaitKill`], from the request on; zero kills at once.
     pub wait: Duration,
 }
 
@@ -103,7 +103,7 @@ impl Default for KillRequest {
     }
 }
 
-/// A wish to end one run, and why.
+/// A request to end one run, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Kill {
     pub request: KillRequest,
@@ -179,13 +179,13 @@ pub enum Hold {
     Cancelled,
 }
 
-/// What decides the final status of a task.
+/// The source of a task's final status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum StatusFrom {
     /// A status line if there is one, else the exit code.
     #[default]
     Auto,
-    /// The status line only; none is an error.
+    /// The status line only; a missing line is an error.
     Pipe,
     /// The exit code only.
     ExitCode,
@@ -207,7 +207,7 @@ impl StatusFrom {
     }
 }
 
-/// Whether a command gets the node name, the status path and the JSON argument appended.
+/// Whether the command gets the node name, the status path and the JSON argument appended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Arguments {
     #[default]
@@ -230,13 +230,13 @@ impl Arguments {
     }
 }
 
-/// What becomes of output beyond a task's rate, or beyond what the log can take.
+/// The handling of output beyond a task's rate, or beyond the log's rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogOverflow {
-    /// It stays in the pipe, and the task waits when that is full.
+    /// The output stays in the pipe, and the task waits when the pipe is full.
     #[default]
     Wait,
-    /// It is dropped, counted and told of in the task's events; the task never waits for its log.
+    /// The output is dropped, counted and reported in the task's events. The task never waits for its log.
     Drop,
 }
 
@@ -255,13 +255,13 @@ impl LogOverflow {
     }
 }
 
-/// Where a task's standard output and error go.
+/// The destination of a task's standard output and error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
-    /// Into its worker's log, line by line.
+    /// The log of the worker, line by line.
     #[default]
     Log,
-    /// Into compressed files of the run's own on its worker's disk, byte by byte.
+    /// Compressed files of the run on the worker's disk, byte by byte.
     File,
 }
 
@@ -280,18 +280,18 @@ impl Output {
     }
 }
 
-/// How a worker runs the process of a task. Defaults are the wire's.
+/// How a worker runs the process of a task. Defaults are those of the wire.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskSubprocessOptions {
     pub poll: Duration,
-    /// Not above 0: no limit.
+    /// 0 or less for no limit.
     pub max_log_lines_per_poll_interval: i32,
-    /// Not above 0: no limit.
+    /// 0 or less for no limit.
     pub max_log_bytes_per_poll_interval: i32,
     pub log_overflow: LogOverflow,
     #[serde(default)]
     pub output: Output,
-    /// 0 = none.
+    /// 0 for none.
     pub parent_death_signal: i32,
     pub process_group_leader: bool,
     pub use_canary_pipe: bool,
@@ -299,23 +299,23 @@ pub struct TaskSubprocessOptions {
     pub cgroups: CGroupOptions,
     pub status_from: StatusFrom,
     pub arguments: Arguments,
-    /// How long its process may run. `None`: for ever.
+    /// The longest run time of the process; `None` for no limit.
     #[serde(default)]
     pub timeout: Option<Duration>,
-    /// When it must be over, counted from the moment at which the scheduler marks it running; in a `runTask` what is left of that.
-    /// `None`: never.
+    /// The time by which the run must be over, counted from the start by the scheduler; in a `runTask`, the rest of that time. `None` for
+    /// no limit.
     #[serde(default)]
     pub deadline: Option<Duration>,
-    /// How the two end it; `None`: by default. Said in a `runTask` only, as a job says it elsewhere.
+    /// The kill request for both limits; `None` for the default. Only in a `runTask`; elsewhere the job states it.
     #[serde(default)]
     pub limit_kill: Option<KillRequest>,
-    /// On each of its processes. What is not in it is as the worker has it.
+    /// Limits on each of the task's processes. Other limits are inherited from the worker.
     #[serde(default)]
     pub limits: BTreeMap<Limited, ProcessLimit>,
-    /// Whose rights it has, by name or number. `None`: the worker's.
+    /// The user whose rights the task has, by name or number. `None` for the worker's user.
     #[serde(default)]
     pub user: Option<AccountName>,
-    /// In which group, by name or number. `None`: the user's own.
+    /// The group of the task, by name or number. `None` for the user's own group.
     #[serde(default)]
     pub group: Option<AccountName>,
     /// Environment variables of the task, which override those of the worker. [`is_variable`] says which names are allowed.
@@ -364,20 +364,20 @@ impl Default for TaskSubprocessOptions {
     }
 }
 
-/// Control groups of a task; without subsystems and limits it has none.
+/// Control groups of a task. Without subsystems and limits the task has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CGroupOptions {
     pub root: String,
     pub slice: String,
     pub subsystems: Vec<String>,
     pub unit_test_create_files: bool,
-    /// 0 = leave alone.
+    /// 0 leaves the value unchanged.
     pub cpu_shares: i16,
-    /// 0 = leave alone.
+    /// 0 leaves the value unchanged.
     pub memory_limit_in_bytes: i64,
     pub kill_without_freezer: bool,
-    /// Processes and threads at once; 0 = leave alone.
+    /// The largest number of processes and threads at once; 0 leaves the value unchanged.
     pub pids_max: i64,
-    /// Thousandths of a core; 0 = leave alone.
+    /// Thousandths of a core; 0 leaves the value unchanged.
     pub cpu_quota_milli: i64,
 }

@@ -9,12 +9,12 @@ pub fn printable(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// As [`printable`], but newlines and tabs stay: for text that has lines of its own.
+/// Returns `text` like [`printable`] does, but keeps newlines and tabs, for text that has lines of its own.
 pub fn printable_lines(text: &str) -> String {
     escape(text, |c| c == '\n' || c == '\t')
 }
 
-/// As [`printable_lines`], with each line but the first indented, so that none of them looks like a new message.
+/// Returns `text` like [`printable_lines`] does, with each line but the first indented, so that none of them looks like a new message.
 pub fn printable_block(text: &str) -> String {
     printable_lines(text.trim_end_matches('\n')).replace('\n', "\n  ")
 }

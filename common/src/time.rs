@@ -1,4 +1,4 @@
-//! Time as the cores see it: a monotonic reading that counts suspend, and wall seconds that only label things.
+//! Time in the cores: a monotonic reading that counts suspend, and wall-clock time for labels only.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A reading of the clock that also counts suspend, in nanoseconds since an arbitrary start. Comparable within one machine only.
+/// A reading of the clock that counts suspend, in nanoseconds since an arbitrary start. Comparable within one machine only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -23,7 +23,7 @@ impl Time {
         self.0
     }
 
-    /// Zero when `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -45,8 +45,8 @@ impl Sub<Duration> for Time {
     }
 }
 
-/// Milliseconds since the Unix epoch by some machine's wall clock. Labels and cron only: never compared between machines,
-/// never shortens a safety wait.
+/// Milliseconds since the Unix epoch by some machine's wall clock. Only for labels and cron: such times are never compared between machines
+/// and never shorten a safety wait.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -65,13 +65,13 @@ impl WallTime {
         self.0
     }
 
-    /// Zero when `later` is earlier.
+    /// Returns the time until `later`; zero if `later` is earlier.
     pub fn until(self, later: WallTime) -> Duration {
         let millis = later.0.saturating_sub(self.0);
         Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// Whole Unix seconds, rounded down.
+    /// Returns whole Unix seconds, rounded down.
     pub fn as_secs(self) -> i64 {
         self.0.div_euclid(1000)
     }
@@ -103,7 +103,7 @@ impl fmt::Display for WallTime {
     }
 }
 
-/// Why a text is no duration.
+/// The error for a text that is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{text}` is no duration: write a number with a unit (500ms, 30s, 5m, 2h, 1d); a bare number is seconds"
@@ -112,7 +112,7 @@ pub struct DurationError {
     pub text: String,
 }
 
-/// Reads `500ms`, `30s`, `5m`, `2h`, `1d`, `1.5s`, `10 min`, `2 hours`; a bare number is seconds.
+/// Parses `500ms`, `30s`, `5m`, `2h`, `1d`, `1.5s`, `10 min`, `2 hours`; a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     let error = || DurationError {
         text: text.to_owned(),
@@ -134,7 +134,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     Duration::try_from_secs_f64(number * unit_seconds).map_err(|_| error())
 }
 
-/// The shortest exact form that [`parse_duration`] reads back for whole milliseconds.
+/// Returns the shortest exact form for whole milliseconds, which [`parse_duration`] reads back.
 pub fn format_duration(d: Duration) -> String {
     let ms = d.as_millis();
     match ms {

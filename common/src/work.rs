@@ -1,6 +1,6 @@
-//! What a worker asks a scheduler for, and what it is told: work, by the types of its processors.
+//! Work requests of a worker, and the scheduler's answers, by type of processor.
 //!
-//! Spans of work are seconds and amounts of processors are instances, both `f64`: they are weighed, not counted. All of them are finite
+//! Amounts of work are seconds and amounts of processors are instances, both `f64` because they are weighed, not counted. All are finite
 //! and not negative.
 
 use std::fmt;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::ids::{InvocationId, SchedulerId, WorkerId};
 
-/// Types of processors that one request may name, and verdicts of its answer: more than any machine has cards of different models.
+/// The processor types that one request may name, and the verdicts of its answer: more than any machine has GPU models.
 pub const MAX_PROCESSOR_TYPES: usize = 32;
-/// Runs that one request may list: more than a worker takes.
+/// The runs that one request may list: more than a worker takes.
 pub const MAX_KNOWN_TASKS: usize = 131_072;
-/// Seconds that a task is taken to run of which nobody can tell anything.
+/// The run time in seconds of a task without any estimate.
 pub const DEFAULT_ESTIMATE: f64 = 60.0;
 
-/// A type of processors: the CPU, or one model of graphics cards.
+/// A type of processor: the CPU, or one GPU model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Processor {
     Cpu,
@@ -26,7 +26,7 @@ pub enum Processor {
 impl Processor {
     const CPU: &'static str = "CPU";
 
-    /// The type of this name. A model of cards that calls itself `CPU` is none.
+    /// Returns the type of this name. A GPU model named `CPU` cannot be expressed.
     pub fn named(name: &str) -> Self {
         match name {
             Processor::CPU => Processor::Cpu,
@@ -48,30 +48,30 @@ impl fmt::Display for Processor {
     }
 }
 
-/// Which request of an association; each has a higher one than all before.
+/// The number of a request within an association, higher than those of all earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkRequestSeq(pub u64);
 
-/// What a scheduler says to its worker of a task as a piece of work.
+/// The properties of a task as a piece of work, which a scheduler sends to its worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkTerms {
-    /// Seconds of run time that it takes, as far as the scheduler can tell; above 0.
+    /// The estimated run time in seconds; above 0.
     pub est_duration: Option<f64>,
-    /// For which request it was sent; none: for no request.
+    /// The request for which the task was sent, if any.
     pub request: Option<WorkRequestSeq>,
-    /// How many CPUs it keeps busy, if the scheduler tells; finite, and not negative.
+    /// The number of CPUs that the task keeps busy, if the scheduler states it; finite, and not negative.
     pub cpus: Option<f64>,
-    /// It may wait at the worker until processors are free: what it holds elsewhere is not missed.
+    /// The task may be queued at the worker until processors are free, because no other task needs its node resources meanwhile.
     pub bufferable: bool,
-    /// What its job says of when its end is told, if it does.
+    /// The job's report policy, if it states one.
     pub report: Option<ReportPolicy>,
 }
 
-/// When the end of a task is told to its scheduler. Only a worker that asks for work ever holds one back.
+/// When the completion of a task is reported to its scheduler. Only a worker that requests work delays reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReportPolicy {
     Immediate,
-    /// Together with others, or when it must.
+    /// Together with others, or when the report is due.
     Lazy,
 }
 
@@ -85,7 +85,7 @@ impl ReportPolicy {
         }
     }
 
-    /// A word that is not known asks for something, but not for an end to be held back.
+    /// Parses a policy. An unknown word counts as one that does not delay reports.
     pub fn named(word: &str) -> Self {
         let mut all = ReportPolicy::ALL.into_iter();
         let named = all.find(|policy| policy.as_str() == word);
@@ -93,26 +93,26 @@ impl ReportPolicy {
     }
 }
 
-/// How much work a worker wants for one type of its processors.
+/// The amount of work that a worker wants for one type of its processors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkDemand {
     pub processor: Processor,
-    /// How many it has, 1 at least.
+    /// The number of instances that the worker has; at least 1.
     pub there: f64,
-    /// What is missing to keep all of them busy until the end of its buffer.
+    /// The missing work in instance-seconds: the amount that keeps all instances busy until the end of the work buffer.
     pub instance_secs: f64,
-    /// For how many it wants work, whether or not they are idle.
+    /// The number of instances for which the worker wants work, idle or not.
     pub instances: f64,
-    /// How many are idle at this moment.
+    /// The number of instances that are idle now.
     pub idle: f64,
-    /// For how long all of them are taken by tasks with near deadlines.
+    /// How long all instances are taken by tasks with near deadlines, in seconds.
     pub estimated_delay: f64,
-    /// For how many tasks wait there, if instances are to be idle again when runs end.
+    /// The number of instances for which tasks are queued; `None` if completions do not make instances idle again.
     pub waiting: Option<f64>,
 }
 
 impl WorkDemand {
-    /// Nothing, for so many processors.
+    /// Returns an empty demand for `there` processors.
     pub fn none(processor: Processor, there: f64) -> Self {
         WorkDemand {
             processor,
@@ -130,65 +130,65 @@ impl WorkDemand {
     }
 }
 
-/// A run that a worker has: until its end is acknowledged.
+/// A run that a worker has, until its completion is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KnownTask {
     pub invocation: InvocationId,
-    /// Seconds of run time that it still takes, if the worker tells.
+    /// The remaining run time in seconds, if the worker states it.
     pub remaining: Option<f64>,
-    /// Seconds until it must have run to its end; `None`: whenever.
+    /// Seconds until the run must be over; `None` for no deadline.
     pub deadline: Option<f64>,
 }
 
-/// `requestWork`, or what rides in a heartbeat.
+/// The content of `requestWork`, or of the request in a heartbeat.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkRequest {
     pub worker: WorkerId,
     pub scheduler: SchedulerId,
     pub seq: WorkRequestSeq,
-    /// One for each type that the worker has.
+    /// One for each type of processor that the worker has.
     pub demands: Vec<WorkDemand>,
-    /// All runs of this scheduler's tasks; `None`: the worker does not say.
+    /// All runs of this scheduler's tasks; `None` if the worker does not list them.
     pub known: Option<Vec<KnownTask>>,
-    /// How long the request stays good, and until it has its verdicts in any case.
+    /// How long the request stays good. It stays good until it has its verdicts in any case.
     pub linger: Duration,
-    /// Seconds: tasks should have run to their ends so long before their deadlines.
+    /// Seconds before their deadlines by which tasks should be over.
     pub low_water: f64,
     pub cards: CardChoice,
 }
 
-/// Who chooses which of its worker's cards a task gets.
+/// The side that chooses the GPUs of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CardChoice {
-    /// As it sends the task.
+    /// The scheduler, when it sends the task.
     #[default]
     Scheduler,
-    /// As the task begins; until then it may wait.
+    /// The worker, when the task begins. Until then the task may be queued.
     Worker,
 }
 
-/// What became of a wish for work, for one type of processors.
+/// The result of a work request for one type of processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkVerdict {
-    /// So many tasks were sent for it.
+    /// This many tasks were sent for the request.
     Granted(u32),
     /// No task of the type is ready.
     NoWork,
-    /// Some are, but there is no room for them, or they are of a kind that the worker did not ask for.
+    /// Tasks are ready, but no capacity is free for them, or the worker did not ask for their kind.
     Limited,
-    /// Some are, but none of them would make its deadline.
+    /// Tasks are ready, but none of them would meet its deadline.
     Deadline,
     /// No job uses the type.
     NoApps,
-    /// It was not looked at.
+    /// The request was not examined.
     Deferred,
-    /// There was a newer request.
+    /// A newer request exists.
     Stale,
-    /// Not known yet.
+    /// The verdict is not known yet.
     Pending,
 }
 
-/// For people.
+/// Formats the verdict for people.
 impl fmt::Display for WorkVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -205,22 +205,22 @@ impl fmt::Display for WorkVerdict {
     }
 }
 
-/// The answer to a request.
+/// The answer to a work request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkReply {
     pub seq: WorkRequestSeq,
-    /// Of the types for which the worker wanted something.
+    /// The verdicts of the types for which the worker wanted something.
     pub verdicts: Vec<(Processor, WorkVerdict)>,
-    /// The next request comes no earlier.
+    /// The earliest time of the next request, from the answer on.
     pub request_delay: Duration,
-    /// Of the worker's types, those that no job uses, whether or not it wanted something for them.
+    /// The worker's types that no job uses, requested or not.
     pub no_apps: Vec<Processor>,
-    /// The next request comes no later.
+    /// The latest time of the next request, from the answer on.
     pub next_contact: Option<Duration>,
 }
 
 impl WorkReply {
-    /// The same verdict for whatever was wanted.
+    /// Returns an answer with the same verdict for every requested type.
     pub fn same_for_all(
         request: &WorkRequest,
         verdict: WorkVerdict,

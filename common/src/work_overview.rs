@@ -1,7 +1,7 @@
-//! How a worker fetches work, at one moment and for people: what it has to do, whom it asks for what, and why it asks nobody.
+//! The state of a worker's work fetch at one moment, for people: its tasks, its requests, and why it requests nothing.
 //!
-//! Nothing is decided by it. Spans are seconds of run time and amounts of processors are instances, as in [`crate::work`]; what is
-//! waited for are spans of real time.
+//! No decision depends on it. Amounts of work are seconds of run time and amounts of processors are instances, as in [`crate::work`]; waits
+//! are in real time.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,33 +12,33 @@ use crate::time::WallTime;
 use crate::work::{WorkDemand, WorkRequestSeq};
 use crate::worker::ServiceAddress;
 
-/// Schedulers that one worker may tell of: more than an operator would attach it to.
+/// The schedulers that one worker reports: more than an operator would configure.
 pub const MAX_SCHEDULERS: usize = 256;
-/// Members of one scheduler, and things that are waited for with it, that are told.
+/// The reported members of one scheduler, and the reported waits of one scheduler.
 pub const MAX_LINES: usize = 256;
 
-/// What a worker answers to whoever asks how it fetches work.
+/// A worker's answer to a question about its work fetch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkFetchStatus {
-    /// By the worker's clock.
+    /// The time of the answer by the worker's clock.
     pub taken: WallTime,
-    /// `None`: it fetches none, and takes what it is sent.
+    /// `None`: the worker requests no work and takes the tasks that it is sent.
     pub overview: Option<Overview>,
 }
 
-/// All of it, at one moment.
+/// The whole work fetch at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overview {
-    /// What the policies' constants are called.
+    /// The name of the policy constants.
     pub profile: String,
-    /// Below so many seconds of work it is fetched, up to so many.
+    /// The worker fetches work below `low_water` seconds, up to `high_water` seconds.
     pub low_water: f64,
     pub high_water: f64,
     pub of_type: Vec<TypeOverview>,
     pub of_association: Vec<AssociationOverview>,
 }
 
-/// Of a type of processors.
+/// The state of one type of processor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TypeOverview {
     pub name: String,
@@ -46,95 +46,95 @@ pub struct TypeOverview {
     /// Instance-seconds that are missing until the high water mark.
     pub shortfall: f64,
     pub idle_now: f64,
-    /// So many seconds all instances stay busy.
+    /// Seconds for which all instances stay busy.
     pub saturated: f64,
-    /// So many all are taken by tasks whose deadlines are in danger.
+    /// Seconds for which tasks with deadlines in danger take all instances.
     pub busy: f64,
 }
 
-/// Of a scheduler.
+/// The state of one scheduler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AssociationOverview {
-    /// Where it is: any of its members may serve.
+    /// The addresses of the scheduler; any member may serve.
     pub members: Vec<ServiceAddress>,
-    /// What the worker is to it, if whoever looks knows.
+    /// The worker's state towards the scheduler, if known.
     pub facts: Option<AssociationFacts>,
     /// 0 or less; the highest is asked first.
     pub priority: f64,
-    /// What it got lately, as a part of what all got.
+    /// The part of all recent processor time that its tasks got.
     pub got: f64,
-    /// What it is to have, as a part of all shares.
+    /// Its share, as a part of all shares.
     pub share: f64,
-    /// Why it is asked for nothing, or in vain.
+    /// The reason why the scheduler is not asked, or is asked in vain.
     pub reason: Option<String>,
-    /// Before that no request goes there.
+    /// The wait before the next request to the scheduler.
     pub wait: Option<WaitOverview>,
-    /// All that is waited for, a line each.
+    /// All present waits, a line each.
     pub waits: Vec<String>,
     /// The request that is under way.
     pub request: Option<RequestOverview>,
     pub of_type: Vec<PairOverview>,
 }
 
-/// What a worker is to a scheduler.
+/// The worker's state towards a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssociationFacts {
     pub shard: Shard,
-    /// The instance that has answered last.
+    /// The instance that answered last.
     pub scheduler: Option<SchedulerId>,
-    /// By the worker's own judgement.
+    /// The health by the worker's own model.
     pub health: Health,
-    /// Tasks of it with a process.
+    /// Tasks of the scheduler that have a process.
     pub running: usize,
-    /// Those of them that are stopped for others.
+    /// Tasks of `running` that are stopped for others.
     pub stopped: usize,
-    /// Tasks that wait for processors.
+    /// Queued tasks.
     pub waiting: usize,
-    /// Ends that it has not acknowledged.
+    /// Completions that the scheduler has not acknowledged.
     pub unacknowledged: usize,
 }
 
-/// Of a scheduler and a type.
+/// The state of one scheduler and type of processor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PairOverview {
     pub name: String,
-    /// Tasks that can run, and the seconds that they take.
+    /// Tasks that can run, and their run time in seconds.
     pub runnable: u32,
     pub queued: f64,
     pub deadlines_missed: u32,
-    /// The part of the instances that it may have of what is fetched now.
+    /// The part of the instances that the scheduler may fill in the present fetch.
     pub fetchable_share: f64,
-    /// Why it is not asked for this.
+    /// The reason why the scheduler is not asked for this type.
     pub reason: Option<String>,
     pub backoff: Option<WaitOverview>,
 }
 
-/// Something does not happen before this time is over.
+/// A wait, and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitOverview {
     pub left: Duration,
     pub why: String,
 }
 
-/// What a worker does about a scheduler that its operator wants it to ask for work at once.
+/// The worker's response for one scheduler to an operator's request to ask for work at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkWish {
     pub members: Vec<ServiceAddress>,
-    /// What was waited for with it and is not any more, a line each.
+    /// The waits that the request has ended, a line each.
     pub ended: Vec<String>,
     pub asks: Asks,
 }
 
-/// When it is asked.
+/// When the scheduler is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asks {
     Now,
-    /// Once this is over, which takes so long, if that is known.
+    /// The scheduler is asked after this wait, with the time left if that is known.
     Later {
         left: Option<Duration>,
         why: String,
     },
-    /// Nothing comes of the wish.
+    /// The scheduler is not asked, for this reason.
     Never {
         why: String,
     },
@@ -143,7 +143,7 @@ pub enum Asks {
 impl Asks {
     pub const WORDS: &'static str = "`now`, `later` or `never`";
 
-    /// The word on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(&self) -> &'static str {
         match self {
             Asks::Now => "now",
@@ -153,21 +153,21 @@ impl Asks {
     }
 }
 
-/// A request that has not got its verdicts.
+/// A request without its verdicts yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestOverview {
     pub seq: WorkRequestSeq,
-    /// Since it was first sent.
+    /// The time since it was first sent.
     pub age: Duration,
     pub state: RequestState,
     pub demands: Vec<WorkDemand>,
 }
 
-/// What became of a request so far.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestState {
     InFlight,
-    /// A member did not serve.
+    /// A member did not serve; the worker tries again.
     Retry,
     /// The scheduler does not know its verdicts yet.
     Pending,
@@ -176,7 +176,7 @@ pub enum RequestState {
 impl RequestState {
     pub const WORDS: &'static str = "`in_flight`, `retry` or `pending`";
 
-    /// The word on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             RequestState::InFlight => "in_flight",
@@ -195,7 +195,7 @@ impl RequestState {
     }
 }
 
-/// For people, as the end of a sentence about the request.
+/// Formats the state for people, as the end of a sentence about the request.
 impl fmt::Display for RequestState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -206,7 +206,7 @@ impl fmt::Display for RequestState {
     }
 }
 
-/// For people: what is wanted, since when, and what became of it.
+/// Formats the request for people: the amounts, the age and the state.
 impl fmt::Display for RequestOverview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "request {} for ", self.seq.0)?;

@@ -1,4 +1,4 @@
-//! A worker as it describes itself in each heartbeat, and what it hears in return.
+//! A worker's description of itself in each heartbeat, and the answer.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -13,18 +13,18 @@ use crate::resources::UsablePhysicalResources;
 use crate::work::WorkReply;
 use crate::worker_set::WorkerSetId;
 
-/// Both sides require exact equality.
+/// The protocol version. Both sides require exact equality.
 pub const PROTOCOL_VERSION: i16 = 2;
 
-/// Two instances with the same lock cannot be alive together, because the port is bound exclusively.
+/// The lock of a worker. Two instances with the same lock cannot be alive together, because the port is bound exclusively.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MachinePortLock {
-    /// Canonical name of the host, never dialled.
+    /// The canonical name of the host. No connection uses it.
     pub hostname: Arc<str>,
     pub port: i32,
 }
 
-/// Where to connect; never an identity.
+/// An address for connections; never an identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServiceAddress {
     pub host: Arc<str>,
@@ -41,30 +41,30 @@ impl fmt::Display for ServiceAddress {
     }
 }
 
-/// Whether a worker takes tasks.
+/// Whether a worker accepts tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Intake {
     #[default]
     Open,
-    /// Its operator lets it end with its tasks: it starts none any more.
+    /// The operator lets the worker end with its present tasks: it starts no others.
     Draining,
 }
 
-/// What a worker is sent.
+/// How a scheduler chooses the tasks that it sends to a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Supply {
-    /// Whatever there are slots for, until it asks for something.
+    /// The scheduler sends what the slots allow, until the worker requests work.
     #[default]
     AsSlotsAllow,
-    /// What it asks for, and nothing before.
+    /// The scheduler sends what the worker requests, and nothing before.
     AsAsked,
 }
 
-/// How many tasks a worker can run at once.
+/// The number of tasks that a worker can run at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TaskRoom {
     pub most: NonZeroU32,
-    /// Which limit of its machine says so, for people.
+    /// The limit of its machine that decides the number, for people.
     pub limited_by: Arc<str>,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for TaskRoom {
     }
 }
 
-/// A worker's word about itself; everything but the identities may change with any heartbeat.
+/// A worker's description of itself. Everything but the identities may change with any heartbeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerDescription {
     pub shard: Shard,
@@ -89,36 +89,36 @@ pub struct WorkerDescription {
     pub heartbeat_period: Duration,
     pub protocol_version: i16,
     pub usable: UsablePhysicalResources,
-    /// It has a `--worker-command` for jobs without a command; peers that do not say are taken to have one.
+    /// The worker has a `--worker-command` for jobs without a command. Peers that do not say count as having one.
     pub has_worker_command: bool,
     pub intake: Intake,
     pub supply: Supply,
-    /// `None`: it does not say.
+    /// `None` if the worker does not say.
     pub room: Option<TaskRoom>,
-    /// How it contains its tasks, and why, for people; `None`: it does not say.
+    /// How the worker contains its tasks, and why, for people; `None` if it does not say.
     pub containment: Option<Arc<str>>,
-    /// The absolute path of its logs on its host, for people; `None`: it does not say.
+    /// The absolute path of its logs on its host, for people; `None` if it does not say.
     pub log_folder: Option<Arc<str>>,
 }
 
-/// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and its opinion.
+/// The scheduler's answer to a heartbeat: its timeouts, so that both sides run one model, and the worker's state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeartbeatResponse {
     pub scheduler: SchedulerId,
     pub max_healthcheck_gap: Duration,
     pub heartbeat_grace_period: Duration,
     pub lose_unhealthy_worker_after: Duration,
-    /// The worker subtracts it from the loss time, so that it ends first.
+    /// The worker subtracts this from the loss time, so that it ends first.
     pub worker_check_interval: Duration,
     pub worker_state: Health,
-    /// For how long the scheduler has counted towards the loss; `None` if it counts not, or is a peer that does not say.
+    /// How long the scheduler has counted towards the loss; `None` if it does not count, or from a peer that does not say.
     pub not_healthy_for: Option<Duration>,
     pub protocol_version: i16,
     pub worker_set: WorkerSetId,
     /// The reason why the worker must die, for its log; `None` if it need not, or if the scheduler gives no reason.
     pub why_must_die: Option<Arc<str>>,
-    /// Of the worker's newest request for work.
+    /// The answer to the worker's newest work request.
     pub work: Option<Box<WorkReply>>,
-    /// Its next one comes no earlier, whether or not there was one.
+    /// The earliest time of the worker's next request, whether or not there was one.
     pub request_delay: Option<Duration>,
 }

@@ -1,5 +1,5 @@
-//! The id of a set of workers: a commutative hash of its members, a version that orders sets of one scheduler, and whether
-//! that scheduler knew its set when it gave the id.
+//! The id of a set of workers: a commutative hash of its members, a version that orders the sets of one scheduler, and whether that
+//! scheduler had left its initial wait when it gave the id.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ids::{SchedulerId, WorkerId};
 
-/// Order-independent hash of 64-bit values: a sum and an xor, both removable.
+/// An order-independent hash of 64-bit values: a sum and an xor. Members can be removed from both.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -29,18 +29,18 @@ impl SetHash {
     }
 }
 
-/// Order-independent digest of worker instances: the sum of their SHA-256 modulo 2^256. Unlike [`SetHash`], no two sets have
-/// the same by accident. Forging one is possible, and authentication's business.
+/// An order-independent digest of worker instances: the sum of their SHA-256 modulo 2^256. Unlike with [`SetHash`], no two sets collide by
+/// accident. A deliberate collision is possible; authentication must prevent that.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct SetDigest {
-    /// Big end first.
+    /// Most significant limb first.
     limbs: [u64; 4],
 }
 
 impl SetDigest {
-    /// Of nobody.
+    /// The digest of the empty set.
     pub const EMPTY: SetDigest = SetDigest { limbs: [0; 4] };
 
     fn of(worker: WorkerId) -> Self {
@@ -87,8 +87,8 @@ impl SetDigest {
     }
 }
 
-/// Content hash of a set of worker instances. Compare sets with [`WorkerSetHash::same_set`]: equality of the values tells
-/// apart what a peer without the digest sends back from what it was sent.
+/// The content hash of a set of worker instances. Compare sets with [`WorkerSetHash::same_set`]. Equality of the values also distinguishes
+/// an id that a peer without the digest returned from the id it received.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -96,12 +96,12 @@ pub struct WorkerSetHash {
     pub start_time: SetHash,
     pub rand: SetHash,
     pub num_workers: i32,
-    /// `None`: from a peer that does not know it.
+    /// `None` from a peer that does not know the digest.
     pub digest: Option<SetDigest>,
 }
 
 impl WorkerSetHash {
-    /// The set of nobody, with a digest. (The default is what a worker that knows no scheduler names: no set at all.)
+    /// The empty set, with a digest. (The default is no set at all, which a worker names that knows no scheduler.)
     pub const NOBODY: WorkerSetHash = WorkerSetHash {
         start_time: SetHash {
             add_all: 0,
@@ -124,7 +124,7 @@ impl WorkerSetHash {
         }
     }
 
-    /// The worker must be a member.
+    /// Removes a worker, which must be a member.
     pub fn remove(&mut self, worker: WorkerId) {
         assert!(
             self.num_workers > 0,
@@ -138,7 +138,7 @@ impl WorkerSetHash {
         }
     }
 
-    /// As far as both say: by the digest too when both have one.
+    /// Compares what both sides have: also the digests if both have one.
     pub fn same_set(&self, other: &WorkerSetHash) -> bool {
         let same_digest = match (self.digest, other.digest) {
             (Some(own), Some(theirs)) => own == theirs,
@@ -149,15 +149,15 @@ impl WorkerSetHash {
     }
 }
 
-/// What the giver of a set id knew.
+/// Whether the scheduler that gave a set id knew all workers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub enum Standing {
-    /// It was in its own initial wait, or is a peer that does not say: workers that run tasks may be missing from the set.
+    /// The scheduler was in its own initial wait, or is a peer that does not say: workers that run tasks may be missing from the set.
     #[default]
     Unsettled,
-    /// It had left its initial wait: the set has everybody who may run tasks. Only such ids count for consensus.
+    /// The scheduler had left its initial wait: the set has every worker that may run tasks. Only such ids count for consensus.
     Settled,
 }
 
@@ -171,7 +171,7 @@ pub struct WorkerSetId {
     pub standing: Standing,
 }
 
-/// Order of two versions modulo 2^64: by the sign of their distance. `None` at distance 2^63, where there is none.
+/// Returns the order of two versions modulo 2^64, by the sign of their distance; `None` at distance 2^63, where there is none.
 pub fn version_order(a: i64, b: i64) -> Option<Ordering> {
     let distance = a.wrapping_sub(b);
     if distance == i64::MIN {
@@ -204,7 +204,7 @@ mod tests {
             0, 0, 0, 0, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255,
         ]);
         assert_eq!(bytes.as_slice(), expected.as_slice());
-        // Their sum carries from the little end.
+        // The sum carries from the least significant limb.
         hash.add(WorkerId::new(1, -1));
         let twice = hash.digest.unwrap().to_be_bytes();
         assert_eq!(twice[31], bytes[31].wrapping_mul(2));
@@ -227,7 +227,7 @@ mod tests {
         let mut other = hash;
         other.add(b);
         assert!(!hash.same_set(&other) && !bare.same_set(&other));
-        // The same sums, xors and number by accident: only the digest sees it.
+        // The sums, xors and number are equal by accident; only the digest differs.
         let collision = WorkerSetHash {
             digest: other.digest,
             ..hash

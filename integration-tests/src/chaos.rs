@@ -1,7 +1,7 @@
-//! Plays a real cluster under faults that a seed chooses, and checks what its tasks and its scheduler report.
+//! Runs a real cluster under faults drawn from a seed, and checks the reports of its tasks and its scheduler.
 //!
-//! [`plan`] draws the faults, `machines` inflicts them on real programs, `testimony` compares what tasks and scheduler said. [`run()`]
-//! plays one seed. Everything happens in namespaces of this process: no fault reaches a process outside.
+//! [`plan`] draws the faults, `machines` injects them into real programs, and `testimony` compares the reports of tasks and scheduler.
+//! [`run()`] plays one seed. Everything happens in namespaces of this process, so no fault reaches a process outside.
 
 mod log_pipe;
 mod machines;
@@ -13,7 +13,7 @@ pub use run::{Outcome, run};
 
 use clap::ValueEnum;
 
-/// How workers contain their tasks, as `--contain` has it.
+/// How workers contain their tasks, as in `--contain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Contain {
     PidNamespace,
@@ -29,13 +29,13 @@ impl Contain {
     }
 }
 
-/// One run.
+/// The settings of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub seed: u64,
     pub workers: usize,
-    /// `None` leaves the choice to the worker.
+    /// `None`: the worker decides.
     pub contain: Option<Contain>,
-    /// Scheduler and workers run as an ordinary user.
+    /// Whether scheduler and workers run as an ordinary user.
     pub as_user: bool,
 }

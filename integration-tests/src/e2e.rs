@@ -1,10 +1,10 @@
-//! Real programs as real processes: started in temporary folders on free loopback ports, watched with deadlines, and ended with
-//! everything they started, whatever happens. A test that fails prints what each of them said.
+//! Runs real programs as processes in temporary folders on free loopback ports. Waits have deadlines, and programs always end with
+//! everything that they started. A failing test prints the output of each program.
 //!
-//! * [`Stage`] is the temporary folder of one test and what starts programs in it.
-//! * [`Process`] is one of them; dropping it kills it.
-//! * [`Network`] is one that can be cut; [`Cluster`] is a scheduler and workers on it, with what must hold whatever befalls them.
-//! * [`Client`] asks a scheduler, [`RunRecords`] are what tasks themselves wrote.
+//! * [`Stage`] is the temporary folder of one test, and starts programs in it.
+//! * [`Process`] is a running program; dropping it kills it.
+//! * [`Network`] is a network that can be cut. [`Cluster`] is a scheduler and workers on a network, with its invariants.
+//! * [`Client`] calls a scheduler. [`RunRecords`] are the records that tasks themselves wrote.
 
 mod client;
 mod cluster;
@@ -40,23 +40,23 @@ pub use stall::{
 };
 pub use tree::copy_sources;
 
-/// Longer than anything that a passing test waits for, on a machine that does other things too.
+/// Longer than any wait of a passing test, also on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks at a condition.
+/// Interval of checks of a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Waits until `look` finds something.
+/// Waits until `look` returns a value.
 ///
 /// # Panics
-/// When [`PATIENCE`] is over: it says what was waited for.
+/// If [`PATIENCE`] expires, with the name of the condition.
 pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait_within(PATIENCE, what, look)
 }
 
-/// As [`wait_for`], with another deadline.
+/// Waits like [`wait_for`], with another deadline.
 ///
 /// # Panics
-/// When it is over.
+/// If the deadline expires.
 pub fn wait_within<T>(patience: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
     loop {

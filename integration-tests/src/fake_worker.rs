@@ -1,4 +1,4 @@
-//! A worker that runs nothing: it joins, passes its healthchecks, takes every task, and reports what the test tells it to.
+//! A fake worker that runs nothing: it joins, passes its healthchecks, accepts every task, and reports the statuses that the test requests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::e2e::PATIENCE;
 
-/// As often as a worker that is not healthy yet may do it.
+/// The highest rate for a worker that is not healthy yet.
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(50);
 
-/// A joined worker. Dropping it makes it silent.
+/// A joined worker. Dropping it ends its heartbeats.
 pub struct FakeWorker {
     runtime: Runtime,
     started: Receiver<BistroWorkerRunTaskArgs>,
@@ -42,15 +42,15 @@ struct Peer {
     pool: ClientPool,
     scheduler: PeerAddr,
     started: Sender<BistroWorkerRunTaskArgs>,
-    /// What the last heartbeat was answered with, to be handed back.
+    /// The worker set of the last heartbeat's answer, to be sent back.
     worker_set: Mutex<WorkerSetID>,
 }
 
 impl FakeWorker {
-    /// Starts to join the scheduler at this port.
+    /// Starts a worker that joins the scheduler at this port.
     ///
     /// # Panics
-    /// When there is no free port.
+    /// If there is no free port.
     pub fn start(scheduler_port: u16, shard: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -86,17 +86,17 @@ impl FakeWorker {
         }
     }
 
-    /// The next task that the scheduler started here.
+    /// Returns the next task that the scheduler started here.
     ///
     /// # Panics
-    /// When none comes in time.
+    /// If no task starts in time.
     pub fn next_task(&self) -> BistroWorkerRunTaskArgs {
         self.started
             .recv_timeout(PATIENCE)
             .expect("the scheduler starts a task here")
     }
 
-    /// Reports how a task ended, on a connection of its own, and waits for the acknowledgement.
+    /// Reports the status of a task on a separate connection, and returns the acknowledgement.
     pub fn report(
         &self,
         task: &BistroWorkerRunTaskArgs,
@@ -129,7 +129,7 @@ impl Peer {
             .pool
             .call(&self.scheduler, "processHeartbeat", &arguments);
         let result: CallResult<BistroSchedulerProcessHeartbeatResult> = call.await;
-        // A scheduler that does not answer is asked again soon.
+        // If the scheduler does not answer, the next heartbeat follows soon.
         let set = result
             .into_result()
             .ok()
@@ -142,7 +142,7 @@ impl Peer {
 
     fn run(self: &Arc<Self>, task: BistroWorkerRunTaskArgs) {
         if task.rt.job.as_deref() != Some(HEALTHCHECK_JOB) {
-            // The test may have ended.
+            // The test may have dropped the receiver.
             let _ = self.started.send(task);
             return;
         }

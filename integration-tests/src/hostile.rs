@@ -1,7 +1,7 @@
-//! Frames that no good peer sends, by the million, at real servers: none may die, and none may keep memory.
+//! Sends millions of invalid frames to real servers: none may crash, and none may keep memory.
 //!
-//! [`originals`] makes good frames of every method in every dialect, [`mutation`] spoils them, [`attack`] sends them and counts what a server
-//! really looked at. [`crowd`] holds connections that it does not use.
+//! [`originals`] makes valid frames of every method in every dialect, and [`mutation`] corrupts them. [`attack`] sends them and counts the
+//! frames that a server processed. [`crowd`] holds unused connections.
 
 pub mod attack;
 pub mod crowd;

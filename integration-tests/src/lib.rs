@@ -1,4 +1,4 @@
-//! What end-to-end tests, benchmarks and attacks on the servers share. It sees every crate; no crate sees it.
+//! Shared code of end-to-end tests, benchmarks and attacks on the servers. This crate depends on every crate, and no crate on it.
 
 pub mod chaos;
 pub mod e2e;

@@ -1,9 +1,9 @@
-//! Standard output of programs whose verdict does not depend on who reads it.
+//! Standard output of programs whose exit code does not depend on its reader.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// Prints until nobody reads any more: a reader that went away (`| head`) is no error, and the work goes on to its verdict.
+/// Prints until the reader is gone. A closed pipe (`| head`) is no error, and the program continues to its verdict.
 #[derive(Debug, Default)]
 pub struct Printer {
     ended: Option<io::Error>,
@@ -23,7 +23,7 @@ impl Printer {
         self.print(&format!("{text}\n"));
     }
 
-    /// What the program ends with: its verdict, unless one who still reads could not be told.
+    /// Returns the program's exit code: the verdict, or a failure if writing failed for another reason than a closed pipe.
     pub fn end(self, verdict: ExitCode) -> ExitCode {
         match self.ended {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! `simulate --sabotage`: puts each known bug in and shows which law catches it, and how soon. Only with the feature `sabotage`.
+//! `simulate --sabotage`: injects each known bug, and shows which law catches it and after how many seeds. Needs the feature `sabotage`.
 
 use std::ops::Range;
 use std::process::ExitCode;
@@ -7,17 +7,17 @@ use integration_tests_sim::run::Settings;
 
 use crate::output::Printer;
 
-/// How to run it with the bugs built in.
+/// The command that builds and runs with injected bugs.
 const COMMAND: &str =
     "cargo run --release -p integration-tests --features sabotage --bin simulate -- --sabotage";
 
-/// Looks for each of these bugs in at most these seeds; fails if one is not caught.
+/// Searches for each of these bugs in at most these seeds. Fails if one is not caught.
 #[cfg(not(feature = "sabotage"))]
 pub fn table(name: &str, _seeds: Range<u64>, _printer: &mut Printer) -> ExitCode {
     not_built_in(name)
 }
 
-/// Plays one seed with a bug.
+/// Plays one seed with an injected bug.
 #[cfg(not(feature = "sabotage"))]
 pub fn replay(name: &str, seed: u64, _settings: &Settings, _printer: &mut Printer) -> ExitCode {
     not_built_in(&format!("{name} --seed {seed}"))
@@ -38,7 +38,7 @@ mod built_in {
     use brasserie_common::sabotage::Sabotage;
     use integration_tests_sim::sabotage::Focus;
 
-    /// Looks for each of these bugs in at most these seeds; fails if one is not caught.
+    /// Searches for each of these bugs in at most these seeds. Fails if one is not caught.
     pub fn table(name: &str, seeds: Range<u64>, printer: &mut Printer) -> ExitCode {
         let Some(bugs) = named(name) else {
             return unknown(name);
@@ -69,7 +69,7 @@ mod built_in {
         }
     }
 
-    /// Plays one seed with a bug.
+    /// Plays one seed with an injected bug.
     pub fn replay(name: &str, seed: u64, settings: &Settings, printer: &mut Printer) -> ExitCode {
         let Some([bug]) = named(name)
             .as_deref()

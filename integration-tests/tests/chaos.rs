@@ -1,10 +1,10 @@
-//! A short run of `chaos`, the program that plays real clusters under faults: a few seeds whose plans differ much.
+//! A short run of `chaos`, which plays real clusters under faults: a few seeds with very different plans.
 
 use std::process::Command;
 
 use integration_tests::e2e::{PATIENCE, wait_within, warn_not_run};
 
-/// Together these plans kill, stop and cut off programs, stall and close logs, and fill, remove and damage disks.
+/// The plans of these seeds kill, stop and cut off programs, stall and close logs, and fill, remove and damage disks.
 const SEEDS: u64 = 2;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Limits and users through a config file and real programs: what a task has, and what people read where it cannot have it.
+//! Tests limits and users from a config file with real programs: their effect on a task, and the reason that users read where they are
+//! impossible.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,7 +43,7 @@ fn a_config_file_says_what_tasks_may_use_and_whose_rights_they_have() {
     let nobody = AllowedUser::parse("nobody").expect("a user");
     let is_able = Accounts::resolve(&[nobody]).is_ok();
     if is_able {
-        // Other users must come as far as the data directory.
+        // Other users must be able to reach the data directory.
         let folder = config.parent().expect("one");
         fs::set_permissions(folder, fs::Permissions::from_mode(0o711)).expect("set");
         one.flags.push("--allow-user=nobody".to_owned());

@@ -1,5 +1,5 @@
-//! Tasks get cards of their own, across a restart of the scheduler. The cards are lines of a script in the place of `nvidia-smi`, in its
-//! own words: whether a task may see a card is told to it by variables, which need no card.
+//! Tests that tasks get GPUs of their own, also across a restart of the scheduler. A script in place of `nvidia-smi` lists the GPUs in its
+//! format. Tasks learn their GPUs from environment variables, so no real GPU is needed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,14 @@ const UUIDS: [&str; 3] = [
     "GPU-5d6f0f1c-9c6e-4c1b-9a4e-0f3b3f7e0002",
     "GPU-5d6f0f1c-9c6e-4c1b-9a4e-0f3b3f7e0003",
 ];
-/// Each job, the slots that a task takes, which are a half of a card, the cards that it sees, and thousandths of each.
+/// Each job with the slots of a task (half a GPU each), the number of its GPUs, and the thousandths of each.
 const JOBS: [(&str, i32, usize, u32); 3] = [
     ("half", 1, 1, 500),
     ("whole", 2, 1, 1000),
     ("pair", 4, 2, 1000),
 ];
 
-/// It tells what it sees when it is there, stays until it may go, and tells that it goes.
+/// A task that logs the GPUs that it sees when it starts and when it ends. It ends once the file `go` exists.
 const TASK: &str = r#"#!/bin/sh
 log=$1/log go=$1/go
 say() { echo "$1 $BRASSERIE_JOB $BRASSERIE_NODE ${CUDA_VISIBLE_DEVICES-unset} ${CUDA_DEVICE_ORDER-unset}" >> "$log"; }
@@ -34,7 +34,7 @@ fn nvidia_smi(stage: &Stage) -> String {
     nvidia_smi_of(stage, UUIDS.len())
 }
 
-/// With the first cards only.
+/// Returns the path of a fake `nvidia-smi` that lists the first `cards` GPUs.
 fn nvidia_smi_of(stage: &Stage, cards: usize) -> String {
     let row = |(i, uuid): (usize, &&str)| {
         format!(
@@ -45,7 +45,7 @@ fn nvidia_smi_of(stage: &Stage, cards: usize) -> String {
     let rows: Vec<String> = UUIDS[..cards].iter().enumerate().map(row).collect();
     let question =
         "--format=csv,noheader,nounits --query-gpu=index,uuid,gpu_bus_id,memory.total,name";
-    // The fake program lists no processes, and leaves a file when it is asked for them.
+    // The fake program lists no processes, and creates a file when it is asked for them.
     let of_processes =
         "--format=csv,noheader,nounits --query-compute-apps=pid,gpu_bus_id,used_gpu_memory";
     let script = format!(
@@ -66,7 +66,7 @@ fn config(stage: &Stage) -> Value {
             "resources": { "worker": { "gpu": { "default": 0, "limit": 0 } } },
             "physical_resources": { "gpu_card": { "logical_resource": "gpu", "multiply_logical_by": 0.5 } }
         },
-        // It takes no card, and sees what its operator passes.
+        // This job needs no GPU, and its tasks see what the operator passes.
         "bistro_job->none": { "command": command.clone(), "arguments": "none" }
     });
     for (job, slots, _, _) in JOBS {
@@ -101,7 +101,7 @@ fn log(stage: &Stage) -> Vec<Line> {
     text.lines().map(line).collect()
 }
 
-/// Between its two lines a task certainly lives; no card is taken by more than itself meanwhile. Tells the most that was ever taken.
+/// Checks that no GPU is overcommitted between the two lines of each task. Returns the most that was in use at once, in thousandths.
 fn check(lines: &[Line]) -> u32 {
     let mut taken: BTreeMap<&str, u32> = BTreeMap::new();
     let mut most = 0;
@@ -150,7 +150,7 @@ fn no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile() {
     let mut scheduler = stage.start_scheduler(&spec);
     let _worker = start_worker(&stage, &spec);
     let with_cards = |lines: &[Line]| lines.iter().filter(|l| l.job != "none").count();
-    // Round robin begins with one of each, which is all that there is room for but a half.
+    // Round robin starts one task of each kind, which leaves half a GPU free.
     let taken = |least: u32| {
         let lines = log(&stage);
         let sum: u32 = lines
@@ -169,10 +169,10 @@ fn no_card_is_taken_twice_also_if_the_scheduler_is_killed_meanwhile() {
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
     client.wait_healthy(1);
-    // The new one has placed what it can, and says why it places no more.
+    // The new scheduler has placed all tasks that fit, and shows why it places no more.
     let address = format!("127.0.0.1:{}", spec.port);
     wait_within(PATIENCE, "a reason", || {
-        // Of those that run it says nothing of the kind.
+        // Running tasks have no such reason.
         let has_reason = |number: usize| {
             let node = format!("n{number}");
             let asked = ["explain", "pair", &node, "--scheduler", &address];
@@ -211,7 +211,7 @@ fn a_run_by_hand_gives_cards_as_well() {
     assert_eq!(lines.len(), 2 * NODES * JOBS.len());
 }
 
-/// The worker asks for work, and has one card: all of its tasks are there at once, and have the card one after the other.
+/// The worker fetches work and has one GPU. It holds all tasks at once, and gives them the GPU one after the other.
 #[test]
 fn tasks_wait_at_their_worker_for_the_card_that_it_gives_them() {
     let stage = Stage::new();
@@ -223,7 +223,7 @@ fn tasks_wait_at_their_worker_for_the_card_that_it_gives_them() {
             "resources": { "worker": { "gpu": { "default": 1, "limit": 0 } } },
             "physical_resources": { "gpu_card": { "logical_resource": "gpu" } }
         },
-        // The worker keeps no tasks in store before the first completion.
+        // The worker has no work buffer before the first completion.
         "bistro_job->first": { "command": ["true"], "bufferable": true }
     });
     let path = stage.write("config.json", &format!("{config:#}"));
@@ -237,11 +237,11 @@ fn tasks_wait_at_their_worker_for_the_card_that_it_gives_them() {
     let _worker = stage.start_worker(&worker);
     let client = Client::new(spec.port);
     client.wait_all_done();
-    // All of them are less than what the worker keeps in store.
+    // All tasks together are less than the worker's buffer.
     config["bistro_job->alone"] = json!({ "command": [command, stage.path("work")], "arguments": "none",
         "bufferable": true, "est_duration": 1 });
     stage.write("config.json", &format!("{config:#}"));
-    // To the scheduler all of them run, and so they do to the next one, whom the worker tells.
+    // The scheduler counts all of them as running. So does the next one, because the worker reports them.
     let all_run = || {
         client.wait_until("all tasks to be at the worker", |status| {
             let jobs = status.jobs.iter().flatten();

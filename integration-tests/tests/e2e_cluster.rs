@@ -1,4 +1,4 @@
-//! Schedulers and workers as processes of their own: killed, restarted, and asked.
+//! Tests schedulers and workers as separate processes: killed, restarted, and called.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,10 +13,10 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 const FOR_EVER: Duration = Duration::from_secs(1000);
-/// Far less than the safe wait with default timeouts (11 minutes): whoever waited for it is caught.
+/// Far shorter than the safe wait with default timeouts (11 minutes), so that the test fails if anything waits for it.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A restart of a scheduler takes less, also on a busy machine, so that no worker gives up meanwhile.
+/// Longer than a restart of a scheduler, also on a busy machine, so that no worker counts as lost.
 const PATIENT: &[&str] = &[
     "--heartbeat-grace-period=20s",
     "--healthcheck-grace-period=20s",
@@ -88,7 +88,7 @@ fn a_killed_scheduler_costs_no_task_a_second_run() {
     let mut scheduler = stage.start_scheduler(&spec);
     let _one = stage.start_worker(&stage.worker_spec("one", &spec));
     let _two = stage.start_worker(&stage.worker_spec("two", &spec));
-    // Several times: at moments that nobody chose.
+    // Several times, at arbitrary moments.
     for starts in [8, 20, 35] {
         wait_for("some tasks to start", || {
             (stage.records().runs.len() >= starts).then_some(())
@@ -146,7 +146,7 @@ fn tasks_of_a_killed_worker_run_elsewhere_after_the_loss_time_and_not_before() {
         let records = stage.records();
         (records.finished() == 2).then_some(records)
     });
-    // Its last heartbeat came a period before the kill at the earliest.
+    // The last heartbeat came at the earliest one period before the kill.
     let timeouts = fast_timeouts();
     let loss = timeouts.heartbeat_grace_period
         + timeouts.lose_unhealthy_worker_after
@@ -317,7 +317,7 @@ fn a_scheduler_that_is_named_twice_is_refused_by_name() {
 fn a_worker_that_ended_in_good_order_is_not_waited_for() {
     let stage = Stage::new();
     let config = stage.write_work(2, FOR_EVER);
-    // Default timeouts: the safe wait would be 11 minutes.
+    // The safe wait would be 11 minutes with these default timeouts.
     let spec = SchedulerSpec {
         flags: Vec::new(),
         ..stage.scheduler_spec(&config)

@@ -1,4 +1,4 @@
-//! Connections that nobody uses, more than a server takes: workers come back all the same, and none that is there is lost.
+//! Tests more unused connections than a server accepts: workers can still reconnect, and connected ones are not lost.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use integration_tests::hostile::Crowd;
 
 /// A server's limit of connections (`Limits::max_connections`), and some more.
 const CROWD: usize = 2048 + 200;
-/// For a worker to start and to be healthy, on a busy machine. Idle connections used to stay for ten minutes.
+/// Limit for a worker to start and become healthy, on a busy machine. Idle connections formerly stayed for ten minutes.
 const SOON: Duration = Duration::from_secs(30);
 
 #[test]
@@ -15,7 +15,7 @@ fn a_crowd_of_idle_connections_keeps_no_worker_away() {
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::ZERO);
     let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Default timeouts: a worker is unhealthy after a minute without heartbeats, and a busy machine is quicker.
+    // Default timeouts: a worker is unhealthy after a minute without heartbeats, longer than any delay of a busy machine.
     spec.flags.retain(|flag| flag == "--new-cluster");
     let _scheduler = stage.start_scheduler(&spec);
     let stays = stage.start_worker(&stage.worker_spec("stays", &spec));

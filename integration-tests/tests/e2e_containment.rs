@@ -1,4 +1,4 @@
-//! Workers in PID namespaces of their own: whatever a task has done to hide from its worker, no process of it outlives the worker.
+//! Tests workers in separate PID namespaces: no process of a task outlives the worker, whatever the task does to hide it.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -12,11 +12,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::geteuid;
 
 const TASKS: usize = 10;
-/// Within which everything is dead when keeper and worker have been killed.
+/// Limit for the death of all processes after keeper and worker have been killed.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// Takes the lock of its node, starts a daemon that holds it, too, and has left everything by which its task could be found: two
-/// sessions away, with another parent, without an environment and without the task's pipes. Then it waits.
+/// Takes the lock of its node, and starts a daemon that holds it too. The daemon has lost everything by which its task could be found: it
+/// is two sessions away, with another parent, without the environment and the pipes of the task. Then the script waits.
 const HIDING_SCRIPT: &str = r#"#!/bin/sh
 set -u
 node=$1 status=$2 place=$PWD
@@ -31,7 +31,7 @@ record end
 echo done > "$status"
 "#;
 
-/// `unshare` with a PID namespace of the test's own, in which it may kill by name. `None` where the machine does not allow it.
+/// Returns `unshare` with a separate PID namespace, in which the test may kill by name. `None` where the machine does not allow it.
 fn own_namespace() -> Option<Command> {
     let new = || {
         let mut unshare = Command::new("unshare");
@@ -55,7 +55,7 @@ fn own_namespace() -> Option<Command> {
     }
 }
 
-/// Starts a program in the test's own namespace, under its usual name, and kills all of Brasserie there when there is a file `kill`.
+/// Starts a program in the test's namespace under its usual name. When there is a file `kill`, kills all programs of Brasserie there.
 fn start_to_be_killed(
     stage: &Stage,
     mut unshare: Command,
@@ -74,7 +74,7 @@ fn start_to_be_killed(
     stage.start("namespace", unshare)
 }
 
-/// Writes a configuration of ten tasks at once, each of which starts a daemon that hides.
+/// Writes a configuration with ten concurrent tasks, each of which starts a hiding daemon.
 fn write_hiding_work(stage: &Stage) -> PathBuf {
     let config = stage.write_work(TASKS, Duration::ZERO);
     let text = fs::read_to_string(&config).expect("it was written");
@@ -184,7 +184,7 @@ fn kill_9_of_a_worker_with_two_schedulers_and_of_its_keeper_leaves_no_process_of
 
 const NOBODY: u32 = 65_534;
 
-/// `setpriv` for a program of another user.
+/// Returns `setpriv` for a program of another user.
 fn as_nobody() -> Command {
     let id = NOBODY.to_string();
     let mut command = Command::new("setpriv");

@@ -1,6 +1,6 @@
-//! Nothing is acknowledged before it is on disk. A killed process cannot tell (the kernel keeps what it wrote), so the system calls of a
-//! real scheduler are watched: between reading a status and answering it, the store's log must be synced. And where syncs fail, a
-//! preloaded library knows what a power failure would leave.
+//! Tests that nothing is acknowledged before it is on disk. A killed process does not show that, because the kernel keeps its writes. So
+//! the system calls of a real scheduler are traced: between the read of a status and the write of its answer, the store's log must be
+//! synced. For failing syncs, a preloaded library records what a power failure would leave.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -11,7 +11,7 @@ use brasserie_thrift::generated::worker::BistroWorkerRunTaskArgs;
 use integration_tests::e2e::{Client, FailingDisk, Process, SchedulerSpec, Stage, wait_for};
 use integration_tests::fake_worker::FakeWorker;
 
-/// Stands in the status, and thus in the system call that reads it.
+/// A text in the status, and thus in the system call that reads it.
 const TOKEN: &str = "watched-status";
 const READS: [&str; 4] = ["read", "readv", "recvfrom", "recvmsg"];
 const WRITES: [&str; 4] = ["write", "writev", "sendto", "sendmsg"];
@@ -21,25 +21,25 @@ const SYNCS: [&str; 2] = ["fsync", "fdatasync"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
     name: String,
-    /// What strace shows between the brackets.
+    /// The text that strace shows between the brackets.
     arguments: String,
     succeeded: bool,
 }
 
 impl Call {
-    /// The first argument, `9<TCP:...>` or `9</path>`.
+    /// Returns the first argument, `9<TCP:...>` or `9</path>`.
     fn descriptor(&self) -> &str {
         let end = self.arguments.find(", ").unwrap_or(self.arguments.len());
         &self.arguments[..end]
     }
 }
 
-/// Reads `strace -f`'s output: a call that another thread interrupts is shown in two lines.
+/// Parses the output of `strace -f`, in which a call that another thread interrupts takes two lines.
 fn finished_calls(text: &str) -> Vec<Call> {
     let mut begun: HashMap<&str, String> = HashMap::new();
     let mut calls = Vec::new();
     for line in text.lines() {
-        // `PID TIME CALL(ARGUMENTS) = RESULT`, in columns.
+        // The columns are `PID TIME CALL(ARGUMENTS) = RESULT`.
         let Some((pid, rest)) = line.split_once(' ') else {
             continue;
         };
@@ -75,7 +75,7 @@ fn finished_calls(text: &str) -> Vec<Call> {
     calls
 }
 
-/// The calls from reading the status to writing its answer, if both are there.
+/// Returns the calls from the read of the status to the write of its answer, if both exist.
 fn acknowledgement(calls: &[Call]) -> Option<&[Call]> {
     let read = calls.iter().position(|c| {
         READS.contains(&c.name.as_str()) && c.succeeded && c.arguments.contains(TOKEN)
@@ -105,7 +105,7 @@ fn a_status_is_synced_before_it_is_acknowledged() {
         .concat()
         .join(",");
     command
-        // Longer than a status is, so that the token is shown.
+        // Longer than a status, so that the token is shown.
         .args([
             "-f",
             "-tt",
@@ -177,7 +177,7 @@ const DATABASE: &str = "state.sqlite3";
 const LOG: &str = "state.sqlite3-wal";
 const DONE: &str = r#"{"result": "done"}"#;
 
-/// A scheduler whose store is on a disk that fails, and a worker that reports what the test wants.
+/// A scheduler whose store is on a failing disk, and a worker that reports what the test requests.
 struct FailingStore {
     stage: Stage,
     spec: SchedulerSpec,
@@ -185,7 +185,7 @@ struct FailingStore {
     scheduler: Process,
     worker: FakeWorker,
     client: Client,
-    /// How many completions were acknowledged or shown as durable.
+    /// The number of completions that were acknowledged or shown as durable.
     durable: i64,
 }
 
@@ -217,7 +217,7 @@ impl FailingStore {
         self.durable += 1;
     }
 
-    /// Fails syncs, until those of a commit and of a checkpoint of the reopened store have failed. Returns a task whose completion was
+    /// Makes syncs fail until those of a commit and of a checkpoint of the reopened store have failed. Returns a task whose completion was
     /// not acknowledged.
     fn fail(&self) -> BistroWorkerRunTaskArgs {
         self.disk.fail_syncs_of("");
@@ -235,7 +235,7 @@ impl FailingStore {
         task
     }
 
-    /// Starts the scheduler again after a power failure: it remembers what was durable, and nothing else.
+    /// Restarts the scheduler after a power failure, and checks that it has exactly the durable completions.
     fn survives_power_failure(mut self) {
         self.scheduler.kill_program();
         self.disk.lose_power();
@@ -284,7 +284,7 @@ fn a_scheduler_killed_while_syncs_fail_starts_with_all_of_its_store_on_disk() {
     let refused = store.fail();
     store.scheduler.kill_program();
     store.disk.repair();
-    // The machine runs on, so the completion that failed syncs have lost is still readable. Once it is shown, it must last.
+    // The machine keeps running, so the completion with the failed syncs is still readable. Once it is shown, it must last.
     store.restart();
     store.client.wait_healthy(1);
     let is_shown = |status: &ClusterStatus| {

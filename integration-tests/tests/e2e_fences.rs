@@ -1,4 +1,4 @@
-//! `$BRASSERIE_FENCE` increases with each run of a task, whatever dies and whatever is lost.
+//! Tests that `$BRASSERIE_FENCE` increases with each run of a task, whatever dies or is lost.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use integration_tests::e2e::{Stage, wait_for, warn_not_run};
 use serde_json::json;
 
-/// Writes its fence, and asks to run again.
+/// Writes its fence and asks to run again.
 const SCRIPT: &str = r#"#!/bin/sh
 cd "$(dirname "$0")/.."
 echo "$BRASSERIE_FENCE" >> fences
@@ -15,7 +15,7 @@ sleep 0.2
 echo incomplete > "$2"
 "#;
 
-/// One fence for each run so far, in the order in which the runs began.
+/// Returns the fence of each run so far, in the order in which the runs began.
 fn fences(file: &Path) -> Vec<i64> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

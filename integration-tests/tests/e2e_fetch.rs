@@ -1,4 +1,4 @@
-//! Workers that ask for work, with real programs.
+//! Tests pull workers with real programs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 const NODES: usize = 60;
-/// Slow machines start a hundred processes in this, with scripts around them.
+/// Enough for a slow machine to start a hundred processes, with their scripts.
 const LONG: Duration = Duration::from_secs(120);
 
-/// As [`Stage::write_work`], with tasks that may wait at their worker.
+/// Writes a config like [`Stage::write_work`], whose tasks may be queued on their worker.
 fn bufferable(stage: &Stage, nodes: usize, pause: Duration) -> PathBuf {
     let path = stage.write_work(nodes, pause);
     let text = fs::read_to_string(&path).expect("it was written");
@@ -38,7 +38,7 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The most that ran at once.
+/// Returns the maximum number of concurrent runs.
 fn most_at_once(records: &RunRecords) -> usize {
     let ends = |run: &integration_tests::e2e::RunRecord| run.end.unwrap_or(run.start);
     let at = |time: Duration| {
@@ -75,7 +75,7 @@ fn what_is_asked_for_waits_at_the_worker_and_runs_once_each_through_a_restart_of
     let processors = processors();
     let most = most_at_once(&records);
     assert!(most <= processors, "{most} at once on {processors}");
-    // It leaves what it has learned.
+    // The worker stores what it has learned.
     worker.signal(Signal::SIGTERM);
     let mut worker = worker;
     assert!(worker.wait().success());
@@ -102,7 +102,7 @@ fn what_waits_at_a_worker_that_is_killed_runs_at_the_next_one() {
     let records = stage.records();
     assert_eq!(records.overlaps, Vec::<String>::new());
     assert_eq!(records.starts().len(), NODES);
-    // Those that waited had not begun: only what ran when the worker was killed began twice.
+    // Queued tasks had not started. So only tasks that ran when the worker was killed started twice.
     let processors = processors();
     let twice = records
         .starts()
@@ -112,13 +112,13 @@ fn what_waits_at_a_worker_that_is_killed_runs_at_the_next_one() {
     assert!(twice <= processors, "{twice} began twice");
 }
 
-/// Tells its process id, and is then as all the others.
+/// Writes its process id, then works like the others.
 const LONG_SCRIPT: &str = r#"#!/bin/sh
 bin=$(dirname "$0")
 echo $$ >> "$bin/../pids"
 exec "$bin/work.sh" "$@"
 "#;
-/// Runs until the test has seen what it came for.
+/// Runs until the test has created the file `seen`.
 const URGENT_SCRIPT: &str = r#"#!/bin/sh
 cd "$(dirname "$0")/.."
 echo $$ > urgent
@@ -126,12 +126,13 @@ while ! [ -e seen ]; do sleep 0.05; done
 echo done > "$2"
 "#;
 
-/// A long task for each processor, as their job says, and an urgent one, which would come too late behind any of them.
+/// Writes a config with a long task for each processor, according to the estimate, and an urgent task that would be late behind any of
+/// them.
 fn long_and_urgent(stage: &Stage, urgent: bool) -> PathBuf {
     let path = bufferable(stage, processors(), Duration::ZERO);
     let text = fs::read_to_string(path).expect("it was written");
     let mut config: Value = serde_json::from_str(&text).expect("JSON");
-    // The stopped keep theirs.
+    // Stopped tasks keep their slots.
     config["bistro_settings"]["resources"]["worker"]["slots"]["limit"] = (processors() + 2).into();
     config["bistro_job->work"]["est_duration"] = "10m".into();
     config["bistro_job->work"]["command"] = json!(["./bin/long.sh"]);
@@ -148,7 +149,7 @@ fn long_and_urgent(stage: &Stage, urgent: bool) -> PathBuf {
     stage.write("work/config.json", &format!("{config:#}"))
 }
 
-/// Whether the process with this id is stopped, by the kernel's word; `None` if there is none.
+/// Returns whether the process is stopped, according to the kernel; `None` if it does not exist.
 fn is_stopped(pid: &str) -> Option<bool> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind_the_name) = stat.rsplit_once(')')?;
@@ -163,8 +164,7 @@ fn a_task_stops_for_one_with_a_near_deadline_and_goes_on_after_it() {
     let spec = stage.calm_spec(&config).with("--config-update=100ms");
     let client = Client::new(spec.port);
     let _scheduler = stage.start_scheduler(&spec);
-    // It asks for more although it has enough to do for ten minutes.
-    // Tasks tell process ids that this test can use.
+    // The worker requests more although its work lasts ten minutes. With process groups, tasks write process ids that this test can use.
     let flags = [
         "--preempt=suspend",
         "--work-buffer-min=1h",

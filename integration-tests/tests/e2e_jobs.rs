@@ -1,11 +1,12 @@
-//! Jobs by API with real programs: submitted by the command line, run, there after a killed scheduler, refused, paused, deleted.
+//! Tests jobs submitted through the API with real programs: submitted from the command line, run, present after a killed scheduler,
+//! refused, paused, deleted.
 
 use std::time::Duration;
 
 use integration_tests::e2e::{Client, Finished, Stage};
 use serde_json::Value;
 
-/// `brasserie job ...` at the scheduler on this port.
+/// Runs `brasserie job ...` with the scheduler on this port.
 fn job(stage: &Stage, port: u16, arguments: &[&str]) -> Finished {
     let address = format!("127.0.0.1:{port}");
     let mut all = vec!["job"];
@@ -31,7 +32,7 @@ fn is_known(client: &Client, name: &str) -> Option<(Option<bool>, Option<i64>)> 
     Some((job.paused, job.version))
 }
 
-/// There are the job by API, as it is replaced, and that of the config file.
+/// Replaces the submitted job, and checks that it and the job of the config file are listed.
 fn replaces_and_lists(stage: &Stage, port: u16, file: &str) {
     let replaced = ["submit", file, "--replace"];
     succeeds(&job(stage, port, &replaced), "version 3");
@@ -100,14 +101,14 @@ fn a_submitted_job_runs_and_outlives_its_scheduler() {
 
     pauses_and_resumes(&stage, &client, spec.port);
 
-    // It is taken, and what is the matter is told.
+    // The scheduler accepts the job, and the command prints the problem.
     let big = r#"{"command": ["true"], "resources": {"slots": 1000000}}"#;
     let big = stage.write("big.json", big);
     let big = big.to_str().expect("a path of this test");
     let told = format!("warning: {big}:1:1: it can never run on the connected workers: it needs ");
     succeeds(&job(&stage, spec.port, &["submit", big]), &told);
     succeeds(&job(&stage, spec.port, &["delete", "big"]), "deleted");
-    // Without history all of it runs again; with it, on one node.
+    // Deleting the history makes all tasks run again, and with `--node` one task.
     let history = job(&stage, spec.port, &["delete-history", "extra"]);
     succeeds(&history, "history deleted, 2 tasks");
     client.wait_all_done();

@@ -1,14 +1,14 @@
-//! Limits of time with real programs: a task is ended by its timeout or its deadline, and people read which.
+//! Tests time limits with real programs: a task is ended by its timeout or its deadline, and the user sees by which.
 
 use std::time::{Duration, Instant};
 
 use integration_tests::e2e::Stage;
 use serde_json::{Value, json};
 
-/// Far longer than any limit here: who waits for it is caught.
+/// Far longer than any limit here, so that the test fails if anything waits for it.
 const TOO_LONG: &str = "1000";
 
-/// One job of each kind, on one node, none of which ends by itself.
+/// Returns one job of each kind, on one node. None of them ends by itself.
 fn config() -> Value {
     let shell = |text: &str| json!(["/bin/sh", "-c", text]);
     json!({
@@ -22,12 +22,12 @@ fn config() -> Value {
         "bistro_job->slow": {
             "command": ["/bin/sleep", TOO_LONG], "arguments": "none", "timeout": "200ms"
         },
-        // SIGTERM means nothing to it, nor to what it starts.
+        // This task ignores SIGTERM, and so do its children.
         "bistro_job->stubborn": {
             "command": shell("trap '' TERM; while :; do sleep 0.1; done"), "arguments": "none", "deadline": 1,
             "kill_subprocess": { "method": "term_wait_kill", "kill_wait_ms": 300 }
         },
-        // Whoever says in time that it is done is.
+        // A task that reports its completion in time counts as done.
         "bistro_job->done": {
             "command": shell(&format!("echo done > $BRASSERIE_STATUS; exec sleep {TOO_LONG}")), "arguments": "none",
             "timeout": "500ms", "kill_subprocess": { "method": "kill" }
@@ -50,7 +50,7 @@ fn a_task_is_ended_by_its_timeout_and_its_deadline() {
     assert_eq!(slow["fault"], "task", "{slow}");
     assert_eq!(slow["signal"], 15, "{slow}");
     assert!(slow["ran_ms"].as_u64() >= Some(200), "{slow}");
-    // An error that takes a step of the backoff, of which there is none.
+    // An error uses a step of the backoff, and there is none.
     assert!(reasons.contains("timed out after 200ms"), "{reasons}");
     assert!(reasons.contains("failed"), "{reasons}");
 

@@ -1,4 +1,4 @@
-//! Logs of three worker programs behind one scheduler: paged with filters in both directions, and followed.
+//! Tests the logs of three worker programs behind one scheduler: paged with filters in both directions, and followed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use nix::sys::signal::Signal;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-/// Without optimisation each line takes some hundred times as long to write, find, merge, encode and decode as with it.
+/// An unoptimized build takes some hundred times as long for each line to write, find, merge, encode and decode it.
 const LINES: usize = if cfg!(debug_assertions) {
     60_000
 } else {
@@ -25,11 +25,11 @@ const LINES: usize = if cfg!(debug_assertions) {
 };
 const WORKERS: [&str; 3] = ["one", "two", "three"];
 const SEED: u64 = 7;
-/// Lines of one millisecond, over all workers: their ids meet.
+/// Number of lines in one millisecond over all workers, so that their ids coincide.
 const LINES_A_MILLISECOND: usize = 40;
 const RUNS: i64 = 50;
 
-/// One line that was written: where it must come, and what it is.
+/// A written line with its place in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Written {
     id: LineId,
@@ -51,13 +51,13 @@ impl Written {
     }
 }
 
-/// What a reader asks for.
+/// The request of a reader.
 #[derive(Clone, Debug, Default)]
 struct Wanted {
     job: String,
     node: String,
     run: Option<InvocationId>,
-    /// Of the line's number.
+    /// The last digit of the line's number.
     last_digit: Option<usize>,
     from: Option<LineId>,
     ascending: bool,
@@ -91,7 +91,7 @@ impl Wanted {
         self.last_digit.map(digit).unwrap_or_default()
     }
 
-    /// One of many, by chance.
+    /// Draws a random request.
     fn any(random: &mut ChaCha8Rng, all: &[Written]) -> Self {
         let mut number = || usize::try_from(random.next_u32()).expect("fits") % all.len();
         let mut wanted = Wanted {
@@ -110,7 +110,7 @@ impl Wanted {
     }
 }
 
-/// Writes the logs of all workers; gives the lines in the order in which all pages together must show them.
+/// Writes the logs of all workers. Returns the lines in the order in which all pages together must show them.
 fn write(folders: &[(&'static str, &Path)], random: &mut ChaCha8Rng) -> Vec<Written> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let yesterday = since.expect("the clock is set") - Duration::from_secs(86_400);
@@ -159,7 +159,7 @@ fn number_of(line: &str) -> usize {
     number.expect("a line of this test")
 }
 
-/// One worker's pages, of any size.
+/// Reads the pages of one worker, of random sizes.
 fn page_one_store(shard: &str, store: &LogStore, all: &[Written], random: &mut ChaCha8Rng) {
     let own: Vec<Written> = all
         .iter()
@@ -200,7 +200,7 @@ fn names<N: TryFrom<String>>(name: &str) -> Vec<N> {
         .collect()
 }
 
-/// All pages of the scheduler; each worker adds what it has, the scheduler merges.
+/// Reads all pages from the scheduler, which merges those of the workers.
 fn page_all(client: &Client, wanted: &Wanted) -> Vec<usize> {
     let mut arguments = BistroSchedulerGetJobLogsByIDArgs {
         logtype: "stdout".to_owned(),
@@ -228,7 +228,7 @@ fn page_all(client: &Client, wanted: &Wanted) -> Vec<usize> {
     }
 }
 
-/// A scheduler that has no job, so that nobody writes but the test.
+/// Returns a scheduler without jobs, so that only the test writes.
 fn no_work(stage: &Stage) -> SchedulerSpec {
     let config = r#"{"bistro_settings": {"enabled": true, "nodes": {"levels": ["item"], "node_sources": [
         {"source": "range_label", "prefs": {"parent_level": "instance", "format": "n{i}", "start": 1, "end": 1}}

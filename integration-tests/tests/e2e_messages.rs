@@ -1,4 +1,4 @@
-//! Tests the logs of real programs: their format, their content and their colours.
+//! Tests the logs of real programs: format, content and colors.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use integration_tests::e2e::{Client, Process, Stage};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// Parses each line of a log as an object.
+/// Parses each line of a JSON log, and checks that it has a time and a level.
 fn objects(process: &Process) -> Vec<Value> {
     let output = process.output();
     let lines = output.lines();
@@ -77,7 +77,7 @@ fn every_program_obeys_no_color() {
     ];
     for program in programs {
         let file = program.get_program().to_str().expect("a plain path");
-        // The program runs on a terminal, where colours are the default.
+        // `script` runs the program on a terminal, where colors are the default.
         let wrong = |no_color: &str| {
             let mut script = Command::new("script");
             script.args(["--quiet", "--return", "--command"]);

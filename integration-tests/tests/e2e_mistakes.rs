@@ -11,17 +11,17 @@ use integration_tests::e2e::{
 };
 use serde_json::Value;
 
-/// One line of the table.
+/// One line of [`ROWS`].
 struct Row {
     code: i32,
     form: &'static str,
     program: &'static str,
     arguments: Vec<&'static str>,
-    /// Texts that the message must have, each with its one of [`ASPECTS`].
+    /// The texts that the message must contain, each with its aspect (see [`ASPECTS`]).
     named: Vec<(&'static str, &'static str)>,
 }
 
-/// The parts of each message.
+/// The aspects that every message must name, in the order of the last cells of a row.
 const ASPECTS: [&str; 3] = ["place", "cause", "remedy"];
 
 impl Row {
@@ -53,10 +53,12 @@ impl Row {
     }
 }
 
-/// One mistake a line: exit code, form, command, and the words for place, cause and remedy that the message must have; ` & ` separates words.
+/// One mistake per line: exit code, form, command, and the texts for place, cause and remedy that the message must contain. ` & ` separates
+/// texts.
 ///
-/// The form says what `--json` prints: `error` for the object of an error, `POINTER=VALUE` for the command's own document, `-` for a command
-/// without this flag. `@FILE` is a file of the stage; `%sched`, `%http`, `%tls`, `%free`, `%two` and `%worker` are addresses.
+/// The form is the expected output of `--json`: `error` for an error object, `POINTER=VALUE` for a value in the command's own document,
+/// `-` for a command without this flag. `@FILE` is a file of the stage; `%sched`, `%http`, `%tls`, `%free`, `%two` and `%worker` are
+/// addresses.
 const ROWS: &str = r#"
 # Files.
 2 | /files/0/good=false | brasserie config check @none.json | @none.json | No such file | Check the path
@@ -242,7 +244,7 @@ impl Played {
             .replace("%worker", &self.worker_address)
     }
 
-    /// Returns a text that the message must have, with the path of a file in place of `@FILE`.
+    /// Returns a required text of a message, with paths and addresses in place of `@FILE`, `%sched` and so on.
     fn filled(&self, named: &str) -> String {
         let words = named.split(' ').map(|word| match word.strip_prefix('@') {
             Some(name) => {
@@ -277,7 +279,7 @@ impl Played {
         )
     }
 
-    /// Returns the faults of a program's message about a mistake.
+    /// Runs the row's command, and returns the faults of its message, one per line; empty if there are none.
     fn wrong(&self, row: &Row) -> String {
         let mut wrong = String::new();
         let mut note = |what: String| writeln!(wrong, "  {what}").expect("text");
@@ -343,7 +345,7 @@ impl Played {
     }
 }
 
-/// Returns a system error that the text has twice, as from a program that repeats a cause which the message already has.
+/// Returns a system error that one line contains twice. A program that repeats a cause already in its message prints such a line.
 fn said_twice(text: &str) -> Option<String> {
     let system = [1, 2, 13, 17, 20, 30, 98].map(|number| format!("(os error {number})"));
     system.into_iter().find(|error| {
@@ -377,7 +379,7 @@ fn messages_about_typical_mistakes_name_cause_place_and_remedy() {
     let played = Played::start();
     let wrong: String = rows.iter().map(|row| played.wrong(row)).collect();
     assert!(wrong.is_empty(), "{wrong}");
-    // The scheduler logs a peer with the wrong protocol, too.
+    // The scheduler also logs a peer that uses the wrong protocol.
     let sched = ("127.0.0.1", played.spec.port);
     let mut browser = TcpStream::connect(sched).expect("the scheduler accepts");
     browser

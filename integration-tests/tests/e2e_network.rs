@@ -1,18 +1,18 @@
-//! Real programs on a real network that fails: partitions, one way and both, killed and stopped programs, two workers of one shard,
-//! and links that lose, double, delay and reorder. Every timeout is a second. Where a machine allows no network namespaces, each of
-//! these tests says so on standard error and checks nothing.
+//! Tests real programs on a failing network: partitions in one and both directions, killed and stopped programs, two workers of one shard,
+//! and links that lose, duplicate, delay and reorder packets. Every timeout is a second. Where a machine allows no network namespaces, each
+//! test prints a warning and checks nothing.
 
 use std::time::Duration;
 
 use integration_tests::e2e::{Cluster, Link, LossTime, Percent};
 use nix::sys::signal::Signal;
 
-/// A worker that had to end itself says so with its exit code.
+/// Exit code of a worker that had to end itself.
 const SUICIDE: Option<i32> = Some(1);
-/// Of a task, where the fault is to meet many of them.
+/// Duration of a task where the fault must affect many tasks.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Every node that has been started was started once.
+/// Checks that no node's task was started twice.
 fn assert_nothing_ran_again(cluster: &Cluster) {
     let records = cluster.stage.records();
     let again: Vec<_> = records
@@ -58,7 +58,7 @@ fn a_partition_shorter_than_the_loss_time_costs_no_task() {
     cluster.wait_started(4);
     cluster.set_link(0, &Link::CUT);
     cluster.wait_state("w0", "unhealthy");
-    // What it ran has ended meanwhile, and it could tell nobody.
+    // Its tasks have ended meanwhile, and it could not report them.
     cluster.set_link(0, &Link::GOOD);
     cluster.wait_state("w0", "healthy");
     assert_eq!(cluster.tend(), 0, "no worker has ended");
@@ -67,7 +67,7 @@ fn a_partition_shorter_than_the_loss_time_costs_no_task() {
     cluster.finish();
 }
 
-/// Cuts a worker off while it runs tasks, `cut` being the directions; checks that it ends itself and that its tasks run elsewhere.
+/// Cuts a worker off in the directions `cut` while it runs tasks. Checks that it ends itself and that its tasks run elsewhere.
 fn cut_off(test: &str, cut: Directions) {
     let Some(mut cluster) = Cluster::start(test, 3, 4, SHORT, LossTime::Least) else {
         return;
@@ -131,7 +131,7 @@ fn a_worker_that_is_not_heard_ends_itself_although_it_hears() {
 #[test]
 fn a_flapping_partition_ends_in_all_done() {
     let test = "a flapping partition";
-    // Enough for all rounds; a machine that is so fast that it is not has shown enough.
+    // Enough tasks for all rounds on most machines.
     let tasks = 160;
     let Some(mut cluster) = Cluster::start(test, 3, tasks, SHORT, LossTime::Least) else {
         return;
@@ -141,7 +141,7 @@ fn a_flapping_partition_ends_in_all_done() {
         let worker = round % 3;
         cluster.set_link(worker, &Link::CUT);
         let before = cluster.network.packets().lost;
-        // Every few packets: sometimes within a call, sometimes for several heartbeats.
+        // A few packets a round: sometimes within a call, sometimes for several heartbeats.
         let packets = 2 << (round % 4);
         cluster.wait("packets to be lost", |cluster| {
             (cluster.network.packets().lost >= before + packets).then_some(())
@@ -279,7 +279,7 @@ fn the_tasks_of_a_worker_that_is_stopped_for_long_are_dead_before_they_run_elsew
         let elsewhere = cluster.nodes_running_on(2);
         stopped.is_subset(&elsewhere).then_some(())
     });
-    // Its keeper may have ended it already.
+    // The keeper may have ended the worker already.
     if !cluster.has_ended(0) {
         cluster.worker(0).process.signal_program(Signal::SIGCONT);
     }
@@ -304,7 +304,7 @@ fn restart_storms_lose_nothing() {
         cluster.restart_worker(2);
         cluster.restart_worker(3);
         if round % 2 == 0 {
-            // Some of them twice, before the scheduler can have met them all.
+            // Some workers restart twice, before the scheduler can have seen them all.
             cluster.restart_worker(0);
             cluster.restart_scheduler();
         }
@@ -327,7 +327,7 @@ fn of_two_workers_of_one_shard_one_works_and_the_other_succeeds_it() {
     newcomer.wait_for_output("holds shard `twin` and is not lost");
     assert_eq!(cluster.nodes_running_on(0), first, "the first one works on");
     assert_eq!(cluster.nodes_started_on(1).len(), 0);
-    // It asks again with each heartbeat, and is taken when the first one is lost.
+    // The second worker asks again with each heartbeat, and is accepted when the first one is lost.
     cluster.set_link(0, &Link::CUT);
     cluster.wait("the second one to run the first one's tasks", |cluster| {
         first.is_subset(&cluster.nodes_running_on(1)).then_some(())

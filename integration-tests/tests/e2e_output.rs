@@ -1,4 +1,4 @@
-//! Output in files with real programs: people are told where it is, and their own tools read it.
+//! Tests output in files with real programs: users learn its place and can read it with their own tools.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ fn who_looks_for_the_lines_of_a_file_learns_where_it_is() {
         told.starts_with("brasserie: stdout is in /")
             .then_some(told)
     });
-    // And no line beside it, as there is none in the log.
+    // No log line precedes the notice, because the log has none.
     assert_eq!(told.lines().count(), 1, "{told}");
     let rest = told
         .strip_prefix("brasserie: stdout is in ")

@@ -1,4 +1,4 @@
-//! Plans with real programs: what `brasserie plan` says of a changed file is what happens when the file is moved into place.
+//! Tests plans with real programs: the plan of a changed file equals the effect of moving it into place.
 
 use std::fs;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use integration_tests::e2e::{Client, Finished, SchedulerSpec, Stage};
 use serde_json::{Value, json};
 
-/// `brasserie plan ...` at the scheduler.
+/// Runs `brasserie plan ...` with the scheduler.
 fn plan(stage: &Stage, spec: &SchedulerSpec, arguments: &[&str]) -> Finished {
     let address = format!("127.0.0.1:{}", spec.port);
     let mut all = vec!["plan"];
@@ -36,17 +36,17 @@ fn running(client: &Client, job: &str) -> i64 {
     job.and_then(|job| job.running).unwrap_or(0)
 }
 
-/// The source of the work's config, with three nodes.
+/// Returns the source of the work's config, with three nodes.
 fn same_nodes() -> Value {
     json!({ "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": 3 } })
 }
 
-/// A script beside the file.
+/// Returns a source with a script beside the file.
 fn from_script() -> Value {
     json!({ "source": "script", "prefs": { "parent_level": "instance", "script": "nodes.sh" } })
 }
 
-/// The work's config without its job, with another one, and four slots.
+/// Returns the work's config with another job instead of its own, and four slots.
 fn changed(stage: &Stage, source: &Value) -> String {
     let config = json!({
         "bistro_settings": {
@@ -74,7 +74,7 @@ fn what_is_planned_happens_once_the_file_is_moved_into_place() {
     let client = Client::new(spec.port);
     client.wait_until("two tasks to run", |_| running(&client, "work") == 2);
 
-    // The same text elsewhere: `./bin/work.sh` is meant from the folder that it would be moved to.
+    // The same text in another folder: `./bin/work.sh` resolves in the folder of the scheduler's file.
     let text = fs::read_to_string(&config).expect("the config of this test");
     let same = stage.write("elsewhere/new.json", &text);
     let same = same.to_str().expect("a path of this test");
@@ -94,7 +94,7 @@ fn what_is_planned_happens_once_the_file_is_moved_into_place() {
         "2 running tasks are killed",
     ];
     says(&plan(&stage, &spec, &[scripted]), 0, &expected);
-    // Whoever breaks the script hears of it before.
+    // A plan also reports a broken script.
     fs::remove_file(script).expect("it is there");
     let parts = [
         "nodes cannot be read",
@@ -113,7 +113,7 @@ fn what_is_planned_happens_once_the_file_is_moved_into_place() {
         "2 running tasks are killed",
         "work on n",
         "at once",
-        // A job that is gone is ended as the settings say.
+        // A removed job's tasks are killed as the settings say.
         "SIGKILL",
         "its job is not configured any more",
     ];
@@ -124,7 +124,7 @@ fn what_is_planned_happens_once_the_file_is_moved_into_place() {
     assert_eq!(planned["starts"], 2, "{planned}");
     assert_eq!(planned["killed"]["total"], 2, "{planned}");
     assert_eq!(planned["killed"]["first"][0]["method"], "kill", "{planned}");
-    // Nothing has happened.
+    // The plan has changed nothing.
     assert_eq!(running(&client, "work"), 2);
     assert_eq!(stage.alive().len(), 2);
     assert!(!stage.path("mark").exists());
@@ -171,7 +171,7 @@ fn what_would_not_be_in_force_ends_with_another_code() {
     );
     assert_eq!(told["errors"].as_array().map(Vec::len), Some(2), "{told}");
 
-    // A mistake in one job disables that job only, so there is a plan, too.
+    // An error in one job disables only that job, so there is also a plan.
     let text = fs::read_to_string(&config).expect("the config of this test");
     let text = text.replace("\"owner\": \"test\"", "\"owner\": [7]");
     let toml = stage.write("one.json", &text);

@@ -1,5 +1,5 @@
-//! A config file that changes all the time while tasks run on real workers: whatever comes and goes in it, no task is lost, run twice, or
-//! killed.
+//! Tests a config file that changes constantly while tasks run on real workers: whatever appears and disappears in it, no task is lost, run
+//! twice, or killed.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
-/// Configurations that come into force, one after the other.
+/// Number of configurations that come into force in turn.
 const RELOADS: usize = 1000;
-/// Nodes of `work`: more than can run while the configuration changes.
+/// Number of nodes of `work`, more than can run while the configuration changes.
 const NODES: usize = 600;
-/// With four slots, all nodes take a minute.
+/// Duration of a task. With four slots, all nodes take a minute.
 const PAUSE: Duration = Duration::from_millis(400);
-/// Nobody is given up on a busy machine, and the file is looked at as often as it changes.
+/// No worker is lost on a busy machine, and the file is checked as often as it changes.
 const FLAGS: &[&str] = &[
     "--heartbeat-grace-period=20s",
     "--healthcheck-grace-period=20s",
@@ -27,10 +27,10 @@ const FLAGS: &[&str] = &[
     "--config-update=1ms",
     "--new-cluster",
 ];
-/// Orphans may live for so long, if not for ever: longer than the test.
+/// Seconds that orphans may live if they are limited: longer than the test.
 const ORPHANS_LIVE: u64 = 3600;
 
-/// What the file says in a round. Each thing goes and comes again with another period, so that all of them meet.
+/// Returns the config of a round. Each part disappears and returns with a different period, so that all combinations occur.
 fn config(round: usize) -> Value {
     let every = |period: usize| round % period == period - 1;
     let nodes = if every(13) { NODES / 2 } else { NODES };
@@ -67,7 +67,7 @@ fn config(round: usize) -> Value {
         });
     }
     if every(2) {
-        // It depends on what never ends well, so that it never starts.
+        // This job depends on one that never succeeds, so it never starts.
         config["bistro_job->beside"] =
             json!({ "depends_on": ["marker"], "command": ["./bin/nobody.sh"] });
     }
@@ -78,7 +78,7 @@ fn marker(round: usize) -> String {
     format!("round {round}")
 }
 
-/// As an editor does: the file is the old one or the new one.
+/// Replaces the file atomically, like an editor.
 fn put(stage: &Stage, text: &str) {
     let new = stage.write("work/config.new", text);
     std::fs::rename(new, stage.path("work/config.json")).expect("both are in one folder");
@@ -121,7 +121,7 @@ fn a_thousand_reloads_cost_no_task_anything() {
     for round in 1..=RELOADS {
         let text = config(round).to_string();
         if round % 10 == 0 {
-            // Half of it is none, and changes nothing.
+            // Half of a config is invalid, and changes nothing.
             put(&stage, &text[..text.len() / 2]);
         }
         put(&stage, &text);
@@ -143,7 +143,7 @@ fn a_thousand_reloads_cost_no_task_anything() {
     assert_eq!(records.finished(), NODES, "some were killed");
 }
 
-/// Puts a pipe without a writer in the place of the file.
+/// Replaces the file by a pipe without a writer.
 fn put_pipe(stage: &Stage) {
     let pipe = stage.path("work/pipe");
     mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe in a temporary folder");
@@ -179,7 +179,7 @@ fn a_config_file_that_is_a_pipe_is_told_and_holds_up_nothing() {
     put_pipe(&stage);
     wait_told(true);
     ends_well(&mut scheduler);
-    // A scheduler that has worked before starts with the configuration that was in force.
+    // A scheduler with a used directory starts with the configuration that was in force.
     let mut spec = spec;
     spec.flags.retain(|flag| flag != "--new-cluster");
     let mut scheduler = stage.start_scheduler(&spec);

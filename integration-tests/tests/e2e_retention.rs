@@ -1,4 +1,4 @@
-//! A real scheduler that forgets completions of nodes and jobs that are gone, is killed meanwhile, and runs out of disk.
+//! Tests a real scheduler that deletes completions of missing nodes and jobs, is killed meanwhile, and fills its disk.
 
 use std::fs;
 use std::path::Path;
@@ -10,19 +10,19 @@ use integration_tests::e2e::{
 };
 use rusqlite::Connection;
 
-/// Tasks of a job that exists, on nodes that exist.
+/// Number of tasks of an existing job on existing nodes.
 const KEPT: usize = 8;
-/// Completions of missing nodes, and of a job that is not in the file.
+/// Number of completions of missing nodes, and of a job that is not in the file.
 const GONE: usize = 15_000;
-/// The store takes some five megabytes.
+/// Size of the disk; the store takes some five megabytes.
 const DISK_KIB: u32 = 32 * 1024;
 
-/// A scheduler that forgets what has been missing for so many seconds.
+/// Returns a scheduler that deletes completions of nodes and jobs that have been missing for `seconds`.
 fn forgetful(stage: &Stage, seconds: usize) -> SchedulerSpec {
     let config = stage.write_work(KEPT, Duration::ZERO);
     let flag = format!("--keep-missing-for={seconds}s");
     let mut spec = stage.calm_spec(&config).with(&flag);
-    // Its directory is used before it starts.
+    // The test writes its directory before it starts.
     spec.flags.retain(|flag| flag != "--new-cluster");
     spec
 }
@@ -35,7 +35,7 @@ fn write(folder: &Path) {
     );
 }
 
-/// How many completions the scheduler has, once every task that exists is seen to be done.
+/// Returns the number of the scheduler's completions, once every existing task is shown as done.
 fn completions(status: &ClusterStatus) -> Option<usize> {
     if status.nodes_loaded != Some(true) {
         return None;
@@ -49,7 +49,7 @@ fn completions(status: &ClusterStatus) -> Option<usize> {
     usize::try_from(completions).ok()
 }
 
-/// Kills a scheduler once it has forgotten some completions. `None`: all of them, since this machine did other things meanwhile.
+/// Kills a scheduler once it has deleted some completions. `None` if it has deleted all of them, because this machine was too busy.
 fn killed_while_it_forgets(stage: &Stage, spec: &SchedulerSpec) -> Option<usize> {
     let mut scheduler = stage.start_scheduler(spec);
     let client = Client::new(spec.port);
@@ -73,7 +73,7 @@ fn a_scheduler_that_is_killed_while_it_forgets_loses_nothing_of_what_exists() {
     let size = || fs::metadata(&file).map_or(0, |file| file.len());
     let before = size();
     let client = Client::new(spec.port);
-    // The file begins to shrink once all are forgotten.
+    // The file begins to shrink once all are deleted.
     let mut scheduler = stage.start_scheduler(&spec);
     wait_for("the last one to go", || {
         completions(&client.status()?).filter(|left| *left == KEPT)
@@ -94,7 +94,7 @@ fn start_on(disk: &SmallDisk, stage: &Stage, spec: &SchedulerSpec) -> Process {
 fn a_full_disk_stops_forgetting_only_as_long_as_it_is_full() {
     let test = "a_full_disk_stops_forgetting_only_as_long_as_it_is_full";
     let stage = Stage::new();
-    // Long enough for a busy machine to fill the disk before the last of them is forgotten.
+    // Long enough for a busy machine to fill the disk before the last completion is deleted.
     let spec = forgetful(&stage, 20);
     let disk = match SmallDisk::new(&spec.data_dir, DISK_KIB) {
         Ok(disk) => disk,
@@ -102,7 +102,8 @@ fn a_full_disk_stops_forgetting_only_as_long_as_it_is_full() {
     };
     let elsewhere = stage.path("elsewhere");
     write(&elsewhere);
-    // A large log would need no more room on the full disk. The connection stays open until the log is copied, since its end removes the log.
+    // A large log would need no more space on the full disk. The connection stays open until the log is copied, because closing it removes
+    // the log.
     let store = Connection::open(elsewhere.join("state.sqlite3")).expect("a database");
     let emptied = store.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| row.get(0));
     assert_eq!(emptied, Ok(0), "it is in use");

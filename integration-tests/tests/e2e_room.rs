@@ -1,4 +1,4 @@
-//! A worker with few descriptors: it says how many tasks it can run, gets no more, and people read which limit it is.
+//! Tests a worker with few descriptors: it reports how many tasks it can run, gets no more, and users see the responsible limit.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// Far longer than any wait here.
 const TOO_LONG: &str = "1000";
-/// What the worker may have open, and what that makes.
+/// The worker's limit of descriptors, and the resulting number of tasks.
 const DESCRIPTORS: &str = "274";
 const ROOM: usize = 3;
 const TASKS: usize = 5;
@@ -20,14 +20,14 @@ fn config() -> Value {
             "nodes": { "levels": ["item"], "node_order": "original", "node_sources": [
                 { "source": "manual", "prefs": nodes }
             ] },
-            // Far more than the worker can run.
+            // Far more slots than the worker can use.
             "resources": { "worker": { "slots": { "default": 1, "limit": 1000 } } }
         },
         "bistro_job->j": { "command": ["/bin/sleep", TOO_LONG], "arguments": "none" }
     })
 }
 
-/// The same program with the same arguments, in a shell that has set the limit.
+/// Returns the same command in a shell that has set the limit.
 fn limited(command: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
     let script = format!("ulimit -n {DESCRIPTORS} && exec \"$@\"");

@@ -1,4 +1,4 @@
-//! `brasserie run` as a newcomer uses it: the quick start, errors, an interruption, going on where it stopped.
+//! Tests `brasserie run` as a newcomer uses it: the quick start, errors, an interruption, and continuing afterwards.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,16 +18,16 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// Tasks that shall not end by themselves.
+/// Duration of tasks that must not end by themselves.
 const FOR_EVER: Duration = Duration::from_secs(1000);
-/// Far less than any timeout of the worker protocol by default: whoever waited for one of those is caught.
+/// Far shorter than any default timeout of the worker protocol, so that the test fails if anything waits for one.
 const SOON: Duration = Duration::from_secs(60);
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
 }
 
-/// How often the quick start ran each task, by job and node.
+/// Returns the number of runs of each task of the quick start, by job and node.
 fn quickstart_runs(tree: &Path) -> BTreeMap<String, usize> {
     let log = fs::read_to_string(tree.join("target/quickstart/runs.log")).unwrap_or_default();
     let mut runs = BTreeMap::new();
@@ -40,7 +40,7 @@ fn quickstart_runs(tree: &Path) -> BTreeMap<String, usize> {
     runs
 }
 
-/// One crate with two files and the examples.
+/// Creates a folder with one crate of two files, and the examples.
 fn small_tree(stage: &Stage) -> PathBuf {
     let tree = stage.path("tree");
     copy_sources(&stage.path("all"));
@@ -277,7 +277,7 @@ fn a_run_names_the_job_whose_filters_no_node_passes() {
     assert!(finished.output.contains(told), "{}", finished.output);
 }
 
-/// Two nodes, and a job that prints `word`.
+/// Writes a config with two nodes and a job that prints `word`.
 fn echoing(stage: &Stage, name: &str, word: &str) -> PathBuf {
     let config = json!({
         "bistro_settings": { "nodes": { "levels": ["item"], "node_sources": [
@@ -450,7 +450,7 @@ fn a_run_without_nodes_says_which_source_gave_none() {
         assert!(finished.output.contains(part), "{}", finished.output);
     }
 
-    // The quick start without its clone says what it needs, once.
+    // The quick start without its clone reports the missing files once.
     let tree = small_tree(&stage);
     fs::remove_dir_all(tree.join("one")).expect("a folder in a temporary folder");
     let mut command = stage.brasserie_command(&["run", "examples/quickstart.json"]);
@@ -462,7 +462,7 @@ fn a_run_without_nodes_says_which_source_gave_none() {
         .matches("has no Cargo.toml below it")
         .count();
     assert_eq!(told, 1, "{}", finished.output);
-    // Nothing ran, so nothing is kept.
+    // No task ran, so nothing is kept.
     assert!(!finished.output.contains("kept"), "{}", finished.output);
     let left = fs::read_dir(stage.path("")).expect("a temporary folder");
     let left = left.map(|entry| entry.expect("an entry").file_name());
@@ -530,7 +530,7 @@ fn an_interruption_ends_the_tasks_and_the_rest_can_be_resumed() {
 
     stage.set_pause(Duration::ZERO);
     let resumed = Instant::now();
-    // None has failed, and none is over.
+    // No task has failed, and none is over.
     let retry = [&arguments[..], &["--retry-failed"]].concat();
     let finished = stage.brasserie(&retry);
     assert_eq!(finished.code, Some(0), "{}", finished.output);
@@ -748,7 +748,7 @@ fn commands_read_the_directory_of_an_ended_run_and_change_nothing() {
     assert!(one.contains("only the newest 1 lines"), "{one}");
     assert!(!look(&["logs", "talk"]).contains("newest"));
 
-    // A run has one form wherever it is named.
+    // The id of a run has the same format everywhere.
     let explained = look(&["explain", "talk", "bad", "--json"]);
     let explained: Value = serde_json::from_str(&explained).expect("JSON");
     let run = explained["last_run"]["invocation"].as_str().expect("text");
@@ -911,14 +911,14 @@ fn a_reader_that_begins_after_the_run_gets_every_line() {
     command.stdin(Stdio::null()).stderr(Stdio::null());
     let mut run = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut out = run.stdout.take().expect("it is piped");
-    // One byte, so that the cluster is known to be at work.
+    // One byte shows that the cluster works.
     out.read_exact(&mut [0]).expect("a task has printed");
     let scheduler = data.join("scheduler");
     wait_for("the end of the cluster", || {
         let is_in_use = DataDir::is_in_use(&scheduler).expect("it is there");
         (!is_in_use).then_some(())
     });
-    // Longer than the run waits for anything else that shows its progress.
+    // Longer than the run waits for any other output of progress.
     std::thread::sleep(3 * FLUSH_LIMIT);
     let mut rest = String::new();
     out.read_to_string(&mut rest).expect("text");
@@ -988,7 +988,7 @@ fn all_failed_tasks_are_listed_and_written() {
         .collect();
     assert_eq!((tasks.len(), lines.lines().count()), (1100, 1100));
 
-    // Nothing is left to start, so the same command lists the same, also if it cannot write the list.
+    // No task is left to start, so the same command lists the same tasks, even if it cannot write the list.
     let full = [&arguments[..], &["--failed-to", "/dev/full"]].concat();
     let (code, out, err) = streams(&stage, &full);
     assert_eq!(code, Some(1), "{out}{err}");
@@ -1234,7 +1234,7 @@ fn a_failure_with_retries_left_is_reported_during_the_run() {
     run.signal(Signal::SIGINT);
     assert_eq!(run.wait().code(), Some(130), "{}", run.output());
 
-    // A task in its backoff has not failed: the run goes on, and leaves its wait alone.
+    // A task in backoff has not failed: the run continues and does not shorten its wait.
     let arguments = ["run", text(&config), "--data-dir", text(&data_dir)];
     let mut run = stage.start_brasserie(&[&arguments[..], &["--retry-failed"]].concat());
     wait_for("the worker", || {
@@ -1252,7 +1252,7 @@ fn a_failure_with_retries_left_is_reported_during_the_run() {
     assert!(!run.output().contains("to retry"), "{}", run.output());
 }
 
-/// The run of another try that printed nothing must not be given the lines of the one before.
+/// A later run without output must not be shown with the lines of the run before.
 #[test]
 fn the_last_lines_of_a_failure_are_those_of_its_last_run() {
     let stage = Stage::new();
@@ -1391,7 +1391,7 @@ fn task_output_leaves_room_on_a_small_disk_for_completions() {
 fn task_output_in_files_leaves_room_on_a_small_disk_for_completions() {
     assert_output_leaves_room(
         "task_output_in_files_leaves_room_on_a_small_disk_for_completions",
-        // Random bytes do not get smaller.
+        // Random bytes cannot be compressed.
         &["head", "-c", "2000000", "/dev/urandom"],
         "file",
         &["/worker/output has "],
@@ -1409,7 +1409,7 @@ fn a_run_whose_disk_is_full_says_so_and_goes_on_once_there_is_room() {
         return;
     };
     let config = stage.write_work(TASKS, Duration::ZERO);
-    // Larger than what a checkpoint of the store's log gives back to the disk.
+    // Larger than the disk space that a checkpoint of the store's log frees.
     let large = r#"printf '{"result": "done", "data": {"x": "%060000d"}}\n' 0 >"#;
     stage.write_script(
         "work/bin/work.sh",

@@ -1,15 +1,14 @@
-//! One worker with two schedulers: what befalls one of them costs the tasks of the other nothing.
+//! Tests one worker with two schedulers: a failure of one scheduler does not affect the tasks of the other.
 
 use std::time::Duration;
 
 use integration_tests::e2e::{Client, Process, SchedulerSpec, Stage, wait_for};
 use nix::sys::signal::Signal;
 
-/// Of the scheduler that nothing befalls, and of the other one.
+/// The undisturbed scheduler `x`, and the other one, `y`.
 struct Sides {
     x: Side,
     y: Side,
-    // Ends first.
     worker: Process,
 }
 
@@ -30,7 +29,7 @@ impl Side {
         }
     }
 
-    /// Its tasks that are alive, by the kernel's word.
+    /// Returns the number of its living tasks, according to the kernel.
     fn alive(&self) -> usize {
         self.stage.alive().len()
     }
@@ -39,7 +38,7 @@ impl Side {
         wait_for(what, || (self.alive() == count).then_some(()));
     }
 
-    /// Which instance of the worker it works with.
+    /// Returns the worker instance that the scheduler knows.
     fn instance(&self) -> (Option<i64>, Option<i64>) {
         let status = self.client.wait_healthy(1);
         let workers = status.workers.unwrap_or_default();
@@ -57,14 +56,14 @@ impl Side {
 }
 
 impl Sides {
-    /// Both schedulers run all their tasks, which have the same names, on one worker.
+    /// Starts two schedulers that run all their tasks, which have equal names, on one worker.
     fn running() -> Self {
         let (one, other) = (Stage::new(), Stage::new());
         let [config_x, config_y] = [&one, &other].map(|stage| {
             stage.hold();
             stage.write_work(TASKS, Duration::ZERO)
         });
-        // No short trouble of the machine makes it give its worker up.
+        // A short delay of the machine must not make this scheduler lose its worker.
         let spec_x = one.calm_spec(&config_x);
         let spec_y = other.scheduler_spec(&config_y).with("--new-cluster");
         let mut spec = one.worker_spec("w", &spec_x);
@@ -77,7 +76,7 @@ impl Sides {
         Sides { x, y, worker }
     }
 
-    /// Y's worker begins anew, as another instance, and runs its tasks again; X has not noticed.
+    /// Checks that the worker runs Y's tasks again as another instance, and that X has not noticed.
     fn y_begins_anew(&self, before: (Option<i64>, Option<i64>)) {
         let y = &self.y;
         y.wait_alive("the tasks of the other to run again", TASKS);
@@ -109,7 +108,7 @@ fn a_scheduler_that_is_away_for_too_long_costs_its_own_tasks_alone() {
     sides.y.scheduler.signal(Signal::SIGSTOP);
     sides.y.wait_alive("the tasks of the silent one to end", 0);
     assert_eq!(sides.x.alive(), TASKS);
-    // It is waited for as long as it takes.
+    // The worker waits for the silent scheduler without a limit.
     assert!(sides.worker.ended().is_none());
     sides.y.scheduler.signal(Signal::SIGCONT);
     sides.y_begins_anew(y);
@@ -122,12 +121,12 @@ fn a_stopped_worker_loses_the_tasks_of_the_scheduler_whose_time_is_over_and_no_o
     let sides = Sides::running();
     let [x, y] = [sides.x.instance(), sides.y.instance()];
     sides.worker.signal_program(Signal::SIGSTOP);
-    // The keeper ends them, as the worker cannot.
+    // The keeper ends the tasks, because the worker cannot.
     sides
         .y
         .wait_alive("the tasks of the impatient one to end", 0);
     assert_eq!(sides.x.alive(), TASKS);
-    // It acts first and tells afterwards.
+    // The worker acts first and reports afterwards.
     sides.worker.wait_for_output("the program's scheduler 2");
     let said = sides.worker.output();
     assert!(!said.contains("the program's scheduler 1"), "{said}");
@@ -162,7 +161,7 @@ fn a_scheduler_with_two_names_is_worked_for_twice_and_loses_nothing() {
     let _scheduler = stage.start_scheduler(&scheduler_spec);
     let worker = stage.start_worker(&spec);
     let client = Client::new(scheduler_spec.port);
-    // Neither is taken for the other's successor.
+    // Neither instance counts as the successor of the other.
     client.wait_healthy(2);
     wait_for("both to be full", || {
         (stage.alive().len() == 2 * TASKS).then_some(())

@@ -1,4 +1,4 @@
-//! Programs as services: what a service manager hears of them, that tasks do not reach it, and workers that drain.
+//! Tests programs as services: their notifications to a service manager, which tasks cannot reach, and draining workers.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use integration_tests::e2e::{Client, PATIENCE, Stage, wait_for};
 use nix::sys::signal::Signal;
 
-/// A service manager that writes down what it hears.
+/// A fake service manager that records notifications.
 struct Manager {
     socket: UnixDatagram,
     address: String,
@@ -28,7 +28,7 @@ impl Manager {
         }
     }
 
-    /// Makes it the one of this program, which says that it lives once a second.
+    /// Makes this the service manager of a program, with a watchdog notification once a second.
     fn of(&self, mut command: Command) -> Command {
         command
             .env("NOTIFY_SOCKET", &self.address)
@@ -36,7 +36,7 @@ impl Manager {
         command
     }
 
-    /// Listens until somebody says this, and gives everything until then.
+    /// Receives notifications until one contains this text, and returns all of them.
     fn until(&self, wanted: &str) -> Vec<String> {
         let mut all = Vec::new();
         let mut buffer = [0; 4096];
@@ -79,7 +79,7 @@ fn a_service_manager_hears_of_readiness_life_and_end_and_tasks_do_not_reach_it()
             .last()
             .is_some_and(|said| said.contains("takes calls at 127.0.0.1:"))
     );
-    // Ready means that it can be asked.
+    // A ready program answers calls.
     let client = Client::new(spec.port);
     assert!(client.status().is_some(), "it is ready and does not answer");
 
@@ -100,7 +100,7 @@ fn a_service_manager_hears_of_readiness_life_and_end_and_tasks_do_not_reach_it()
     assert_eq!(scheduler.wait().code(), Some(0));
 }
 
-/// Whether the scheduler shows the worker as draining.
+/// Returns whether the scheduler shows the worker as draining.
 fn drains(client: &Client) -> Option<()> {
     let status = client.status()?;
     let mut workers = status.workers.into_iter().flatten();
@@ -175,7 +175,7 @@ fn a_drain_ends_with_its_timeout_or_a_second_signal() {
     runs(4);
     worker.signal(Signal::SIGTERM);
     worker.wait_for_output("draining");
-    // Within a second two signals are one wish; the second wish may come at any time after that.
+    // Two signals within a second count as one; the second request may come at any time after that.
     wait_for("its end", || {
         worker.signal(Signal::SIGTERM);
         worker.ended()

@@ -1,5 +1,5 @@
-//! What comes from the sources outlives a killed scheduler: each time of a schedule has its node once, and the last good config file
-//! decides until the file is good again.
+//! Tests that node sources survive a killed scheduler: each time of a schedule gets its node once, and the last good config file stays in
+//! force until the file is good again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,9 +8,9 @@ use integration_tests::e2e::{Client, Stage, wait_within};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-/// Longer than it takes to be up again and to know what runs, on a machine that does other things too.
+/// Longer than a restart until the scheduler knows the running tasks, on a busy machine.
 const LIFETIME: Duration = Duration::from_secs(15);
-/// For a minute of wall time and a slow machine.
+/// Enough for a minute of wall time on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 fn wall_seconds() -> i64 {
@@ -19,7 +19,7 @@ fn wall_seconds() -> i64 {
     i64::try_from(now.as_secs()).expect("a time of this millennium")
 }
 
-/// A node each second, whose task writes its name.
+/// Writes a config with a node each second, whose task writes its name.
 fn write_config(stage: &Stage) -> std::path::PathBuf {
     let mark = stage.path("mark");
     let config = json!({
@@ -39,11 +39,11 @@ fn write_config(stage: &Stage) -> std::path::PathBuf {
     stage.write("config.json", &format!("{config:#}"))
 }
 
-/// How often the task of each second has run.
+/// Returns the number of runs of each second's task.
 fn runs(stage: &Stage) -> BTreeMap<i64, usize> {
     let text = std::fs::read_to_string(stage.path("mark")).unwrap_or_default();
     let mut runs = BTreeMap::new();
-    // A line that is being written has no end yet.
+    // A line that is still being written has no line feed.
     for line in text
         .split_inclusive('\n')
         .filter_map(|line| line.strip_suffix('\n'))
@@ -54,13 +54,13 @@ fn runs(stage: &Stage) -> BTreeMap<i64, usize> {
     runs
 }
 
-/// The scheduler is killed, and comes back when the lives of all that it had given are over.
+/// The scheduler is killed, and returns when the lifetimes of all given times are over.
 #[test]
 fn each_second_has_its_node_once_though_the_scheduler_is_killed() {
     let stage = Stage::new();
     let spec = stage
         .calm_spec(&write_config(&stage))
-        // The worker stays, with the ends that nobody has acknowledged.
+        // The worker stays, with its unacknowledged completions.
         .with("--lose-unhealthy-worker-after=10m");
     let mut scheduler = stage.start_scheduler(&spec);
     let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
@@ -72,7 +72,7 @@ fn each_second_has_its_node_once_though_the_scheduler_is_killed() {
         (last >= first + 3).then_some(())
     });
 
-    // Not between a second and its task: what was given and has not begun when its life is over never does.
+    // The kill must not come between a time and its task. A given task that has not started when its lifetime ends never starts.
     wait_within(PATIENCE, "the task of this very second", || {
         let now = wall_seconds();
         if !runs(&stage).contains_key(&now) {
@@ -105,11 +105,11 @@ fn each_second_has_its_node_once_though_the_scheduler_is_killed() {
         again.is_empty(),
         "more than once: {again:?}; before the kill: {before:?}"
     );
-    // Those that were missed ran late, and not before.
+    // The tasks of missed times ran late, and not before.
     assert!((killed + 3..killed + down).all(|second| !before.contains_key(&second)));
 }
 
-/// What `status` says of the config file in force: whether it was kept, and since when it is in force.
+/// Returns whether the config in force is a kept copy, and since when it is in force, as `status` shows.
 fn kept(client: &Client) -> (Option<bool>, Option<i64>) {
     let status = client.wait_until("a configuration", |status| status.config.is_some());
     let config = status.config.expect("it was waited for");
@@ -128,7 +128,7 @@ fn the_last_good_file_decides_until_the_file_is_good_again() {
     let stage = Stage::new();
     let file = stage.write_work(2, Duration::ZERO);
     let good = std::fs::read_to_string(&file).expect("it was written");
-    // An unknown key, which only `--strict-config` minds.
+    // An unknown key, which only `--strict-config` refuses.
     let good = good.replace("\"owner\": \"test\"", "\"owner\": \"test\", \"prio\": 5");
     std::fs::write(&file, &good).expect("one's own file");
     let spec = stage.calm_spec(&file);
@@ -140,7 +140,7 @@ fn the_last_good_file_decides_until_the_file_is_good_again() {
     assert_eq!(is_kept, Some(false));
     assert!(!shown(&stage, spec.port).contains("kept"));
 
-    // Bad, then gone.
+    // First the file is broken, then it is deleted.
     let break_it: [&dyn Fn(); 2] = [
         &|| std::fs::write(&file, "{ not json").expect("one's own file"),
         &|| std::fs::remove_file(&file).expect("one's own file"),
@@ -159,7 +159,7 @@ fn the_last_good_file_decides_until_the_file_is_good_again() {
         }
     }
 
-    // Whoever wants no unknown keys does not get them from the copy either.
+    // The flag `--strict-config` makes unknown keys in the kept copy errors too.
     scheduler.kill_program();
     let strict = spec.clone().with("--strict-config");
     scheduler = stage.start_scheduler(&strict);

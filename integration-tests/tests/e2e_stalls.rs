@@ -1,5 +1,6 @@
-//! Resources that hang or fail, with real programs: standard error, the disk, `/proc`, the resolver, single threads. In each case a
-//! scheduler is killed and restarted, or a worker is stopped, and no task runs twice at once, as locks in the kernel show, and no program ends.
+//! Tests hanging and failing resources with real programs: standard error, the disk, `/proc`, the resolver, single threads. In each case a
+//! scheduler is killed and restarted, or a worker is stopped. No task may run twice at once, as locks in the kernel show, and no program
+//! may end.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -16,30 +17,30 @@ use integration_tests::e2e::{
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-/// The threads of a program's runtime, one of which carries the driver.
+/// The name of the threads of a program's runtime, one of which runs the driver.
 const RUNTIME: &str = "tokio-rt-worker";
 const FOR_EVER: Duration = Duration::from_secs(1000);
-/// As many as one worker runs.
+/// Number of tasks, as many as one worker runs.
 const TASKS: usize = 2;
-/// Long enough for a restart of the scheduler on a busy machine, and no longer, as each case waits for the loss of a worker.
+/// Long enough for a restart of the scheduler on a busy machine, but not longer, because each case waits for the loss of a worker.
 const TIMES: [&str; 3] = [
     "--heartbeat-grace-period=3s",
     "--healthcheck-grace-period=3s",
     "--lose-unhealthy-worker-after=3s",
 ];
 
-/// A scheduler, and workers of which the first one runs all tasks.
+/// A scheduler and two workers, of which the first one runs all tasks.
 struct Case<'a> {
     stage: &'a Stage,
     spec: SchedulerSpec,
     one: WorkerSpec,
     two: WorkerSpec,
-    /// Starts a program of this name.
+    /// Starts a program under this name.
     start: &'a dyn Fn(&str, Command) -> Process,
 }
 
 impl<'a> Case<'a> {
-    /// `containment`: of the first worker.
+    /// Creates a case. `containment` is that of the first worker.
     fn new(
         stage: &'a Stage,
         containment: &str,
@@ -82,7 +83,7 @@ impl<'a> Case<'a> {
         [scheduler, one, two]
     }
 
-    /// The resource hangs, and the workers work on: kills the scheduler, then stops the worker.
+    /// Makes the resource hang while the workers can continue. Kills the scheduler, then stops the worker.
     fn play(&self, hang: impl FnOnce(&Process)) {
         let [mut scheduler, one, two] = self.begin();
         hang(&one);
@@ -101,7 +102,7 @@ impl<'a> Case<'a> {
         self.end(scheduler, one, two);
     }
 
-    /// The resource hangs, and the worker that needs it can start nothing, so that it is lost.
+    /// Makes the resource hang so that the worker that needs it cannot start tasks and is lost.
     fn play_lost(&self, fault: Fault, hang: impl FnOnce(&Process)) {
         let [mut scheduler, one, two] = self.begin();
         hang(&one);
@@ -116,8 +117,8 @@ impl<'a> Case<'a> {
         self.end(scheduler, one, two);
     }
 
-    /// The tasks run on the other worker, when the first one and its runs have ended; everybody else is there, and ends when asked to,
-    /// also with a log that takes nothing and with a resolver that does not answer.
+    /// Checks that the tasks run on the other worker after the first one and its runs have ended. The other programs still run, and end on
+    /// request, even with a blocked log and with a resolver that does not answer.
     fn end(&self, mut scheduler: Process, mut one: Process, mut two: Process) {
         wait_for("the tasks to run on the other worker", || {
             (self.stage.records().finished() == TASKS).then_some(())
@@ -135,12 +136,12 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The weaker containment, in which a keeper finds tasks by `/proc`.
+/// The weaker containment, in which a keeper finds tasks through `/proc`.
 const GROUPS: &str = "process-groups";
-/// What the machine allows.
+/// The best containment that the machine allows.
 const BEST: &str = "auto";
 
-/// What happens while a resource hangs.
+/// The fault while a resource hangs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     KilledScheduler,
@@ -148,7 +149,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// One of them with each: if the worker is stopped, the keeper alone ends its tasks.
+    /// Returns the containment for this fault, so that both are tested. If the worker is stopped, only the keeper can end its tasks.
     fn containment(self) -> &'static str {
         match self {
             Fault::KilledScheduler => BEST,
@@ -194,7 +195,7 @@ fn a_disk_that_hangs_below_a_scheduler_that_is_killed_lets_no_task_run_twice() {
     let stage = Stage::new();
     let disk = HangingDisk::new(&stage.path("disk"));
     let start = |name: &str, command| start_scheduler_on(&disk, &stage, name, command);
-    // Nobody can start on a disk that hangs.
+    // No program can start on a hanging disk.
     Case::new(&stage, BEST, &start).play(|_| disk.hang());
 }
 
@@ -217,7 +218,7 @@ fn a_store_thread_that_is_stopped_and_a_stopped_worker_let_no_task_run_twice() {
     play_unstored_loss(&case, stop, drop);
 }
 
-/// The scheduler cannot store the loss of a worker until it recovers.
+/// Plays a case in which the scheduler cannot store the loss of a worker until the resource recovers.
 fn play_unstored_loss<R>(case: &Case, hang: impl FnOnce(&Process) -> R, recover: impl FnOnce(R)) {
     let stage = case.stage;
     let [scheduler, one, two] = case.begin();
@@ -246,7 +247,7 @@ fn play_unstored_loss<R>(case: &Case, hang: impl FnOnce(&Process) -> R, recover:
     case.end(scheduler, one, two);
 }
 
-/// Starts a program, the scheduler on the disk, which no longer hangs then.
+/// Starts a program; a scheduler on the disk, which is made to work again first.
 fn start_scheduler_on(
     disk: &HangingDisk,
     stage: &Stage,
@@ -270,7 +271,7 @@ fn a_worker_whose_disk_hangs_ends_when_asked_to() {
     asked_to_end_on_a_hanging_disk(GROUPS);
 }
 
-/// The worker is not lost meanwhile, so that nothing else ends it.
+/// Asks a worker to end on a hanging disk. Meanwhile the worker is not lost, so nothing else ends it.
 fn asked_to_end_on_a_hanging_disk(containment: &str) {
     let stage = Stage::new();
     let disk = HangingDisk::new(&stage.path("disk"));
@@ -289,7 +290,7 @@ fn asked_to_end_on_a_hanging_disk(containment: &str) {
     let [_scheduler, mut one, _two] = case.begin();
     disk.hang();
     one.signal(Signal::SIGTERM);
-    // Its keeper says that it did not end in good order.
+    // The keeper's exit code says that the worker did not end cleanly.
     assert_eq!(one.wait().code(), Some(1));
     assert_eq!(stage.alive(), Vec::<String>::new());
 }
@@ -376,7 +377,7 @@ fn a_supervisor_of_a_stopped_worker_that_is_stopped_too_lets_no_task_run_twice()
     stopped_threads(Fault::StoppedWorker, Process::program, "task-supervisor");
 }
 
-/// The supervisor lives on, and renews no lease.
+/// The supervisor keeps running, but renews no lease.
 #[test]
 fn a_driver_that_is_stopped_alone_lets_no_task_run_twice() {
     stopped_threads(Fault::KilledScheduler, Process::program, RUNTIME);
@@ -419,7 +420,7 @@ fn a_resolver_that_does_not_answer_lets_no_task_run_twice() {
     };
     let mut case = Case::new(&stage, BEST, &start);
     for worker in [&mut case.one, &mut case.two] {
-        // Another scheduler, which each of them asks for all the time.
+        // Another scheduler with a name that each worker keeps resolving.
         worker.flags.push("--scheduler=nowhere.example:6789".into());
     }
     case.play(|_| wait_for("a question", || resolver.was_asked().then_some(())));
@@ -434,7 +435,7 @@ fn full_disk() -> Stdio {
     Stdio::from(device.expect("it is on every machine"))
 }
 
-/// Commands of `brasserie` that print something, how they end where nobody reads, and how on a full disk.
+/// Commands of `brasserie` that print something, with their exit codes for a closed pipe and for a full disk.
 const PRINTING: [(&[&str], i32, i32); 6] = [
     (&["--help"], 0, 0),
     (&["no-such-command"], 2, 2),

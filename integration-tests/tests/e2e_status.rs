@@ -11,10 +11,10 @@ use integration_tests::e2e::{Client, SchedulerSpec, Stage, wait_for};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-/// Refusals of a worker that is not ready are shown after a shorter time than this.
+/// Minimum duration of the check. Refusals by a worker that is not ready would be shown earlier.
 const START: Duration = Duration::from_secs(15);
 
-/// More jobs than two answers list.
+/// More jobs than two answers can list.
 const MANY_JOBS: usize = 2100;
 
 fn status(stage: &Stage, spec: &SchedulerSpec, arguments: &[&str]) -> String {
@@ -312,7 +312,7 @@ fn logs_name_the_host_of_a_worker_that_has_left() {
     assert!(all.output.contains("worker `one` on host"), "{all:?}");
 }
 
-/// A run is over when all of its jobs are, listed or not.
+/// A run is over when all of its jobs are, whether they are listed or not.
 #[test]
 fn a_run_of_many_jobs_does_all_of_them() {
     let stage = Stage::new();
@@ -342,12 +342,12 @@ fn no_problem_is_shown_while_a_scheduler_and_its_workers_start_together() {
     });
 }
 
-/// Starts three workers, and a scheduler after so many of them; checks each answer about them while their tasks start and end.
+/// Starts three workers, and a scheduler after `scheduler_at` of them. Checks each answer about them while their tasks start and end.
 fn starts_without_problems(scheduler_at: usize) {
     let stage = Stage::new();
     let config = stage.write_work(1000, Duration::from_millis(100));
     let mut spec = stage.calm_spec(&config);
-    // No worker is unhealthy because the machine is busy.
+    // No worker becomes unhealthy because the machine is busy.
     spec.flags.retain(|flag| !flag.contains("grace-period"));
     let mut processes = Vec::new();
     for number in 0..=3 {

@@ -1,4 +1,4 @@
-//! The scheduler's data directory in the hands of others: deleted, unmounted and damaged, under real programs.
+//! Tests real programs with a data directory that others change: deleted, unmounted and damaged.
 
 use std::fs;
 use std::thread;
@@ -44,7 +44,7 @@ fn a_new_cluster_begins_in_a_new_directory_only() {
     for text in ["--new-cluster is refused", "Leave the flag out"] {
         assert!(again.output.contains(text), "{}", again.output);
     }
-    // Nor does it begin where the store was.
+    // A scheduler does not start either where the store is missing.
     fs::remove_file(spec.data_dir.join("state.sqlite3")).unwrap();
     for flags in [&["--new-cluster"][..], &[]] {
         let damaged = refused(&stage, &spec, flags);
@@ -55,7 +55,7 @@ fn a_new_cluster_begins_in_a_new_directory_only() {
     assert!(!spec.data_dir.join("state.sqlite3").exists());
 }
 
-/// The store is gone: the end of the task is not acknowledged, and everybody who asks learns why.
+/// Checks that the missing store is noticed: the completion is not acknowledged, and every status shows the reason.
 fn is_noticed(stage: &Stage, spec: &SchedulerSpec, worker: &FakeWorker, what: &str) {
     let task = worker.next_task();
     let answer = worker.report(&task, DONE).into_result();
@@ -81,7 +81,7 @@ fn a_store_that_was_deleted_is_noticed() {
     assert!(!spec.data_dir.exists(), "nothing is created in its place");
 }
 
-/// A small disk at a scheduler's data directory; `None`, said aloud, where that is not permitted.
+/// Mounts a small disk at a scheduler's data directory. Returns `None` and prints a warning where that is not permitted.
 fn small_disk(spec: &SchedulerSpec, test: &str) -> Option<SmallDisk> {
     match SmallDisk::new(&spec.data_dir, 1024) {
         Ok(disk) => Some(disk),
@@ -115,7 +115,7 @@ fn a_store_that_was_unmounted_is_not_created_again() {
         &worker,
         "was replaced by another file or disk",
     );
-    // Below the disk lies the folder that the test has made.
+    // The folder that the test has created lies below the disk.
     assert_eq!(fs::read_dir(&spec.data_dir).unwrap().count(), 0);
 }
 
@@ -127,7 +127,7 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
     const TASKS: usize = 8;
     let stage = Stage::new();
     let config = stage.write_work(TASKS, Duration::ZERO);
-    // Larger than what a checkpoint of the store's log gives back to the disk.
+    // Larger than the disk space that a checkpoint of the store's log frees.
     let large = r#"printf '{"result": "done", "data": {"x": "%060000d"}}\n' 0 >"#;
     stage.write_script(
         "work/bin/work.sh",
@@ -159,13 +159,13 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
         for worker in &mut workers {
             assert_eq!(worker.ended(), None, "no worker exits");
         }
-        // The store's own attempts give some of it back.
+        // The store's own attempts free some space, so the disk is filled again.
         disk.fill();
         (Instant::now() > until).then_some(())
     });
     let status = client.wait_healthy(workers.len());
     assert!(cannot_write(&status), "the disk is full all the time");
-    // One more may have started before the store noticed.
+    // One more task may have started before the store noticed.
     let records = stage.records();
     let finished = records.finished();
     assert_eq!(finished, records.runs.len(), "no task was killed");
@@ -181,7 +181,7 @@ fn a_disk_that_is_full_for_long_costs_no_worker_and_no_task() {
 
 const NOT_DURABLE: &str = " completion(s) shown here are not yet on disk";
 
-/// How many completions a status shows, without those that it marks as not durable.
+/// Returns the number of completions that a status shows, without those that it marks as not durable.
 fn shown_as_durable(status: &ClusterStatus) -> i64 {
     let jobs = status.jobs.iter().flatten();
     let done: i64 = jobs.filter_map(|job| job.done).sum();
@@ -192,7 +192,7 @@ fn shown_as_durable(status: &ClusterStatus) -> i64 {
     done - marked.sum::<i64>()
 }
 
-/// Kills the scheduler, which gets no status again, and starts it anew. Returns how many completions it has found in its store.
+/// Kills the scheduler and restarts it without repeated statuses. Returns the number of completions in its store.
 fn found_again(mut scheduler: Process, spec: &SchedulerSpec, start: impl Fn() -> Process) -> i64 {
     scheduler.kill_program();
     let _scheduler = start();
@@ -203,7 +203,7 @@ fn found_again(mut scheduler: Process, spec: &SchedulerSpec, start: impl Fn() ->
 
 #[test]
 fn what_is_shown_as_done_while_a_disk_fills_up_is_not_lost() {
-    // More than the disk takes.
+    // More than fit on the disk.
     const TASKS: usize = 100;
     let stage = Stage::new();
     let config = stage.write_work(TASKS, Duration::ZERO);

@@ -16,7 +16,7 @@ const CONFIG: &str = r#"{
   }
 }"#;
 
-/// One job fails after three tries, another is tried again and again.
+/// One job fails after three tries, another is retried forever.
 const FAILING: &str = r#"{
   "bistro_settings": {
     "nodes": {"levels": ["host"], "node_sources": [{"source": "manual", "prefs": {"n": []}}]},

@@ -1,5 +1,5 @@
-//! Eight real workers, one of which dies with its keeper and never returns: how long a restarted scheduler waits for it, and how an
-//! operator ends that.
+//! Tests eight real workers, one of which dies with its keeper and never returns: how long a restarted scheduler waits for it, and how an
+//! operator ends the wait.
 
 use std::fs::File;
 use std::process::Command;
@@ -9,14 +9,14 @@ use integration_tests::e2e::{Client, Process, SchedulerSpec, Stage, wait_for};
 use nix::sys::signal::{Signal, kill};
 
 const DEAD: &str = "w0";
-/// After this long without an answer an operator may declare a worker dead.
+/// The time without an answer after which an operator may declare a worker dead.
 const LOSS: Duration = Duration::from_secs(25);
 const LOSE: &str = "--lose-unhealthy-worker-after=25s";
 const SHORT_MARGIN: &str = "--caution-worker-suicide-backoff-safety-margin=1s";
-/// With this margin the initial wait does not end by itself before the test is over.
+/// The initial wait with this margin does not end by itself before the test is over.
 const LONG_MARGIN: &str = "--caution-worker-suicide-backoff-safety-margin=3000s";
 
-/// A second between heartbeats, and room for a busy machine.
+/// Returns flags with a second between heartbeats, and a reserve for a busy machine.
 fn flags(lose: &str, margin: &str) -> Vec<String> {
     let flags = [
         "--heartbeat-grace-period=5s",
@@ -30,7 +30,7 @@ fn flags(lose: &str, margin: &str) -> Vec<String> {
     flags.map(str::to_owned).to_vec()
 }
 
-/// A scheduler and eight workers at work; then worker `w0` is killed with its keeper, and the scheduler as well.
+/// A scheduler and eight busy workers. Then worker `w0` is killed with its keeper, and the scheduler too.
 struct Fleet {
     stage: Stage,
     spec: SchedulerSpec,
@@ -59,7 +59,8 @@ impl Fleet {
         dead.kill_with_keeper();
         scheduler.kill_program();
         let killed = Instant::now();
-        // The operator's promise: nothing of its tasks is alive. The tasks of the others have nobody to start more of them.
+        // Fulfils the operator's promise that none of its tasks is alive. Without a scheduler, the other workers' tasks end and no new ones
+        // start.
         wait_for("the last tasks to end", || {
             stage.alive().is_empty().then_some(())
         });
@@ -71,7 +72,7 @@ impl Fleet {
         }
     }
 
-    /// A restarted scheduler, once the seven are back.
+    /// Restarts the scheduler, and waits until the seven workers are back.
     fn restart(&self) -> Process {
         let scheduler = self.stage.start_scheduler(&self.spec);
         Client::new(self.spec.port).wait_healthy(7);
@@ -94,7 +95,7 @@ impl Fleet {
         (finished.code, finished.output)
     }
 
-    /// The same on a terminal, where a person types this; then the input ends.
+    /// Runs `worker forget` on a terminal, where a user types this text; then the input ends.
     fn forget_on_terminal(&self, typed: &str) -> (Option<i32>, String) {
         let address = format!("{}:{}", self.spec.address, self.spec.port);
         let arguments = ["worker", "forget", DEAD, "--scheduler", &address];
@@ -157,7 +158,7 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
     assert_eq!(fleet.initial_wait(), None);
     scheduler.wait_for_output("has declared worker");
     scheduler.wait_for_output("the initial wait is over");
-    // It is on disk.
+    // The declaration is on disk.
     scheduler.kill_program();
     let _scheduler = fleet.restart();
     fleet.finish();
@@ -168,7 +169,7 @@ fn an_operator_who_declares_a_worker_dead_lets_the_fleet_go_on_at_once() {
     assert!(output.contains("there is nothing to do"), "{output}");
 }
 
-/// Two seconds after the last sign of life an operator may declare a worker dead.
+/// The time after the last sign of life at which an operator may declare a worker dead: two seconds.
 const SHORT_LOSE: &str = "--lose-unhealthy-worker-after=2s";
 
 #[test]
@@ -182,7 +183,7 @@ fn a_scheduler_that_stood_still_takes_nobody_for_dead_at_once() {
     let scheduler = stage.start_scheduler(&spec.clone().with("--new-cluster"));
     let worker = stage.start_worker(&stage.worker_spec(DEAD, &spec));
     wait_for("the task", || (stage.alive().len() == 1).then_some(()));
-    // The worker lives, and is not heard meanwhile.
+    // The worker lives, but sends nothing meanwhile.
     let processes = [scheduler.id(), worker.id(), worker.program()];
     for process in processes {
         kill(process, Signal::SIGSTOP).expect("it runs");
@@ -206,11 +207,11 @@ fn a_scheduler_that_stood_still_takes_nobody_for_dead_at_once() {
     );
 }
 
-/// 1 s + 5 s + 1 s for the last healthcheck, 25 s to be lost, and 4 s for the rest.
+/// The safe wait: 1 s + 5 s + 1 s for the last healthcheck, 25 s until the loss, and 4 s for the rest.
 const SAFE_WAIT: Duration = Duration::from_secs(36);
 /// How far ahead the bound of the last answer is written.
 const STEP: Duration = Duration::from_secs(5);
-/// A heartbeat period, and a busy machine.
+/// A heartbeat period, and a reserve for a busy machine.
 const ROOM: Duration = Duration::from_secs(8);
 
 #[test]
@@ -237,7 +238,7 @@ fn a_wait_for_a_worker_that_never_returns_ends_in_time_across_five_restarts() {
     });
     let ended = fleet.killed.elapsed();
     assert!(ended + ROOM > SAFE_WAIT, "{ended:?}");
-    // Were it counted from the last restart, it would take the whole safe wait from there.
+    // If the wait counted from the last restart, it would last the whole safe wait from there.
     let latest = (SAFE_WAIT + STEP).max(last_start) + ROOM;
     assert!(
         ended < latest,

@@ -1,4 +1,4 @@
-//! Looks at work fetch with real programs: what `brasserie worker work-fetch` shows of workers that ask, and of such as do not.
+//! Tests `brasserie worker work-fetch` with real programs: its output for pull workers and for other workers.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// `brasserie worker work-fetch ...` by way of the scheduler.
+/// Runs `brasserie worker work-fetch ...` through the scheduler.
 fn look(stage: &Stage, spec: &SchedulerSpec, arguments: &[&str]) -> Finished {
     let address = format!("127.0.0.1:{}", spec.port);
     let mut all = vec!["worker", "work-fetch"];
@@ -32,7 +32,7 @@ fn says(finished: &Finished, code: i32, parts: &[&str]) {
     }
 }
 
-/// Looks at a worker until it shows what is waited for.
+/// Shows a worker repeatedly until the condition holds.
 fn wait_to_see(
     stage: &Stage,
     spec: &SchedulerSpec,
@@ -76,7 +76,7 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
     assert_eq!(one["share"], 1.0);
     assert!(one["instance"]["start_time"].as_i64() > Some(0), "{one}");
 
-    // The only worker needs no name, and none of those who know its address needs a scheduler.
+    // The only worker needs no name, and with a worker's address no scheduler is needed.
     let parts = ["Worker `asks` at ", "(profile cluster)", "healthy", "CPU"];
     says(&look(&stage, &spec, &[]), 0, &parts);
     let address = seen["address"].as_str().expect("an address").to_owned();
@@ -97,7 +97,7 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
         1,
         &["worker `plain` takes what it is sent", "--work-fetch"],
     );
-    // Programs get the document, and the same exit code.
+    // The command prints the document with `--json`, and has the same exit code.
     let plain = look(&stage, &spec, &["plain", "--json"]);
     let parts = [
         "\"work_fetch\": null",
@@ -106,7 +106,7 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
     says(&plain, 1, &parts);
     let unknown = look(&stage, &spec, &["nobody"]);
     says(&unknown, 1, &["knows no worker `nobody`", "asks", "plain"]);
-    // A scheduler is no worker.
+    // The address of a scheduler is an error.
     let own = format!("127.0.0.1:{}", spec.port);
     let wrong = stage.brasserie(&["worker", "work-fetch", "--worker", &own]);
     says(&wrong, 1, &["does not know the call `getWorkFetch`"]);
@@ -125,7 +125,7 @@ fn a_worker_that_asks_shows_its_work_fetch_and_others_say_that_there_is_none() {
     );
 }
 
-/// Nobody has suspended anything then, and whoever wants it to be asked is told that it does not hear.
+/// The shown reason is the missing answer, not a suspension. `--now` reports the missing answer too.
 #[test]
 fn a_scheduler_that_is_gone_is_shown_as_such() {
     let stage = Stage::new();
@@ -159,7 +159,7 @@ fn a_scheduler_says_what_a_worker_asked_for_and_why_a_task_waits() {
     let path = stage.write_work(nodes, Duration::ZERO);
     let text = fs::read_to_string(&path).expect("it was written");
     let mut config: Value = serde_json::from_str(&text).expect("JSON");
-    // Processors alone bound what runs.
+    // Only the processors limit the running tasks.
     config["bistro_settings"]["resources"] = serde_json::json!({});
     let path = stage.write("work/config.json", &format!("{config:#}"));
     stage.hold();
@@ -171,7 +171,7 @@ fn a_scheduler_says_what_a_worker_asked_for_and_why_a_task_waits() {
     let _asking = stage.start_worker(&asking);
     client.wait_healthy(1);
 
-    // Each of its processors has a task, and no other task may wait there.
+    // Each of the worker's processors has a task, and other tasks are not queued there.
     wait_within(PATIENCE, "a task that waits for a processor", || {
         (1..=nodes).find_map(|node| {
             let document = stage.explain(&spec, "work", &format!("n{node}"));
@@ -209,7 +209,7 @@ fn a_worker_that_is_told_to_asks_at_once_whatever_it_waited_for() {
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
     let mut asking = stage.worker_spec("asks", &spec);
-    // Its backoffs last for five minutes at least: nothing else makes it ask before.
+    // The worker's backoffs last at least five minutes, so only `--now` makes it request work earlier.
     asking.flags.push("--work-fetch=volunteer".to_owned());
     let mut asking = stage.start_worker(&asking);
     client.wait_healthy(1);
@@ -277,7 +277,7 @@ fn a_watcher_sees_one_document_a_line_until_it_is_interrupted() {
     let address = format!("127.0.0.1:{}", spec.port);
     let line = ["worker", "work-fetch", "--watch", "--json", "--scheduler"];
     let mut watcher = stage.start_brasserie(&[&line[..], &[&address]].concat());
-    // Who is not there yet may come.
+    // A worker that has not connected yet may still come.
     watcher.wait_for_output("no worker has connected");
     let mut worker = stage.worker_spec("asks", &spec);
     worker.flags.push("--work-fetch=volunteer".to_owned());
@@ -339,7 +339,7 @@ fn a_scheduler_that_moves_is_found_by_the_file_that_says_where_it_is() {
     worker.wait_for_output("can be used again");
     assert!(worker.ended().is_none(), "it has lived through all of it");
 
-    // A file that cannot be used when the worker starts is wrong usage, with each mistake.
+    // A file that is unusable when the worker starts is a usage error that lists each problem.
     std::fs::write(&list, "a\nb\n").expect("it can be written");
     let mut other = stage.worker_spec("other", &spec);
     other.scheduler = listed;
@@ -350,7 +350,7 @@ fn a_scheduler_that_moves_is_found_by_the_file_that_says_where_it_is() {
     }
 }
 
-/// Makes whoever opens the file wait, as a file system that does not answer: for `/proc/sys/fs/lease-break-time`, or until this is over.
+/// Blocks every open of the file like a hanging file system: for `/proc/sys/fs/lease-break-time`, or until this script ends.
 const LEASE: &str = "
 import fcntl, os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGIO])
@@ -422,7 +422,7 @@ fn a_worker_that_ends_tells_the_end_that_it_has_held_back() {
     stage.release();
     let it_is_over = || stage.alive().is_empty().then_some(());
     wait_within(PATIENCE, "the task to end", it_is_over);
-    // Nobody else could run it again.
+    // No other worker could run the task again.
     worker.signal(Signal::SIGTERM);
     assert_eq!(worker.wait().code(), Some(0));
     client.wait_all_done();

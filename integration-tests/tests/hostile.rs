@@ -1,4 +1,5 @@
-//! Bad frames at both servers as real processes: none dies, none keeps memory. The binary `hostile` does the same with a million frames each.
+//! Sends invalid frames to both servers as real processes: none crashes, none keeps memory. The binary `hostile` does the same with a
+//! million frames each.
 
 use std::time::Duration;
 
@@ -7,14 +8,14 @@ use integration_tests::hostile::attack::MAX_GROWTH_BYTES;
 use integration_tests::hostile::originals::Target;
 use integration_tests::hostile::{Attack, Report};
 
-/// At each server; both together take about three minutes on two cores without optimisation.
+/// Frames for each server. Both together take about three minutes on two cores without optimization.
 const FRAMES: u64 = 1_000_000;
 
 fn survives(target: Target) -> Report {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
     let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Default timeouts: nobody shall be lost meanwhile.
+    // Default timeouts: no worker must be lost meanwhile.
     spec.flags.retain(|flag| flag == "--new-cluster");
     let mut scheduler = stage.start_scheduler(&spec);
     let worker_port = integration_tests::e2e::free_port();

@@ -1,23 +1,23 @@
-//! The protocol's description names the tests and laws that check it: each of them exists, and each law is named.
+//! Tests that each test and law named in the protocol's description exists, and that each law is named there.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the page's abbreviations of files point.
+/// The folders for the page's abbreviations of files.
 const FOLDERS: [(&str, &str); 3] = [
     ("S/", "scheduler/core/tests/scenarios/"),
     ("W/", "worker/core/tests/scenarios/"),
     ("L/", "integration-tests/sim/src/invariants/"),
 ];
-/// Where the page's abbreviations of tests point: a file, or a folder of them.
+/// The locations for the page's abbreviations of tests: a file, or a folder of them.
 const TESTS: [(&str, &str); 4] = [
     ("t", "scheduler/core/tests/transcripts.rs"),
     ("f", "scheduler/core/tests/transcripts_faults.rs"),
     ("r", "scheduler/core/tests/transcripts_records.rs"),
     ("w", "worker/core/src/worker/tests"),
 ];
-/// Far fewer would mean that the search has gone blind.
+/// Minimum number of names. Far fewer would mean that the search does not work.
 const LEAST_NAMES: usize = 150;
 
 fn root() -> PathBuf {
@@ -31,7 +31,7 @@ fn page() -> String {
     fs::read_to_string(root().join("thrift/PROTOCOL.md")).expect("the page is there")
 }
 
-/// Everything between two backticks.
+/// Returns every text between two backticks.
 fn quoted(page: &str) -> BTreeSet<&str> {
     page.lines()
         .flat_map(|line| line.split('`').skip(1).step_by(2))
@@ -48,7 +48,7 @@ fn sources(path: &Path) -> String {
         .collect()
 }
 
-/// Whether what the page names is there; `None`: it is no name of a file or test.
+/// Returns whether the named file or test exists; `None` if it is no name of a file or test.
 fn exists(name: &str) -> Option<bool> {
     if let Some((short, folder)) = FOLDERS.iter().find(|(short, _)| name.starts_with(short)) {
         let file = name.strip_prefix(short)?;

@@ -1,4 +1,4 @@
-//! A worker whose tasks are no processes, under a real scheduler: every task is told its end once, and reaches the store.
+//! Tests a worker whose tasks are not processes with a real scheduler: every task is completed once, and its completion reaches the store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,12 +16,12 @@ use integration_tests::e2e::Client;
 use serde_json::json;
 use std::sync::Mutex;
 
-/// Healthchecks are not run either, but answered; each node is one task.
+/// Number of nodes, one task each. Healthchecks are not run either, but answered.
 const NODES: usize = 500;
-/// Longer than anything here takes, even on a very busy machine.
+/// Longer than any wait here, even on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Ends every task where it would start, and counts those of the job.
+/// Ends every task instead of starting it, and counts those of the job.
 struct Counting {
     sink: Mutex<Box<dyn TaskSink>>,
     started: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! The programs `simulate` and `search`: they pass only what they have looked at, whoever reads what they print.
+//! Tests `simulate` and `search`: they pass only if they have checked something, whatever happens to their output.
 
 use std::process::{Command, Output};
 
@@ -24,7 +24,7 @@ fn ended(mut command: Command) -> (Option<i32>, String, String) {
     (status.code(), text(stdout), text(stderr))
 }
 
-/// What the program says when it refuses these, which names the argument and has all these words.
+/// Checks that the program refuses these arguments with all these words on standard error.
 #[track_caller]
 fn refused(command: Command, words: &[&str]) {
     let (code, out, told) = ended(command);
@@ -89,7 +89,7 @@ fn a_search_of_nothing_is_refused() {
     refused(search(&["--depth", "0"]), &["--depth", "0 is not in 1.."]);
 }
 
-/// As of `| head`, once it has seen enough.
+/// Simulates `| head`, which closes the pipe early.
 #[test]
 fn a_reader_that_is_gone_does_not_change_the_verdict() {
     let unread = |mut command: Command| {
@@ -104,7 +104,7 @@ fn a_reader_that_is_gone_does_not_change_the_verdict() {
     unread(search(&["--states", "10"]));
 }
 
-/// A disk that is full is no reader that has seen enough.
+/// A full disk is a failure, unlike a closed pipe.
 #[test]
 fn what_cannot_be_printed_is_told() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full");

@@ -1,4 +1,4 @@
-//! The house rules that text can check: see ARCHITECTURE.md, "Habits".
+//! Tests the rules of the codebase that a text search can check: see ARCHITECTURE.md, "Habits".
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Every tracked or new source file, generated ones aside, with its path from the root.
+/// Returns every tracked or new source file except generated ones, with its path from the root.
 fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
     collect(&root(), &mut files);
@@ -79,7 +79,7 @@ fn every_file_says_what_it_is_for() {
 
 #[test]
 fn nothing_is_left_half_done() {
-    // Written apart, so that this file does not find itself.
+    // Split, so that this file does not contain them.
     let banned = [
         concat!("to", "do!("),
         concat!("unimpl", "emented!("),
@@ -99,7 +99,7 @@ fn nothing_is_left_half_done() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// A property that runs itself draws other cases in each run, and is not among those that `properties` runs for long.
+/// A property with its own runner draws other cases in each run, and `properties` does not find it.
 #[test]
 fn random_properties_have_one_runner() {
     let own = [
@@ -159,7 +159,7 @@ fn lib_roots_of_pure_crates_deny_hash_order() {
     }
 }
 
-/// Who may know whom: ARCHITECTURE.md, "Crates".
+/// The permitted dependencies between crates: ARCHITECTURE.md, "Crates".
 #[test]
 fn crates_know_only_whom_they_may() {
     let may: BTreeMap<&str, &[&str]> = BTreeMap::from([
@@ -230,7 +230,7 @@ fn crates_know_only_whom_they_may() {
     }
 }
 
-/// Known bugs are built in by a feature that only the simulator's own crates pass on: no program has them.
+/// Injected bugs need a feature that only the simulator's own crates pass on, so no program has them.
 #[test]
 fn no_program_enables_sabotage() {
     let allowed = BTreeMap::from([
@@ -262,7 +262,7 @@ fn no_program_enables_sabotage() {
     }
 }
 
-/// Each known bug is somewhere, and a site names a known one.
+/// Each injected bug has a site, and each site names a listed bug.
 #[test]
 fn each_sabotage_has_a_site() {
     let sources = sources();
@@ -325,7 +325,7 @@ fn top_level_is_as_designed() {
     assert_eq!(found, expected);
 }
 
-/// Each ban of a pure crate's `clippy.toml`, and a line that must trip it.
+/// Each ban of a pure crate's `clippy.toml`, with a line that must trigger it.
 const TRIPS: &[(&str, &str)] = &[
     (
         "std::time::Instant",
@@ -471,8 +471,8 @@ const TRIPS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Runs the real lint on a probe crate with the configuration of a pure crate: a ban that Clippy does not understand, or that
-/// was taken out, is found here.
+/// Runs the real lint on a probe crate with the configuration of a pure crate. This finds bans that Clippy does not understand, or that
+/// were removed.
 #[test]
 fn each_purity_ban_fires() {
     let config =
@@ -500,7 +500,7 @@ fn each_purity_ban_fires() {
     let manifest = "[package]\nname = \"purity-probe\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n\
         [dependencies]\njiff = { version = \"0.2\", default-features = false, features = [\"std\", \"tzdb-bundle-always\"] }\n";
     fs::write(probe.path().join("Cargo.toml"), manifest).expect("a file in it");
-    // The same versions, which are at hand.
+    // The same versions are already downloaded.
     fs::copy(root().join("Cargo.lock"), probe.path().join("Cargo.lock")).expect("a file in it");
     let mut lib = String::from("#![deny(clippy::iter_over_hash_type)]\n");
     for (_, line) in TRIPS {

@@ -1,4 +1,4 @@
-//! The systemd units: what they start exists, what they promise the programs keep, and systemd understands each line.
+//! Tests the systemd units: their programs exist and fulfil the units' requirements, and systemd accepts each line.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ fn unit(path: &str) -> String {
     fs::read_to_string(root.join(path)).expect("a unit of this repository")
 }
 
-/// What the directive is set to.
+/// Returns the value of the directive.
 fn value(unit: &str, directive: &str) -> String {
     let prefix = format!("{directive}=");
     let mut found = unit.lines().filter_map(|line| line.strip_prefix(&prefix));
@@ -66,7 +66,7 @@ fn the_programs_know_the_flags_that_they_are_given() {
         .into_options()
         .expect("good ones");
 
-    // The manager waits until the last reports and the goodbye can have left.
+    // The manager waits until the last reports and the final heartbeat can have been sent.
     let patience = value(&unit(WORKER), "TimeoutStopSec").replace("min", "m");
     let patience = parse_duration(&patience).expect("a duration");
     let drain = options.drain_timeout.expect("it is given");
@@ -90,25 +90,25 @@ fn a_worker_is_started_as_its_keeper_and_its_processes_want_it() {
     ] {
         assert_eq!(value(&worker, directive), wanted, "{directive}");
     }
-    // The delegated groups must stay writable.
+    // The delegated control groups must stay writable.
     assert!(!worker.contains("\nProtectControlGroups="));
     let scheduler = unit(SCHEDULER);
     assert_eq!(value(&scheduler, "Type"), "notify");
     assert_eq!(value(&scheduler, "RestartPreventExitStatus"), "2 3");
 }
 
-/// What the units cover of `/proc`, as systemd does for ProtectKernelTunables= and ProtectKernelLogs=.
+/// A shell script that covers parts of `/proc`, like systemd for ProtectKernelTunables= and ProtectKernelLogs=.
 const PROTECT: &str = "mount --make-rprivate / && mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && \
      mount --bind /dev/null /proc/kmsg && exec \"$@\"";
 
-/// As `setpriv` wants them: a set of names such as `CAP_SYS_ADMIN`.
+/// Converts names such as `CAP_SYS_ADMIN` to the format of `setpriv`.
 fn capabilities(names: &str) -> String {
     let names = names.split(' ').filter(|name| !name.is_empty());
     let added = names.map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()));
     format!("-all{}", added.collect::<String>())
 }
 
-/// Starts a worker with the capabilities and the `/proc` of the unit; `None` where this test has not the rights for that.
+/// Starts a worker with the capabilities and the `/proc` of the unit; `None` if this test lacks the rights.
 fn start_as_unit(
     stage: &Stage,
     user: &str,
@@ -156,7 +156,7 @@ fn start_as_unit(
     Some(stage.start("worker", command))
 }
 
-/// The worker below the keeper, as the kernel shows it: what it is allowed, and what it sees at `/proc/sys`.
+/// Returns the capabilities and the `/proc/sys` of the worker below the keeper, according to the kernel.
 fn worker_under(keeper: &Process) -> (String, String) {
     let below = wait_for("the worker", || children_of(keeper.id()).pop());
     let status = fs::read_to_string(format!("/proc/{below}/status")).expect("it runs");
@@ -247,7 +247,7 @@ fn a_worker_of_root_has_its_namespace_under_the_drop_in_of_the_unit() {
     assert_eq!(keeper.wait().code(), Some(0));
 }
 
-/// Nobody mounts `/proc` in a user namespace where parts of it are covered.
+/// The kernel refuses to mount `/proc` in a user namespace where parts of it are covered.
 #[test]
 fn a_namespace_that_cannot_be_had_is_an_error_or_a_reason() {
     for (flag, code, said) in [
@@ -275,7 +275,7 @@ fn a_namespace_that_cannot_be_had_is_an_error_or_a_reason() {
     }
 }
 
-/// What systemd says of the text as a unit of that name; `None`: there is no systemd here.
+/// Returns systemd's complaints about the text as a unit of this name; `None` if systemd is not installed.
 fn verify(name: &str, text: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path: PathBuf = folder.path().join(name);
@@ -291,7 +291,7 @@ fn verify(name: &str, text: &str) -> Option<String> {
         .ok()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let code = output.status.code();
-    // It speaks of other units of the machine, too.
+    // systemd also reports other units of the machine.
     let ours: Vec<&str> = said
         .lines()
         .filter(|line| line.contains("brasserie"))
@@ -311,7 +311,7 @@ fn systemd_understands_each_line() {
     assert_eq!(said, "");
     let said = verify("brasserie-scheduler.service", &unit(SCHEDULER));
     assert_eq!(said.as_deref(), Some(""));
-    // It would have said so.
+    // Checks that systemd reports a wrong line.
     let wrong = unit(SCHEDULER).replace("KillMode=mixed", "KillMode=mixd");
     let said = verify("brasserie-scheduler.service", &wrong);
     assert!(said.is_some_and(|said| said.contains("mixd")));

@@ -1,4 +1,4 @@
-//! Other people's Thrift libraries against our programs: they read the IDL, not our code.
+//! Tests other Thrift libraries against the programs of this project. They use the IDL only.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,10 +40,10 @@ fn config(stage: &Stage) -> PathBuf {
     stage.write("config.json", &format!("{config:#}"))
 }
 
-/// Starts a scheduler, and lets a Python program ask it everything and work for it.
+/// Starts a scheduler, and a Python program that makes every call and acts as a worker.
 fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> PathBuf) {
     let stage = Stage::new();
-    // Nobody starts the stranger again, should a busy machine keep it waiting for a second.
+    // The Python worker is not restarted, so it must not be lost if a busy machine delays it by a second.
     let spec: SchedulerSpec = stage
         .scheduler_spec(&config(&stage))
         .with("--new-cluster")
@@ -57,7 +57,7 @@ fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> 
     let python = python_with_packages().unwrap_or_else(|error| panic!("{error}"));
     let mut command = Command::new(python);
     command
-        // No variables, and no packages of the user: only the virtual environment, and the script's folder.
+        // Ignores variables and packages of the user. Only the virtual environment and the script's folder are used.
         .args(["-E", "-s"])
         .arg(folder("python").join(script))
         .arg("--idl")
@@ -84,7 +84,7 @@ fn meets_a_stranger(script: &str, protocol: &str, interface: impl Fn(&Stage) -> 
     client.wait_all_done();
 }
 
-/// What the Apache compiler makes of the IDL, in a temporary folder.
+/// Runs the Apache compiler on the IDL, and returns the folder of the generated code.
 fn generated_python(stage: &Stage) -> PathBuf {
     let out = stage.path("generated");
     std::fs::create_dir(&out).expect("a folder in a temporary folder");

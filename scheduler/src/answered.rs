@@ -1,14 +1,15 @@
-//! Keeps a time after which this scheduler has answered no worker; the next scheduler counts its initial wait from it.
+//! Keeps a time after which this scheduler has answered no worker. The next scheduler counts its initial wait from that time.
 //!
-//! This bound is a time of the boot clock, which also counts suspended time. It means nothing after the machine's next boot, and has to
-//! survive only the process. So it lies in memory (`/dev/shm`, a tmpfs): no write of it waits for a disk, a full or failing disk cannot keep it
-//! from moving on, and no backup of the data directory has it. It is bound to the boot, the clock's namespace, the store's inode and
-//! the last scheduler instance that the store remembers; if any of them differs, the wait counts from the start.
+//! The bound is a time of the boot clock, which also counts suspended time. The bound is meaningless after the machine's next boot, so it
+//! must survive only the process. It lies in memory (`/dev/shm`, a tmpfs): writing it never waits for a disk, a full or failing disk cannot
+//! stop it from advancing, and no backup of the data directory contains it. The file is bound to the boot, the clock's namespace, the
+//! store's inode and the last scheduler instance that the store remembers. If any of them differs, the next initial wait counts from the
+//! start.
 //!
-//! The driver moves the bound at the end of a turn, before it carries out the turn's effects ([`AnsweredFile::cover`]). A worker counts from
-//! the moment at which it *sent* the request that was answered. The scheduler had received that request before it moved the bound. So the
-//! bound is never earlier than the time from which the worker counts, however late the answer leaves. Nothing is synced: the kernel keeps
-//! what a killed process has written.
+//! The driver advances the bound at the end of a turn, before it performs the turn's effects ([`AnsweredFile::cover`]). A worker counts
+//! from the moment at which it *sent* the answered request. The scheduler received that request before it advanced the bound. So the bound
+//! is never earlier than the time from which the worker counts, however late the answer leaves. Nothing is synced, because the kernel keeps
+//! the writes of a killed process.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,9 +26,10 @@ use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
-/// How far the bound is ahead of the moment at which it is moved: one write each few seconds, and a wait that is longer by no more.
+/// How far the bound lies ahead of the moment at which it is advanced. The file is written once in this time, and the wait grows by at most
+/// this.
 const STEP: Duration = Duration::from_secs(5);
-/// Thousands of workers take less. A larger file was not written by a scheduler.
+/// Thousands of workers need less. No scheduler writes a larger file.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Identifies a boot clock. Times of equal epochs can be compared.
@@ -42,12 +44,12 @@ struct Content {
     epoch: Epoch,
     store: FileId,
     scheduler: SchedulerId,
-    /// The last instance that the store named when `scheduler` started. The store may still name it: `scheduler` answers no worker before
-    /// its own record is durable.
+    /// The last instance that the store named when `scheduler` started. The store may still name it, because `scheduler` answers no worker
+    /// before its own record is durable.
     previous: Option<SchedulerId>,
     /// The bound, in nanoseconds of the boot clock.
     until: u64,
-    /// The bounds of instances that only an earlier scheduler may have answered.
+    /// The bounds of instances that may have been answered by an earlier scheduler only.
     former: Vec<(WorkerId, u64)>,
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct AnsweredFile {
     store: FileId,
     previous: Option<SchedulerId>,
     until: Time,
-    /// What [`Scheduler::unanswered_version`] was when the file was written.
+    /// The value of [`Scheduler::unanswered_version`] when the file was written.
     version: Option<u64>,
 }
 
@@ -74,7 +76,7 @@ enum State {
     Void,
 }
 
-/// The bound could be neither moved nor removed, so the scheduler must answer no worker any more.
+/// The bound could be neither advanced nor removed, so the scheduler must answer no worker any more.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot write or empty {} ({error}); with its old content a later scheduler would start tasks too early, so this scheduler ends", path.display()
@@ -85,8 +87,8 @@ pub(crate) struct Stuck {
 }
 
 impl AnsweredFile {
-    /// Opens the file for a store, and returns the bounds that it holds for the store's recorded instances. Logs why and returns `None` if
-    /// the file cannot be kept in memory.
+    /// Opens the file for a store, and returns its bounds for the store's recorded instances. If the file cannot be kept in memory, logs
+    /// the reason and returns `None`.
     pub(crate) fn open(
         folder: &Path,
         store: FileId,
@@ -164,8 +166,8 @@ impl AnsweredFile {
         Ok((opened, former))
     }
 
-    /// Moves the bound beyond `now` if it is not. Call it after the core has handled the received events and before its effects are carried
-    /// out, with the time of this call.
+    /// Advances the bound beyond `now` if it is not. Call it after the core has handled the received events and before its effects are
+    /// performed, with the time of this call.
     pub(crate) fn cover(&mut self, now: Time, scheduler: &Scheduler) -> Result<(), Stuck> {
         let State::Kept(file) = &self.state else {
             return Ok(());
@@ -187,7 +189,7 @@ impl AnsweredFile {
                 .collect(),
         };
         if let Err(error) = content.write(file) {
-            // The old bound would soon be too early. A tmpfs has always room to empty a file.
+            // The old bound would soon be too early. A tmpfs always has space to empty a file.
             file.set_len(0).map_err(|error| Stuck {
                 path: self.path.clone(),
                 error,
@@ -207,7 +209,7 @@ impl AnsweredFile {
 
 impl Epoch {
     fn now() -> io::Result<Self> {
-        // Kernels before 5.6 have one clock for all.
+        // Kernels before 5.6 have no time namespaces.
         let namespace = fs::read_link("/proc/self/ns/time").unwrap_or_default();
         Ok(Epoch {
             boot: fs::read_to_string("/proc/sys/kernel/random/boot_id")?
@@ -233,7 +235,7 @@ impl Content {
         Ok(whole.and_then(|(_, json)| serde_json::from_str(json).ok()))
     }
 
-    /// Returns the reason why the file does not apply to this store, whose last scheduler was `previous`.
+    /// Returns the reason why the file does not apply to this store, or `None` if it does. `previous` is the store's last scheduler.
     fn doubt(
         &self,
         epoch: &Epoch,
@@ -253,7 +255,7 @@ impl Content {
         }
     }
 
-    /// Writes in place. A process that is killed meanwhile leaves a file with a wrong checksum.
+    /// Writes in place. A process that is killed during the write leaves a file with a wrong checksum.
     fn write(&self, file: &File) -> io::Result<()> {
         let json = serde_json::to_string(self)?;
         let text = format!("{}\n{json}", checksum(&json));
@@ -261,7 +263,7 @@ impl Content {
         file.set_len(text.len() as u64)
     }
 
-    /// Returns until when each recorded instance may have been answered.
+    /// Returns the bound for each recorded instance.
     fn former(&self, durable: &Durable) -> BTreeMap<WorkerId, Time> {
         let listed: BTreeMap<WorkerId, u64> = self.former.iter().copied().collect();
         let of = |worker| listed.get(worker).copied().unwrap_or(self.until);

@@ -1,4 +1,4 @@
-//! The command line of `brasserie-scheduler`, and what it means.
+//! The command line of `brasserie-scheduler`, and its conversion to [`StartOptions`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,53 +40,53 @@ Start a first cluster on this machine:
   brasserie-scheduler --config jobs.json --data-dir /var/lib/brasserie --new-cluster
   brasserie-worker --scheduler 127.0.0.1:6789 --shard one --data-dir /var/lib/brasserie-worker";
 
-/// A tmpfs on every Linux, whose files survive programs and end with the machine's uptime.
+/// A tmpfs on every Linux. Its files survive programs and vanish at a reboot.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// What the command line says.
+/// The command line.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "brasserie-scheduler", version, about = ABOUT, long_about = ABOUT, after_help = AFTER)]
 pub struct Flags {
-    /// The config file with settings and jobs: JSON, or TOML or YAML by its extension; looked at all the time, the last good one
-    /// stays in force
+    /// The config file with settings and jobs: JSON, or TOML or YAML by its extension. Changes take effect without a restart; while the
+    /// file has errors, its last good version stays in force
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
 
-    /// Refuse a config file with a key that nobody reads, in a job too, instead of warning
+    /// Refuse a config file with an unknown key, also inside a job, instead of warning
     #[arg(long)]
     pub strict_config: bool,
 
-    /// Where statuses and the record of workers are kept; one scheduler a directory
+    /// The directory for task statuses and the record of workers; each scheduler needs its own
     #[arg(long, value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// Where workers and the command line reach this scheduler (Thrift)
+    /// The address for workers and the command line (Thrift)
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6789", value_parser = net::parse_socket)]
     pub listen: SocketAddr,
 
-    /// Where browsers and probes reach it (HTTP): / for people, /status as JSON, /health/live, /health/ready
+    /// The address for browsers and probes (HTTP): / for people, /status as JSON, /health/live, /health/ready
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6790", value_parser = net::parse_socket)]
     pub http_listen: SocketAddr,
 
-    /// A name under which browsers and probes reach HTTP, as a proxy or DNS has it; may be given several times. Addresses, localhost
-    /// and the name of this machine always work, and other names are refused
+    /// A host name that browsers and probes may use over HTTP, such as the name of a proxy or a DNS name; may be given several times.
+    /// Addresses, localhost and the name of this machine always work; other names are refused
     #[arg(long, value_name = "NAME")]
     pub http_host: Vec<String>,
 
-    /// No scheduler has ever run tasks on these workers: start at once instead of waiting until tasks of an earlier scheduler
-    /// must have ended. For the first start only: an error if a scheduler has used --data-dir. Never use it after --data-dir was
-    /// lost: tasks that still run would be started a second time
+    /// No scheduler has ever run tasks on these workers: start tasks at once instead of waiting until tasks of an earlier scheduler must
+    /// have ended. For the first start only: an error if a scheduler has used --data-dir. Never use it after --data-dir was lost: tasks
+    /// that still run would be started a second time
     #[arg(long)]
     pub new_cluster: bool,
 
-    /// --data-dir was restored from a backup: start nothing until every worker that the backup does not know must have ended,
-    /// whatever it knows and whoever comes back. That is the safe wait of these flags, or of those recorded in the backup if it
-    /// is longer. For one start only: every start with it waits anew
+    /// --data-dir was restored from a backup: start no task until every worker that the backup does not know must have ended, even if all
+    /// known workers are back. The wait is the safe wait of these flags, or of the flags recorded in the backup if that is longer. For one
+    /// start only: every start with this flag waits again
     #[arg(long, conflicts_with_all = ["new_cluster", "caution_startup_wait_for_workers"])]
     pub after_restoring_a_backup: bool,
 
-    /// Listen on addresses other than loopback although peers are not authenticated: whoever reaches the ports can run
-    /// programs on the workers
+    /// Listen on addresses other than loopback although peers are not authenticated: anyone who can reach the ports can run programs on the
+    /// workers
     #[arg(long)]
     pub insecure_network: bool,
 
@@ -94,7 +94,7 @@ pub struct Flags {
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::Text, value_parser = LogFormat::parse)]
     pub log_format: LogFormat,
 
-    /// Name of the node at the top of the forest; the host's name unless given
+    /// Name of the node at the top of the forest; default: the host's name
     #[arg(long, value_name = "NAME")]
     pub instance_node_name: Option<String>,
 
@@ -111,125 +111,124 @@ pub struct Flags {
     pub work: WorkFlags,
 }
 
-/// How often sources are looked at.
+/// How often the config file and the node sources are read.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sources")]
 pub struct SourceFlags {
-    /// Look this often whether the config file has changed; a change counts once two looks in a row show the same file
+    /// Check the config file for changes at this interval; a change takes effect once two checks in a row see the same file
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = positive)]
     pub config_update: Duration,
 
-    /// Read the node sources again this often
+    /// Read the node sources again at this interval
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = positive)]
     pub nodes_update: Duration,
 
-    /// Read them again after a failure; meanwhile the last good nodes stay
+    /// Read the node sources again this long after a failure; meanwhile the last good nodes stay
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
     pub nodes_retry: Duration,
 }
 
-/// How long completions are kept. Those whose node and job exist are kept as long as the data directory.
+/// How long completions are kept. Completions of existing nodes and jobs are kept as long as the data directory exists.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Retention")]
 pub struct RetentionFlags {
-    /// Forget how tasks ended on a node that no node source has listed for this long, and how tasks of a job ended that has been deleted
-    /// for this long. If the node or job comes back later, its tasks run again. Only the time counts in which a scheduler runs with nodes
-    /// in force
+    /// Delete the completions of a node that no node source has listed for this long, and of a job that was deleted this long ago. If the
+    /// node or job returns later, its tasks run again. Only time counts during which a scheduler runs with nodes in force
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = positive)]
     pub keep_missing_for: Duration,
 
-    /// Keep at most this many completions of such nodes and jobs; the ones of nodes and jobs that have been missing longest are forgotten
+    /// Keep at most this many completions of such nodes and jobs. The completions of those that have been missing longest are deleted
     /// first, but none of a node or job that has been missing for less than three days
     #[arg(long, value_name = "NUMBER", default_value = "1000000")]
     pub keep_missing_count: usize,
 }
 
-/// The worker protocol. Workers learn these values in the answers to their heartbeats.
+/// Settings of the worker protocol. Workers receive these values in the answers to their heartbeats.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Workers")]
 pub struct WorkerFlags {
-    /// A worker is unhealthy when its heartbeat is later than its own period and this
+    /// A worker is unhealthy when its heartbeat is overdue by this long
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
     pub heartbeat_grace_period: Duration,
 
-    /// Run a tiny task on each worker this often, to see that it can run tasks
+    /// Run a tiny task on each worker at this interval, to check that the worker can run tasks
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
     pub healthcheck_period: Duration,
 
-    /// A worker is unhealthy when its last good healthcheck is older than the period and this
+    /// A worker is unhealthy when its last good healthcheck is older than the period plus this
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
     pub healthcheck_grace_period: Duration,
 
-    /// A worker that was unhealthy for this long is lost: it ends itself, and its tasks run elsewhere after the safety margin
+    /// A worker that was unhealthy for this long is lost: it exits, and its tasks run elsewhere after the safety margin
     #[arg(long, value_name = "TIME", default_value = "500s", value_parser = protocol_time)]
     pub lose_unhealthy_worker_after: Duration,
 
-    /// Workers judge their own health this often, and end themselves this much before they are given up here
+    /// Workers check their own health at this interval, and exit this long before the scheduler counts them as lost
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = protocol_time)]
     pub worker_check_interval: Duration,
 
-    /// Ask a worker this soon, later ever more seldom, about a task whose start had no clear outcome
+    /// Ask a worker after this time, and later ever more rarely, about a task whose start had no clear outcome
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = protocol_time)]
     pub unsure_if_running_check_initial_period: Duration,
 
-    /// Let a new worker instance replace an unhealthy one of its shard at once; the old one's tasks wait until it must be dead
+    /// Let a new worker instance replace an unhealthy one of its shard at once; the old instance's tasks wait until it must be dead
     #[arg(long)]
     pub allow_bump_unhealthy_worker: bool,
 
-    /// Wait for a connection to a worker
+    /// Limit for connecting to a worker
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive)]
     pub thrift_connect_timeout: Duration,
 
-    /// Wait until a call has left
+    /// Limit for sending a call
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = positive)]
     pub thrift_send_timeout: Duration,
 
-    /// Wait for the answer to a call
+    /// Limit for the answer to a call
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     pub thrift_receive_timeout: Duration,
 
-    /// Override the wait after a start without a usable record of workers. Too short a wait lets tasks run twice; the safe
-    /// wait follows from the other times
+    /// Override the wait after a start without a usable record of workers. Too short a wait lets tasks run twice; the safe wait is computed
+    /// from the other times
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub caution_startup_wait_for_workers: Option<Duration>,
 
-    /// Wait this much longer than computed before a lost task runs elsewhere; covers clocks that drift and kernels that stall
+    /// Wait this much longer than computed before a lost task runs elsewhere; covers clock drift and kernel stalls
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = protocol_time)]
     pub caution_worker_suicide_backoff_safety_margin: Duration,
 
-    /// A worker that ends itself gives its tasks this long between SIGTERM and SIGKILL
+    /// A worker that must exit gives its tasks this long between SIGTERM and SIGKILL
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = kill_wait)]
     pub caution_worker_suicide_task_kill_wait: Duration,
 }
 
-/// Workers that ask for work. Others do not notice.
+/// Settings for pull workers. They do not affect other workers.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Requests for work")]
 pub struct WorkFlags {
-    /// Put a worker off that asks again sooner; it hears how long it waits. 0: it may ask as often as it likes
+    /// Refuse a worker's work request that comes sooner than this after its last one; the answer says how long to wait. 0: no limit
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = request_interval)]
     pub work_request_interval: Duration,
 
-    /// Look at so many requests a second, of all workers together, where each hundred runs of its worker count as one request
-    /// more; others are put off, one after the other, until it is their turn. 0: at as many as come
+    /// Serve at most this many work requests a second, of all workers together; each hundred runs of the requesting worker count as one
+    /// request more. Workers beyond that must wait for their turn. 0: no limit
     #[arg(long, value_name = "NUMBER", default_value = "1000")]
     pub work_requests_per_second: u32,
 
-    /// Send no more tasks for one request than this for each processor of its worker, however short they are
+    /// Send at most this many tasks for each processor of the worker in answer to one request, however short the tasks are
     #[arg(long, value_name = "NUMBER", default_value = "1000", value_parser = tasks_per_processor)]
     pub work_tasks_per_processor: u32,
 
-    /// How to find out whether a task with a deadline would come too late to a worker, or make another one late
+    /// How to determine whether a task with a deadline would finish late on a worker, or make another task late
     #[arg(long, value_name = "HOW", default_value = "simulate")]
     pub work_deadlines: WorkDeadlines,
 }
 
-/// How it is known whether a task would come too late.
+/// How the scheduler determines whether a task would finish late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum WorkDeadlines {
-    /// Simulate the tasks that the worker lists, nearest deadline first; where it does not say what they take, as `delay`
+    /// Simulate the tasks that the worker lists, nearest deadline first; if the worker does not report their durations, as `delay`
     Simulate,
-    /// Go by the delay that the worker tells, and by what it was sent since
+    /// Use the delay that the worker reports, plus the tasks sent since
     Delay,
 }
 
@@ -258,7 +257,7 @@ enum TimeError {
     NoDelay,
 }
 
-/// Longer than any sensible wait, and far below what the wire's 32 bits hold.
+/// Longer than any sensible wait, and far below the limit of the 32 bits on the wire.
 const MAX_TIME: Duration = Duration::from_secs(365 * 86_400);
 
 fn bounded(text: &str) -> Result<Duration, TimeError> {
@@ -316,7 +315,7 @@ fn tasks_per_processor(text: &str) -> Result<u32, TasksError> {
 }
 
 impl Flags {
-    /// Checks what concerns several flags.
+    /// Converts the flags, and checks conditions that involve several of them.
     pub fn into_options(self) -> Result<StartOptions, FlagsError> {
         let exposure = match self.insecure_network {
             true => NetworkExposure::AnyAddress,

@@ -1,4 +1,4 @@
-//! The one task that owns the scheduler core: events in, effects out, and the clock once a turn.
+//! The driver: the only task that owns the scheduler core. It passes events in and effects out, and reads the clock once a turn.
 
 use brasserie_common::Time;
 use brasserie_common_runtime::{Clock, Watchdog};
@@ -12,8 +12,8 @@ use crate::news::NewsLog;
 use crate::perform::Performer;
 use crate::sources::TellInForce;
 
-/// Events of one lane that one turn handles: at some ten microseconds each a turn stays within milliseconds, so that
-/// neither the clock that the turn has read nor the other lane gets stale.
+/// Maximum events of one lane in one turn. An event takes some ten microseconds, so a turn stays within milliseconds. Then neither the time
+/// that the turn has read nor the other lane gets stale.
 const MAX_EVENTS_PER_LANE: usize = 256;
 
 pub(crate) struct Driver {
@@ -36,9 +36,9 @@ enum Woken {
 }
 
 impl Driver {
-    /// Runs until it is told to stop, or until the core wants the program to end, and gives back the performer, which holds the store.
+    /// Runs until it is stopped or the core wants the program to end. Returns the performer, which holds the store.
     pub(crate) async fn run(mut self) -> Performer {
-        // The scheduler has things to do before anything happens.
+        // The core has effects before the first event.
         if let Err(stuck) = self.turn(None) {
             tracing::error!("{stuck}");
             return self.performer;
@@ -58,7 +58,7 @@ impl Driver {
         self.performer
     }
 
-    /// An operator who sees only the log must learn it too.
+    /// Logs why no task starts yet, for an operator who sees only the log.
     fn tell_why_nothing_starts(&self) {
         let status = self.scheduler.answer(self.clock.now(), &Query::Status);
         if let Answer::Status(status) = status
@@ -68,7 +68,7 @@ impl Driver {
         }
     }
 
-    /// Handles the waiting events and carries out the effects. After an error no effect may be carried out any more.
+    /// Handles pending events and performs the effects. After an error no effect may be performed any more.
     fn turn(&mut self, first: Option<Input>) -> Result<(), Stuck> {
         let now = self.clock.now();
         self.scheduler
@@ -90,7 +90,7 @@ impl Driver {
         }
         self.scheduler.handle_timeout(now);
         if let Some(answered) = &mut self.answered {
-            // A fresh time: this process may have been stopped since the turn began, and have received more since then.
+            // Reads the clock again: this process may have been stopped since the turn began, and have received more since then.
             answered.cover(self.clock.now(), &self.scheduler)?;
         }
         while let Some(effect) = self.scheduler.poll_effect() {
@@ -119,7 +119,7 @@ impl Driver {
         let clock = self.clock;
         let time = async move {
             match wake {
-                // Work is left over; others run in between.
+                // Work is left over. Yielding lets other tasks run in between.
                 Some(at) if at <= clock.now() => tokio::task::yield_now().await,
                 Some(at) => clock.sleep_until(at).await,
                 None => std::future::pending().await,
@@ -135,7 +135,7 @@ impl Driver {
     }
 }
 
-/// Never ends when nobody can send any more: the performer's own calls keep the lanes open, so that is only in tests.
+/// Returns the next input. Waits forever if the lane is closed; only tests close it, because the performer's own calls keep the lanes open.
 async fn receive(lane: &mut Receiver<Input>) -> Input {
     match lane.recv().await {
         Some(input) => input,

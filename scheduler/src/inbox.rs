@@ -1,4 +1,4 @@
-//! The way into the driver: two bounded lanes, health first, so that a flood of results cannot starve heartbeats.
+//! The input of the driver: two bounded lanes, of which the health lane goes first, so that a flood of results cannot starve heartbeats.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,23 +7,23 @@ use brasserie_common::{Principal, RequestId};
 use brasserie_scheduler_core::{Answer, Event, Query, Reply};
 use tokio::sync::{mpsc, oneshot};
 
-/// Events that wait in one lane: as many as the server lets be in flight from sixteen connections; more are sent back to
-/// peers, who all repeat themselves.
+/// Capacity of one lane: the in-flight calls that the server admits from sixteen connections. Further requests are refused, and all peers
+/// retry.
 const LANE: usize = 65_536;
 
-/// Gives the answer to whoever asked; called on the driver's task, so it must be quick.
+/// Delivers the reply to the caller. It runs on the driver's task, so it must be quick.
 pub(crate) type Waiter = Box<dyn FnOnce(Reply) + Send>;
 
-/// One event, and who waits for its answer if it is a request.
+/// One event, and the waiter for its answer if the event is a request.
 pub(crate) struct Input {
     pub(crate) event: Event,
     pub(crate) waiter: Option<(RequestId, Waiter)>,
 }
 
-/// Which lane an event takes.
+/// The lane of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Heartbeats, health checks, what the shell itself reports.
+    /// Heartbeats, healthchecks, and reports of the shell itself.
     Health,
     /// Everything else.
     Ordinary,
@@ -34,7 +34,7 @@ pub(crate) enum Lane {
 #[error("the scheduler is ending")]
 pub struct Stopped;
 
-/// Why a request was not taken.
+/// Why a request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotTaken {
     #[error("the scheduler has too much to do; try again")]
@@ -51,7 +51,7 @@ pub(crate) struct Inbox {
     requests: Arc<AtomicU64>,
 }
 
-/// The driver's end.
+/// The receiving ends, for the driver.
 pub(crate) struct Lanes {
     pub(crate) health: mpsc::Receiver<Input>,
     pub(crate) ordinary: mpsc::Receiver<Input>,
@@ -82,7 +82,7 @@ impl Inbox {
         }
     }
 
-    /// Whether a request would be taken now.
+    /// Checks whether a request would be accepted now.
     pub(crate) fn check(&self, lane: Lane) -> Result<(), NotTaken> {
         match self.lane(lane) {
             lane if lane.is_closed() => Err(NotTaken::Stopped),
@@ -91,7 +91,7 @@ impl Inbox {
         }
     }
 
-    /// Takes a peer's request at once, or drops its waiter.
+    /// Enqueues a peer's request without waiting, or drops its waiter.
     pub(crate) fn try_request(
         &self,
         lane: Lane,
@@ -111,7 +111,7 @@ impl Inbox {
             })
     }
 
-    /// Reports what the shell has seen. Lost only when the driver has ended, which needs it no more.
+    /// Reports an event of the shell. The event is lost only if the driver has ended and no longer needs it.
     pub(crate) async fn tell(&self, event: Event) {
         self.tell_in(Lane::Health, event).await;
     }
@@ -126,14 +126,14 @@ impl Inbox {
             .await;
     }
 
-    /// The same from where nothing may wait: only when the lane is full does anything wait, elsewhere.
+    /// Reports an event from code that must not wait. If the lane is full, a spawned task waits instead.
     pub(crate) fn tell_soon(&self, lane: Lane, event: Event) {
         let input = Input {
             event,
             waiter: None,
         };
         match self.lane(lane).try_send(input) {
-            // Closed only when the driver has ended, which needs it no more.
+            // Closed only after the driver has ended and no longer needs the event.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(input)) => {
                 let inbox = self.clone();
@@ -142,7 +142,7 @@ impl Inbox {
         }
     }
 
-    /// The same from a thread of its own.
+    /// Reports an event from a thread outside the runtime.
     pub(crate) fn tell_blocking(&self, event: Event) {
         let _ = self.health.blocking_send(Input {
             event,
@@ -150,7 +150,7 @@ impl Inbox {
         });
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for its reply.
     pub(crate) async fn request(
         &self,
         lane: Lane,
@@ -158,7 +158,7 @@ impl Inbox {
     ) -> Result<Reply, Stopped> {
         let (sender, receiver) = oneshot::channel();
         let request = self.next_request();
-        // Whoever asked may have given up meanwhile.
+        // The caller may have given up meanwhile.
         let waiter: Waiter = Box::new(move |reply| drop(sender.send(reply)));
         let input = Input {
             event: event(request),
@@ -168,12 +168,12 @@ impl Inbox {
         receiver.await.map_err(|_| Stopped)
     }
 
-    /// Asks a question.
+    /// Sends a query and waits for its answer.
     pub(crate) async fn query(&self, from: Principal, query: Query) -> Result<Answer, Stopped> {
         self.query_in(Lane::Ordinary, from, query).await
     }
 
-    /// Asks a question in this lane.
+    /// Sends a query in this lane and waits for its answer.
     pub(crate) async fn query_in(
         &self,
         lane: Lane,

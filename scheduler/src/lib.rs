@@ -1,4 +1,4 @@
-//! The scheduler shell: moves data between the world and the scheduler core, and keeps what must survive.
+//! The scheduler shell: passes network, file and timer input to the scheduler core, and persists the core's records.
 //!
 //! ```text
 //!   workers, people --Thrift--> rpc --+                       +--> store (SQLite, its own thread)

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Its settings stand in `.cargo/config.toml`.
+/// jemalloc; its settings are in `.cargo/config.toml`.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

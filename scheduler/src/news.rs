@@ -6,21 +6,21 @@ use std::time::Duration;
 use brasserie_common::Time;
 use brasserie_scheduler_core::{News, NewsKind, Scheduler, Severity};
 
-/// Lines of one kind that may come at once: a pool of workers that joins.
+/// Lines of one kind that may come at once, as when a pool of workers joins.
 const BURST: u32 = 200;
-/// After a burst, one line of the kind in this time.
+/// Interval at which one more line of the kind is permitted after a burst.
 const REFILL: Duration = Duration::from_secs(1);
 
-/// Counts the lines that may still be logged.
+/// The rate limits of all kinds of news.
 #[derive(Debug, Default)]
 pub(crate) struct NewsLog(BTreeMap<NewsKind, Bound>);
 
-/// The lines of one kind.
+/// The rate limit of one kind of news.
 #[derive(Debug)]
 struct Bound {
     left: u32,
     refilled: Time,
-    /// News without a line since the last line.
+    /// News omitted since the last logged line.
     omitted: u64,
 }
 
@@ -42,8 +42,8 @@ impl Bound {
         }
     }
 
-    /// Returns the line that counts the omitted news, if another line may follow. News is omitted only while none may, so at most one such
-    /// line comes in a [`REFILL`], and it takes no line from the news.
+    /// Returns the line that counts the omitted news, if another line is permitted. News is omitted only while no line is permitted. So at
+    /// most one such line comes in a [`REFILL`], and it displaces no news.
     fn notice(&mut self, kind: NewsKind) -> Option<(Severity, String)> {
         if self.omitted == 0 || self.left == 0 {
             return None;
@@ -55,7 +55,7 @@ impl Bound {
 }
 
 impl NewsLog {
-    /// Logs what has happened since the last call.
+    /// Logs the news since the last call.
     pub(crate) fn log(&mut self, now: Time, scheduler: &mut Scheduler) {
         let (news, dropped) = scheduler.take_news();
         for (severity, line) in self.lines(now, news, dropped) {
@@ -67,7 +67,7 @@ impl NewsLog {
         }
     }
 
-    /// Returns the lines for news. Before them come the numbers of those that were omitted until now and may have a line again.
+    /// Returns the lines for news. The counts of news omitted earlier come first, where their kinds are permitted a line again.
     fn lines(
         &mut self,
         now: Time,
@@ -148,10 +148,10 @@ mod tests {
         let told: Vec<String> = others.iter().map(ToString::to_string).collect();
         assert_eq!(lines(0, others), told);
         assert_eq!(lines(0, flaps(1)), [""; 0]);
-        // The number comes without another flap, as soon as there may be a line.
+        // The count comes without another flap, as soon as a line is permitted.
         let notice = "changes of workers that were not logged, as there were too many: 801";
         assert_eq!(lines(1, Vec::new()), [notice]);
-        // One line of each second tells what happened, however much happens.
+        // One line of each second reports an event, however many there are.
         for second in 1..10 {
             let lines = lines(second, flaps(3));
             let (notices, told) = lines.split_at(lines.len() - 1);

@@ -1,4 +1,4 @@
-//! Carries effects out, one arm each, without ever waiting: a reply that must wait is put aside until its record is on disk.
+//! Performs effects without ever waiting. A reply that depends on a record is deferred until the record is on disk.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,14 @@ pub(crate) struct Performer {
     store: StoreHandle,
     workers: Workers,
     inbox: Inbox,
-    /// When the core gives a call up, from when it decided on it.
+    /// Time after the core's decision at which the core abandons a call.
     call_deadline: Duration,
     requests: OpenRequests,
-    /// The core wants the program to end.
+    /// Set once the core wants the program to end.
     exit: Option<ExitReason>,
 }
 
-/// Requests that are not answered yet. The server's limit of unanswered calls bounds their number.
+/// Unanswered requests. The server's limit of unanswered calls bounds their number.
 #[derive(Default)]
 struct OpenRequests {
     waiters: IdMap<RequestId, Open>,
@@ -33,10 +33,10 @@ struct OpenRequests {
     deferred: BTreeMap<(RecordSeq, RequestId), Reply>,
 }
 
-/// A request that is not answered.
+/// One unanswered request.
 struct Open {
     waiter: Waiter,
-    /// Its reply waits for this record.
+    /// The record that its deferred reply waits for.
     after: Option<RecordSeq>,
 }
 
@@ -65,17 +65,17 @@ impl Performer {
         self.store
     }
 
-    /// Somebody waits for the answer to this request.
+    /// Registers the waiter that receives the answer to this request.
     pub(crate) fn expect(&mut self, request: RequestId, waiter: Waiter) {
         self.requests.expect(request, waiter);
     }
 
-    /// Everything up to this record is on disk: what waited for it goes out.
+    /// Sends the replies that waited for records up to this one, which are now on disk.
     pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
         self.requests.persisted(up_to);
     }
 
-    /// `decided`: the time that the core went by.
+    /// Performs one effect. `decided` is the time at which the core decided it.
     pub(crate) fn perform(&mut self, scheduler: &Scheduler, decided: Time, effect: Effect) {
         match effect {
             Effect::Persist { seq, record } => {
@@ -88,11 +88,11 @@ impl Performer {
                 reply,
             } => self.requests.answer(request, after, reply),
             Effect::Call { id, peer, call } => {
-                // Now, because the names behind its ids may mean something else in a later turn.
+                // The message is built in this turn, because the ids may stand for other names in a later turn.
                 let message = scheduler.message(&call);
                 log_start(&message);
                 let lane = lane_of(&call);
-                // After a pause it would act on what the core believed long ago, and has given up.
+                // A later call, after a pause of this process, would act on a decision that the core has since abandoned.
                 let not_after = decided + self.call_deadline;
                 self.call(id, lane, WorkerCall::new(&peer, message, not_after));
             }
@@ -114,7 +114,7 @@ impl OpenRequests {
         self.waiters.insert(request, Open { waiter, after });
     }
 
-    /// Everything up to this record is on disk: what waited for it goes out.
+    /// Sends the replies that waited for records up to this one, which are now on disk.
     fn persisted(&mut self, up_to: RecordSeq) {
         self.persisted = self.persisted.max(up_to);
         while let Some(first) = self.deferred.first_entry()
@@ -127,7 +127,7 @@ impl OpenRequests {
         }
     }
 
-    /// Each request is answered once: a reply that need not wait takes the place of one that waits.
+    /// Answers a request once: a reply that need not wait replaces a deferred one.
     fn answer(&mut self, request: RequestId, after: Option<RecordSeq>, reply: Reply) {
         let Some(open) = self.waiters.get_mut(&request) else {
             return;
@@ -184,7 +184,7 @@ fn log_completions(record: &Record) {
     }
 }
 
-/// Where the outcome of a call goes: what health depends on must not queue behind results.
+/// Returns the lane for the outcome of a call. Outcomes that affect worker health must not queue behind results.
 fn lane_of(call: &Call) -> Lane {
     match call {
         Call::GetRunningTasks { .. }

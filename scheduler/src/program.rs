@@ -1,4 +1,4 @@
-//! The program `brasserie-scheduler`: reads the command line, runs until a signal, says why if it fails.
+//! The program `brasserie-scheduler`: parses the command line, runs until a signal, and prints the reason of a failure.
 
 use std::process::ExitCode;
 
@@ -12,13 +12,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use crate::config::Flags;
 use crate::start::{EndError, StartError, StartOptions, start};
 
-/// Another instance has taken over: a supervisor should not start this one again.
+/// Exit code after another scheduler instance took over. A supervisor should not restart this one.
 const STEPPED_DOWN: u8 = 3;
-/// The flags contradict the data directory, or the config file of a first start cannot be used: the same start fails again. A config file
-/// that could not be read in time is another failure, after which a supervisor tries again.
+/// Exit code for flags that contradict the data directory, and for an unusable config file at a first start. The same start would fail
+/// again. A config file that could not be read in time has another exit code, so that a supervisor retries.
 const WRONG_USAGE: u8 = 2;
 
-/// Runs the program; the exit code is the one that `--help` documents.
+/// Runs the program and returns the exit code, as `--help` documents it.
 pub fn run() -> ExitCode {
     let flags = Flags::parse();
     let format = flags.log_format;
@@ -56,17 +56,17 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
     let ended = runtime.block_on(async {
         let shutdown = Shutdown::on_signals().context("cannot listen for signals")?;
         let manager = ServiceManager::from_environment();
-        // A task of its own: a disk that hangs holds its thread, and no signal would end the program.
+        // The start is a task of its own. A hanging disk blocks its thread, and a signal must still end the program.
         let started = tokio::spawn(start(StartOptions {
             manager: manager.clone(),
             ..options
         }));
         let mut scheduler = tokio::select! {
             started = started => started??,
-            // The start waits for the config file or for a disk, or has just ended. The store survives an exit at any moment.
+            // Either the start still waits for the config file or a disk, or it has just ended. The store survives an exit at any moment.
             () = shutdown.asked().cancelled() => return Ok(()),
         };
-        // Its directory is locked and its ports are open.
+        // The data directory is locked and the ports are open.
         manager.ready(&format!("takes calls at {}", scheduler.thrift_address()));
         tokio::select! {
             () = shutdown.asked().cancelled() => {}
@@ -82,12 +82,12 @@ fn serve(options: StartOptions, format: LogFormat) -> anyhow::Result<()> {
             () = shutdown.insisted().cancelled() => anyhow::bail!("ended by a second signal"),
         }
     });
-    // The store is closed, or a second signal came. A thread that still waits for a resolver or a disk does not keep the program.
+    // The store is closed, or a second signal came. Threads that still wait for a resolver or a disk must not keep the program alive.
     runtime.shutdown_background();
     ended
 }
 
-/// Each worker has a connection in either direction, and the usual soft limit of 1024 is a relic of `select`.
+/// Raises the limit, because each worker has a connection in either direction. The usual soft limit of 1024 is a relic of `select`.
 fn raise_descriptor_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));

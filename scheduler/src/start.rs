@@ -1,4 +1,4 @@
-//! Puts a scheduler together and takes it down again; for the program, for `brasserie run`, and for tests.
+//! Assembles a scheduler and shuts it down again, for the program, for `brasserie run`, and for tests.
 
 mod options;
 
@@ -65,7 +65,7 @@ pub enum StartError {
     },
 }
 
-/// Why a scheduler did not end in good order.
+/// Why a scheduler did not end cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum EndError {
     #[error("the scheduler's task has failed: {0}")]
@@ -78,7 +78,7 @@ pub enum EndError {
     Store(#[from] StoreError),
 }
 
-/// A scheduler at work. Dropping it stops it without waiting; [`SchedulerHandle::shutdown`] waits.
+/// A running scheduler. Dropping the handle stops the scheduler without waiting; [`SchedulerHandle::shutdown`] waits.
 pub struct SchedulerHandle {
     id: SchedulerId,
     inbox: Inbox,
@@ -86,13 +86,13 @@ pub struct SchedulerHandle {
     http_address: Option<SocketAddr>,
     outside: Vec<JoinHandle<()>>,
     driver: JoinHandle<Held>,
-    /// Servers and sources.
+    /// Stops the servers and node sources.
     stop_outside: DropGuard,
-    /// Later than the rest, so that what came in is still answered.
+    /// Cancelled after `stop_outside`, so that the driver still answers the requests that have arrived.
     stop_driver: DropGuard,
 }
 
-/// What the driver keeps until its end; the directory stays locked until the store is closed.
+/// The state that the driver keeps until it ends. The directory stays locked until the store is closed.
 struct Held {
     store: StoreHandle,
     directory: DataDir,
@@ -101,7 +101,7 @@ struct Held {
 
 /// Starts a scheduler inside this process, on the current tokio runtime.
 pub async fn start(options: StartOptions) -> Result<SchedulerHandle, StartError> {
-    // The lock comes before anything is read.
+    // The directory is locked before anything is read.
     let directory = DataDir::open(&options.data_dir)?.of(Owner::Scheduler)?;
     let (mut store, durable, past) = open_store(&options, &directory)?;
     let mut first = FirstConfig::read(options.config.clone(), options.unknown_keys).await?;
@@ -189,7 +189,8 @@ fn open_store(
     }
 }
 
-/// Adds the times until which earlier schedulers answered workers. Returns the file for this scheduler's own time, if it can be kept in memory.
+/// Adds the times until which earlier schedulers answered workers. Returns the file for this scheduler's own bound, if the bound can be
+/// kept in memory.
 fn recall_answers(
     options: &StartOptions,
     store: &Store,
@@ -217,7 +218,7 @@ fn worker_pool(timeouts: CallTimeouts) -> WorkerPool {
     }))
 }
 
-/// Runs to the end, and gives back what must be closed after it.
+/// Runs the driver to its end, and returns the resources to close afterwards.
 async fn drive(driver: Driver, directory: DataDir) -> Held {
     let performer = driver.run().await;
     let exit = performer.exit();
@@ -234,23 +235,23 @@ impl SchedulerHandle {
         self.id
     }
 
-    /// Where workers reach it.
+    /// Returns the address for workers.
     pub fn thrift_address(&self) -> SocketAddr {
         self.thrift.local_addr()
     }
 
-    /// Where browsers reach it.
+    /// Returns the address for browsers.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
 
-    /// Asks a question.
+    /// Sends a query to the core and returns its answer.
     pub async fn query(&self, query: Query) -> Result<Answer, Stopped> {
         self.inbox.query(Principal::Own, query).await
     }
 
-    /// Waits until it ends by itself, which it does only when it has failed or steps down. A thread of its own then closes the store,
-    /// as far as the disk goes on: nobody waits for what was not acknowledged.
+    /// Waits until the scheduler ends by itself: because it failed, or because it steps down. A separate thread then closes the store.
+    /// Nothing waits for that thread, because its unwritten records were never acknowledged.
     pub async fn failed(&mut self) -> EndError {
         let held = match (&mut self.driver).await {
             Err(error) => return EndError::Driver(error),
@@ -261,13 +262,13 @@ impl SchedulerHandle {
         exit.map_or(EndError::EndedAlone, EndError::Exit)
     }
 
-    /// Ends it in good order: nothing new comes in, what came in is answered, everything is on disk. Tasks go on running on
-    /// their workers.
+    /// Ends the scheduler cleanly: closes the servers, answers the requests that have arrived, and writes all records to disk. Tasks
+    /// continue on their workers.
     pub async fn shutdown(self) -> Result<(), EndError> {
         self.stop_outside.disarm().cancel();
         self.thrift.stopped().await;
         for task in self.outside {
-            // One that has failed has said so.
+            // A failed task has already logged its error.
             let _ = task.await;
         }
         self.stop_driver.disarm().cancel();
@@ -284,14 +285,14 @@ impl SchedulerHandle {
     }
 }
 
-/// The configuration as it is at the start.
+/// The configuration at the start.
 struct FirstConfig {
-    /// `None`: it never changes.
+    /// `None`: the configuration never changes.
     file: Option<ConfigFile>,
-    /// Where scripts run of one that never changes.
+    /// The working directory of scripts if there is no config file.
     folder: PathBuf,
     outcome: Result<LoadedConfig, String>,
-    /// What stands in for a file that cannot be used.
+    /// The last good configuration, used in place of an unusable file.
     kept: Option<LoadedConfig>,
 }
 
@@ -333,12 +334,13 @@ impl FirstConfig {
         }
     }
 
-    /// In a directory that has worked before, running tasks and their statuses are worth more than a config file that is
-    /// broken just now, and the last good one decides on; whoever starts a first scheduler wants to know at once.
+    /// Replaces an unusable config file by the last good configuration. A directory that was in use has running tasks and their statuses,
+    /// which matter more than a file that is broken now. Fails at the first start in a directory, where the operator should see the error
+    /// at once.
     fn check(&mut self, durable: &Durable, unknown_keys: UnknownKeys) -> Result<(), StartError> {
         let problems = match &mut self.outcome {
             Ok(loaded) => {
-                // The core refuses such a file, and the last good one stays.
+                // A job submitted through the API has the same name. The core refuses such a file, and the last good one stays.
                 let mut jobs = loaded.config.jobs.iter();
                 if jobs.any(|job| durable.jobs.contains_key(&job.name)) {
                     let kept = durable.config.as_ref();
@@ -387,7 +389,7 @@ impl FirstConfig {
         kept.into_iter().chain([own]).collect()
     }
 
-    /// For what may come in its place.
+    /// Returns the settings by which proposed configurations are read.
     fn proposals(
         &self,
         unknown_keys: UnknownKeys,
@@ -442,7 +444,7 @@ fn instance_node(name: Option<String>) -> InstanceNode {
     InstanceNode(name.unwrap_or_else(|| "instance".to_owned()).into())
 }
 
-/// The name of this machine.
+/// Returns the host name of this machine.
 pub(crate) fn host_name() -> Option<String> {
     nix::unistd::gethostname().ok()?.into_string().ok()
 }

@@ -1,4 +1,4 @@
-//! The wire: IDL, generated types, conversions and Thrift over tokio.
+//! The wire protocol: IDL, generated types, conversions, and Thrift over tokio.
 
 pub mod convert;
 #[expect(

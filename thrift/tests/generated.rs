@@ -1,4 +1,5 @@
-//! Each generated struct survives the way through compact and binary with every field set, and reads as its defaults from nothing.
+//! Tests that each generated struct survives compact and binary encoding with every field set, and reads as its defaults from an empty
+//! struct.
 
 use std::fmt::Debug;
 
@@ -9,7 +10,7 @@ use thrift::protocol::{
     TOutputProtocol, TSerializable, TSetIdentifier, TStructIdentifier, TType,
 };
 
-/// Field ids of the IDL lie below; a new one above it fails the tests, since its field stays unset.
+/// Upper bound of the IDL's field ids. A new field above it stays unset and fails the tests.
 const MAX_FIELD_ID: i16 = 32;
 
 const FIELD_TYPES: [TType; 11] = [
@@ -26,10 +27,10 @@ const FIELD_TYPES: [TType; 11] = [
     TType::Map,
 ];
 
-/// A message of whatever type is read from it: it offers each field id with each type, and generated readers pick theirs.
+/// A reader that generates a message of any type. It offers each field id with each type, and generated code accepts its own.
 struct Filler {
     state: u64,
-    /// Per open struct: how many fields it has offered.
+    /// The number of fields offered in each open struct.
     offered: Vec<usize>,
 }
 
@@ -46,7 +47,7 @@ impl Filler {
             .state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        // The high bits of such a generator are the good ones; few bits at times, so that small numbers occur too.
+        // The high bits of this generator are the random ones. Sometimes few bits are used, so that small numbers occur too.
         let bits = self.state >> 33 ^ self.state;
         bits >> (self.state >> 59)
     }
@@ -196,7 +197,7 @@ fn survives<T: TSerializable + Debug + PartialEq>() {
     }
 }
 
-/// About as many prefixes of a message as are tried: all of most messages, and a spread of the longest ones.
+/// Approximate number of prefixes tried for a message: all prefixes of most messages, and a sample for the longest.
 const PREFIXES: usize = 300;
 
 fn refuses_prefixes<T>(bytes: &[u8], read: impl Fn(&[u8]) -> thrift::Result<T>) {
@@ -205,7 +206,7 @@ fn refuses_prefixes<T>(bytes: &[u8], read: impl Fn(&[u8]) -> thrift::Result<T>) 
     }
 }
 
-/// Makes a test for each struct, and the list of them.
+/// Generates a test for each struct, and the list of structs.
 macro_rules! structs {
     ($($module:ident: $($name:ident),+;)+) => {
         mod both_protocols {
@@ -397,7 +398,7 @@ fn a_field_of_another_type_counts_as_absent() {
 fn unknown_fields_of_newer_peers_are_ignored() {
     let filled =
         common::RunningTask::read_from_in_protocol(&mut Filler::new(1)).expect("the filler fills");
-    // A struct with ids that `KillRequest` does not have, and with two that it has in other types.
+    // This struct has ids that `KillRequest` lacks, and two with other types.
     let read: common::KillRequest =
         from_binary(&binary(&filled)).expect("whatever is not known is skipped");
     assert_eq!(read, common::KillRequest::default());
@@ -418,7 +419,7 @@ fn statuses_of_fb303_keep_their_numbers() {
     assert_eq!(brasserie::ClusterStatus::default().wall_time_ms, Some(0));
 }
 
-/// A `runTask` as Apache Thrift's Python library writes it.
+/// A `runTask` as Apache Thrift's Python library encodes it.
 const PYTHON_BINARY: &str = concat!(
     "0c00010b0001000000016a0b0002000000016e0f00030c000000010b0001000000016e0f00020c000000010b000100000005",
     "736c6f74730800020000000100000b000400000001770c00050a0001000000006553f1000a0002fffffffffffffffe000c00",

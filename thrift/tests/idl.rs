@@ -1,9 +1,9 @@
-//! The interface and its description change together.
+//! Tests that the interface and its description change together.
 
 use std::fs;
 use std::path::Path;
 
-/// FNV-1a: the digest guards against forgetting, not against forgery.
+/// FNV-1a. The digest guards against forgetting, not against forgery.
 fn digest(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -1,4 +1,4 @@
-//! The client: the outcomes of a call, pipelining, one connection a peer, reconnecting.
+//! Tests the client: the outcomes of a call, pipelining, one connection for each peer, and reconnecting.
 
 mod rpc_support;
 
@@ -16,11 +16,11 @@ use thrift::ApplicationErrorKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// Passes in some tests, and is plenty for what must finish before it passes.
+/// A timeout that expires in some tests, and is ample for everything that must finish before it.
 const SHORT: Duration = Duration::from_millis(500);
 
 fn pool(protocol: ClientProtocol) -> ClientPool {
-    // Generous, so that a busy machine does not turn into a timeout.
+    // Long, so that a busy machine does not cause a timeout.
     let timeouts = Timeouts {
         connect: PATIENCE,
         send: PATIENCE,
@@ -52,10 +52,10 @@ fn echoed(text: &str) -> CallResult<NoteResult> {
     CallResult::Done(NoteResult::success(note(text, 3)))
 }
 
-/// A peer that the test plays itself.
+/// Opens a peer that the test itself plays.
 async fn listen() -> (TcpListener, PeerAddr) {
     let socket = TcpSocket::new_v4().expect("a socket");
-    // However much the system would take for a peer that does not read, it takes little for this one.
+    // A small buffer, so that the kernel accepts little for a peer that does not read.
     socket.set_recv_buffer_size(65_536).expect("a small buffer");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     socket.bind(any).expect("a free port");
@@ -71,7 +71,7 @@ async fn read_frame(stream: &mut TcpStream) -> Vec<u8> {
     payload
 }
 
-/// Whether a loss waits to be told.
+/// Returns whether a loss is ready to be reported.
 async fn is_told(losses: &mut ConnectionLosses) -> bool {
     tokio::select! {
         biased;
@@ -257,7 +257,7 @@ async fn a_missing_reply_is_unknown_and_the_connection_is_retired_if_all_was_sil
     assert_eq!(result, CallResult::Unknown(Unknown::ReceiveTimeout));
     assert!(started.elapsed() >= SHORT);
     let (_, responder) = server.next_later().await;
-    // The late reply goes nowhere, and the next call gets its own.
+    // The late reply is discarded, and the next call gets its own.
     responder.reply(&NoteResult::success(note("late", 0)));
     assert_eq!(echo(&pool, &server.peer(), "next").await, echoed("next"));
 }
@@ -338,11 +338,11 @@ async fn a_peer_that_does_not_read_blocks_only_itself() {
     let (listener, stuck) = listen().await;
     let server = TestServer::start(Limits::DEFAULT).await;
     let pool = impatient(PATIENCE);
-    // Larger than what the kernel takes for a reader that never reads, so that it leaves in part.
+    // The frame is larger than the kernel's buffers, so only a part of it leaves.
     let large = note(&"x".repeat(15_000_000), 0);
     let first = tokio::spawn(pool.call::<_, NoteResult>(&stuck, "echo", &large));
     let (mut stream, _) = listener.accept().await.expect("the client connects");
-    // From here on it is leaving, and nobody reads the rest.
+    // The call is leaving from here on, and the rest is not read.
     stream.read_u32().await.expect("its first bytes");
     let second = tokio::spawn(pool.call::<_, NoteResult>(&stuck, "echo", &note("behind", 0)));
     assert_eq!(echo(&pool, &server.peer(), "other").await, echoed("other"));
@@ -367,7 +367,7 @@ async fn a_withdrawn_call_is_never_sent() {
     drop(first.await);
     drop(pool);
     let mut all = Vec::new();
-    // An error is a reset, which ends the stream as well.
+    // An error is a reset, which also ends the stream.
     drop(stream.read_to_end(&mut all).await);
     let has = |word: &[u8]| all.windows(word.len()).any(|window| window == word);
     assert!(has(b"first"), "the first call left in part");
@@ -453,7 +453,7 @@ async fn a_peer_that_goes_away_between_calls_is_noticed_each_time() {
         tokio::time::timeout(PATIENCE, losses.next())
             .await
             .expect("the loss is told");
-        // Connections that cannot be opened are not lost.
+        // A connection that cannot be opened is not lost.
         let result = echo(&pool, &addr.into(), "gone").await;
         assert!(matches!(result, CallResult::NotSent(_)), "{result:?}");
         server = TestServer::start_at(addr, Limits::DEFAULT).await;
@@ -525,7 +525,7 @@ async fn a_connection_that_this_side_closes_is_not_lost() {
         .await
         .expect("it was idle");
     assert!(!is_told(&mut losses).await);
-    // Nor does listening keep the pool's connections open.
+    // A watcher does not keep the pool's connections open either.
     assert_eq!(echo(&pool, &server.peer(), "two").await, echoed("two"));
     drop(pool);
     tokio::time::timeout(PATIENCE, closed())
@@ -606,11 +606,11 @@ async fn a_call_whose_time_is_over_is_not_sent() {
         echo(&late, &peer, "late").await,
         CallResult::NotSent(NotSent::TooLate)
     );
-    // Nothing of it is in the way of others, nor is the limit of one caller that of the others.
+    // The expired call does not block others, and its limit does not apply to other callers.
     assert_eq!(echo(&pool, &peer, "next").await, echoed("next"));
     let early = pool.not_after(Clock.now() + PATIENCE);
     assert_eq!(echo(&early, &peer, "early").await, echoed("early"));
-    // What has left has no limit any more.
+    // A call that has left has no such limit any more.
     let limit = Clock.now() + SHORT;
     let sent = tokio::spawn(pool.not_after(limit).call::<_, NoteResult>(
         &peer,
@@ -631,7 +631,7 @@ async fn a_call_that_waits_behind_a_peer_that_does_not_read_does_not_leave_late(
     let big = "x".repeat(8 << 20);
     let first = tokio::spawn(pool.call::<_, NoteResult>(&peer, "echo", &note(&big, 1)));
     let (mut stream, _) = listener.accept().await.expect("a client");
-    // The first byte is there, so the first call has begun to leave.
+    // The first byte has arrived, so the first call has begun to leave.
     assert_eq!(stream.read_u8().await.expect("a byte"), 0);
     let limit = Clock.now() + SHORT;
     let behind = tokio::spawn(pool.not_after(limit).call::<_, NoteResult>(

@@ -1,4 +1,4 @@
-//! A process whose descriptors are used up. The limit is the whole process's, so that this test is alone in its file.
+//! Tests a process without free descriptors. The limit affects the whole process, so this test has its own file.
 
 mod rpc_support;
 
@@ -9,9 +9,9 @@ use std::fs::File;
 use brasserie_thrift::rpc::Limits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Few enough that the test soon has them all.
+/// Low enough that the test quickly uses all descriptors.
 const DESCRIPTORS: u64 = 128;
-/// Strangers with a connection that they do not use.
+/// Number of strangers with an unused connection.
 const STRANGERS: usize = 8;
 
 #[tokio::test]
@@ -31,14 +31,14 @@ async fn a_server_without_descriptors_takes_those_of_idle_strangers() {
     while let Ok(file) = File::open("/dev/null") {
         spare.push(file);
     }
-    // Clients and server share the process: each client gets a descriptor, and the server none for it.
+    // Clients and server share the process. Each client gets a descriptor, and the server has none left for it.
     for stranger in &mut strangers {
         drop(spare.pop());
         let mut newcomer = server.connect().await;
         greets(&mut newcomer, "join", 2).await;
         stranger.expect_closed().await;
         greets(&mut known, "echo", 3).await;
-        // Both descriptors of this connection stay taken.
+        // Both descriptors of this connection stay in use.
         std::mem::forget(newcomer);
     }
 }

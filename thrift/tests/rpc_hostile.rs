@@ -1,4 +1,4 @@
-//! Random and mutated frames: the server neither dies nor stops serving others, and holds nothing afterwards.
+//! Sends random and mutated frames: the server neither crashes nor stops serving others, and holds no resources afterwards.
 
 mod rpc_support;
 
@@ -9,12 +9,12 @@ use std::time::Duration;
 use brasserie_thrift::rpc::Limits;
 use tokio::io::AsyncWriteExt;
 
-/// Frames in all; the end-to-end test sends a million.
+/// Number of frames. The end-to-end test sends a million.
 const FRAMES: usize = 20_000;
-/// Frames sent on one connection before a new one: most kinds of damage end the connection anyway.
+/// Frames sent on one connection before a new one. Most damaged frames end the connection anyway.
 const FRAMES_PER_CONNECTION: usize = 10;
 
-/// Good payloads that mutation starts from.
+/// Returns valid payloads, from which mutation starts.
 fn originals() -> Vec<Vec<u8>> {
     let mut originals = Vec::new();
     for method in ["echo", "refuse", "drop", "unknown"] {
@@ -29,35 +29,35 @@ fn originals() -> Vec<Vec<u8>> {
 
 fn hostile_frame(random: &mut Random, originals: &[Vec<u8>]) -> Vec<u8> {
     match random.below(8) {
-        // Nothing but noise, length field included.
+        // Only random bytes, including the length field.
         0 => (0..random.below(64)).map(|_| random.next() as u8).collect(),
-        // A frame of noise.
+        // A frame of random bytes.
         1 => {
             let noise: Vec<u8> = (0..random.below(200))
                 .map(|_| random.next() as u8)
                 .collect();
             framed(&noise)
         }
-        // Noise behind a good beginning.
+        // Random bytes after a valid beginning.
         2 => {
             let original = &originals[random.below(originals.len())];
             let mut payload = original[..random.below(original.len())].to_vec();
             payload.extend((0..random.below(100)).map(|_| random.next() as u8));
             framed(&payload)
         }
-        // Cut short, with the length of what is left.
+        // A truncated payload with its correct length.
         3 => {
             let original = &originals[random.below(originals.len())];
             framed(&original[..random.below(original.len())])
         }
-        // A length that promises more than comes.
+        // A length that exceeds the payload.
         4 => {
             let original = &originals[random.below(originals.len())];
             let mut frame = framed(original);
             frame[random.below(4)] ^= 1 << random.below(8);
             frame
         }
-        // Some bytes changed.
+        // A payload with some bytes changed.
         _ => {
             let mut payload = originals[random.below(originals.len())].clone();
             for _ in 0..=random.below(4) {
@@ -87,7 +87,7 @@ async fn random_and_mutated_frames_harm_nobody() {
                 .try_send(&hostile_frame(&mut random, &originals))
                 .await;
         }
-        // The server answers what it can and then closes, as the sending side is closed.
+        // The server answers what it can and then closes, because the sending side is closed.
         drop(client.stream.shutdown().await);
         while client.next_frame().await.is_some() {}
         if round % 100 == 0 {

@@ -1,4 +1,4 @@
-//! Every bound of the server, each shown to hold and to let others go on.
+//! Tests every limit of the server: it applies, and other peers are still served.
 
 mod rpc_support;
 
@@ -46,7 +46,7 @@ async fn expect_echo(client: &mut RawClient, sequence: i32, arguments: &Note) {
     assert_eq!((*got, result.success.as_ref()), (sequence, Some(arguments)));
 }
 
-/// Sends arguments that `body` writes and returns the exception that must come back.
+/// Sends the arguments that `body` writes, and returns the exception in the reply.
 async fn rejected(
     client: &mut RawClient,
     encoding: RawEncoding,
@@ -97,7 +97,7 @@ async fn deep_nesting_is_rejected() {
     let server = TestServer::start(Limits::DEFAULT).await;
     let mut client = server.connect().await;
     for encoding in [RawEncoding::Compact, RawEncoding::Binary] {
-        // Written by hand, as the writer has the same limit: each struct begins with one byte or three.
+        // Written by hand, because the writer has the same limit. Each struct begins with one byte or three.
         let open: &[u8] = match encoding {
             RawEncoding::Compact => &[0x9C],
             RawEncoding::Binary => &[12, 0, 9],
@@ -138,7 +138,7 @@ async fn sizes_beyond_the_bytes_that_came_are_rejected() {
             output.write_list_begin(&TListIdentifier::new(TType::String, -1))
         })
         .await;
-        // A string of 2 GiB of which four bytes are there.
+        // A string of 2 GiB of which only four bytes are present.
         rejected(&mut client, encoding, &|output| {
             begin_field(output, TType::String, 1)?;
             match encoding {
@@ -256,7 +256,7 @@ async fn a_newcomer_takes_the_place_of_the_oldest_idle_stranger() {
     .await;
 }
 
-/// The kernel's timer of a connection, seen from the server: 2 is that of keepalive.
+/// Returns the kernel's active timer of a connection on the server's side; 2 is keepalive.
 fn timer_of(server: SocketAddr, client: SocketAddr) -> Option<u64> {
     let end = |port: u16| format!("0100007F:{port:04X}");
     let table = fs::read_to_string("/proc/net/tcp").expect("a list of connections");
@@ -320,7 +320,7 @@ async fn a_connection_without_a_first_call_is_closed_soon() {
     answers(&mut caller, 2).await;
 }
 
-/// Sends `count` calls that wait for the test.
+/// Sends `count` calls that the test answers.
 async fn send_later(client: &mut RawClient, count: i32) {
     for sequence in 1..=count {
         let arguments = note("later", sequence);
@@ -383,7 +383,7 @@ async fn expect_refusal(client: &mut RawClient, sequence: i32) {
     }
 }
 
-/// Sends calls that nobody answers until there is no room, then one more of them and a health call behind it.
+/// Sends calls that stay unanswered up to the limit, then one more and a health call behind it.
 async fn health_calls_pass_a_crowd(limits: Limits, calls: i32) {
     let limit = usize::try_from(calls).expect("positive");
     let mut server = TestServer::start(limits).await;
@@ -399,7 +399,7 @@ async fn health_calls_pass_a_crowd(limits: Limits, calls: i32) {
     expect_refusal(&mut client, calls + 1).await;
     expect_echo(&mut client, 99, &arguments).await;
     assert_eq!(server.handle.load().calls, limit, "nothing more is held");
-    // With room, all is as before.
+    // Once a call is answered, ordinary calls are served again.
     let (first, responder) = held.remove(0);
     responder.reply(&NoteResult::success(first.clone()));
     expect_echo(&mut client, first.number, &first).await;
@@ -431,7 +431,7 @@ async fn health_calls_pass_the_calls_of_all() {
 #[tokio::test]
 async fn health_calls_pass_when_bytes_are_used_up() {
     let limits = Limits {
-        // What a call costs besides its frame is part of it.
+        // The limit includes the overhead of each call.
         max_bytes_in_flight: 1300,
         connection_allowance_bytes: 100,
         room_wait: SHORT,
@@ -440,7 +440,7 @@ async fn health_calls_pass_when_bytes_are_used_up() {
     health_calls_pass_a_crowd(limits, 5).await;
 }
 
-/// As a store behaves that writes slowly: there is room again and again, and at once it is taken.
+/// Simulates a slow store: capacity is released repeatedly, and used again at once.
 #[tokio::test]
 async fn a_slow_turnover_does_not_hold_up_health_calls() {
     const QUEUE: i32 = 2000;
@@ -484,7 +484,7 @@ async fn a_slow_turnover_does_not_hold_up_health_calls() {
             }
         }
     };
-    // At this pace all calls would take forty seconds.
+    // All calls together would take forty seconds at this rate.
     tokio::select! {
         answered = tokio::time::timeout(PATIENCE / 2, echoed) => answered.expect("the health call is answered soon"),
         () = answer => {}
@@ -503,7 +503,7 @@ async fn huge_frames_wait_for_each_other_but_small_ones_pass() {
         text: "x".repeat(150_000),
         ..note("", 1)
     };
-    // An unanswered call holds its frame's bytes; there is no room for two of these.
+    // An unanswered call holds its frame's bytes, and the limit does not allow two of these.
     let mut first = server.connect().await;
     first
         .send(&framed(&call(RawEncoding::Compact, "later", 1, &large)))

@@ -1,4 +1,4 @@
-//! The server as a peer sees it on the wire: dialects, pipelining, exceptions and shutdown.
+//! Tests the server as a peer sees it on the wire: dialects, pipelining, exceptions and shutdown.
 
 mod rpc_support;
 
@@ -28,7 +28,7 @@ fn exception_kind(reply: &RawReply) -> Option<ApplicationErrorKind> {
 async fn framed_calls_are_answered_in_their_encoding() {
     let server = TestServer::start(Limits::DEFAULT).await;
     let mut client = server.connect().await;
-    // One connection may even change its mind.
+    // A connection may change its dialect.
     for encoding in [
         RawEncoding::Compact,
         RawEncoding::Binary,
@@ -48,7 +48,7 @@ async fn header_calls_are_answered_with_their_protocol_flags_and_sequence() {
     let server = TestServer::start(Limits::DEFAULT).await;
     let mut client = server.connect().await;
     for (encoding, protocol) in [(RawEncoding::Binary, 0), (RawEncoding::Compact, 2)] {
-        // Info header 1 (key-value) with one pair, which nobody needs.
+        // Info header 1 (key-value) with one pair, which the server ignores.
         let header = [protocol, 0, 1, 1, 1, b'k', 2, b'v', b'w'];
         let arguments = note("header", 7);
         let message = call(encoding, "echo", 5, &arguments);
@@ -120,7 +120,7 @@ async fn calls_are_answered_as_they_finish() {
     assert_eq!(server.handle.load().calls, 3);
     for (arguments, responder) in held.into_iter().rev() {
         let expected = arguments.clone();
-        // From another thread, as a service's own would.
+        // The reply comes from another thread, like one of a service.
         std::thread::spawn(move || responder.reply(&NoteResult::success(arguments)))
             .join()
             .expect("answering does not panic");
@@ -163,7 +163,7 @@ async fn what_cannot_be_done_is_an_exception() {
         exception_kind(&reply),
         Some(ApplicationErrorKind::ProtocolError)
     );
-    // None of it has harmed the connection.
+    // The bad calls have not harmed the connection.
     client
         .send(&framed(&call(encoding, "echo", 4, &note("on", 1))))
         .await;
@@ -234,7 +234,7 @@ async fn what_is_no_call_closes_the_connection() {
         framed(&long_name),
         framed(&[0x82, 0x21]),
         framed(&with_header(0, 0, &[], b"")),
-        // Unframed strict binary and HTTP are frames of absurd length.
+        // Unframed strict binary and HTTP read as frames of absurd length.
         call(RawEncoding::Binary, "echo", 1, &note("", 0)),
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
     ] {

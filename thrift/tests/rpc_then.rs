@@ -1,4 +1,4 @@
-//! Calls whose end a function waits for: the same outcomes as those of futures, each told once.
+//! Tests calls whose outcome goes to a function: the outcomes equal those of futures, and each is delivered once.
 
 mod rpc_support;
 
@@ -13,12 +13,12 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// Passes in some tests, and is plenty for what must finish before it passes.
+/// A timeout that expires in some tests, and is ample for everything that must finish before it.
 const SHORT: Duration = Duration::from_millis(500);
 
 type Result = CallResult<NoteResult>;
 
-/// A pool, and the ends of its calls as they were told.
+/// A pool, and the delivered outcomes of its calls.
 struct Caller {
     pool: ClientPool,
     told: mpsc::UnboundedSender<Result>,
@@ -56,7 +56,7 @@ impl Caller {
         next.expect("an end in time").expect("this holds a sender")
     }
 
-    /// A connection is open from here on.
+    /// Makes a call, so that a connection is open afterwards.
     async fn connect(&mut self, peer: &PeerAddr) {
         self.call(peer, "echo", "first");
         assert_eq!(self.next().await, echoed("first"));
@@ -75,7 +75,7 @@ async fn many_calls_over_one_connection_end_with_their_own_replies() {
     for number in 0..100 {
         caller.call(&server.peer(), "echo", &number.to_string());
     }
-    // In order, since one connection answers in order.
+    // The outcomes are in order, because one connection answers in order.
     for number in 0..100 {
         assert_eq!(caller.next().await, echoed(&number.to_string()));
     }
@@ -106,7 +106,7 @@ async fn a_missing_reply_is_unknown_and_the_next_call_takes_another_connection()
     let end = caller.next().await;
     assert_eq!(end, CallResult::Unknown(Unknown::ReceiveTimeout));
     assert!(began.elapsed() >= SHORT);
-    // The late reply goes nowhere, and the next call gets its own.
+    // The late reply is discarded, and the next call gets its own.
     responder.reply(&NoteResult::success(note("late", 3)));
     caller.call(&server.peer(), "echo", "next");
     assert_eq!(caller.next().await, echoed("next"));
@@ -117,11 +117,11 @@ async fn a_peer_that_does_not_read_ends_the_call_that_leaves_and_the_one_behind_
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let peer: PeerAddr = listener.local_addr().expect("it is bound").into();
     let mut caller = Caller::new(SHORT, PATIENCE);
-    // A oneway call of the other kind opens the connection.
+    // A oneway call with a future opens the connection.
     let opening = caller.pool.send(&peer, "echo", &note("open", 3));
     assert_eq!(opening.await, CallResult::Done(()));
     let (mut stream, _) = listener.accept().await.expect("the client connects");
-    // Larger than what the kernel takes for a reader that never reads, so that it leaves in part.
+    // The frame is larger than the kernel's buffers, so only a part of it leaves.
     caller.call(&peer, "echo", &"x".repeat(15_000_000));
     stream.read_u32().await.expect("its first bytes");
     caller.call(&peer, "echo", "behind");
@@ -144,7 +144,7 @@ async fn a_connection_that_ends_leaves_a_call_unknown_and_the_pool_may_go_first(
     stream.read_exact(&mut frame).await.expect("all of it");
     caller.call(&peer, "echo", "cut");
     stream.read_u32().await.expect("it has left");
-    // The call does not keep the pool, whose last clone closes its connections.
+    // The call does not keep the pool alive. Dropping its last clone closes its connections.
     caller.pool = ClientPool::new(ClientConfig::default());
     let end = caller.next().await;
     assert!(

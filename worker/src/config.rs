@@ -1,4 +1,4 @@
-//! The command line of `brasserie-worker`: flags, their help, and what they become.
+//! The command line of `brasserie-worker`: the flags, their help, and their conversion to options.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,20 +21,20 @@ use crate::process::{AllowedUser, PassedEnvironment};
 use crate::scheduler_flag::{MOST_SCHEDULERS, SchedulerFlag, parse_shard};
 use crate::work_fetch::WorkFetchFlags;
 
-/// The wire counts heartbeat periods in whole seconds.
+/// The shortest heartbeat period. The wire format counts it in whole seconds.
 const MIN_HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
-/// Seconds and milliseconds on the wire are 32 bits signed; no wait of a worker is meant to be longer than this.
+/// The longest accepted duration. The wire format has signed 32-bit seconds and milliseconds.
 const MAX_DURATION: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// Exit codes of `brasserie-worker`. Beyond them: 128 and the number of the signal that killed it.
+/// Exit codes of `brasserie-worker`. A program that a signal killed has 128 plus the number of the signal.
 pub mod exit_code {
-    /// The operator ended it, and its tasks are dead.
+    /// The operator ended the worker, and its tasks are dead.
     pub const SHUTDOWN: u8 = 0;
-    /// The scheduler asked for its end, or it was out of touch for too long; its tasks are dead.
+    /// The scheduler sent a suicide request, or the worker had no contact with it for too long. Its tasks are dead.
     pub const SUICIDE: u8 = 1;
     /// The command line cannot be used.
     pub const USAGE: u8 = 2;
-    /// It could not start: directory, address, keeper.
+    /// The worker could not start: directory, address or keeper.
     pub const START: u8 = 3;
 }
 
@@ -92,37 +92,37 @@ Durations are numbers with a unit (500ms, 30s, 5m, 2h, 1d); a bare number is sec
 #[derive(Debug, Parser)]
 #[command(name = "brasserie-worker", version, after_long_help = AFTER_HELP)]
 pub struct Cli {
-    /// A scheduler to work for; once for each. `@FILE` says in a file where it is, one HOST:PORT a line, each an address of this same
-    /// scheduler (what follows a # is a comment, a comma cannot be in the file's name): if it does not answer at one of them, the next is
-    /// tried, and when it has answered at none, the file is read again, so that a scheduler that has moved is found. To each of several the worker is a worker of its own on the same machine: if one of them
-    /// is out of reach for too long, only its tasks end. `share` is what it gets of the machine beside the shares of the others; 0 makes
-    /// it one that gets only what the others leave. `shard` is what --shard is, for this scheduler. Schedulers know nothing of each
-    /// other: unless the worker asks for work, by share, each of them fills the machine, so give each a fixed part of it, or --work-fetch.
+    /// A scheduler to work for; repeat the flag for each one. `@FILE` names a file with the addresses of one scheduler: one HOST:PORT a
+    /// line; a # starts a comment; the file's name cannot contain a comma. If the scheduler does not answer at one address, the worker
+    /// tries the next. When none answers, the worker reads the file again, and so finds a scheduler that has moved. With several
+    /// schedulers, each sees an independent worker on the same machine: if one is out of reach for too long, only its tasks are ended.
+    /// `share` is its part of the machine, relative to the other shares; with 0 it gets only what the others leave. `shard` is --shard
+    /// for this scheduler. Schedulers do not know of each other: each of them fills the machine unless you give each a fixed part of it,
+    /// or use --work-fetch, which divides the machine by share.
     #[arg(long, value_name = "HOST:PORT|@FILE[,share=NUMBER][,shard=NAME]", required = true, action = clap::ArgAction::Append, value_parser = SchedulerFlag::parse)]
     scheduler: Vec<SchedulerFlag>,
 
-    /// Where working directories, task logs and the worker's identity are kept. One worker at a time may use it; restart a
-    /// worker in the directory it had, so that the scheduler recognises it.
+    /// The directory of working directories, task logs and the worker's identity. Only one worker at a time can use it. Restart a worker
+    /// in its old directory, so that the scheduler recognises it.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
 
-    /// The worker's place in the pool: at most one worker of each name works at a time. A newcomer of the same name takes the place once
-    /// the old worker is lost, or at once if it starts in the same data directory [default: the name of this machine]
+    /// The worker's place in the pool: at most one worker of each name works at a time. A new worker of the same name takes the place
+    /// once the old one is lost, or at once if it starts in the same data directory [default: the name of this machine]
     #[arg(long, value_name = "NAME", value_parser = parse_shard)]
     shard: Option<Shard>,
 
-    /// Where the scheduler's calls are taken; port 0 takes a free one. Whoever reaches this port can run programs here, so
-    /// only loopback addresses are allowed without --insecure-network.
+    /// The address on which the worker takes the scheduler's calls; port 0 takes a free port. Everybody who reaches this port can run
+    /// programs here, so other than loopback addresses need --insecure-network.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = parse_socket)]
     listen: std::net::SocketAddr,
 
-    /// The address that the scheduler is told to call, if it is not the one of --listen (behind a port mapping, or with a
-    /// wildcard address).
+    /// The address that the scheduler calls, if it is not the one of --listen (for example with a port mapping or a wildcard address).
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_peer)]
     advertise: Option<ServiceAddress>,
 
-    /// Allow --listen to name an address that other machines reach. Peers are not authenticated: everybody on that network
-    /// can run programs here as this user.
+    /// Allow --listen to name an address that other machines can reach. Peers are not authenticated: everybody on that network can run
+    /// programs here as this user.
     #[arg(long)]
     insecure_network: bool,
 
@@ -134,80 +134,80 @@ pub struct Cli {
     #[arg(long, value_name = "PROGRAM")]
     worker_command: Option<String>,
 
-    /// The program `nvidia-smi`, which lists this machine's graphics cards for the resources that follow them, and for tasks that
-    /// get some of their own. Without it, or with an empty PATH, the worker tells of none.
+    /// The program `nvidia-smi`, which lists this machine's GPUs for the resources that depend on them, and for tasks that get GPUs of
+    /// their own. Without it, or with an empty PATH, the worker reports no GPUs.
     #[arg(long, value_name = "PATH")]
     nvidia_smi: Option<OsString>,
 
-    /// Variables of the worker's environment that tasks get beside PATH, HOME, LANG, LC_*, TZ, USER, LOGNAME, SHELL and TMPDIR;
-    /// `*` is all of them. What the service manager and the keeper told the worker never passes.
+    /// Variables of the worker's environment that tasks get in addition to PATH, HOME, LANG, LC_*, TZ, USER, LOGNAME, SHELL and TMPDIR;
+    /// `*` means all. Variables from the service manager and the keeper are never passed.
     #[arg(long, value_name = "NAME[,NAME...]", value_parser = PassedEnvironment::parse)]
     pass_environment: Option<PassedEnvironment>,
 
-    /// A user whose rights jobs may ask for (`user`), with groups beside the user's own that they may ask for (`group`); by name or
-    /// number; once for each. Without it no task has other rights than the worker. It takes a worker that runs as root.
+    /// A user that jobs may run as (`user`), with the groups beside the user's own that they may choose (`group`); names or numbers;
+    /// repeat the flag for each user. Without it all tasks run as the worker's user. The worker must run as root.
     #[arg(long, value_name = "USER[:GROUP[,GROUP...]]", value_parser = AllowedUser::parse)]
     allow_user: Vec<AllowedUser>,
 
-    /// How often the scheduler hears from this worker; at least 1s, counted in whole seconds. A long period endangers no task, as
-    /// healthchecks bound the time for which a worker that is cut off lives; but a scheduler that has restarted may wait for as long.
+    /// The period of heartbeats to the scheduler; at least 1s, in whole seconds. A long period endangers no task, because healthchecks
+    /// bound the life of a worker that is cut off. But a restarted scheduler may wait that long for the worker.
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_heartbeat_period)]
     heartbeat_period: Duration,
 
-    /// When the operator ends the worker: time between SIGTERM and SIGKILL for its tasks. (When the worker must end itself,
-    /// the scheduler's --caution-worker-suicide-task-kill-wait counts instead.)
+    /// The time between SIGTERM and SIGKILL for tasks when the operator ends the worker. (When the worker must end itself, the
+    /// scheduler's --caution-worker-suicide-task-kill-wait applies instead.)
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = parse_wait)]
     kill_wait: Duration,
 
-    /// What SIGTERM means: `kill` ends the tasks and then the worker; `drain` starts no more tasks and ends the worker with those that run,
-    /// and only a second signal kills them, at once. The other signals always mean `kill`.
+    /// The effect of SIGTERM. `kill` ends the tasks and then the worker. `drain` starts no more tasks and ends the worker when its
+    /// running tasks have ended; a second signal kills them at once. The other signals always mean `kill`.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = OnSigterm::Kill)]
     on_sigterm: OnSigterm,
 
-    /// How long a worker that drains waits for its tasks before it ends them as `kill` would [default: for ever]. A service manager must be
-    /// more patient than this and --kill-wait.
+    /// The time that a draining worker waits for its tasks before it ends them like `kill` [default: unlimited]. A service manager must
+    /// wait longer than the sum of this and --kill-wait.
     #[arg(long, value_name = "DURATION", value_parser = parse_wait)]
     drain_timeout: Option<Duration>,
 
-    /// Task logs older than this are dropped.
+    /// Drop task logs that are older than this.
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_age)]
     log_retention: Duration,
 
-    /// The oldest task logs are dropped when all of them together are larger: bytes, or with K, M, G, T (powers of 1024). The last 64 MiB of
-    /// their disk, or a quarter of a disk below 256 MiB, stay free in any case: lines beyond are dropped and counted.
+    /// Drop the oldest task logs when all together are larger than this: bytes, or with K, M, G, T (powers of 1024). The last 64 MiB of
+    /// their disk, or a quarter of a disk below 256 MiB, always stay free: lines beyond are dropped and counted.
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
     log_max_size: u64,
 
-    /// Files with the output of tasks (`"output": "file"` of a job) that were finished longer ago than this are dropped.
+    /// Drop files with task output (`"output": "file"` of a job) that were finished longer ago than this.
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_age)]
     output_retention: Duration,
 
-    /// The oldest of these files are dropped when all of them together are larger, each counted in blocks of 4 KiB. Tasks whose
-    /// files would be larger by themselves lose the rest, and are told so.
+    /// Drop the oldest of these files when all together are larger than this, each rounded up to blocks of 4 KiB. A task whose own files
+    /// would be larger loses the rest of its output, and the loss is reported.
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = parse_size)]
     output_max_size: u64,
 
-    /// The control group below which tasks with limits have theirs, by its path in each hierarchy, as `/batch`; made if it is
+    /// The control group that contains the groups of tasks with limits, by its path in each hierarchy, as `/batch`; created if it is
     /// missing [default: the worker's own]
     #[arg(long, value_name = "GROUP", value_parser = parse_group)]
     cgroup_root: Option<String>,
 
-    /// How long a control group of version 1 may take to freeze before its processes are killed as they run.
+    /// The time that a control group of version 1 gets to freeze. After it, its processes are killed unfrozen.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = parse_wait)]
     cgroup_freeze_timeout: Duration,
 
-    /// What makes sure that no process of a task outlives the worker: `pid-namespace` has the kernel kill all of them when the worker
-    /// dies, whatever they have done to hide. Tasks then see only processes of this worker, with process ids that mean nothing outside,
-    /// and cannot mount file systems. `process-groups` has the keeper find them, by process groups, marks and descent; a process that
-    /// has shed all of these survives if worker and keeper are killed at once. `auto` is `pid-namespace` where the worker is started
-    /// with CAP_SYS_ADMIN, as by root, and the machine allows it, and else `process-groups`; the worker logs which, and why.
+    /// How the worker makes sure that no process of a task outlives it. With `pid-namespace` the kernel kills all of them when the worker
+    /// dies, whatever they have done to hide. Tasks then see only processes of this worker, have process ids that mean nothing outside,
+    /// and cannot mount file systems. With `process-groups` the keeper finds them by process groups, marks and descent. A process that
+    /// has shed all of these survives if worker and keeper are killed at once. `auto` is `pid-namespace` if the worker starts with
+    /// CAP_SYS_ADMIN, as root does, and the machine allows it, and else `process-groups`; the worker logs the choice and the reason.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Contain::Auto)]
     contain: Contain,
 
     #[command(flatten)]
     work_fetch: WorkFetchFlags,
 
-    /// Time to reach the scheduler.
+    /// Time to connect to the scheduler.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_timeout)]
     thrift_connect_timeout: Duration,
 
@@ -219,12 +219,12 @@ pub struct Cli {
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_timeout)]
     thrift_receive_timeout: Duration,
 
-    /// `brasserie run` has started this worker: it ends with its standard input, and logs warnings only.
+    /// `brasserie run` has started this worker: it ends at the end of its standard input, and logs only warnings.
     #[arg(long, hide = true)]
     of_run: bool,
 }
 
-/// Why a command line that parses cannot be used.
+/// The reason why a command line that parses cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("--scheduler is given {0} times: a worker works for {MOST_SCHEDULERS} at most")]
@@ -250,7 +250,7 @@ pub enum ConfigError {
 }
 
 impl Cli {
-    /// Reads the program's arguments; explains and ends the process (code 0 or 2) if that is all there is to do.
+    /// Parses the program's arguments. Prints help or an error and ends the process (code 0 or 2) if the worker is not to run.
     pub fn parse_or_exit() -> StartOptions {
         Cli::parse().into_options().unwrap_or_else(|error| {
             let mut command = <Cli as clap::CommandFactory>::command();
@@ -258,7 +258,7 @@ impl Cli {
         })
     }
 
-    /// The value of `--contain`.
+    /// Returns the value of `--contain`.
     pub fn contain(&self) -> Contain {
         self.contain
     }
@@ -281,7 +281,7 @@ impl Cli {
         }
     }
 
-    /// Checks what a single flag cannot say.
+    /// Checks the flags together, and converts them to options.
     pub fn into_options(self) -> Result<StartOptions, ConfigError> {
         let exposure = match self.insecure_network {
             true => NetworkExposure::AnyAddress,
@@ -331,7 +331,7 @@ impl Cli {
     }
 }
 
-/// `shard`: of those that name none.
+/// Converts the `--scheduler` flags. `shard` is the shard for schedulers whose flag names none.
 fn schedulers(
     flags: Vec<SchedulerFlag>,
     shard: Option<&Shard>,
@@ -393,7 +393,7 @@ fn parse_heartbeat_period(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Bytes, or with a unit in powers of 1024.
+/// Parses a number of bytes, optionally with a unit in powers of 1024.
 fn parse_size(text: &str) -> Result<u64, String> {
     let error = || format!("`{text}` is no size: write bytes, or a number with K, M, G or T");
     let trimmed = text.trim();

@@ -13,9 +13,9 @@ const RESERVE: u64 = 64 << 20;
 /// The reserve of a disk below 256 MiB is the disk's size divided by this number.
 const RESERVE_OF_SMALL_DISK: u64 = 4;
 
-/// Errors if so many more bytes of task output in `folder` would use the reserve of its disk.
+/// Errors if `bytes` more of task output in `folder` would use the reserve of its disk.
 pub(crate) fn check(folder: &Path, bytes: u64) -> io::Result<()> {
-    // A disk that is gone fails the write itself.
+    // The write itself fails if the disk is gone.
     let Ok(disk) = statvfs(folder) else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! The one task that owns the core: takes in what happened, lets the core decide, has it done, sleeps until there is more.
+//! Owns the core: passes events to it, has its effects performed, and sleeps until the next event or timer.
 
 use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
@@ -18,41 +18,43 @@ use crate::perform::{Performer, heartbeats_to};
 use crate::rpc::{Arrival, Lanes};
 use crate::start::{Ended, Watchers};
 
-/// Events of each lane in one turn: a few milliseconds of the core's work, so that due timers and effects do not wait longer.
+/// The number of events that one turn takes from each lane: a few milliseconds of work, so that due timers and effects wait no longer.
 const LANE_PER_TURN: usize = 256;
-/// A worker that ends has this long to collect its killed tasks, and again to close its files; then the keeper ends it. A busy machine
+/// The time that an ending worker gets to collect its killed tasks, and again to close its files. Then the keeper ends it. A busy machine
 /// takes seconds, a disk that hangs takes for ever.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Invariant: nobody else ever touches the core.
+/// The task that owns the core.
+///
+/// Invariant: nothing else accesses the core.
 pub(crate) struct Driver {
     worker: Worker,
     clock: Clock,
     performer: Performer,
-    /// Ends of tasks and of calls, the operator's wish to end.
+    /// Completions of tasks and calls, and the operator's request to end.
     own: UnboundedReceiver<Event>,
     lanes: Lanes,
-    /// Of each association.
+    /// One entry for each association.
     losses: Vec<Losses>,
-    /// What the keeper counts on.
+    /// The lease that the keeper enforces.
     lease: Option<Lease>,
     watchdog: Watchdog,
     news: News,
     memory: Memory,
 }
 
-/// Of the connection to the member that hears the heartbeats of an association.
+/// The losses of the connection to the member that receives an association's heartbeats.
 struct Losses {
     of: ServiceAddress,
     losses: ConnectionLosses,
 }
 
-/// What ended the driver's sleep.
+/// The event that ended the driver's sleep.
 enum Heard {
     Own(Event),
     Call(Arrival),
     ConnectionLost(AssociationIndex),
-    /// A timer of the core, or nothing yet.
+    /// A timer of the core is due, or the driver has just started.
     Due,
 }
 
@@ -87,7 +89,7 @@ impl Driver {
         }
     }
 
-    /// Runs until the core wants the program to end.
+    /// Runs until the core requests the end of the program.
     pub(crate) async fn run(mut self) -> Ended {
         let mut woken_by = Heard::Due;
         loop {
@@ -118,7 +120,7 @@ impl Driver {
             }
             Heard::Due => {}
         }
-        // Counted per lane: each gets its turn, health first among the calls.
+        // Each lane has its own limit, so each gets its turn. Among the calls, the health lane comes first.
         for _ in 0..LANE_PER_TURN {
             let Ok(event) = self.own.try_recv() else {
                 break;
@@ -142,7 +144,7 @@ impl Driver {
         self.memory.keep(now, || worker.saved_work_fetch(wall));
         self.news.tell(&self.worker, self.watchdog.manager());
         self.watchdog.beat(now);
-        // Before anything is done: no task may start whom the keeper would let live for too long.
+        // The lease is renewed before effects are performed: no task may start that the keeper would let live too long.
         if let Some(lease) = &mut self.lease {
             let associations = self.worker.associations();
             let is_over = associations
@@ -164,7 +166,7 @@ impl Driver {
         ControlFlow::Continue(())
     }
 
-    /// Where heartbeats go is where the scheduler would be missed.
+    /// Watches each association's connection to the member that receives its heartbeats, because a scheduler's restart shows there.
     fn follow(&mut self) {
         let associations = self.worker.associations().iter();
         for (at, (association, losses)) in associations.zip(&mut self.losses).enumerate() {
@@ -182,7 +184,7 @@ impl Driver {
         self.worker.handle(now, arrival.event);
     }
 
-    /// The next thing that happens.
+    /// Waits for the next event.
     async fn wait(&mut self) -> Heard {
         let due = self.worker.poll_timeout().unwrap_or(Time::NEVER);
         let due = due.min(self.watchdog.due());
@@ -190,10 +192,11 @@ impl Driver {
             true => due.min(self.memory.due()),
             false => due,
         };
-        // Invariant: no lane closes before the driver ends, since the performer and the service hold their other ends.
+        // Invariant: no lane closes before the driver ends, since the performer and the service hold the other ends.
         tokio::select! {
             biased;
-            // First, since it starves nobody: a connection is opened for a call, and calls are what the core limits.
+            // Connection losses come first. They cannot starve the other branches: a connection is opened for a call, and the core limits
+            // calls.
             association = next_loss(&mut self.losses) => Heard::ConnectionLost(association),
             Some(event) = self.own.recv() => Heard::Own(event),
             Some(arrival) = self.lanes.health.recv() => Heard::Call(arrival),
@@ -203,7 +206,7 @@ impl Driver {
     }
 }
 
-/// The association whose connection has been lost, as soon as there is one.
+/// Waits until an association loses its connection, and returns that association.
 async fn next_loss(losses: &mut [Losses]) -> AssociationIndex {
     let losses = losses.iter_mut();
     let mut losses: Vec<_> = losses.map(|one| Box::pin(one.losses.next())).collect();
@@ -216,7 +219,7 @@ async fn next_loss(losses: &mut [Losses]) -> AssociationIndex {
     .await
 }
 
-/// What the keeper must do if this process is stopped from now on.
+/// Returns what the keeper must do if this process is stopped now.
 fn terms(of: &Association) -> Terms {
     let terms = match (of.tasks_may_live_until(), of.life_stage()) {
         (None, _) => Terms::NONE,

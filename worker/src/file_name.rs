@@ -1,21 +1,20 @@
-//! A file name for any name of a job or a node, which may hold anything. Pure.
+//! Makes a file name from any name of a job or a node. Performs no input or output.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
-/// File names have at most 255 bytes; this leaves room for the digest.
+/// The longest encoded name, in bytes. File names have at most 255 bytes; the rest is for the digest.
 const LIMIT: usize = 180;
-/// What a name may contain to be part of a file name as it is. A leading dot is encoded too, so neither `.` nor `..` nor a
-/// hidden file can come out.
+/// The characters that a file name keeps unencoded. A leading dot is encoded too, so the result is never `.`, `..` or a hidden file.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.');
 
-/// Different names have different file names.
+/// Returns the file name for `name`. Different names have different file names.
 pub(crate) fn file_name(name: &str) -> String {
     let mut encoded: String = utf8_percent_encode(name, PLAIN).collect();
     if encoded.starts_with('.') {
         encoded.replace_range(0..1, "%2E");
     }
-    // `~` is never left plain, so neither form can collide with another name's.
+    // An encoded name never contains `~`, so neither of the following forms can collide with another name's.
     if encoded.is_empty() {
         return "~empty".to_owned();
     }

@@ -1,16 +1,16 @@
-//! The worker shell: moves data between the world and the worker core, and runs processes.
+//! The worker shell: performs input and output for the worker core, and runs task processes.
 //!
 //! ```text
 //!   schedulers --Thrift--> rpc --two lanes--> driver --events--> worker core
 //!        ^                                      |  ^                 |
 //!        +------ rpc client <--- perform <------+--+---- effects ----+
-//!                                   |          own events: ends of calls and tasks
+//!                                   |          own events: completions of calls and tasks
 //!                                   +--> process runner --> logs, output
 //! ```
 //!
-//! [`run`] is the program. [`start`] is the same worker inside another program: it uses no global state but the environment and
-//! the working directory that its tasks inherit, so that several can live in one process. [`start_with`] is the same with another
-//! [`Runner`] in place of processes.
+//! [`run`] is the program. [`start`] runs the same worker inside another program. It uses no global state except the environment and the
+//! working directory that its tasks inherit, so several workers can live in one process. [`start_with`] replaces processes by another
+//! [`Runner`].
 
 pub mod config;
 mod containment;

@@ -1,4 +1,4 @@
-//! A file that names the members of one scheduler: `HOST:PORT`, one a line.
+//! Reads a file that names the members of one scheduler: `HOST:PORT`, one a line.
 
 use std::fs::{self, FileType};
 use std::os::unix::fs::FileTypeExt;
@@ -10,16 +10,16 @@ use brasserie_common::ServiceAddress;
 use brasserie_common_runtime::{files, parse_peer};
 use parking_lot::Mutex;
 
-/// Far above what any list of members has.
+/// The largest file that is read, in bytes: far more than any list of members needs.
 const MOST_BYTES: u64 = 64 * 1024;
-/// Each that does not answer costs a worker seconds before it comes to the next.
+/// The largest number of members. Each member that does not answer delays a worker by seconds.
 pub(crate) const MOST_MEMBERS: usize = 64;
-/// The longest host name with its brackets, the colon and a port, and more.
+/// The longest line: more than the longest host name with brackets, colon and port.
 const MOST_LINE_BYTES: usize = 300;
-/// Of so many mistakes in a file each is told.
+/// The largest number of mistakes that an error names.
 const MOST_PROBLEMS: usize = 20;
 
-/// Why such a file cannot be used: each mistake with its place.
+/// The reason why a file cannot be used: each mistake with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .problems.join("\n"))]
 pub struct MemberFileError {
@@ -35,10 +35,10 @@ impl MemberFileError {
 }
 
 type Members = Result<Vec<ServiceAddress>, MemberFileError>;
-/// Hears what a reading has brought, on a thread of its own.
+/// A callback that receives the result of a read, on a thread of its own.
 pub(crate) type Heard = Box<dyn FnOnce(Members) + Send>;
 
-/// One that is read again and again.
+/// A file of members that is read repeatedly.
 pub(crate) struct MemberFile {
     path: PathBuf,
     state: Mutex<State>,
@@ -46,14 +46,14 @@ pub(crate) struct MemberFile {
 
 #[derive(Default)]
 struct State {
-    /// What was wrong with it the last time, which is told once.
+    /// The error of the last read, which was logged. The same error is not logged again.
     told: Option<MemberFileError>,
     reading: Option<Reading>,
 }
 
-/// One at a time: a file system that does not answer holds a single thread, however often somebody asks.
+/// The read under way. There is at most one, so a file system that does not answer blocks only one thread.
 struct Reading {
-    /// Of whoever asked last; those before have given up by then.
+    /// The callback of the latest caller. Earlier callers received an error.
     heard: Heard,
     patience: Patience,
 }
@@ -61,7 +61,7 @@ struct Reading {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
     Usual,
-    /// The log has told that it takes long.
+    /// The log has reported that the read takes long.
     Lost,
 }
 
@@ -73,12 +73,13 @@ impl MemberFile {
         }
     }
 
-    /// Whoever asks goes on with what was read before if there is an error. If a reading is under way, this one hears of it.
+    /// Reads the file on another thread, and passes the result to `heard`. After an error the caller continues with the earlier members.
+    /// If a read is under way, `heard` receives its result.
     pub(crate) fn read_again(self: &Arc<Self>, heard: Heard) {
         self.read_by(read, heard);
     }
 
-    /// Not on a thread of the runtime, which ends only when its threads are back: whoever ends waits for no file system.
+    /// Uses a thread of its own. The runtime would wait for its own threads at its end, and so for a file system that does not answer.
     fn read_by(
         self: &Arc<Self>,
         read: impl FnOnce(&Path) -> Members + Send + 'static,
@@ -98,7 +99,7 @@ impl MemberFile {
         }
     }
 
-    /// Whoever asked before, if a reading is under way.
+    /// Registers a caller. Returns the previous caller's callback if a read is under way.
     fn begin(&self, heard: Heard) -> Option<Heard> {
         let mut state = self.state.lock();
         let Some(reading) = &mut state.reading else {
@@ -141,9 +142,9 @@ impl MemberFile {
     }
 }
 
-/// All of them, each once, in the order of the file.
+/// Returns all members, each once, in the order of the file.
 pub(crate) fn read(path: &Path) -> Members {
-    // To open a pipe waits for whoever writes, and what was read from one is not there the next time.
+    // Opening a pipe blocks until somebody writes, and its content is gone after one read.
     if let Ok(known) = fs::metadata(path)
         && !known.is_file()
     {
@@ -239,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Beyond what anything here takes that ends at all.
+    /// Longer than any of these tests takes.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn parsed(text: &str) -> Result<Vec<String>, String> {
@@ -279,7 +280,7 @@ mod tests {
         assert!(error.ends_with("/f: and 16 more"), "{error}");
     }
 
-    /// One who asks, and what it hears.
+    /// Returns a callback, and the channel that receives its result.
     fn asker() -> (Heard, Receiver<Members>) {
         let (heard, hears) = channel();
         let heard = Box::new(move |read| drop(heard.send(read)));
@@ -307,7 +308,7 @@ mod tests {
         let file = Arc::new(MemberFile::new(path.clone()));
         let refused = || read_again(&file).expect_err("it is no file").to_string();
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-        // Nobody writes into it.
+        // No process writes to the pipe.
         assert!(refused().contains("members is a pipe: name a file"));
         fs::remove_file(&path).expect("removed");
         let _socket = UnixListener::bind(&path).expect("a socket");
@@ -342,7 +343,7 @@ mod tests {
         drop(release);
         let read = last.recv_timeout(PATIENCE).expect("it has ended");
         assert_eq!(read, parse(Path::new("/f"), "a:1"));
-        // The next one reads.
+        // The next call starts a new read.
         assert!(read_again(&file).is_err());
     }
 

@@ -1,6 +1,6 @@
-//! `work-fetch.json` in the data directory: what a worker has learned of its schedulers and their jobs, for the next one there.
+//! Stores what a worker has learned of its schedulers and their jobs, in `work-fetch.json` in the data directory, for its successor.
 //!
-//! Nothing is promised by it: whoever loses it asks once too often, and learns anew.
+//! The file may be lost: the next worker then makes a superfluous request, and learns anew.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use brasserie_worker_core::work_fetch::SavedState;
 use tokio::task::JoinHandle;
 
 const FILE: &str = "work-fetch.json";
-/// Above what is ever written.
+/// The largest file that is read, in bytes: more than is ever written.
 const MAX_BYTES: u64 = 64 << 20;
-/// So much is lost at most if the worker is killed.
+/// The period between writes. A worker that is killed loses the changes of at most this time.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// What an earlier worker has left, as it is now. What cannot be understood is told and left out.
+/// Returns the state that an earlier worker has left, aged to the present. Logs and omits what it cannot parse.
 pub(crate) fn recall(dir: &Path, wall: WallTime) -> Option<SavedState> {
     let path = dir.join(FILE);
-    // To open anything else might take for ever.
+    // Opening anything but a file might block for ever.
     if std::fs::metadata(&path).is_ok_and(|about| !about.is_file()) {
         tracing::warn!(
             "what was learned of schedulers is lost: {} is no file",
@@ -44,7 +44,7 @@ pub(crate) fn recall(dir: &Path, wall: WallTime) -> Option<SavedState> {
     Some(state.aged(wall))
 }
 
-/// Writes it down from time to time.
+/// The periodic writer of the file.
 #[derive(Debug)]
 pub(crate) struct Memory {
     path: PathBuf,
@@ -65,7 +65,7 @@ impl Memory {
         self.next
     }
 
-    /// Has it written if it is time; elsewhere, as disks may be slow.
+    /// Writes the state if it is due, on another thread, as disks may be slow.
     pub(crate) fn keep(&mut self, now: Time, state: impl FnOnce() -> Option<SavedState>) {
         if now < self.next {
             return;
@@ -82,10 +82,10 @@ impl Memory {
         self.writing = Some(tokio::task::spawn_blocking(move || write(&path, &state)));
     }
 
-    /// For the last time.
+    /// Writes the state a last time, after a write that is under way.
     pub(crate) async fn close(self, state: Option<SavedState>) {
         if let Some(writing) = self.writing {
-            // A panic there has been told where it happened.
+            // The panic was printed where it happened.
             let _ = writing.await;
         }
         if let Some(state) = state {

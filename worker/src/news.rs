@@ -1,20 +1,20 @@
-//! What is new about a worker, as an operator wants to read it later, and for whoever asks the service manager.
+//! Logs the changes of a worker's state for its operator, and reports its status to the service manager.
 
 use brasserie_common::{Health, SchedulerId, WorkerSetId};
 use brasserie_common_runtime::ServiceManager;
 use brasserie_worker_core::{Association, LifeStage, Worker};
 
-/// What was last told.
+/// The last reported state of each association.
 #[derive(Debug)]
 pub(crate) struct News(Vec<Side>);
 
-/// Of one scheduler.
+/// The reported state of one association.
 #[derive(Debug)]
 struct Side {
-    /// What its lines begin with: nothing if there is no other scheduler.
+    /// The prefix of its log lines: empty if there is only one scheduler.
     of: String,
     seen: Seen,
-    /// An earlier one's, which was told.
+    /// The scheduler that an earlier association also has, and about which the operator was warned.
     is_twin_of: Option<SchedulerId>,
 }
 
@@ -28,7 +28,7 @@ struct Seen {
 }
 
 impl News {
-    /// `schedulers`: what they are called, in the order of the associations.
+    /// Makes the initial state. `schedulers` are the names of the schedulers, in the order of the associations.
     pub(crate) fn new(worker: &Worker, schedulers: impl IntoIterator<Item = String>) -> Self {
         let is_only = worker.associations().len() == 1;
         let sides = worker.associations().iter().zip(schedulers);
@@ -43,7 +43,7 @@ impl News {
         News(sides.collect())
     }
 
-    /// Logs what has changed, and tells the service manager.
+    /// Logs the changes since the last call, and reports them to the service manager.
     pub(crate) fn tell(&mut self, worker: &Worker, manager: &ServiceManager) {
         let is_ending = self.is_ending();
         let mut changed = false;
@@ -66,7 +66,7 @@ impl News {
         }
     }
 
-    /// It cannot tell by their addresses.
+    /// Warns if two associations lead to the same scheduler. Different addresses do not reveal that.
     fn warn_of_twins(&mut self) {
         for at in 1..self.0.len() {
             let (others, rest) = self.0.split_at_mut(at);
@@ -89,8 +89,8 @@ impl News {
         }
     }
 
-    /// Whether the program is about to end: one association alone does not end it if there are others, unless the operator wants it,
-    /// and then it ends all of them.
+    /// Returns whether the program is about to end. If there are several associations, one of them does not end it alone. The operator's
+    /// request ends all of them.
     fn is_ending(&self) -> bool {
         let mut lives = self.0.iter().map(|side| side.seen.life);
         match &self.0[..] {
@@ -104,7 +104,7 @@ impl News {
 }
 
 impl Side {
-    /// A line for whoever asks the service manager.
+    /// Returns the line for the service manager's status.
     fn status(&self) -> String {
         let text = match self.seen.life {
             LifeStage::Running => match self.seen.scheduler {

@@ -1,4 +1,4 @@
-//! What a worker is started with, by its own program or inside another.
+//! The options with which a worker starts, as a program or inside another one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,41 +11,41 @@ use crate::groups::FREEZE_TIMEOUT;
 use crate::process::{AllowedUser, PassedEnvironment};
 use crate::work_fetch::WorkFetchFlags;
 
-/// What a scheduler is granted of a machine, beside the other shares, if nobody says.
+/// The default share of a scheduler, in the same arbitrary unit as the other schedulers' shares.
 pub const USUAL_SHARE: f64 = 100.0;
 
-/// Everything that can be chosen.
+/// All options of a worker.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// For whom the worker works: one at least, each once.
+    /// The schedulers of the worker: at least one, each once.
     pub schedulers: Vec<SchedulerOptions>,
     pub data_dir: PathBuf,
     pub listen: ListenAddress,
-    /// What schedulers are told to call; `None`: where the worker listens.
+    /// The address that the worker gives to schedulers; `None`: the address on which it listens.
     pub advertise: Option<ServiceAddress>,
-    /// Program for jobs without a command.
+    /// The program for jobs without a command.
     pub worker_command: Option<String>,
-    /// Lists the machine's graphics cards; `None`: nobody looks for them.
+    /// The program that lists the machine's GPUs; `None`: the worker reports no GPUs.
     pub nvidia_smi: Option<PathBuf>,
-    /// What of this process's environment tasks get.
+    /// The variables of this process's environment that tasks get.
     pub pass_environment: PassedEnvironment,
-    /// Whose rights jobs may ask for.
+    /// The users whose rights jobs may request.
     pub allowed_users: Vec<AllowedUser>,
     pub heartbeat_period: Duration,
-    /// Between TERM and KILL when the operator ends the worker.
+    /// The time between SIGTERM and SIGKILL for tasks when the operator ends the worker.
     pub kill_wait: Duration,
     pub on_sigterm: OnSigterm,
-    /// How long a worker that drains waits for its tasks; `None`: for ever.
+    /// The time that a draining worker waits for its tasks; `None`: unlimited.
     pub drain_timeout: Option<Duration>,
     pub logs: Retention,
-    /// Of output in files.
+    /// The retention of task output in files.
     pub output: Retention,
-    /// The control group below which those of tasks are made, by its path in each hierarchy; `None`: the worker's own.
+    /// The control group that contains the groups of tasks, by its path in each hierarchy; `None`: the worker's own group.
     pub cgroup_root: Option<String>,
-    /// How long a control group of version 1 may take to freeze before its processes are killed as they run.
+    /// The time that a control group of version 1 gets to freeze. After it, the worker kills the group's processes unfrozen.
     pub cgroup_freeze_timeout: Duration,
     pub work_fetch: WorkFetchFlags,
-    /// Of calls to schedulers.
+    /// The timeouts of calls to schedulers.
     pub timeouts: Timeouts,
     pub started_by: StartedBy,
     pub log_format: LogFormat,
@@ -57,13 +57,13 @@ pub enum StartedBy {
     /// A person or a service manager.
     #[default]
     Operator,
-    /// `brasserie run`: the worker logs warnings only, and ends its tasks and itself at the end of its standard input, so that it does
-    /// not outlive the run.
+    /// `brasserie run`. The worker logs only warnings. At the end of its standard input it ends its tasks and itself, so that it does not
+    /// outlive the run.
     Run,
 }
 
 impl StartedBy {
-    /// How much its worker logs.
+    /// Returns the log level of the worker.
     pub(crate) fn verbosity(self) -> Verbosity {
         match self {
             StartedBy::Operator => Verbosity::Info,
@@ -72,21 +72,21 @@ impl StartedBy {
     }
 }
 
-/// A scheduler, and what the worker is to it.
+/// A scheduler, and the worker's place and share there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedulerOptions {
-    /// Where it is: whoever of them answers. One at least, each once.
+    /// The addresses of the scheduler: at least one, each once. The worker tries them until one answers.
     pub members: Vec<ServiceAddress>,
-    /// The file that names them, which is read again when none of them answers; an absolute path.
+    /// The absolute path of the file that lists the addresses. The worker reads it again when none of them answers.
     pub list: Option<PathBuf>,
-    /// The place in its pool.
+    /// The worker's place in the scheduler's pool.
     pub shard: Shard,
-    /// Of the machine, beside the other shares; 0: only what the others leave.
+    /// The scheduler's share of the machine, relative to the other shares; 0: the scheduler gets only what the others leave.
     pub share: f64,
 }
 
 impl SchedulerOptions {
-    /// For people, and for what is kept of it: by its list, whoever is on it, or by where it is.
+    /// Returns the scheduler's name for messages and for stored state: the path of its list if it has one, else its first address.
     pub(crate) fn called(&self) -> String {
         match (&self.list, self.members.first()) {
             (Some(list), _) => format!("@{}", list.display()),
@@ -96,17 +96,17 @@ impl SchedulerOptions {
     }
 }
 
-/// What SIGTERM means.
+/// The effect of SIGTERM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum OnSigterm {
     /// End the tasks, then the worker.
     #[default]
     Kill,
-    /// Start no more tasks, and end with those that run.
+    /// Start no more tasks, and end the worker when its running tasks have ended.
     Drain,
 }
 
-/// How long and how much of the tasks' output is kept.
+/// Limits of age and size for stored task output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub max_age: Duration,
@@ -114,7 +114,7 @@ pub struct Retention {
 }
 
 impl Default for Retention {
-    /// As the command line's defaults.
+    /// Returns the defaults of the command line.
     fn default() -> Self {
         Retention {
             max_age: Duration::from_secs(30 * 86_400),
@@ -124,7 +124,7 @@ impl Default for Retention {
 }
 
 impl StartOptions {
-    /// The command line's defaults around what has none, for one scheduler.
+    /// Returns options for one scheduler, with the command line's defaults for everything else.
     pub fn new(scheduler: ServiceAddress, shard: Shard, data_dir: PathBuf) -> Self {
         let scheduler = SchedulerOptions {
             members: vec![scheduler],

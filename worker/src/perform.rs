@@ -1,4 +1,4 @@
-//! Does what the core wants done, one arm an effect, and never waits for any of it.
+//! Performs the core's effects, one match arm per effect, and never waits for a result.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -25,32 +25,32 @@ use crate::rpc::{Done, SchedulerClient, Telling, Waiting, status_arguments};
 use crate::runner::Runner;
 use crate::usage::Running;
 
-/// What the worker hears from itself. Without a limit of its own, because the core bounds it: one event for each call and each
-/// process that it asked for, and both have limits there.
+/// The sender of the worker's own events. It needs no limit: the core limits its calls and processes, and each causes one event.
 pub(crate) type OwnEvents = UnboundedSender<Event>;
 
-/// After a disk that refused to store an instance, and the longest between two looks whether somebody still waits for one.
+/// The wait after a disk failed to store an instance, and the longest time between two checks whether the worker still runs.
 const INSTANCE_RETRY: Duration = Duration::from_secs(1);
 
 pub(crate) struct Performer {
     runner: Box<dyn Runner>,
-    /// Of each association.
+    /// One client for each association.
     clients: Vec<SchedulerClient>,
     instances: Arc<Instances>,
     own: OwnEvents,
-    /// Bounded by the unanswered calls that the server allows.
+    /// The callers that wait for an answer. The server limits their number by its limit of unanswered calls.
     waiting: HashMap<RequestId, Waiting>,
     timed: Timed,
     together: Together,
 }
 
-/// Statuses of one association that go in one message: until another call is to be made, or the turn is over.
+/// Statuses of one association that leave in one message, as soon as the core makes another call or the turn ends.
 struct Together {
     of: AssociationIndex,
     statuses: Vec<Telling>,
 }
 
-/// Runs that have a timeout and no process yet: the core wants to hear when theirs begins. Bounded by the core's tasks, as each ends.
+/// Runs that have a timeout and no process yet. The core must be notified when their process starts. The core's limit of tasks bounds
+/// their number, as each of them ends.
 pub(crate) type Timed = Arc<Mutex<HashSet<RunKey>>>;
 
 impl Performer {
@@ -74,12 +74,12 @@ impl Performer {
         }
     }
 
-    /// Keeps a caller until the core has answered.
+    /// Keeps the caller until the core has answered the request.
     pub(crate) fn expect_reply(&mut self, request: RequestId, waiting: Waiting) {
         self.waiting.insert(request, waiting);
     }
 
-    /// `associations`: as they were when it was decided on.
+    /// Performs one effect. `associations` are the associations at the time of the core's decision.
     pub(crate) fn perform(
         &mut self,
         effect: Effect,
@@ -93,7 +93,7 @@ impl Performer {
                 call,
             } => self.call((id, &associations[association.0]), association, call),
             Effect::Spawn { run, cuda_devices } => {
-                // The core keeps none of it, so that nothing is copied.
+                // The core keeps no copy, so this copies nothing.
                 let run = Arc::unwrap_or_clone(run);
                 self.spawn(run, cuda_devices, associations);
             }
@@ -112,7 +112,7 @@ impl Performer {
 
     fn reply(&mut self, request: RequestId, reply: Result<Reply, Refusal>) {
         if let Err(refusal) = &reply {
-            // The caller logs it; here a peer could fill the log.
+            // The caller logs the refusal. Here, a peer could fill the log.
             tracing::debug!(code = ?refusal.code, "refused a call: {}", refusal.message);
         }
         if let Some(waiting) = self.waiting.remove(&request) {
@@ -120,7 +120,7 @@ impl Performer {
         }
     }
 
-    /// Of an association's broken connection to this member.
+    /// Returns the stream of lost connections between association number `of` and `member`.
     pub(crate) fn losses(&self, of: usize, member: &ServiceAddress) -> ConnectionLosses {
         self.clients[of].losses(member)
     }
@@ -133,7 +133,7 @@ impl Performer {
     ) {
         let own = self.own.clone();
         let done: Done = Box::new(move |outcome| {
-            // Nobody listens any more: the worker has ended.
+            // The send fails only if the worker has already ended.
             let _ = own.send(Event::CallCompleted { call: id, outcome });
         });
         match call {
@@ -158,7 +158,7 @@ impl Performer {
             | Call::UpdateStatus {
                 goes: Goes::Alone, ..
             }) => {
-                // In the order in which they were decided on.
+                // Statuses that wait leave first, to keep the order of the core's decisions.
                 self.end_turn();
                 let client = &mut self.clients[of.0];
                 client.tells(statuses_to(association));
@@ -167,7 +167,7 @@ impl Performer {
         }
     }
 
-    /// No effect of this turn is left: what waits for others goes.
+    /// Sends the statuses that wait for others, because no effect of this turn is left.
     pub(crate) fn end_turn(&mut self) {
         let statuses = std::mem::take(&mut self.together.statuses);
         if !statuses.is_empty() {
@@ -175,15 +175,15 @@ impl Performer {
         }
     }
 
-    /// Until the directory has one, a second after the last one at the earliest: without, the association does not begin anew, and the
-    /// others go on.
+    /// Requests an instance from the directory until it gives one. Failed attempts are [`INSTANCE_RETRY`] apart. Until then, this
+    /// association does not begin anew, and the others continue.
     fn find_instance(&self, association: AssociationIndex, after: WorkerId) {
         let (own, instances) = (self.own.clone(), Arc::clone(&self.instances));
         let find = move || {
-            // Else nobody listens any more: the worker has ended.
+            // A closed channel means that the worker has ended.
             while !own.is_closed() {
                 let pause = match instances.further() {
-                    // As above.
+                    // The send fails only if the worker has already ended.
                     Ok(Further::New(id)) => {
                         return drop(own.send(Event::NewInstance { association, id }));
                     }
@@ -196,7 +196,7 @@ impl Performer {
                 std::thread::sleep(pause);
             }
         };
-        // Whoever ends does not wait for it: it looks whether somebody listens.
+        // The worker's end does not wait for this thread, which checks whether the channel is closed.
         drop(tokio::task::spawn_blocking(find));
     }
 
@@ -244,7 +244,7 @@ impl Performer {
             }
         };
         let story = Story::not_started(&error.to_string(), fault, Duration::ZERO);
-        // As above.
+        // The send fails only if the worker has already ended.
         let _ = self.own.send(Event::TaskEnded {
             task: TaskKey {
                 job: key.job,
@@ -259,13 +259,13 @@ impl Performer {
     fn kill(&self, task: TaskKey, invocation: InvocationId, kill: Kill) {
         let key = run_key(task, invocation);
         match self.runner.kill(&key, kill.request, kill.by) {
-            // Its end is on its way to the core.
+            // The core is about to receive the completion.
             Ok(()) | Err(KillError::Unknown) => {}
         }
     }
 }
 
-/// To which of the scheduler's members heartbeats go.
+/// Returns the scheduler's member that receives heartbeats.
 pub(crate) fn heartbeats_to(association: &Association) -> &ServiceAddress {
     let member = association.hears_heartbeats();
     member.expect("Invariant: a worker starts with a member of each scheduler, and none is forgotten for nobody")
@@ -290,7 +290,7 @@ struct Argument {
     path_to_node: Vec<String>,
 }
 
-/// From the JSON argument; other schedulers may leave it out.
+/// Returns the path to the node from the JSON argument, or the node alone: other schedulers may omit the path.
 fn path_to_node(run: &RunTask) -> Vec<NodeName> {
     let own = || vec![run.task.node.clone()];
     let Ok(argument) = serde_json::from_str::<Argument>(&run.config) else {
@@ -300,12 +300,12 @@ fn path_to_node(run: &RunTask) -> Vec<NodeName> {
     names.collect::<Result<_, _>>().unwrap_or_else(|_| own())
 }
 
-/// Hears of starts and ends on the supervising thread: keeps the list of process groups, and tells the core.
+/// Receives starts and completions on the supervising thread, maintains the list of process groups, and notifies the core.
 pub(crate) struct Supervised {
     own: OwnEvents,
     clock: Clock,
     groups: Arc<Mutex<GroupList>>,
-    /// For the list: when this thread last held the numbers of all listed groups.
+    /// The last time at which this thread held the numbers of all listed groups, in nanoseconds. The list stores it.
     held: Arc<AtomicU64>,
     slots: HashMap<Arc<RunKey>, Slot>,
     running: Arc<Running>,
@@ -345,7 +345,7 @@ impl TaskSink for Supervised {
             self.slots.insert(Arc::clone(key), slot);
         }
         if self.timed.lock().remove(&**key) {
-            // Nobody listens any more: the worker has ended.
+            // The send fails only if the worker has already ended.
             let _ = self.own.send(Event::TaskStarted {
                 task: TaskKey {
                     job: key.job.clone(),
@@ -366,10 +366,10 @@ impl TaskSink for Supervised {
         if let Some(slot) = self.slots.remove(&end.key) {
             self.groups.lock().remove(slot);
         }
-        // It may never have had a process.
+        // The run may never have had a process.
         self.timed.lock().remove(&*end.key);
         tracing::debug!(task = %end.key, story = ?end.story, "a task has ended");
-        // Nobody listens any more: the worker has ended.
+        // The send fails only if the worker has already ended.
         let _ = self.own.send(Event::TaskEnded {
             task: TaskKey {
                 job: end.key.job.clone(),

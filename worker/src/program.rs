@@ -1,4 +1,4 @@
-//! The program `brasserie-worker`: keeper, command line, signals, exit code.
+//! Runs the program `brasserie-worker`: keeper, command line, signals, exit code.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -22,23 +22,23 @@ use crate::start::{Surroundings, Watchers, Wish, start_kept};
 
 /// The name of this program. A file that contains several programs, as `brasserie` does, runs this one if it is started under this name.
 pub const PROGRAM_NAME: &str = "brasserie-worker";
-/// A keeper passes on what a service manager may have sent to the whole group already: within this time two signals are one
-/// wish. Later a second one means that the tasks must not be waited for.
+/// The period in which repeated signals count as one request. A service manager may signal the whole process group, and the keeper then
+/// passes the same signal on. A later repetition means that the worker must not wait for its tasks.
 const ONE_WISH: Duration = Duration::from_secs(1);
-/// Signals that may wait to be noticed: there are four kinds, and the kernel merges those of one kind.
+/// The capacity of the signal queue. There are four kinds of signals, and the kernel merges those of one kind.
 const SIGNALS: usize = 16;
-/// What shells add to the number of the signal that ended a program.
+/// The exit code of a program that a signal ended is this number plus the signal's number, as in shells.
 const SIGNAL_CODE_BASE: i32 = 128;
-/// Open files: four for each of 7,000 tasks, two for each connection that the server allows. No more, since some old programs
-/// close every number up to the limit that they inherit.
+/// The limit of open files: four for each of 7,000 tasks, two for each connection that the server allows. The limit is not higher, since
+/// some old programs close every number up to the limit that they inherit.
 pub(crate) const DESCRIPTORS: u64 = 32_768;
 
-/// Whether a process that was started under this name is a worker, or on the way to one. Such a process calls [`run`].
+/// Returns whether a process that was started under this name is a worker, or about to become one. Such a process calls [`run`].
 pub fn is_worker(name: &OsStr) -> bool {
     name == PROGRAM_NAME || name == STAGE_NAME
 }
 
-/// Runs the program to its end. Call it first of all in `main`.
+/// Runs the program to its end. `main` calls it before anything else.
 pub fn run() -> ExitCode {
     match keeper::become_keeper_with(policy) {
         Ok(()) => {}
@@ -51,14 +51,14 @@ pub fn run() -> ExitCode {
         Err(error) => return failed(&error, exit_code::USAGE),
     };
     let descriptors = raise_descriptor_limit();
-    // Signals stay blocked until there are handlers: PID 1 of a namespace loses those that come earlier.
+    // Signals stay blocked until there are handlers: PID 1 of a namespace loses signals that arrive earlier.
     let handled = Arc::new(OnceLock::new());
     let is_handled = Arc::clone(&handled);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .on_thread_start(move || {
             is_handled.wait();
-            // It can only fail for a wrong set of signals; the first thread then hears them all the same.
+            // The call fails only for an invalid set of signals. The first thread then still receives all signals.
             let _ = keeper::hear_signals();
         })
         .build();
@@ -70,7 +70,7 @@ pub fn run() -> ExitCode {
         let _on = runtime.enter();
         listen_to_signals()
     };
-    // Set after an error, too, so that the waiting threads can end.
+    // The flag is set after an error, too, so that the waiting threads can end.
     handled.get_or_init(|| ());
     let signals = match signals {
         Ok(signals) => signals,
@@ -79,9 +79,9 @@ pub fn run() -> ExitCode {
     if let Err(error) = keeper::hear_signals() {
         return failed(&error, exit_code::START);
     }
-    // On a thread of the runtime: children of the first one are orphans of tasks, so it must have none of its own.
+    // The worker runs on a thread of the runtime. The first thread adopts the orphans of tasks, so it must have no children of its own.
     let ended = runtime.block_on(runtime.spawn(work(options, descriptors, signals)));
-    // A thread that still waits for a resolver or a disk does not keep the program, whose tasks are dead.
+    // A thread that still waits for a resolver or a disk does not delay the exit: all tasks are dead.
     runtime.shutdown_background();
     match ended {
         Ok(code) => code,
@@ -89,7 +89,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Returns the keeper's policy. If the command line cannot be parsed, the program prints why.
+/// Returns the keeper's policy. If the command line cannot be parsed, the program itself prints the error later.
 pub(crate) fn policy(arguments: &[OsString]) -> Policy {
     match Cli::try_parse_from(arguments) {
         Ok(cli) => cli.policy(),
@@ -121,7 +121,7 @@ async fn work(
     };
     let started = tokio::select! {
         started = start_kept(options, surroundings) => started,
-        // Nothing runs yet, and what the start waits for may never come: the program ends without waiting for it.
+        // No task runs yet, and the start may wait for ever: the program ends at once.
         Some(kind) = signals.recv() => {
             let code = SIGNAL_CODE_BASE + kind.as_raw_value();
             tracing::info!(code, "ended by {} before it took calls", signal_name(kind));
@@ -136,7 +136,7 @@ async fn work(
     if started_by == StartedBy::Run {
         end_with_stdin(handle.stopper());
     }
-    // Its directory is locked, its port is open, and a signal would be understood.
+    // The directory is locked, the port is open, and signals are handled.
     manager.ready(&format!("takes calls at {}", handle.address()));
     let ended = handle.wait().await;
     let code = match ended.reason {
@@ -147,8 +147,8 @@ async fn work(
     ExitCode::from(code)
 }
 
-/// Receives the signals that the keeper passes on, and SIGTERM once the keeper is dead. The kernel sends that, too, but at the death of
-/// one of the keeper's threads.
+/// Receives the signals that the keeper passes on, and SIGTERM once the keeper is dead. The kernel also sends that SIGTERM when a single
+/// thread of the keeper dies.
 fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
     let (sender, signals) = mpsc::channel(SIGNALS);
     for kind in [
@@ -160,13 +160,13 @@ fn listen_to_signals() -> std::io::Result<mpsc::Receiver<SignalKind>> {
         let (mut stream, sender) = (signal(kind)?, sender.clone());
         tokio::spawn(async move {
             while stream.recv().await.is_some() {
-                // A full queue says the same already.
+                // A full queue already contains such a request.
                 let _ = sender.try_send(kind);
             }
         });
     }
     keeper::on_keeper_death(move || {
-        // A full queue may drop this one: whoever receives a signal from it asks whether the keeper lives.
+        // A full queue may drop this signal. The receiver of any signal checks whether the keeper lives.
         let _ = sender.try_send(SignalKind::terminate());
     })?;
     Ok(signals)
@@ -179,7 +179,7 @@ async fn end_on_signals(
 ) {
     let mut wishes = Wishes::default();
     while let Some(kind) = signals.recv().await {
-        // A worker without a keeper does not drain: if it were killed meanwhile, nobody would end its tasks.
+        // A worker without a keeper does not drain: if it were killed meanwhile, nothing would end its tasks.
         let is_kept = keeper::keeper_lives();
         let wish = match on_sigterm {
             OnSigterm::Drain if kind == SignalKind::terminate() && is_kept => Wish::Drain,
@@ -195,9 +195,9 @@ async fn end_on_signals(
     }
 }
 
-/// Ends the worker when nobody can write to its standard input any more, because the run that started it is gone.
+/// Ends the worker at the end of its standard input: then the run that started it is gone.
 fn end_with_stdin(stop: impl FnOnce() + Send + 'static) {
-    // Not a task of the runtime, which would wait for the read at its end.
+    // A task of the runtime would delay the runtime's end until the read returns.
     std::thread::spawn(move || {
         // Nothing is ever written, and an error means the same as the end.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
@@ -205,14 +205,14 @@ fn end_with_stdin(stop: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// The wish that was heard last, and when.
+/// The last request, and its time.
 #[derive(Debug, Default)]
 struct Wishes {
     last: Option<(Wish, Instant)>,
 }
 
 impl Wishes {
-    /// Returns the wish to carry out, or `None` if another sender has repeated the last one.
+    /// Returns the request to carry out, or `None` if another sender has repeated the last one.
     fn hear(&mut self, wish: Wish, now: Instant) -> Option<Wish> {
         let (heard, since) = match self.last {
             None => (wish, now),
@@ -228,8 +228,8 @@ impl Wishes {
     }
 }
 
-/// A task takes four descriptors here, and two more if its output goes into files. What the administrator allows at most (the
-/// hard limit) is what the worker uses, up to [`DESCRIPTORS`]. Returns the former limit, which is what tasks get.
+/// Raises the soft limit of open files to the hard limit, at most to [`DESCRIPTORS`]. Returns the former limit, which tasks get. A task
+/// takes four descriptors of the worker, and two more if its output goes into files.
 fn raise_descriptor_limit() -> Option<DescriptorLimit> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     let wanted = hard.min(DESCRIPTORS);
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn whoever_wants_the_tasks_dead_is_heard_within_the_second_of_a_drain() {
         use Wish::{Drain, Shutdown};
-        // The keeper is killed right after it has passed SIGTERM on: nobody else is left to end the tasks.
+        // The keeper is killed right after it has passed SIGTERM on: only the worker is left to end the tasks.
         let lost = [(0, Drain), (1, Shutdown), (2, Drain), (3, Shutdown)];
         assert_eq!(heard(&lost), [Some(Drain), Some(Shutdown), None, None]);
         let later = [(0, Drain), (999, Shutdown), (1500, Drain), (1999, Drain)];

@@ -1,5 +1,4 @@
-//! How many tasks a worker can run at once: what the descriptors and the processes that it may have allow, of which each task takes
-//! some.
+//! Computes how many tasks a worker can run at once, from the limits of descriptors and processes.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -10,24 +9,25 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use crate::groups::mounts::{Version, chain, parse_membership, parse_mounts};
 
-/// Of the worker for each task: three pipes, one that tells of its end, and two files if its output goes into some. Control groups keep
-/// none open.
+/// The worker's descriptors for each task: three pipes, one that reports the end, and two for output files. Control groups keep none
+/// open.
 pub(crate) const DESCRIPTORS_A_TASK: u64 = 6;
-/// For everything else: logs, connections, the directory, and the other ends of the pipes of a task that is just being started.
+/// The worker's descriptors for everything else: logs, connections, the directory, and the other ends of the pipes of a task that is just
+/// being started.
 pub(crate) const DESCRIPTORS_OF_OUR_OWN: u64 = 256;
-/// Threads of the worker, its keeper, and what a machine runs besides.
+/// The threads of the worker, its keeper, and other programs of the machine.
 pub(crate) const PROCESSES_OF_OUR_OWN: u64 = 128;
-/// Threads that a worker may still start: those that wait for its disk.
+/// The threads that a worker may still start, to wait for its disk.
 const THREADS_TO_COME: u64 = 32;
 
-/// What bounds the number of tasks.
+/// The limits that bound the number of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// That the worker may have open.
+    /// The worker's limit of open files.
     pub(crate) descriptors: u64,
-    /// The control groups above the worker that bound their processes.
+    /// The worker's own control group and its ancestors, as far as they limit processes.
     groups: Vec<GroupOfProcesses>,
-    /// Of the worker's user; root has no limit.
+    /// The limit of processes of the worker's user; root has none.
     pub(crate) user: Option<u64>,
     pub(crate) pid_max: Option<u64>,
     pub(crate) threads_max: Option<u64>,
@@ -37,12 +37,12 @@ pub(crate) struct Seen {
 struct GroupOfProcesses {
     path: PathBuf,
     most: u64,
-    /// There are, threads too.
+    /// The current number of processes and threads in the group.
     now: u64,
 }
 
 impl Seen {
-    /// `descriptors`: how many a worker will have, as it raises its limit.
+    /// Reads the limits. `descriptors` is the number that the worker will have after raising its limit.
     pub(crate) fn look(descriptors: u64) -> Self {
         let number = |path| read_number(Path::new(path));
         let user = match nix::unistd::geteuid().is_root() {
@@ -58,14 +58,14 @@ impl Seen {
         }
     }
 
-    /// With the descriptors that this process may have as it is.
+    /// Reads the limits, with the present descriptor limit of this process.
     pub(crate) fn of_this_process() -> Self {
         let descriptors = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
         Seen::look(descriptors)
     }
 
-    /// By the limit that leaves the least. One at least: limits are guarded by those who set them, and what is kept for others here
-    /// is an estimate.
+    /// Returns the number of tasks by the tightest limit, and the name of that limit. The number is at least one: the kernel enforces the
+    /// limits, and the part that is subtracted for other uses is an estimate.
     pub(crate) fn room(&self) -> TaskRoom {
         let descriptors = self.descriptors;
         let by_descriptors =
@@ -90,7 +90,7 @@ impl Seen {
         }
         let least = bounds.into_iter().min_by_key(|(most, _)| *most);
         let (most, limited_by) = least.unwrap_or_default();
-        // What the wire can say.
+        // The wire format has a signed 32-bit number.
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let most = NonZeroU32::new(most.min(i32::MAX.cast_unsigned()));
         TaskRoom {
@@ -100,7 +100,7 @@ impl Seen {
     }
 }
 
-/// Of this process and all above, in whichever hierarchy counts processes.
+/// Returns the control groups of this process and all its ancestors that limit processes, in any hierarchy.
 fn groups() -> Vec<GroupOfProcesses> {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let mounts = parse_mounts(&text("/proc/self/mountinfo"));
@@ -110,10 +110,10 @@ fn groups() -> Vec<GroupOfProcesses> {
     folders.filter_map(|folder| bound_of(folder)).collect()
 }
 
-/// The controller.
+/// The name of the controller.
 const PIDS: &str = "pids";
 
-/// None where the file says `max`, or is not there.
+/// Returns the limit and the current count of the group. `None` if its file contains `max` or does not exist.
 fn bound_of(folder: &Path) -> Option<GroupOfProcesses> {
     Some(GroupOfProcesses {
         most: read_number(&folder.join("pids.max"))?,

@@ -1,4 +1,4 @@
-//! What a worker needs of whoever runs its tasks.
+//! The interface between a worker and the code that runs its tasks.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use crate::process::{
     KillError, ProcessRunner, RunKey, RunnerConfig, SpawnError, SpawnRequest, StartError, TaskSink,
 };
 
-/// Runs tasks. Calls only queue and never wait. The sink hears once of the end of every run that was accepted, also of those that
-/// end because the runner is dropped, which ends them all and waits for it.
+/// Runs tasks. Its methods only queue and never wait. The sink receives one completion for every accepted run. Dropping the runner ends
+/// all runs, waits for them, and reports their completions, too.
 pub trait Runner: Send + Sync {
     fn spawn(&self, request: SpawnRequest) -> Result<(), SpawnError>;
 
-    /// Ends exactly this run; its wait counts from now.
+    /// Ends exactly this run. The kill wait counts from this call.
     fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError>;
 
-    /// Stops the processes of this run where they stand, as far as it can tell which they are, for others; if it has none any more, nothing.
+    /// Stops all known processes of this run, so that others can use its resources. Does nothing if the run has none left.
     fn suspend(&self, key: &RunKey);
 
-    /// Lets them go on.
+    /// Continues the processes that [`Runner::suspend`] stopped.
     fn resume(&self, key: &RunKey);
 
-    /// Ends every run and takes none from now on. `done` is called once the sink has heard of the last one.
+    /// Ends every run and accepts no others. Calls `done` once the sink has received the last completion.
     fn kill_all(&self, wait: Duration, by: EndedBy, done: Box<dyn FnOnce() + Send>);
 }
 
-/// Makes a worker's runner. Called once, with where the ends of runs go.
+/// Makes a worker's runner from its configuration and the sink of completions. It is called once.
 pub type StartRunner =
     Box<dyn FnOnce(RunnerConfig, Box<dyn TaskSink>) -> Result<Box<dyn Runner>, StartError> + Send>;
 
-/// Tasks are processes: what every worker does but those of tests.
+/// Returns the runner for tasks that are processes. Only tests and measurements use others.
 pub(crate) fn processes() -> StartRunner {
     Box::new(|config, sink| Ok(Box::new(ProcessRunner::start(config, sink)?)))
 }

@@ -1,4 +1,4 @@
-//! `--scheduler`: for whom the worker works, as whom, and for which share.
+//! Parses `--scheduler`: the address of a scheduler, and the worker's shard and share there.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,10 @@ use crate::config::ConfigError;
 use crate::member_file;
 use crate::options::{SchedulerOptions, USUAL_SHARE};
 
-/// Schedulers of one worker. Each costs a heartbeat every period, and whoever has more of them wants a scheduler above them.
+/// The largest number of schedulers of one worker. Each costs a heartbeat every period; a machine with more needs another scheduler above
+/// them.
 pub(crate) const MOST_SCHEDULERS: usize = 16;
-/// Beyond what anybody means: shares are compared with each other, and all of them are added up.
+/// The largest accepted share. Shares are compared with each other and added up.
 const MOST_SHARE: f64 = 1e9;
 
 /// One flag as it was written.
@@ -19,20 +20,20 @@ const MOST_SHARE: f64 = 1e9;
 pub(crate) struct SchedulerFlag {
     place: Place,
     share: f64,
-    /// The worker's own unless it is named.
+    /// The shard for this scheduler; `None`: the worker's.
     shard: Option<Shard>,
 }
 
-/// Where it is.
+/// The place at which the scheduler answers.
 #[derive(Clone, Debug, PartialEq)]
 enum Place {
     At(ServiceAddress),
-    /// This file says where.
+    /// The file that lists the addresses.
     Listed(PathBuf),
 }
 
 impl SchedulerFlag {
-    /// `HOST:PORT` or `@FILE`, then properties, each behind a comma: `share=NUMBER`, `shard=NAME`.
+    /// Parses `HOST:PORT` or `@FILE`, followed by properties, each after a comma: `share=NUMBER`, `shard=NAME`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(',');
         let place = parts.next().unwrap_or_default();
@@ -68,7 +69,7 @@ impl SchedulerFlag {
         })
     }
 
-    /// `worker`: the shard of all that have none of their own.
+    /// Converts the flag to options. `worker` returns the shard of schedulers that have none of their own.
     pub(crate) fn into_options(
         self,
         worker: impl FnOnce() -> Result<Shard, ConfigError>,
@@ -92,7 +93,7 @@ impl SchedulerFlag {
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok();
     let share = share.filter(|share| (0.0..=MOST_SHARE).contains(share));
-    // Minus zero is a zero, too.
+    // Minus zero becomes zero.
     share.map(f64::abs).ok_or_else(|| {
         format!(
             "`{text}` is no share: write a number from 0, which is only what other schedulers leave, to {MOST_SHARE}; {USUAL_SHARE} is usual"
@@ -129,7 +130,7 @@ mod tests {
         let both = (address(), 2.5, Some("gpu-1".to_owned()));
         assert_eq!(parsed("a.example:6789,share=2.5,shard=gpu-1"), both);
         assert_eq!(parsed("a.example:6789,shard=gpu-1,share=2.5"), both);
-        // A name may have what else is a sign here.
+        // A name may contain the signs of this syntax.
         let strange = (address(), 100.0, Some("a=b".to_owned()));
         assert_eq!(parsed("a.example:6789,shard=a=b"), strange);
         assert_eq!(parsed("[::1]:6789,share=1").0, "[::1]:6789");

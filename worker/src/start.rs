@@ -1,4 +1,4 @@
-//! Puts a worker together, and takes it apart again.
+//! Starts a worker's parts, and stops them in order.
 
 mod core_options;
 
@@ -37,13 +37,13 @@ use crate::runner::{self, StartRunner};
 use crate::usage::{Monitor, Running, sample_tasks};
 use crate::work_fetch::WorkFetchFlags;
 
-/// How often the machine is looked at: cores and memory change when a control group is changed, which is rare.
+/// The period at which the worker measures the machine's cores and memory. They change only with a control group, which is rare.
 const USABLE_INTERVAL: Duration = Duration::from_secs(60);
-/// How often the list of process groups gets the time until which their numbers were held. A task whose first process and older
-/// descendants are dead is certain to a successor only if something of it started before that time.
+/// The period at which the list of process groups stores the time until which the worker held their numbers. A successor may be left with
+/// only the younger descendants of a task. It recognises them only if one of them started before that time.
 const HELD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why a worker could not start. Nothing of it is left.
+/// The reason why a worker could not start. Everything that had started is stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error(transparent)]
@@ -78,27 +78,27 @@ pub enum StartError {
     Interrupted,
 }
 
-/// How an operator wants a worker to end.
+/// The operator's request to end a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// As [`WorkerHandle::shutdown`].
+    /// End as by [`WorkerHandle::shutdown`].
     Shutdown,
-    /// It starts no task any more, and ends when those that run have.
+    /// Start no more tasks, and end when the running tasks have ended.
     Drain,
 }
 
-/// What watches over this process: the keeper that ends the tasks if it cannot, and the service manager.
+/// The supervisors of this process: the keeper, which ends the tasks if this process cannot, and the service manager.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     pub(crate) lease: Option<Lease>,
     pub(crate) manager: ServiceManager,
 }
 
-/// How a worker has ended.
+/// The end of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub reason: ExitReason,
-    /// Why it had to end, for people; `None`: the operator wanted it.
+    /// The reason, for messages; `None`: the operator ended the worker.
     pub why: Option<String>,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// A worker at work. Dropping the handle does not end it.
+/// A running worker. Dropping the handle does not end it.
 #[derive(Debug)]
 pub struct WorkerHandle {
     address: SocketAddr,
@@ -124,34 +124,35 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Where it takes calls.
+    /// Returns the address on which the worker takes calls.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it is called.
+    /// Returns the worker's names and identifiers.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Absolute.
+    /// Returns the absolute path of the data directory.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
-    /// Ends its tasks, tells the scheduler, and ends. The second time it does not wait for its tasks.
+    /// Ends the worker's tasks, reports their completions to the scheduler, and ends the worker. A second call ends it without waiting
+    /// for the tasks.
     pub fn shutdown(&self) {
-        // Nobody listens any more: it has ended already.
+        // The send fails only if the worker has already ended.
         let _ = self.own.send(Event::Shutdown);
     }
 
-    /// As [`WorkerHandle::shutdown`], from elsewhere and without the handle.
+    /// Returns a function that does the same as [`WorkerHandle::shutdown`], for use without the handle.
     pub fn stopper(&self) -> impl Fn() + Send + Sync + 'static {
         let wish = self.wishes();
         move || wish(Wish::Shutdown)
     }
 
-    /// Passes the operator's wishes on, from elsewhere and without the handle.
+    /// Returns a function that passes the operator's requests on, for use without the handle.
     pub(crate) fn wishes(&self) -> impl Fn(Wish) + Send + Sync + 'static {
         let own = self.own.clone();
         move |wish| {
@@ -159,19 +160,19 @@ impl WorkerHandle {
                 Wish::Shutdown => Event::Shutdown,
                 Wish::Drain => Event::Drain,
             };
-            // Nobody listens any more: it has ended already.
+            // The send fails only if the worker has already ended.
             let _ = own.send(event);
         }
     }
 
-    /// Waits until it has ended: no task is alive, its logs are written, its port is closed, its directory free.
+    /// Waits for the end of the worker. Then no task is alive, its logs are written, its port is closed and its directory is free.
     pub async fn wait(self) -> Ended {
         match self.finished.await {
             Ok(ended) => ended,
             Err(error) => match error.try_into_panic() {
-                // A broken invariant of the core. Its processes died with the runner.
+                // The core has broken an invariant. The task processes died with the runner.
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // Only a runtime that is going away cancels.
+                // Only a runtime that shuts down cancels tasks.
                 Err(_) => Ended {
                     reason: ExitReason::Shutdown,
                     why: None,
@@ -181,16 +182,16 @@ impl WorkerHandle {
     }
 }
 
-/// Starts a worker on the present runtime. It returns once the worker takes calls; joining the scheduler goes on by itself, for
-/// as long as it takes.
+/// Starts a worker on the current runtime. Returns as soon as the worker takes calls; it joins the scheduler in the background, however
+/// long that takes.
 ///
-/// Nobody ends its tasks if the whole process is stopped while its scheduler, elsewhere, gives them away: only the program has a
-/// keeper with a lease.
+/// If the whole process is stopped while its scheduler gives its tasks to other workers, nothing ends the tasks here. Only the program
+/// has a keeper with a lease.
 pub async fn start(options: StartOptions) -> Result<WorkerHandle, StartError> {
     start_with(options, runner::processes()).await
 }
 
-/// As [`start`], with tasks that are no processes: for measurements of everything around them.
+/// Starts a worker like [`start`], with another runner in place of processes. Measurements use it to exclude the cost of processes.
 pub async fn start_with(
     options: StartOptions,
     runner: StartRunner,
@@ -198,16 +199,16 @@ pub async fn start_with(
     start_all(options, Surroundings::unknown(), runner).await
 }
 
-/// What a program knows of the process that it is.
+/// The properties of the process in which the worker runs.
 pub(crate) struct Surroundings {
     pub watchers: Watchers,
-    /// What tasks may open.
+    /// The limits of open files that tasks get.
     pub descriptors: Option<DescriptorLimit>,
     pub orphans: Orphans,
 }
 
 impl Surroundings {
-    /// Inside somebody else's program.
+    /// Returns the properties of an unknown host program.
     fn unknown() -> Self {
         Surroundings {
             watchers: Watchers::default(),
@@ -217,7 +218,7 @@ impl Surroundings {
     }
 }
 
-/// As [`start`], under a keeper that ends the tasks in time if this process cannot.
+/// Starts a worker like [`start`], under a keeper that ends the tasks in time if this process cannot.
 pub(crate) async fn start_kept(
     options: StartOptions,
     surroundings: Surroundings,
@@ -300,7 +301,7 @@ async fn start_all(
     })
 }
 
-/// Before anything else, since it may fail for what a flag says.
+/// Resolves the users of `--allow-user`. The start calls it first, because a wrong flag makes it fail.
 async fn accounts(allowed: Vec<AllowedUser>) -> Result<Accounts, StartError> {
     let accounts = blocking(move || Ok(Accounts::resolve(&allowed)?)).await?;
     if !accounts.is_empty() {
@@ -309,7 +310,7 @@ async fn accounts(allowed: Vec<AllowedUser>) -> Result<Accounts, StartError> {
     Ok(accounts)
 }
 
-/// The data directory, which is this process's own from now on and in which nothing of a predecessor is alive, and the logs in it.
+/// Opens and locks the data directory and its logs. Kills the leftover tasks of a predecessor, and errors if some survive.
 fn open(
     path: &Path,
     retention: Retention,
@@ -329,7 +330,7 @@ fn open(
     Ok((directory, Arc::new(logs), held))
 }
 
-/// What must outlive the driver, in the order in which it goes.
+/// The parts that outlive the driver, in the order in which they stop.
 struct Parts {
     server: ServerHandle,
     logs: Arc<LogStore>,
@@ -347,13 +348,13 @@ async fn to_the_end(driver: Driver, parts: Parts) -> Ended {
     } = parts;
     // Gives the last answers a moment to leave.
     server.shutdown().await;
-    // Writes what is left, then frees the directory; both touch the disk.
+    // Flushes the logs, then unlocks the directory; both access the disk.
     let closed = tokio::task::spawn_blocking(move || {
         logs.flush();
         drop(logs);
         drop(directory);
     });
-    // It can only have panicked, which was printed.
+    // The closure can only panic, and the panic was printed.
     let _ = closed.await;
     ended
 }
@@ -393,7 +394,7 @@ fn runner_config(
     })
 }
 
-/// One for each scheduler.
+/// Returns one client for each scheduler, in the order of the options.
 fn clients(options: &StartOptions) -> Vec<SchedulerClient> {
     let schedulers = options.schedulers.iter();
     let new = |scheduler: &SchedulerOptions| {
@@ -412,7 +413,8 @@ fn takes_calls(options: &StartOptions, worker: &Worker, address: SocketAddr, dat
     }
 }
 
-/// What it can run, and whether that can be too much: schedulers know nothing of each other, and each sees the whole machine.
+/// Logs the containment and the task capacity, and warns if several schedulers can overload the machine. Schedulers do not know of each
+/// other, and each sees the whole machine.
 fn announce(worker: &Worker, flags: &WorkFetchFlags) {
     let process = own_pid();
     tracing::info!(%process, "containment: {}", Containment::of_this_process());
@@ -435,7 +437,8 @@ fn announce(worker: &Worker, flags: &WorkFetchFlags) {
     }
 }
 
-/// The keeper must know of them before there is one.
+/// Returns the configuration of the tasks' control groups. It reports their locations to the keeper first, because the keeper must know
+/// them before a group exists.
 fn groups_config(
     options: &StartOptions,
     directory: &WorkerDirectory,
@@ -468,8 +471,8 @@ fn list(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-/// Files of control groups may make a reader wait, and the start of a program waits for the disk that the program is on: neither must
-/// hold a thread that also carries heartbeats.
+/// Measures the machine on a blocking thread. Reading control group files and starting `nvidia-smi` may wait for a disk, and must not
+/// occupy a thread that also carries heartbeats.
 async fn look(mut monitor: Monitor, clock: Clock) -> Option<(Monitor, UsablePhysicalResources)> {
     let runtime = Handle::current();
     let look = move || {
@@ -479,7 +482,7 @@ async fn look(mut monitor: Monitor, clock: Clock) -> Option<(Monitor, UsablePhys
     tokio::task::spawn_blocking(look).await.ok()
 }
 
-/// On a thread that may wait for a disk.
+/// Stores the hold times once per [`HELD_INTERVAL`], on a thread that may wait for a disk.
 async fn write_held(mut held: HeldUntil, stop: CancellationToken) {
     loop {
         tokio::select! {
@@ -503,7 +506,7 @@ async fn watch_usage(mut monitor: Monitor, own: OwnEvents, clock: Clock, stop: C
             () = stop.cancelled() => return,
             () = tokio::time::sleep(USABLE_INTERVAL) => {}
         }
-        // It can only have panicked, which was printed.
+        // The measurement can only panic, and the panic was printed.
         let Some((same, usable)) = look(monitor, clock).await else {
             return;
         };

@@ -1,4 +1,4 @@
-//! The flags that say how a worker fetches work, and what they become.
+//! The command-line flags for work fetch, and their conversion to options of the core.
 
 use std::time::Duration;
 
@@ -7,65 +7,65 @@ use brasserie_worker_core::WorkFetch;
 use brasserie_worker_core::work_fetch::{Preemption, Profile};
 use clap::{Args, ValueEnum};
 
-/// No buffer and no half-life is meant to be longer.
+/// The longest accepted work buffer or half-life.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// How a worker gets its work.
+/// The way in which a worker gets its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WorkFetchProfile {
-    /// It takes what it is sent: as many tasks as there are slots.
+    /// The scheduler sends tasks up to the worker's slots, and the worker requests nothing.
     #[default]
     Off,
-    /// It asks for as much as it needs, with the waits of a cluster: seconds to a minute.
+    /// The worker requests the work that it needs, with the waits of a cluster: seconds to a minute.
     Cluster,
-    /// The same with the waits of machines that volunteers lend: minutes to a day.
+    /// The same with the waits for machines that volunteers lend: minutes to a day.
     Volunteer,
 }
 
-/// Whether tasks that run stop for more important ones.
+/// Whether running tasks stop for more important ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PreemptTasks {
-    /// What began runs to its end.
+    /// A task that has started runs to its end.
     #[default]
     Off,
-    /// They are stopped and go on later; their memory stays taken, and tasks with cards are never stopped. Of a task without control
-    /// groups only the process group stops: what has left it runs on.
+    /// Tasks are stopped and continue later. Their memory stays taken, and tasks with GPUs are never stopped. A task without control
+    /// groups is stopped by its process group: a process that has left the group runs on.
     Suspend,
 }
 
-/// As they are on the command line.
+/// The flags as they are on the command line.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(next_help_heading = "Work fetch")]
 pub struct WorkFetchFlags {
-    /// Who decides how much work is here: with `off` the scheduler, by its slots for workers; else this worker, which asks for as much as
-    /// keeps its processors busy, lets tasks of jobs with `bufferable` wait, and says what it does in `brasserie worker work-fetch`.
+    /// Whether this worker requests its work. With `off` the scheduler sends tasks by its slots for workers. With the others this worker
+    /// requests enough work to keep its processors busy and queues tasks of jobs with `bufferable`. `brasserie worker work-fetch` shows
+    /// its decisions.
     #[arg(long, value_name = "PROFILE", value_enum, default_value_t = WorkFetchProfile::Off)]
     pub work_fetch: WorkFetchProfile,
 
-    /// Work is asked for when there is less than this left for the processors [default: 10s; of volunteers: 144m]
+    /// Request work when the processors have less than this left to do [default: 10s; of volunteers: 144m]
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     pub work_buffer_min: Option<Duration>,
 
-    /// ... and then up to this more [default: 20s; of volunteers: 12h]
+    /// Request this much more than --work-buffer-min [default: 20s; of volunteers: 12h]
     #[arg(long, value_name = "DURATION", value_parser = parse_span)]
     pub work_buffer_additional: Option<Duration>,
 
-    /// With several schedulers: what one of them got counts half after this time, when it is reckoned whose turn it is
-    /// [default: 1h; of volunteers: 10d]
+    /// Half-life of past work, when the worker computes which of several schedulers is next [default: 1h; of volunteers: 10d]
     #[arg(long, value_name = "DURATION", value_parser = parse_half_life)]
     pub rec_half_life: Option<Duration>,
 
-    /// What a graphics card is worth beside a CPU when it is reckoned what each scheduler got.
+    /// The weight of a GPU, in CPUs, in the computation of the work that each scheduler got.
     #[arg(long, value_name = "CPUS", default_value = "10", value_parser = parse_weight)]
     pub card_weight: f64,
 
-    /// Whether tasks that run are stopped for such with near deadlines, or for another scheduler's turn.
+    /// Whether running tasks are stopped for tasks with near deadlines, or for another scheduler's turn.
     #[arg(long, value_name = "WAY", value_enum, default_value_t = PreemptTasks::Off)]
     pub preempt: PreemptTasks,
 }
 
 impl Default for WorkFetchFlags {
-    /// As without any flag.
+    /// Returns the values that apply without any flag.
     fn default() -> Self {
         WorkFetchFlags {
             work_fetch: WorkFetchProfile::Off,
@@ -79,7 +79,7 @@ impl Default for WorkFetchFlags {
 }
 
 impl WorkFetchFlags {
-    /// Flags that were given and say nothing, as the worker does not fetch work.
+    /// Returns the flags that were given and have no effect, because the worker does not fetch work.
     pub(crate) fn without_effect(&self) -> Vec<&'static str> {
         let usual = WorkFetchFlags::default();
         let given = [
@@ -97,7 +97,7 @@ impl WorkFetchFlags {
         given.map(|(flag, _)| flag).collect()
     }
 
-    /// What the core is told; `seed`: of its random numbers.
+    /// Returns the core's options, or `None` if the worker does not fetch work. `seed` is the seed of the core's random numbers.
     pub(crate) fn for_core(&self, seed: u64) -> Option<WorkFetch> {
         let profile = match self.work_fetch {
             WorkFetchProfile::Off => return None,

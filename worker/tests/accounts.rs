@@ -1,4 +1,5 @@
-//! Limits, users and groups of real tasks. Taking another user's rights needs root; elsewhere it is seen that nobody is promised any.
+//! Tests limits, users and groups of real tasks. Taking another user's rights needs root; otherwise the tests check that the worker does
+//! not promise it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +23,7 @@ use brasserie_worker::process::{
 };
 use nix::sys::resource::{Resource, getrlimit};
 
-/// No test waits longer for anything; only a failing one gets here.
+/// The longest wait of any test; only a failing one reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// SIGXFSZ.
 const FILE_TOO_LARGE: i32 = 25;
@@ -41,7 +42,7 @@ impl Bench {
         Bench::allowing(&[]).expect("nobody is asked for")
     }
 
-    /// `None`, which is said, where this process cannot start tasks as other users.
+    /// Makes a bench that allows these users. If this process cannot start tasks as other users, prints that and returns `None`.
     fn allowing(users: &[&str]) -> Option<Self> {
         let resolve = |users: &[&str]| {
             let allowed = users.iter().map(|text| AllowedUser::parse(text));
@@ -61,13 +62,13 @@ impl Bench {
         let logs = Arc::new(logs);
         let data_dir = dir.path().join("data");
         fs::create_dir(&data_dir).expect("a folder");
-        // What was there before is nobody else's business afterwards either.
+        // Files that existed before must also become private.
         fs::create_dir(data_dir.join("logs")).expect("a folder");
         fs::write(data_dir.join("logs/log"), "what others said").expect("written");
         fs::write(data_dir.join("identity"), "").expect("written");
         let private = fs::Permissions::from_mode(0o700);
         fs::set_permissions(&data_dir, private).expect("set");
-        // Other users must come as far as the data directory.
+        // Other users must be able to reach the data directory.
         let open = fs::Permissions::from_mode(0o711);
         fs::set_permissions(dir.path(), open).expect("set");
         let config = RunnerConfig {
@@ -120,14 +121,14 @@ impl Bench {
         self.ends.recv_timeout(PATIENCE).expect("it ends")
     }
 
-    /// How it ended, and the lines that it wrote.
+    /// Runs a script. Returns its end, and the lines that it wrote.
     fn run(&self, script: &str, options: TaskSubprocessOptions) -> (TaskEnd, Vec<String>) {
         let key = self.start(script, options);
         let end = self.end();
         (end, self.lines(&key))
     }
 
-    /// The lines of one that ends well.
+    /// Returns the lines of a script that must succeed.
     fn lines_of(&self, script: &str, options: TaskSubprocessOptions) -> Vec<String> {
         let (end, lines) = self.run(script, options);
         assert_eq!(end.story.ending, Ending::Exited(0), "{:?}", end.story);
@@ -190,7 +191,7 @@ fn group(name: &str, group: &str) -> TaskSubprocessOptions {
     }
 }
 
-/// What `id` says of a user.
+/// Returns the output of `id`.
 fn id(arguments: &[&str]) -> String {
     let output = Command::new("id").args(arguments).output().expect("runs");
     String::from_utf8(output.stdout)
@@ -212,7 +213,7 @@ fn limits_hold_in_the_task() {
     let script = "ulimit -S -n; ulimit -H -n; ulimit -c; ulimit -t; ulimit -H -s";
     let lines = bench.lines_of(script, options);
     assert_eq!(lines, ["70", "90", "0", "7", "1024"]);
-    // The next one has what the worker has.
+    // The next task has the worker's limits.
     let (soft, _) =
         nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).expect("known");
     let lines = bench.lines_of("ulimit -n", TaskSubprocessOptions::default());
@@ -234,7 +235,7 @@ fn who_writes_more_than_he_may_is_ended_for_his_own_fault() {
 #[test]
 fn a_limit_that_cannot_be_had_ends_the_start_by_its_name() {
     let bench = Bench::new();
-    // No process may have so many, whatever it is allowed.
+    // No process may have an unlimited number of files, whatever its rights.
     let endless = ProcessLimit::both(Bound::Unlimited);
     let (why, fault) = bench.refused(held_to(&[
         (Limited::Core, at(0)),
@@ -243,7 +244,7 @@ fn a_limit_that_cannot_be_had_ends_the_start_by_its_name() {
     let start = "the limit `nofile` cannot be unlimited: the worker's own hard limit is ";
     assert!(why.starts_with(start), "{why}");
     assert_eq!(fault, Fault::Task);
-    // Also where root could: who may say what a job asks for gets no further than the administrator meant.
+    // The same applies if root could set the limit: a job must not exceed the limits of the administrator.
     let (_, own) = getrlimit(Resource::RLIMIT_RTPRIO).expect("readable");
     if own < 99 {
         let (why, fault) = bench.refused(held_to(&[(Limited::Rtprio, at(own + 1))]));
@@ -255,7 +256,7 @@ fn a_limit_that_cannot_be_had_ends_the_start_by_its_name() {
     }
 }
 
-/// The worker's rights would otherwise open a directory below one that the user may not enter.
+/// Tests a directory below one that the user may not enter. The worker's rights would open it.
 #[test]
 fn a_directory_of_the_job_is_entered_with_the_rights_of_its_user() {
     let Some(bench) = Bench::allowing(&["nobody"]) else {
@@ -320,7 +321,7 @@ fn a_task_has_the_rights_of_its_user_and_no_others() {
         ];
         assert_eq!(bench.lines(&key), expected, "{name}");
     }
-    // Whoever asks for nobody has the worker's.
+    // A task without `user` has the worker's user.
     let own = bench.lines_of("id -u; pwd", TaskSubprocessOptions::default());
     assert_eq!(own[0], "0");
     assert!(own[1].ends_with("data/jobs/job"), "{own:?}");
@@ -339,7 +340,7 @@ fn a_group_is_one_of_the_users_or_one_that_is_allowed() {
     ] {
         let lines = bench.lines_of("id -g; id -G", group("nobody", &asked));
         assert_eq!(lines[0], number);
-        // The user's own beside it.
+        // The user's own groups are there, too.
         let all: Vec<&str> = lines[1].split(' ').collect();
         assert!(
             groups.split(' ').all(|group| all.contains(&group)),
@@ -384,7 +385,7 @@ fn a_program_that_is_closed_to_the_user_says_to_whom() {
     assert_eq!(story.fault, Fault::Task);
 }
 
-/// Alone with this user in this file, as his processes of all tasks count together.
+/// No other test in this file may use this user, because the processes of all its tasks count together.
 #[test]
 fn a_user_has_no_more_processes_than_the_limit_says() {
     let Some(bench) = Bench::allowing(&["games"]) else {
@@ -394,16 +395,16 @@ fn a_user_has_no_more_processes_than_the_limit_says() {
         limits: [(Limited::Nproc, at(most))].into_iter().collect(),
         ..user("games")
     };
-    // It waits for those that it made: what a machine's first process collects late counts until then.
+    // The script waits for its children: those that the machine's first process reaps late would count until then.
     let script = "trap 'kill $all; wait' EXIT; for i in 1 2 3 4 5; do sleep 1000 & all=\"$all $!\"; echo $i; done";
     let (end, lines) = bench.run(script, few(4));
     assert_ne!(end.story.ending, Ending::Exited(0), "{:?}", end.story);
     assert_eq!(lines, ["1", "2", "3"]);
     let refused = |line: &String| line.to_lowercase().contains("fork");
     assert!(end.story.last_lines.iter().any(refused), "{:?}", end.story);
-    // What is left of it is gone with it, so that the next one has room.
+    // The rest of the task has ended with it, so that the next task has room.
     assert_eq!(bench.lines_of("echo alone", few(1)), ["alone"]);
-    // One that is at its limit before its program runs.
+    // The user is at its limit before the task's program runs.
     let waits = bench.start("echo here; exec sleep 1000", user("games"));
     let deadline = Instant::now() + PATIENCE;
     while bench.lines(&waits).is_empty() {
@@ -414,7 +415,7 @@ fn a_user_has_no_more_processes_than_the_limit_says() {
     let text =
         "the user games has as many processes already as the task's limit `nproc` allows (0)";
     assert_eq!((why.as_str(), fault), (text, Fault::Worker));
-    // It can be ended, whoever it is.
+    // The worker can end a task of another user.
     let request = KillRequest {
         method: KillMethod::Term,
         wait: Duration::ZERO,
@@ -441,7 +442,7 @@ fn users_have_folders_of_their_own_for_one_job() {
         );
         assert!(folder.join("file").exists());
     }
-    // One that was removed is made again, for the same user.
+    // A removed folder is created again, for the same user.
     let number = id(&["-u", "daemon"]);
     fs::remove_dir_all(bench.in_data("users")).expect("removed");
     bench.lines_of("echo mine > file", user("daemon"));
@@ -462,7 +463,7 @@ fn no_folder_is_taken_from_anybody_and_no_link_is_followed() {
     assert!(why.contains("it belongs to the user "), "{why}");
     assert_eq!(fault, Fault::Worker);
     assert_eq!(fs::metadata(&others).expect("it").uid(), number("daemon"));
-    // A link to what is the worker's own.
+    // The link leads to a folder of the worker.
     let own = bench.in_data("own");
     fs::create_dir(&own).expect("made");
     fs::create_dir_all(folder("daemon").parent().expect("one")).expect("made");

@@ -1,5 +1,5 @@
-//! Tasks in control groups of the kernel that is here, from a runner that is asked to start them. Each test has a subtree of its
-//! own in every hierarchy; what a machine cannot do is printed as unproven.
+//! Tests tasks in control groups of the present kernel, started by a runner. Each test has a subtree of its own in every hierarchy. A
+//! test prints the abilities that the machine lacks as unproven.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use brasserie_worker::groups::{Ability, Capabilities, FREEZE_TIMEOUT, Groups, Gr
 use brasserie_worker::logs::{LogConfig, LogStore};
 use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
 
-/// No test waits longer for anything; only a failing one gets here.
+/// The longest wait of any test; only a failing one reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -29,7 +29,7 @@ struct Bench {
     runner: ProcessRunner,
     ends: Receiver<TaskEnd>,
     capabilities: Capabilities,
-    /// The group in each hierarchy below which all of the test's are.
+    /// The parent of all of the test's groups, by its path in each hierarchy.
     root: String,
     dir: tempfile::TempDir,
 }
@@ -111,7 +111,7 @@ impl Bench {
         trees.filter(|tree| tree.is_dir()).collect()
     }
 
-    /// Nothing of the task is left: no process, no group.
+    /// Asserts that no process and no group of the task is left.
     fn assert_gone(&self, key: &RunKey) {
         assert_eq!(alive(key), [0; 0], "processes of {key}");
         let groups: Vec<PathBuf> = self.trees().iter().flat_map(|tree| below(tree)).collect();
@@ -148,7 +148,7 @@ impl Drop for Bench {
     }
 }
 
-/// Outer groups first.
+/// Returns the groups below a folder, outer groups first.
 fn below(tree: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(tree).into_iter().flatten().flatten() {
@@ -160,7 +160,7 @@ fn below(tree: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The processes that were started with the run's own environment, wherever they went.
+/// Returns the processes that were started with the run's own environment, in any group or session.
 fn alive(key: &RunKey) -> Vec<i32> {
     let entry = format!("BRASSERIE_INVOCATION={}", key.invocation);
     let mut found = Vec::new();
@@ -219,7 +219,7 @@ fn a_memory_limit_is_enforced_and_told_with_the_peak() {
         Some("the task was killed by signal 9 (SIGKILL), as it reached its memory limit")
     );
     bench.assert_gone(&key);
-    // A part that dies for it is told of if the task fails by it, and not if it goes on.
+    // The end names a part that died at the limit if the task fails by it, and not if the task continues.
     let end = bench.script("tail /dev/zero; exit 3", cgroups.clone());
     assert_eq!(end.story.ended_by, Some(EndedBy::MemoryLimit), "{end:?}");
     if bench.capabilities.memory == Ability::Enforced(Version::One) {
@@ -290,15 +290,14 @@ fn a_daemon_in_a_session_of_its_own_is_gone_at_the_end() {
     let end = bench.end();
     assert_eq!(end.story.ending, Ending::Exited(0), "{:?}", end.story);
     bench.assert_gone(&key);
-    // One that holds a pipe does not hold the end up for longer than a pipeline may.
+    // A process that holds a pipe delays the end no longer than a pipeline may.
     let key = bench.start(&["/bin/sh", "-c", "setsid sleep 1000 & exit 0"], pids(30));
     let end = bench.end();
     assert_eq!(end.story.ending, Ending::Exited(0));
     bench.assert_gone(&key);
 }
 
-/// The letter that the kernel has for what a process does; `None` if there is none.
-/// Its state, and who started it.
+/// Returns the kernel's letter for the state of a process, and its parent; `None` if there is no such process.
 fn stat(pid: i32) -> Option<(char, i32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, behind_the_name) = stat.rsplit_once(')')?;
@@ -306,8 +305,8 @@ fn stat(pid: i32) -> Option<(char, i32)> {
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Each is stopped, or waits in the kernel for one that is: who starts a program by `vfork` goes on when the new process runs it, and is
-/// not said to be stopped before.
+/// Returns whether each process is stopped, or waits in the kernel for a stopped one. A process that starts a program by `vfork`
+/// continues when the new process executes it, and does not appear stopped before.
 fn stand_still(processes: &[i32]) -> bool {
     let stats: Vec<Option<(char, i32)>> = processes.iter().map(|pid| stat(*pid)).collect();
     let is_stopped = |one: &Option<(char, i32)>| matches!(one, Some(('T', _)));
@@ -328,7 +327,7 @@ fn a_stopped_task_stands_still_with_those_that_left_its_process_group() {
         return;
     }
     let (ids, told) = (bench.dir.path().join("ids"), bench.dir.path().join("told"));
-    // One in a session of its own that starts others all the time, and an orphan in another one.
+    // One process is in a session of its own and starts others all the time; the other is an orphan in another session.
     let script = format!(
         "setsid sh -c 'trap \"echo > {told}; exit\" TERM; echo $$ >> {ids}; while :; do sleep 0.01; done' & \
          (setsid sh -c 'echo $$ >> {ids}; exec sleep 1000' &); \
@@ -343,7 +342,7 @@ fn a_stopped_task_stands_still_with_those_that_left_its_process_group() {
     };
     until("all have started", || read().len() == 3);
     let listed = read();
-    // Those that they started, too.
+    // The processes that they started are stopped, too.
     let all_stopped = || stand_still(&alive(&key));
     let is_stopped = |pid: &i32| matches!(stat(*pid), Some(('T', _)));
     let none_stopped = || !listed.iter().any(is_stopped);
@@ -361,7 +360,7 @@ fn a_stopped_task_stands_still_with_those_that_left_its_process_group() {
         .runner
         .kill(&key, request, EndedBy::Operator)
         .expect("runs");
-    // The stopped would hear it when they are dead.
+    // Stopped processes would receive the signal only when they are dead.
     until("the one that left has heard of the end", || told.exists());
     let end = bench.end();
     assert_eq!(end.story.ending, Ending::Exited(3), "{:?}", end.story);
@@ -387,7 +386,7 @@ fn the_child_is_inside_before_its_program_runs() {
             .all(|line| line.contains("/brasserie/a%2Fb%3Ac:")),
         "{own:?}"
     );
-    // Who asks for nothing has no group.
+    // A task that asks for no limits has no group.
     let end = bench.script(&script, CGroupOptions::default());
     assert_eq!(end.story.ending, Ending::Exited(0));
     let places = fs::read_to_string(&out).expect("written");
@@ -431,7 +430,7 @@ fn the_named_slices_are_used_as_they_always_were() {
         let line = of(name);
         assert!(line.contains(&format!(":/{slice}/a%2Fb%3Ac:")), "{line}");
     }
-    // What the slices do not have comes from the worker's own.
+    // The worker's own groups have the controllers that the slices lack.
     assert!(
         of("pids").contains(&format!(":/{slice}/brasserie/")),
         "{places}"

@@ -1,7 +1,6 @@
-//! The keeper with real processes: whatever ends the program or the keeper, nothing that they started stays alive.
+//! Tests the keeper with real processes: whatever ends the program or the keeper, no process that they started stays alive.
 //!
-//! This program plays all parts, so it has no test harness: started without [`ROLE`] it runs the cases below, with it it is
-//! the program to be kept.
+//! This program plays all parts, so it has no test harness. Without [`ROLE`] it runs the cases below; with it, it is the kept program.
 
 mod hang;
 
@@ -27,15 +26,15 @@ use nix::unistd::{Pid, getpid, getppid, mkfifo};
 
 const ROLE: &str = "KEEPER_TEST_ROLE";
 const PLACES: &str = "KEEPER_TEST_PLACES";
-/// What is promised: the kill wait is over, and a second.
+/// The promised time after the end of the kill wait.
 const PROMISE: Duration = Duration::from_secs(1);
-/// How long a test's lease lasts: longer than a busy machine needs to start a shell.
+/// The duration of a test's lease: longer than a busy machine needs to start a shell.
 const LEASE: Duration = Duration::from_millis(700);
-/// Between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const KILL_WAIT: Duration = Duration::from_millis(300);
-/// How long the keeper waits for a program to notice that all of its tasks are dead.
+/// The time that the keeper gives a program to notice that all of its tasks are dead.
 const SILENCE: Duration = Duration::from_secs(5);
-/// For things that happen at once unless the machine is very busy.
+/// The limit for things that happen at once unless the machine is very busy.
 const SOON: Duration = Duration::from_secs(10);
 
 type Case = (&'static str, fn());
@@ -114,7 +113,7 @@ fn main() -> ExitCode {
         become_keeper_or_continue().expect("kept");
         return play(&role);
     }
-    // What `cargo test` passes: a filter, and flags that a harness would take.
+    // `cargo test` passes a filter, and flags for a harness.
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let is_listing = std::env::args().any(|a| a == "--list");
     for (name, case) in CASES {
@@ -149,7 +148,7 @@ fn play(role: &str) -> ExitCode {
     }
 }
 
-/// Starts a task, a grandchild in a session of its own, and an orphan of that kind; tells all ids.
+/// Starts a task, a grandchild in a session of its own, and an orphan in a session of its own; prints all ids.
 fn run_tasks() -> ExitCode {
     let script = "sleep 1000 & echo $!; setsid sleep 1000 & echo $!; (setsid sleep 1000 & echo $!); echo $$; wait";
     let mut shell = Command::new("sh")
@@ -168,7 +167,7 @@ fn run_tasks() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tells its own id, starts a task with the command line in its arguments, and lives on.
+/// Prints its own id, starts a task with the command line in its arguments, and never ends.
 fn run_one_task() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     say(&getpid().to_string());
@@ -191,8 +190,8 @@ fn wait_for_term() -> ExitCode {
     ExitCode::from(5)
 }
 
-/// Starts a task that survives SIGTERM and tells of it, takes a lease, tells the task's id, its own and when the lease is over in
-/// nanoseconds, and then does as it was told in its first argument. The task tells the id of a descendant that left its group.
+/// Starts a task that survives SIGTERM and reports it, and takes a lease. Prints the task's id, its own, and the lease's end in
+/// nanoseconds. Then does what its first argument says. The task prints the id of a descendant that left its group.
 fn live_on_a_lease() -> ExitCode {
     let script = "trap 'echo told' TERM; setsid sleep 1000 & echo $!; while :; do wait; done";
     let mut task = Command::new("sh");
@@ -222,13 +221,13 @@ fn live_on_a_lease() -> ExitCode {
         }
         _ => {}
     }
-    // Only in vain: it must not end by itself.
+    // The program must not end by itself.
     loop {
         std::thread::park();
     }
 }
 
-/// Well beyond its first lease.
+/// Renews its lease well beyond the first end.
 fn renew_for_a_while() -> ExitCode {
     let mut lease = Lease::of_this_process().expect("opened").expect("kept");
     let end = Clock.now() + LEASE * 3;
@@ -239,9 +238,10 @@ fn renew_for_a_while() -> ExitCode {
     ExitCode::from(7)
 }
 
-/// Starts a task for each of two schedulers, each with a descendant that shed its marks and its session, takes leases of which the second
-/// one is short and the first one so much longer, tells its own id, those of the four, and when the second lease is over, and stops.
-/// When it goes on, it gives up the leases that were short and says so. If both were, it ends when the keeper would have ended it.
+/// Starts a task for each of two schedulers, each with a descendant that shed its marks and its session. Takes a short lease for the
+/// second scheduler and one that is `longer` for the first. Prints its own id, those of the four processes, and the end of the second
+/// lease, and stops. When it continues, it gives up the expired leases and reports that. If both leases were short, it ends when the
+/// keeper would have ended it.
 fn work_for_two(longer: Duration) -> ExitCode {
     let marker = std::env::var("BRASSERIE_KEPT").expect("kept");
     let script = "trap '' TERM; env -i \"$(command -v setsid)\" sleep 1000 & echo $!; while :; do wait; done";
@@ -274,7 +274,7 @@ fn work_for_two(longer: Duration) -> ExitCode {
     }
     say("on");
     if longer.is_zero() {
-        // Its life is what the case is about.
+        // The case depends on the program's life.
         std::thread::sleep(SILENCE + PROMISE);
         return ExitCode::from(7);
     }
@@ -283,7 +283,7 @@ fn work_for_two(longer: Duration) -> ExitCode {
     }
 }
 
-/// The file that names control groups, if the case has one.
+/// Stores the path of the file that lists control groups, if the case has one.
 fn tell_places(lease: &Lease) {
     if let Some(file) = std::env::var_os(PLACES) {
         lease.tell_places(Path::new(&file)).expect("told");
@@ -307,7 +307,7 @@ impl Kept {
         Kept::start_logging(role, arguments, Stdio::inherit())
     }
 
-    /// With a data directory that hangs: a FIFO without a writer lets nobody open it.
+    /// Starts a program whose data directory hangs: opening a FIFO without a writer blocks.
     fn start_on_hanging_disk(role: &str, arguments: &[&str]) -> (Self, tempfile::TempDir) {
         let folder = tempfile::tempdir().expect("a folder");
         for file in ["cgroups", "groups"] {
@@ -429,7 +429,7 @@ fn names() {
     assert_eq!(kept.code(), Some(5));
 }
 
-/// A pipe that takes no more, and its reader.
+/// A full pipe, and its reader.
 struct FullPipe {
     reader: File,
     writer: File,
@@ -452,7 +452,7 @@ impl FullPipe {
         Stdio::from(self.writer.try_clone().expect("a descriptor is free"))
     }
 
-    /// Nobody has read meanwhile.
+    /// Returns whether the pipe is still full because nothing was read.
     fn is_full(&self) -> bool {
         let mut fds = [PollFd::new(self.writer.as_fd(), PollFlags::POLLOUT)];
         let has_room = poll(&mut fds, PollTimeout::ZERO).expect("polled") > 0;
@@ -461,7 +461,7 @@ impl FullPipe {
     }
 }
 
-/// A program that lives on a lease.
+/// A program with a lease.
 struct Leased {
     kept: Kept,
     pids: Vec<Pid>,
@@ -474,7 +474,7 @@ impl Leased {
     }
 
     fn of(mut kept: Kept) -> Self {
-        // In any order: one of the program and one of the task.
+        // The lines of the program and of the task arrive in any order.
         let (one, two) = (kept.line(), kept.line());
         let (line, descendant) = match one.contains(' ') {
             true => (one, two),
@@ -490,13 +490,13 @@ impl Leased {
         }
     }
 
-    /// Waits until nobody is alive. Nobody dies before the lease is over, and all are dead when a scheduler would count on it: a
+    /// Waits until all processes are dead. None may die before the end of the lease. All must be dead when a scheduler relies on it: a
     /// second after the keeper's delay, which is for the machine.
     fn is_over_in_time(&self) {
         let by = self.until + KILL_WAIT + KEEPER_DELAY + PROMISE;
         loop {
             let alive = self.pids.iter().filter(|pid| alive(**pid)).count();
-            // After the look, so that a pause of this test does no harm.
+            // The time is taken after the check, so that a pause of this test does no harm.
             let now = Clock.now();
             if alive == 0 {
                 assert!(now > self.until, "killed too early");
@@ -520,7 +520,7 @@ fn stopped_program() {
 fn hanging_program() {
     let mut leased = Leased::start("hang-dying");
     leased.is_over_in_time();
-    // SIGTERM was the program's business.
+    // The program itself had to send SIGTERM.
     assert!(leased.kept.lines.next().is_none());
     assert_eq!(leased.kept.code(), Some(1));
 }
@@ -536,7 +536,7 @@ fn stopped_program_and_blocked_log() {
     let mut leased = Leased::of(Kept::start_logging("lease", &["stop"], pipe.as_log()));
     assert_eq!(leased.kept.line(), "told");
     leased.is_over_in_time();
-    // Its last words are lost; it ends all the same.
+    // The program's last line is lost; it ends anyway.
     assert_eq!(leased.kept.code(), Some(1));
     assert!(pipe.is_full());
 }
@@ -566,7 +566,7 @@ fn one_of_two_beside_a_process_that_hangs() {
     let Some(file) = HangingFile::mount() else {
         return;
     };
-    // A process that belongs to nobody here.
+    // This process belongs to none of the tasks.
     let arguments = file.command();
     let mut stranger = Command::new(&arguments[0]);
     stranger.args(&arguments[1..]);
@@ -594,7 +594,8 @@ fn task_that_hangs_in_the_kernel() {
     let mut log = BufReader::new(log).lines();
     let complains = log.any(|line| line.expect("readable").contains(&complaint));
     assert!(complains, "the keeper has ended");
-    // Each look ends with a wait: 50 at the quick pace, and a dozen with growing pauses. Five seconds at the quick pace have up to 500.
+    // Each round ends with a wait: 50 at the quick pace, and a dozen with growing pauses. Five seconds at the quick pace would have up to
+    // 500.
     let waits = waits_of(kept.keeper_id());
     assert!(waits < 120, "{waits} waits");
     assert!(alive(task));
@@ -604,7 +605,7 @@ fn task_that_hangs_in_the_kernel() {
     assert!(!alive(task));
 }
 
-/// How often the keeper's main thread has waited.
+/// Returns the number of waits of the keeper's main thread.
 fn waits_of(process: Pid) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
     let prefix = "voluntary_ctxt_switches:";
@@ -621,14 +622,15 @@ fn late_keeper() {
     while Clock.now() <= leased.until + KILL_WAIT + KEEPER_DELAY {
         std::thread::yield_now();
     }
-    // What nobody can help.
+    // The keeper cannot help in this case.
     assert!(leased.pids.iter().all(|pid| alive(*pid)));
     kill(leased.kept.keeper_id(), Signal::SIGCONT).expect("sent");
     assert!(gone_within(&leased.pids, PROMISE));
     assert_eq!(leased.kept.code(), Some(1));
 }
 
-/// A program with two schedulers: it, the task of each with a descendant, and when the lease of the second one is over.
+/// Returns the processes of a program with two schedulers (itself, and the task of each with a descendant), and the end of the second
+/// lease.
 fn with_two(kept: &mut Kept) -> (Vec<Pid>, Time) {
     let line = kept.line();
     let (ids, until) = line.rsplit_once(' ').expect("several words");
@@ -637,10 +639,10 @@ fn with_two(kept: &mut Kept) -> (Vec<Pid>, Time) {
     (ids, Time::from_nanos(until.parse().expect("a time")))
 }
 
-/// Waits until these are dead, whose lease is over at `until`.
+/// Waits until these processes are dead, whose lease ends at `until`.
 fn lost_in_time(lost: &[Pid], until: Time) {
     while lost.iter().any(|pid| alive(*pid)) {
-        // After the look, so that a pause of this test does no harm.
+        // The time is taken after the check, so that a pause of this test does no harm.
         let now = Clock.now();
         let by = until + KILL_WAIT + KEEPER_DELAY + PROMISE;
         assert!(now <= by, "some of {lost:?} are still alive");
@@ -663,7 +665,7 @@ fn tasks_of_one_end(mut kept: Kept) {
     let (ids, until) = with_two(&mut kept);
     let (spared, lost) = ids.split_at(3);
     lost_in_time(lost, until);
-    // Neither the program nor the task of the other scheduler.
+    // The program and the task of the other scheduler live.
     assert!(spared.iter().all(|pid| alive(*pid)), "{spared:?}");
     kill(ids[0], Signal::SIGCONT).expect("sent");
     assert_eq!(kept.line(), "on");

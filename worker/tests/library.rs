@@ -1,4 +1,4 @@
-//! A worker inside another program: started and ended without signals, keeper or command line.
+//! Tests a worker inside another program: started and ended without signals, keeper or command line.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr};
 use brasserie_worker::{ExitReason, StartError, StartOptions, WorkFetchProfile, start};
 use tokio::time::timeout;
 
-/// Longer than anything here takes, even on a very busy machine.
+/// Longer than any of these tests takes, even on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For a scheduler that nobody can be.
+/// Returns options for a scheduler that does not exist.
 fn options(data_dir: &Path) -> StartOptions {
     let nobody = ServiceAddress {
         host: "127.0.0.1".into(),
@@ -114,7 +114,7 @@ async fn arguments_that_mean_nothing_are_refused_by_their_path_and_methods_by_na
         .expect("it ends in time");
 }
 
-/// Who looks at the work fetch of a worker that has just started.
+/// Calls `getWorkFetch` of a worker that has just started.
 async fn look(pool: &ClientPool, peer: &PeerAddr) -> CallResult<BrasserieWorkerGetWorkFetchResult> {
     pool.call(peer, "getWorkFetch", &BrasserieWorkerGetWorkFetchArgs {})
         .await
@@ -185,7 +185,7 @@ async fn many_who_look_at_once_are_answered_or_told_to_ask_again_and_keep_no_pla
         }
     }
     assert!(shown > 0, "{refused} of {LOOKS} were refused");
-    // Nobody keeps a place who has gone.
+    // Finished calls occupy no place.
     for _ in 0..4 {
         assert!(seen(look(&pool, &peer).await).is_some());
     }

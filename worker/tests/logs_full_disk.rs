@@ -1,4 +1,4 @@
-//! A disk that is full for real: a small file system that only this test's threads see.
+//! Tests a disk that is really full: a small file system that only this test's threads see.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,14 +17,14 @@ use flate2::read::MultiGzDecoder;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
-/// Only a failing test waits so long.
+/// The longest wait; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The size of the file system, of which the filler takes half.
+/// The size of the file system. The filler takes half of it.
 const DISK_BYTES: usize = 1 << 20;
-/// The part that task output leaves free for records, less what the last write may round up.
+/// The part that task output leaves free for records, less the bytes by which the last write may round up.
 const RESERVE_BYTES: usize = DISK_BYTES / 4 - 8192;
 
-/// Mounts a small file system there, for this thread and those that it starts.
+/// Mounts a small file system at `place`, for this thread and those that it starts.
 fn mount_small(place: &Path) -> nix::Result<()> {
     let none = None::<&str>;
     unshare(CloneFlags::CLONE_NEWNS)?;
@@ -40,7 +40,7 @@ fn mount_small(place: &Path) -> nix::Result<()> {
     )
 }
 
-/// Tasks one after another, and their logs.
+/// A runner that runs tasks one after another, and their logs.
 struct Bench {
     runner: ProcessRunner,
     ends: Receiver<TaskEnd>,
@@ -68,7 +68,7 @@ impl Bench {
         }
     }
 
-    /// Runs a script to its good end; how the log is afterwards.
+    /// Runs a script that must succeed. Returns the state of the log afterwards.
     fn run(&mut self, script: &str) -> LogHealth {
         self.run_into(Output::Log, script)
     }
@@ -104,7 +104,7 @@ impl Bench {
         self.logs.health()
     }
 
-    /// Runs a script with a file; what is in the file, and what the log says of it.
+    /// Runs a script with a file. Returns the file's content, and the event in the log.
     fn run_into_file(&mut self, script: &str) -> (Vec<u8>, serde_json::Value) {
         self.run_into(Output::File, script);
         let deadline = Instant::now() + PATIENCE;
@@ -148,7 +148,7 @@ impl Bench {
     }
 }
 
-/// The words about the reserve in an error.
+/// The part of an error message about the reserve.
 const RESERVE: &str =
     "free, and task output leaves 0.2 MiB to the records of completions. Make room there";
 
@@ -158,7 +158,7 @@ fn assert_reserve_is_free(disk: &Path) {
     fs::remove_file(&records).expect("removed");
 }
 
-/// Of few of which the end fits.
+/// The number of floods, so that at least one has a last write that does not fit.
 const FLOODS: usize = 20;
 
 fn a_full_disk(data_dir: &Path, disk: &Path) {
@@ -167,7 +167,7 @@ fn a_full_disk(data_dir: &Path, disk: &Path) {
     let mut bench = Bench::new(data_dir, &disk.join("logs"));
     assert_eq!(bench.run("echo before"), LogHealth::default());
 
-    // The last lines of a flood may fit into what is left of the last block, and then the last write is a good one.
+    // The last lines of a flood may fit into the rest of the last block, and then the last write succeeds.
     let flood = "head -c 3000000 /dev/zero | tr '\\0' x | fold -w 99";
     let mut floods = (0..FLOODS).map(|_| bench.run(flood));
     let health = floods.find(|health| health.error.is_some());
@@ -175,7 +175,7 @@ fn a_full_disk(data_dir: &Path, disk: &Path) {
     assert!(health.dropped_lines > 10_000, "{health:?}");
     let error = health.error.expect("the last write failed");
     assert!(error.contains(RESERVE), "{error}");
-    // Few lines may still fit the last block; tasks go on in any case.
+    // A few lines may still fit the last block; tasks continue in any case.
     bench.run("echo perhaps");
     assert_reserve_is_free(disk);
 
@@ -204,7 +204,7 @@ fn a_full_disk_of_files(disk: &Path, logs: &Path) {
         (b"before\n".to_vec(), &0.into())
     );
 
-    // More than the disk takes, however it is compressed; what is in the file is whole.
+    // The task prints more than the disk can hold in compressed form; the members in the file are whole.
     let (bytes, event) = bench.run_into_file("head -c 3000000 /dev/urandom");
     let lost = event["lost_bytes"].as_u64().expect("a number");
     assert_eq!(event["bytes"], 3_000_000);
@@ -241,7 +241,7 @@ fn a_full_disk_loses_output_of_files_and_says_so_and_tasks_go_on() {
 fn a_full_disk_stops_logging_not_tasks_and_room_starts_it_again() {
     let data_dir = tempfile::tempdir().expect("a folder");
     let disk = tempfile::tempdir().expect("a folder");
-    // The mount is seen by the thread that asked for it, and ends with it.
+    // Only the thread that made the mount sees it, and the mount ends with the thread.
     let test = std::thread::spawn(move || match mount_small(disk.path()) {
         Ok(()) => a_full_disk(data_dir.path(), disk.path()),
         Err(error) => eprintln!(

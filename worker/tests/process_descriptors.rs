@@ -1,5 +1,5 @@
-//! A worker without descriptors fails tasks by name and goes on; alone in its file because it changes the limit of its
-//! whole process.
+//! Tests that a worker without descriptors fails tasks with a clear message, and continues. The test is alone in its file because it
+//! changes the limit of its whole process.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -12,7 +12,7 @@ use brasserie_worker::logs::{LogConfig, LogStore};
 use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Only a failing test waits so long.
+/// The longest wait; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn request(number: i64) -> SpawnRequest {
@@ -50,8 +50,8 @@ fn tasks_fail_by_name_at_every_step_and_the_runner_survives() {
         let probe = std::fs::File::open("/dev/null").expect("always there");
         u64::try_from(std::os::fd::AsRawFd::as_raw_fd(&probe)).expect("not negative")
     };
-    // A start takes three pipes of two descriptors each, and one more to watch the process: with fewer free ones it
-    // stops at another step each time, the last of them after the process was created.
+    // A start takes three pipes of two descriptors each, and one more to watch the process. With fewer free descriptors it stops at
+    // another step each time, the last of them after the process was created.
     for free in 0..7 {
         setrlimit(Resource::RLIMIT_NOFILE, lowest_free + free, hard).expect("lowered");
         let number = i64::try_from(free).expect("small");

@@ -1,4 +1,4 @@
-//! The worker program against a small scheduler that speaks real Thrift, with real processes, signals and restarts.
+//! Tests the worker program with a small scheduler that speaks real Thrift, with real processes, signals and restarts.
 
 mod fake;
 mod hang;
@@ -34,7 +34,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 const DONE_BITS: &str = "\"result_bits\":4";
-/// After a `kill -9`: the kill wait is over, and a second.
+/// The promised time after a `kill -9` and the end of the kill wait.
 const PROMISE: Duration = Duration::from_secs(1);
 
 fn logs(stream: &str, job: &str, regex: &str) -> BistroWorkerGetJobLogsByIDArgs {
@@ -168,7 +168,7 @@ async fn what_a_task_uses_is_told_while_it_runs() {
     let mut stage = Stage::open(dir.path(), &[]).await;
     stage.join().await;
     let task = stage.task("job", "busy");
-    // The work is done by a child that has left the group.
+    // A child that has left the group does the work.
     let work = "setsid sh -c 'while :; do :; done' & wait";
     stage.run(&task, work).await.expect("accepted");
     let used = loop {
@@ -242,14 +242,14 @@ async fn a_successor_ends_what_worker_and_keeper_left_before_it_is_heard() {
         .run(&plain, "setsid sh -c 'echo $$ > plain; exec sleep 1000'")
         .await
         .expect("accepted");
-    // The first process of a task, which the kernel kills with the worker.
+    // The kernel kills this process with the worker, because it is the first process of a task.
     stage
         .run(&bare, "echo $$ > bare; exec env -i sleep 1000")
         .await
         .expect("accepted");
     let plain = pid_in(&dir.path().join("jobs/job/plain")).await;
     let bare = pid_in(&dir.path().join("jobs/job/bare")).await;
-    // Tasks are listed in the order in which they start, right after they did.
+    // Tasks are listed in the order of their starts, right after each start.
     stage.run(&after, "true").await.expect("accepted");
     stage.end_of(&after).await;
     let worker = stage.worker_process();
@@ -259,7 +259,7 @@ async fn a_successor_ends_what_worker_and_keeper_left_before_it_is_heard() {
     kill(stage.keeper(), Signal::SIGKILL).expect("killed");
     assert_eq!(stage.code().await, None);
     match is_contained {
-        // The kernel has ended them.
+        // The kernel has ended the processes.
         true => {
             until_dead(plain, PROMISE).await;
             until_dead(bare, PROMISE).await;
@@ -297,7 +297,7 @@ async fn a_worker_command_serves_jobs_without_a_command() {
         .expect("accepted");
     let end = stage.end_of(&task).await;
     assert!(end.contains(DONE_BITS), "{end}");
-    // Ends it without saying goodbye.
+    // The worker ends without a goodbye.
     kill(stage.worker_process(), Signal::SIGKILL).expect("killed");
     assert_eq!(stage.code().await, Some(128 + 9));
 }
@@ -336,21 +336,21 @@ async fn mistakes_at_the_start_are_named_and_have_codes() {
     assert_eq!(stage.code().await, Some(0));
 }
 
-/// How long a scheduler is away.
+/// The time for which a scheduler is away.
 #[derive(Clone, Copy, Debug)]
 enum Absence {
     None,
-    /// Until the worker has tried to reach it.
+    /// The scheduler is away until the worker has tried to reach it.
     Noticed,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_scheduler_hears_of_a_healthy_worker_long_before_its_heartbeat_is_due() {
     let dir = tempfile::tempdir().expect("a folder");
-    // Nothing here waits for so long: what is heard after joining was sent because the connection broke.
+    // No heartbeat is due during the test: each one after joining was sent because the connection broke.
     let mut stage = Stage::open(dir.path(), &["--heartbeat-period", "1h"]).await;
     stage.check_health().await;
-    // It is HEALTHY once it takes a task; an invocation that was refused stays refused.
+    // The worker is HEALTHY once it accepts a task; an invocation that was refused stays refused.
     let taken = timeout(fake::PATIENCE, async {
         loop {
             let task = stage.task("job", "node");
@@ -368,12 +368,12 @@ async fn a_restarted_scheduler_hears_of_a_healthy_worker_long_before_its_heartbe
             Absence::Noticed => {
                 let nobody = TcpListener::bind(address).await.expect("the same port");
                 let tried = timeout(fake::PATIENCE, nobody.accept()).await;
-                // The worker hears nothing but the end of the connection.
+                // The worker notices only the end of the connection.
                 drop(tried.expect("it tries").expect("a connection"));
             }
         }
         stage.start_again(address).await;
-        // The second one echoes the new scheduler's set: the association goes on without a wait as well.
+        // The second heartbeat echoes the new scheduler's worker set: the association continues without a wait, too.
         stage
             .until("heartbeats at the new instance", |scene| {
                 scene.heartbeats.len() >= before + 2
@@ -409,7 +409,7 @@ async fn the_tasks_of_a_stopped_worker_are_dead_before_they_run_elsewhere() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut stage = Stage::open(dir.path(), &[]).await;
     stage.join().await;
-    // By its own timers the worker is unhealthy two seconds after its last heartbeat, and must die a second later.
+    // The worker's own timers make it unhealthy two seconds after its last heartbeat, and let it die a second later.
     stage.change(|scene| scene.short_times = Some((1, 2)));
     let task = stage.task("job", "node");
     stage
@@ -417,7 +417,7 @@ async fn the_tasks_of_a_stopped_worker_are_dead_before_they_run_elsewhere() {
         .await
         .expect("accepted");
     let pid = pid_in(&dir.path().join("jobs/job/pid")).await;
-    // It outlives any one heartbeat's time.
+    // The task outlives the lifetime of any single heartbeat.
     let count = stage.scene.borrow().heartbeats.len();
     stage
         .until("heartbeats", |scene| scene.heartbeats.len() >= count + 6)
@@ -426,7 +426,7 @@ async fn the_tasks_of_a_stopped_worker_are_dead_before_they_run_elsewhere() {
     let worker = stage.worker_process();
     kill(worker, Signal::SIGSTOP).expect("sent");
     let own_time = Duration::from_secs(3);
-    // A scheduler counts on it a second later.
+    // A scheduler relies on the death a second later.
     let kill_wait = Duration::from_millis(100);
     until_dead(pid, own_time + kill_wait + KEEPER_DELAY + PROMISE).await;
     until_dead(worker, PROMISE).await;
@@ -464,7 +464,7 @@ async fn a_worker_that_was_stopped_for_a_moment_goes_on() {
     assert!(!is_alive(pid));
 }
 
-/// How many numbered lines a task's log has; they are complete and in order.
+/// Returns the number of numbered lines in a task's log, after checking that they are complete and in order.
 fn logged_numbers(dir: &Path) -> usize {
     let clock = Arc::new(|| WallTime::from_secs(0));
     let logs = LogStore::open(LogConfig::new(dir.join("logs")), clock).expect("usable");
@@ -509,7 +509,7 @@ async fn kill_9_of_the_worker_costs_the_last_second_of_the_log_at_most() {
         assert!(std::time::Instant::now() < patience, "nothing is written");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // What was there a second before the end is what may not be lost.
+    // Lines that are a second old at the end must not be lost.
     let safe = written();
     tokio::time::sleep(Duration::from_secs(1)).await;
     kill(stage.worker_process(), Signal::SIGKILL).expect("killed");
@@ -526,19 +526,19 @@ async fn a_signal_ends_a_worker_whose_start_waits_for_a_disk() {
     let text = signalled_while_starting(&[]).await;
     let named = ["SIGTERM came while process", "ended by SIGTERM before"];
     assert!(named.iter().any(|part| text.contains(part)), "{text}");
-    // The run that has sent the signal says why it ends.
+    // The run that has sent the signal reports why it ends.
     assert_eq!(signalled_while_starting(&["--of-run"]).await, "");
 }
 
-/// Returns what a worker with these flags prints that SIGTERM reaches while its start waits for a disk.
+/// Returns the output of a worker with these flags that gets SIGTERM while its start waits for a disk.
 async fn signalled_while_starting(flags: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a folder");
-    // A FIFO without a writer lets nobody open it.
+    // Opening a FIFO without a writer blocks.
     mkfifo(&dir.path().join("worker.json"), Mode::S_IRWXU).expect("a FIFO");
     let mut program = worker_program("localhost:1", dir.path(), flags);
     let program = program.stdin(Stdio::piped()).stderr(Stdio::piped());
     let program = program.spawn().expect("it starts");
-    // Whoever locks the directory reads the file next, and signals are noticed long before.
+    // The worker reads the file right after it has locked the directory, and it handles signals much earlier.
     let locked = async {
         while std::fs::read(dir.path().join("lock"))
             .unwrap_or_default()
@@ -660,7 +660,7 @@ async fn what_a_program_of_the_worker_leaves_running_is_no_task_s() {
     let folder = dir.path().join("cards");
     std::fs::create_dir(&folder).expect("created");
     let program = folder.join("nvidia-smi");
-    // Its child is adopted by the worker, and says of no task to belong to it.
+    // The worker adopts the program's child, which carries no sign of a task.
     let script = format!(
         "#!/bin/sh\ncd '{}' && mkdir once 2>/dev/null || exit 0\nenv -i sleep 1000 >/dev/null 2>&1 &\necho $! > new; mv new pid\n",
         folder.display()

@@ -1,4 +1,4 @@
-//! The tests of the worker program once more, without a PID namespace: what ordinary users have, and root if it asks for it.
+//! Runs the tests of the worker program again without a PID namespace, as ordinary users do, and root on request.
 
 #[path = "program.rs"]
 mod program;

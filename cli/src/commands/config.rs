@@ -1,4 +1,4 @@
-//! `brasserie config`: looks at config files without running anything.
+//! `brasserie config`: checks and exports config files without running anything.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,7 +20,7 @@ use crate::Ending;
 use crate::failure::{Failure, path_remedy};
 use crate::output::{print, print_json};
 
-/// Looks at config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
+/// Check and export config files: JSON, or TOML (.toml) or YAML (.yaml, .yml).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -29,12 +29,12 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Say everything that is wrong with config files, a line each. Exit code 0: no errors, though perhaps warnings; 2: errors.
+    /// Report every problem of config files, one a line. Exit code 0: no errors, possibly warnings; 2: errors.
     Check(CheckArgs),
     /// Print the JSON Schema of config files, for editors.
     Schema,
-    /// Print the jobs of a config file as one JSON object, with everything written out that they inherit. Beside the same
-    /// settings it reads back as the same jobs; a job with errors has them under `errors`.
+    /// Print the jobs of a config file as one JSON object, with all inherited values. Together with the same settings it defines the same
+    /// jobs; a job with errors has them under `errors`.
     Export(ExportArgs),
 }
 
@@ -43,10 +43,10 @@ struct CheckArgs {
     /// The config files.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// A key that nobody reads is an error, in a job too.
+    /// Report unknown keys as errors, also inside a job.
     #[arg(long)]
     strict_config: bool,
-    /// One JSON document instead of lines.
+    /// Print one JSON document instead of lines.
     #[arg(long)]
     json: bool,
 }
@@ -55,7 +55,7 @@ struct CheckArgs {
 struct ExportArgs {
     /// The config file.
     file: PathBuf,
-    /// This job only; may be given several times.
+    /// Export only this job; may be given several times.
     #[arg(long, value_name = "NAME")]
     job: Vec<String>,
 }
@@ -77,13 +77,13 @@ const SHOWN_TIMES: usize = 3;
 /// Limit for the jobs that the error about an unknown job lists.
 const MAX_NAMED: usize = 5;
 
-/// A file and what there is to say of it.
+/// A checked file and its findings.
 struct Checked {
     file: String,
-    /// Why it could not be read, and what to do.
+    /// The reason why the file could not be read, with a remedy.
     unreadable: Option<String>,
     findings: Findings,
-    /// The next times of its schedules; empty if it has errors.
+    /// The next times of its schedules; empty if the file has errors.
     schedules: Vec<NextTimes>,
 }
 
@@ -95,9 +95,9 @@ pub(crate) struct NextTimes {
     level: String,
     /// Number of times whose lifetime has begun and is not over.
     now: usize,
-    /// At most [`SHOWN_TIMES`]; the last one is the last of all if there are fewer.
+    /// The next times, at most [`SHOWN_TIMES`]. If there are fewer, the schedule ends with the last one.
     next: Vec<String>,
-    /// The scheduler's time zone decides, which this machine may not have.
+    /// Whether the scheduler's time zone decides, which may differ from this machine's.
     zone_is_a_guess: bool,
 }
 
@@ -118,7 +118,7 @@ impl NextTimes {
             NextTimes {
                 source,
                 level: config.levels[of.level().index()].clone(),
-                // A source with too many times has an error of its own.
+                // A source with too many times has a separate error.
                 now: of.due(now, &zone).map_or(0, |due| due.times.len()),
                 next: times
                     .take(SHOWN_TIMES)
@@ -198,7 +198,7 @@ impl Checked {
         self.unreadable.is_none() && self.findings.errors.is_empty()
     }
 
-    /// Errors and warnings as they stand in the file.
+    /// Formats errors and warnings in the order of their places in the file.
     fn to_text(&self) -> String {
         let mut lines: Vec<(brasserie_common_config::Place, String)> = Vec::new();
         for error in &self.findings.errors {
@@ -247,7 +247,8 @@ impl Checked {
     }
 }
 
-/// Returns why this machine cannot use the path in this way; `None` if it can. A relative path begins in the folder of the config file.
+/// Returns why this machine cannot use the path in this way; `None` if it can. Relative paths resolve against the folder of the config
+/// file.
 pub(crate) fn fault(file: &Path, path: &str, of_use: PathUse) -> Option<String> {
     let file = std::path::absolute(file).ok()?;
     let path = resolve_in_folder(file.parent()?, path);

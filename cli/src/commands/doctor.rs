@@ -1,4 +1,4 @@
-//! `brasserie doctor`: what a worker on this machine can and cannot have and enforce.
+//! `brasserie doctor`: checks what a worker on this machine can provide and enforce.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,17 @@ use crate::Ending;
 use crate::connection::block_on;
 use crate::output::{print, print_json, table};
 
-/// Looks at the machine with a worker's eyes and leaves nothing behind. Exit code 0: a worker can keep its promises here; 1: something lacks that it
-/// needs for them. What it can do without is told, too.
+/// Check this machine as a worker would, and leave nothing behind. Exit code 0: a worker can fulfil its guarantees here; 1: a requirement
+/// is missing. Missing optional features are reported too.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where a worker would keep its data; nothing is made of it.
+    /// The data directory of a worker; the command does not create it.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The program `nvidia-smi`, as the worker would be given it.
+    /// The program `nvidia-smi`, as in the worker's flag.
     #[arg(long, value_name = "PATH")]
     nvidia_smi: Option<PathBuf>,
-    /// One JSON document instead of lines.
+    /// Print one JSON document instead of lines.
     #[arg(long)]
     json: bool,
 }

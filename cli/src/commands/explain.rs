@@ -1,4 +1,4 @@
-//! `brasserie explain`: every reason why a task or a job is not running, and what happened in a task's last run.
+//! `brasserie explain`: shows every reason why a task or a job is not running, and the story of a task's last run.
 
 mod last_run;
 
@@ -10,16 +10,16 @@ use crate::connection::block_on;
 use crate::data_dir::{Source, SourceArgs};
 use crate::output::{print, print_json, printable_block, shell_word};
 
-/// Shows all reasons at once, not only the first that was met, and what happened when it ran last.
+/// Show all reasons at once why a task or a job is not running, and what happened in the task's last run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The job of the task.
     job: String,
-    /// The node of the task. Without it, the job as a whole is explained.
+    /// The node of the task. Without it, the command explains the job as a whole.
     node: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
-    /// One JSON document instead of lines.
+    /// Print one JSON document instead of lines.
     #[arg(long)]
     json: bool,
 }
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
             .connection
             .explain(&args.job, node.unwrap_or_default())
             .await?;
-        // Read from the scheduler's disk, which may hang or be gone; the reasons are not.
+        // The last run is read from the scheduler's disk, which may hang or be missing; the reasons are not.
         let last = match node {
             Some(node) => source.connection.last_run(&args.job, node).await,
             None => Ok(None),

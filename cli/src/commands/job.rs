@@ -1,4 +1,4 @@
-//! `brasserie job`: jobs by API, and what operators do with jobs.
+//! `brasserie job`: manages submitted jobs, and pauses, cancels or forgives all kinds of jobs.
 
 mod wait;
 
@@ -17,15 +17,15 @@ use crate::connection::{AskArgs, Forgiven, Outcome, block_on};
 use crate::failure::Failure;
 use crate::output::{complain, print, print_json, shell_word, table};
 
-/// Whatever version there is.
+/// Expects any version, or no job.
 const ANY_VERSION: i64 = -2;
-/// The text's own `version_id`; without one, that there is no such job.
+/// Expects the text's own `version_id`; without one, no existing job.
 const AS_TEXT_SAYS: i64 = -1;
 
 /// List, submit, delete, pause, cancel, resume and forgive jobs of a running scheduler, wait for them, and delete their history.
 ///
-/// A job comes from the config file or by `job submit`, never from both: the names of the one are refused to the other. What is
-/// said here is on disk when the command ends, and holds after a restart.
+/// A job comes from the config file or from `job submit`, never from both: each refuses the names of the other. When the command ends, its
+/// change is on disk and survives a restart.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -53,32 +53,32 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List all jobs by name, of the file and submitted.
+    /// List all jobs by name, those of the config file and submitted ones.
     List(AskArgs),
-    /// Put a job in force: a new one, or in place of an earlier version.
+    /// Submit a new job, or replace an earlier version.
     ///
-    /// FILE holds what a config file has under the job's key, as in {"command": ["/usr/bin/dump"], "owner": "ann"}. Its command
-    /// is a whole path or a program that workers find. What it leaves out is inherited from the settings, also when these change.
-    /// A mistake in it changes nothing and is told with its place.
+    /// FILE contains what a config file has under the job's key, as in {"command": ["/usr/bin/dump"], "owner": "ann"}. Its command is an
+    /// absolute path or the name of a program that workers find. Missing fields are inherited from the settings, also when these change
+    /// later. If FILE has errors, nothing changes, and each error is printed with its place.
     Submit(Submit),
-    /// Delete a job that was submitted. Its tasks that run go on; how its tasks ended stays known, should it come again.
+    /// Delete a submitted job. Its running tasks continue. Its history stays, in case the job is submitted again.
     Delete(Delete),
-    /// Forget what failures have cost a job's tasks: those that failed for good run again, backoffs end and begin anew.
+    /// Forgive the failures of a job's tasks: tasks that failed for good run again, and backoffs end and restart from the first step.
     ///
-    /// A task whose lost run may still be alive waits for that, forgiven or not. Tasks that are done stay done.
+    /// A task whose lost run may still be alive waits for that run, forgiven or not. Tasks that are done stay done.
     Forgive(Forgive),
-    /// Forget how a job's tasks have ended, so that each is as if it had never run: it runs again if the job wants it.
+    /// Delete the history of a job's tasks, so that each counts as never run. It runs again if the job still has it.
     ///
-    /// Also for jobs that exist no more. What runs keeps its history, and so does a task whose lost run may still be alive: how many
-    /// these are is told, and asking again later does the rest.
+    /// Works also for jobs that no longer exist. Running tasks keep their history, and so do tasks whose lost run may still be alive. The
+    /// command prints their number; repeat it later to delete the rest.
     DeleteHistory(DeleteHistory),
-    /// Start no task of a job any more, of the file or submitted. What runs goes on.
+    /// Stop starting tasks of a job, of the config file or submitted. Its running tasks continue.
     Pause(Named),
     /// Kill the running tasks of a job and start no more, for a job of the config file or a submitted one.
     ///
     /// Workers kill the tasks as the job's `kill_subprocess` says. The command does not wait for that; `job wait` does. Workers that return
-    /// after a restart kill their tasks then. A task without a status of its own counts as incomplete. `job resume` lets all tasks that are
-    /// not done run again. `job pause` lets the tasks that still run continue.
+    /// after a restart kill their tasks then. A killed task that reports no status of its own counts as incomplete. `job resume` lets all
+    /// tasks that are not done run again. `job pause` lets the running tasks continue.
     Cancel(Named),
     /// Let the tasks of a paused or cancelled job start again.
     Resume(Named),
@@ -93,13 +93,13 @@ enum Command {
 struct Submit {
     /// The job as JSON; `-` reads standard input.
     file: PathBuf,
-    /// The job's name [default: the file's name without its ending].
+    /// The job's name [default: the file's name without its extension].
     #[arg(long)]
     name: Option<String>,
-    /// Replace exactly this version; 0: only if there is no such job [default: the file's `version_id`, else 0].
+    /// Replace exactly this version; 0: only if the job does not exist [default: the file's `version_id`, else 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..), conflicts_with = "replace")]
     expect_version: Option<i64>,
-    /// Replace whatever version there is.
+    /// Replace any version.
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -109,7 +109,7 @@ struct Submit {
 #[derive(Debug, clap::Args)]
 struct Delete {
     job: String,
-    /// Only if it is this version.
+    /// Delete the job only if it has this version.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     expect_version: Option<i64>,
     #[command(flatten)]
@@ -119,7 +119,7 @@ struct Delete {
 #[derive(Debug, clap::Args)]
 struct DeleteHistory {
     job: String,
-    /// Only on this node; may be given several times [default: on all].
+    /// Delete the history only on this node; may be given several times [default: all nodes].
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
     #[command(flatten)]
@@ -129,7 +129,7 @@ struct DeleteHistory {
 #[derive(Debug, clap::Args)]
 struct Forgive {
     job: String,
-    /// Only tasks that have failed for good: backoffs of others go on.
+    /// Forgive only tasks that have failed for good; backoffs continue.
     #[arg(long)]
     failed: bool,
     #[command(flatten)]
@@ -187,7 +187,7 @@ fn list(ask: &AskArgs) -> Result<Ending> {
     let named = |job: JobStatus| Some((job.name.clone()?, job));
     let statuses = status.jobs.into_iter().flatten().filter_map(named);
     let statuses: HashMap<String, JobStatus> = statuses.collect();
-    // A job that came or went between the two answers counts as neither paused nor cancelled.
+    // A job that appeared or vanished between the two answers counts as neither paused nor cancelled.
     let jobs = jobs.iter().map(|job| {
         let status = statuses.get(job.name.as_deref().unwrap_or_default());
         (job, status.cloned().unwrap_or_default())
@@ -207,7 +207,7 @@ fn list(ask: &AskArgs) -> Result<Ending> {
     Ok(Ending::Success)
 }
 
-/// Jobs of the file have none, unless they say one.
+/// Returns the version of a submitted job. Jobs of the config file have one only if their text has.
 fn version_of(job: &BistroJobConfig) -> Option<i64> {
     job.version_id.filter(|version| *version > 0)
 }
@@ -216,7 +216,8 @@ fn error_of(job: &BistroJobConfig) -> Option<&str> {
     job.error.as_deref().filter(|error| !error.is_empty())
 }
 
-/// The words of `brasserie status`, in the same order: an error hides that the job is held, and that it is disabled.
+/// Returns a row with the same states as `brasserie status`, in the same order. An error hides that the job is paused, cancelled or
+/// disabled.
 fn row_of(job: &BistroJobConfig, status: &JobStatus) -> Vec<String> {
     let state = match job.enabled {
         _ if error_of(job).is_some() => "broken",
@@ -249,7 +250,7 @@ fn document_of(job: &BistroJobConfig, status: &JobStatus) -> Value {
     })
 }
 
-/// Says what was done, and to how many tasks where that is known.
+/// Prints the change, and the number of affected tasks if it is known.
 fn end(ask: &AskArgs, job: &str, what: &str, outcome: Outcome<Option<i64>>) -> Result<Ending> {
     let tasks = match outcome {
         Outcome::Done(tasks) => tasks,
@@ -370,8 +371,7 @@ fn submit(args: &Submit) -> Result<Ending> {
     }
 }
 
-/// As much as a config file may have: the scheduler says how much is too much for a job.
-/// What fits one frame; the scheduler's own limit is lower, and it tells that.
+/// Maximum bytes of a job's text: what fits in one frame. The scheduler's own limit is lower, and it reports that limit.
 const MAX_TEXT_BYTES: u64 = 15 * 1024 * 1024;
 
 fn read(from: impl std::io::Read) -> Result<String> {
@@ -383,7 +383,7 @@ fn read(from: impl std::io::Read) -> Result<String> {
     Ok(text)
 }
 
-/// A config file taken for a job would be a job that says nothing, with warnings.
+/// Returns an error if the text is a whole config file. As a job it would be empty, with warnings for its keys.
 fn whole_file(text: &str) -> Option<String> {
     let Ok(Value::Object(fields)) = serde_json::from_str(text) else {
         return None;
@@ -402,7 +402,7 @@ mod tests {
     fn a_config_file_is_not_taken_for_a_job() {
         let text = r#"{"bistro_settings": {}, "bistro_job->x": {}}"#;
         assert!(whole_file(text).is_some_and(|problem| problem.contains("bistro_")));
-        // What is not JSON is for the scheduler to say, with its place.
+        // The scheduler reports invalid JSON with its place.
         for text in [r#"{"command": ["x"]}"#, "{", "[]"] {
             assert_eq!(whole_file(text), None);
         }

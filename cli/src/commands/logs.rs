@@ -1,4 +1,4 @@
-//! `brasserie logs`: what tasks printed, from all workers, in order of time.
+//! `brasserie logs`: prints task output from all workers, ordered by time.
 
 mod files;
 mod follow;
@@ -23,51 +23,50 @@ use crate::output::{Layout, Reader, complain, json_text, print_json, print_raw, 
 use follow::{Cursor, Round};
 use lines::{Names, TaskText};
 
-/// Pages that turn up nothing, in a row, after which a search with `--regex` reports how far it came. Each has scanned up to
-/// 20,000 lines.
+/// Consecutive pages without a match after which a search with `--regex` reports its progress. Each page scans up to 20,000 lines.
 const PAGES_BEFORE_NOTICE: usize = 50;
-/// How often a follower asks: a person takes half a second for at once, and it costs a scheduler nothing.
+/// Interval of requests with `--follow`. People perceive half a second as immediate, and it costs a scheduler nothing.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Prints the newest lines, oldest first, of one task, one job or everything.
+/// Print the newest lines, oldest first, of one task, one job or all jobs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this job.
+    /// Print only lines of this job.
     job: Option<String>,
-    /// Only this node.
+    /// Print only lines of this node.
     node: Option<String>,
-    /// What the tasks wrote to standard error, instead of standard output.
+    /// Print standard error instead of standard output.
     #[arg(long, conflicts_with = "events")]
     stderr: bool,
-    /// The events of the tasks' lives, one JSON object a line, instead of standard output.
+    /// Print the events of the tasks, one JSON object a line, instead of standard output.
     #[arg(long)]
     events: bool,
-    /// Only lines in which this regular expression is found.
+    /// Print only lines that match this regular expression.
     #[arg(long, value_name = "REGEX", default_value = "", value_parser = regex)]
     regex: String,
     /// Print at most LINES lines; a notice on standard error reports that more may exist.
     #[arg(long, value_name = "LINES", default_value_t = 1000)]
     limit: usize,
-    /// Print all lines, oldest first, however many there are; with `--json`, a document a line. The exit code is 1 if lines are missing, since a
-    /// worker does not answer or has left.
+    /// Print all lines, oldest first; with `--json`, one document a line. The exit code is 1 if lines are missing because a worker does not
+    /// answer or has left.
     #[arg(long, conflicts_with_all = ["limit", "follow", "from_start"])]
     all: bool,
-    /// The oldest lines instead of the newest.
+    /// Print the oldest lines instead of the newest.
     #[arg(long)]
     from_start: bool,
-    /// Goes on with new lines as they come, until Ctrl-C.
+    /// Continue with new lines as they arrive, until Ctrl-C.
     #[arg(long, short)]
     follow: bool,
-    /// Print what tasks wrote unchanged on a terminal, too. Without this flag control characters except tabs are escaped there. Text for
-    /// a file or a pipe is never changed.
+    /// Print task output unchanged on a terminal, too. Without this flag, control characters except tabs are escaped there. Output to a
+    /// file or a pipe is never changed.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
-    /// Only what this run wrote, START:RAND as `--json` gives it.
+    /// Print only lines of this run, START:RAND as in `--json`.
     #[arg(long, value_name = "RUN")]
     invocation: Option<InstanceId>,
     #[command(flatten)]
     source: SourceArgs,
-    /// One JSON document instead of lines; with `--follow`, one a line.
+    /// Print one JSON document instead of lines; with `--follow`, one a line.
     #[arg(long)]
     json: bool,
 }
@@ -141,14 +140,14 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     } else {
         show(&lines, args)?;
     }
-    // The notices follow the lines, which would otherwise scroll the notices out of sight.
+    // Notices follow the lines, because otherwise the lines would scroll them out of sight.
     for notice in &notices {
         complain!("brasserie: {}", printable_block(notice));
     }
     Ok(Ending::Success)
 }
 
-/// Returns why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so the caller asks only if
+/// Returns why there are no lines. Errors if the job or the node is unknown. Lines of a removed job may still exist, so call this only if
 /// no lines were found. `None`: a signal came first.
 async fn why_no_lines(args: &Args) -> Result<Option<String>> {
     let stream = args.stream_name();
@@ -241,7 +240,7 @@ async fn found(
     }
 }
 
-/// Pages on until there are enough lines or no more; gives lines oldest first, and notices about lines that may be missing.
+/// Fetches pages until there are enough lines or no more. Returns the lines oldest first, and notices about lines that may be missing.
 async fn collect(
     source: &LogSource,
     mut request: LogRequest,
@@ -299,7 +298,7 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
     let mut cursor = Cursor::default();
     let mut told = BTreeSet::new();
     let lines = match args.from_start {
-        // Only to see whether there are any.
+        // Only checks whether there are any lines.
         true => newest(source, &mut request.clone(), 1, &mut Cursor::default()).await?,
         false => newest(source, &mut request, args.limit, &mut cursor).await?,
     };
@@ -340,13 +339,13 @@ async fn follow(source: &LogSource, mut request: LogRequest, args: &Args) -> Res
     }
 }
 
-/// Why a round has ended early.
+/// Why a round ended early.
 enum Trouble {
     Call(anyhow::Error),
     Output(anyhow::Error),
 }
 
-/// Shows what is new on all pages from the request's start.
+/// Shows the new lines of all pages from the request's start.
 async fn round(
     source: &LogSource,
     request: &mut LogRequest,
@@ -366,7 +365,7 @@ async fn round(
     }
 }
 
-/// The newest lines, oldest first; the cursor then stands behind them.
+/// Returns the newest lines, oldest first, and moves the cursor behind them.
 async fn newest(
     source: &LogSource,
     request: &mut LogRequest,
@@ -396,7 +395,7 @@ fn show(new: &[LogLine], args: &Args) -> Result<Reader> {
     print_raw(&new.iter().map(text).collect::<String>())
 }
 
-/// Each trouble once, until there is none.
+/// Prints each notice once, until a round has none.
 fn tell(told: &mut BTreeSet<String>, notices: Vec<String>) {
     for notice in notices {
         if told.insert(notice.clone()) {
@@ -416,7 +415,7 @@ mod tests {
 
     use super::*;
 
-    /// A scheduler of a release that lists all jobs, and has no calls for single ones.
+    /// A scheduler of a release that lists all jobs, without calls for single jobs.
     struct Older;
 
     impl Service for Older {

@@ -1,4 +1,4 @@
-//! `brasserie plan`: what a config file would do to a running scheduler, before anything happens.
+//! `brasserie plan`: shows the changes that a config file would cause in a running scheduler, without making them.
 
 mod json;
 mod text;
@@ -15,16 +15,17 @@ use crate::connection::{Connection, SchedulerArgs, block_on};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// A file that is planned goes in one frame of 16 MiB, with room for the rest of the call.
+/// Maximum size of a planned file, which must fit in one frame of 16 MiB with the rest of the call.
 const MAX_PLANNED_BYTES: u64 = 15 * 1024 * 1024;
 
-/// Show what a config file would do in place of the one that the scheduler watches. Nothing happens.
+/// Show what a config file would do in place of the one that the scheduler watches. Nothing is changed.
 ///
-/// It shows what would be added, changed and removed of settings, nodes and jobs; which tasks would start at once; which running
-/// tasks would be killed, when and how, and which would run on although nobody wants them; and every mistake in the file with its
-/// place. If its node sources are others than those in force, they are read for it: the scheduler runs their scripts, too.
+/// The plan shows added, changed and removed settings, nodes and jobs. It shows the tasks that would start at once, the running tasks that
+/// would be killed, when and how, and those that would continue although no job wants them. It lists every error in the file with its
+/// place. If the file's node sources differ from those in force, the scheduler reads them for the plan, which includes running their
+/// scripts.
 ///
-/// Relative commands and scripts in FILE begin where those of the scheduler's own file do, as if FILE had been moved into its place.
+/// Relative commands and scripts in FILE resolve as in the scheduler's own file, as if FILE had replaced it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -40,13 +41,13 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// On the scheduler's machine: relative commands and scripts begin here [default: the folder of its config file].
+    /// Resolve relative commands and scripts in this folder of the scheduler's machine [default: the folder of its config file].
     #[arg(long, value_name = "DIR")]
     folder: Option<String>,
-    /// End with code 3 if something would change.
+    /// Exit with code 3 if something would change.
     #[arg(long)]
     detailed_exitcode: bool,
-    /// One JSON document instead of text.
+    /// Print one JSON document instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -88,7 +89,7 @@ fn format_name(format: Format) -> &'static str {
     }
 }
 
-/// Whether the file would be in force as it was meant.
+/// Returns whether the file would take effect completely.
 fn is_good(plan: &Plan) -> bool {
     plan.usable == Some(true)
         && plan.errors.as_ref().is_none_or(Vec::is_empty)

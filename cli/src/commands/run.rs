@@ -1,4 +1,4 @@
-//! `brasserie run`: a scheduler and a worker of its own, on the ordinary protocol path, until a config is finished.
+//! `brasserie run`: runs a config to its end with a scheduler and a worker of its own, which use the ordinary protocol.
 
 mod cluster;
 mod directory;
@@ -34,18 +34,18 @@ use output::{Output, Printer, Streams};
 use progress::Progress;
 use summary::{How, Summary};
 
-/// How often the progress is looked at: smooth for the eye, and one small call each.
+/// Interval of status requests for the progress: smooth for the eye, one small call each.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Limit for the jobs whose first failure is reported during the run: with last lines about a screenful.
+/// Limit for the jobs whose first failure is reported during the run: about a screenful with their last lines.
 const MAX_SETBACKS: usize = 3;
 
 /// How much later than the worker this process may notice a signal that was sent to both.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// Runs every task of every enabled job of FILE on this machine, as many at once as the configuration and the processors allow.
+/// Run every task of every enabled job of FILE on this machine, as many at once as the configuration and the processors allow.
 ///
-/// The run ends when every task is done, has failed for good, or can never run. A run with tasks in backoff goes on; the progress bar
+/// The run ends when every task is done, has failed for good, or can never run. A run with tasks in backoff continues; the progress bar
 /// shows for how long. Ctrl-C kills the tasks, and the last message says how to continue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -86,25 +86,24 @@ pub(crate) struct Args {
     /// Print one JSON document with all failed tasks at the end, instead of the summary. Task output goes to standard error.
     #[arg(long)]
     json: bool,
-    /// The first error of a task is final: no backoff, no second try.
+    /// Treat the first error of a task as final: no backoff, no retry.
     #[arg(long)]
     no_retry: bool,
-    /// A key that nobody reads is an error, in a job too.
+    /// Report unknown keys in the config as errors, also inside a job.
     #[arg(long)]
     strict_config: bool,
-    /// For jobs without a command: the program that every task runs.
+    /// The program that tasks of jobs without a command run.
     #[arg(long, value_name = "PROGRAM")]
     worker_command: Option<String>,
-    /// The program `nvidia-smi`: with it tasks of jobs that ask for graphics cards get some of this machine's.
+    /// The program `nvidia-smi`: with it, tasks of jobs that need GPUs get GPUs of this machine.
     #[arg(long, value_name = "PATH")]
     nvidia_smi: Option<PathBuf>,
-    /// A user whose rights jobs may ask for (`user`), with groups beside the user's own that they may ask for (`group`); once
-    /// for each. It takes root.
+    /// A user that jobs may set as `user`, with further groups that they may set as `group`; may be given several times. Needs root.
     #[arg(long, value_name = "USER[:GROUP[,GROUP...]]", value_parser = AllowedUser::parse)]
     allow_user: Vec<AllowedUser>,
-    /// Decides what ends every process of a task, as the flag of the same name of brasserie-worker: `pid-namespace` has the kernel end
-    /// them when the worker dies, `process-groups` has another process find them. `auto` is `pid-namespace` for root where the
-    /// machine allows it, and else `process-groups`.
+    /// How every process of a task is ended, as in brasserie-worker: with `pid-namespace` the kernel ends them when the worker dies, with
+    /// `process-groups` another process finds them. `auto` is `pid-namespace` for root where the machine allows it, and otherwise
+    /// `process-groups`.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Contain::Auto)]
     contain: Contain,
 }
@@ -205,7 +204,7 @@ async fn watch_cluster(
         watched = watching => watched,
         () = interrupts.next() => Ok(Watched::Interrupted),
         reason = cluster.worker_ended() => {
-            // A terminal signals the worker as well, which may be the first to end.
+            // A terminal signals the worker as well, and the worker may end first.
             match tokio::time::timeout(SAME_SIGNAL, interrupts.next()).await {
                 Ok(()) => Ok(Watched::Interrupted),
                 Err(_) => Ok(Watched::Broken(format!("the worker ended: {reason}"))),
@@ -259,15 +258,15 @@ struct Report {
     summary: Summary,
     logs: LogReader,
     folder: PathBuf,
-    /// The folder, if it stays after such an end.
+    /// The folder, if it is kept after this ending.
     kept: Option<PathBuf>,
     failed_to: Option<PathBuf>,
     json: bool,
 }
 
 impl Report {
-    /// Shows the rest of what tasks have printed, then the summary, and why the list of failed tasks could not be written. Returns how
-    /// the run ends, which fails without that list, and whose output was shown.
+    /// Prints the remaining task output, then the summary, and the reason if the list of failed tasks could not be written. Returns the
+    /// ending of the run, which is a failure without that list, and whose output was printed.
     async fn show(mut self, progress: Progress, ending: Ending) -> Result<(Ending, Output)> {
         let output = progress.finish().await.unwrap_or(Output::Failed);
         let show = move || {
@@ -339,7 +338,7 @@ async fn retry_failed(
     Ok(None)
 }
 
-/// Whether failed tasks of the job may run again.
+/// Returns whether the job has failed tasks that may run again.
 fn has_failed(job: &JobStatus) -> bool {
     job.enabled.unwrap_or(false) && job.failed.unwrap_or(0) > 0
 }
@@ -361,11 +360,11 @@ async fn last_summary(connection: &Connection, how: How, started: Instant) -> Op
         .ok()
 }
 
-/// How watching ended.
+/// How watching the run ended.
 enum Watched {
     Settled(Box<ClusterStatus>),
     Interrupted,
-    /// Nothing can come of it any more.
+    /// The run cannot continue, for this reason.
     Broken(String),
     /// The node sources failed, so no task has started.
     NoNodes(String),
@@ -443,7 +442,7 @@ impl Setbacks {
     }
 }
 
-/// Tasks that neither run nor have ended for good.
+/// Returns the number of tasks that neither run nor have ended for good.
 fn waiting_or_in_backoff(job: &JobStatus) -> i64 {
     let sum = [job.unstarted, job.incomplete, job.error, job.in_backoff];
     sum.into_iter().flatten().sum()

@@ -8,8 +8,8 @@ use crate::connection::{Connection, block_on};
 use crate::data_dir::{Source, SourceArgs};
 use crate::output::{print, print_json, printable_block, table};
 
-/// Shows problems, workers and jobs of a scheduler. The jobs' counts are numbers of tasks. Tasks under `never` can never run with the
-/// present configuration and workers; `explain` says why.
+/// Show problems, workers and jobs of a scheduler. The counts of a job are numbers of tasks. Tasks under `never` can never run with the
+/// current configuration and workers; `explain` says why.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     /// Show all problems, workers and jobs.
     #[arg(long)]
     all: bool,
-    /// One JSON document instead of tables.
+    /// Print one JSON document instead of tables.
     #[arg(long)]
     json: bool,
 }
@@ -92,7 +92,8 @@ async fn view(connection: &Connection, args: &Args) -> Result<ClusterView> {
     Ok(view)
 }
 
-/// Formats the report. `hint` says what to do about its problems. `of_ended_run` is the first sentence for a run that has ended, which has no workers.
+/// Formats the report. `hint` says what to do about its problems. `of_ended_run` is the first sentence for an ended run, which has no
+/// workers.
 fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String {
     let shows_workers = of_ended_run.is_none();
     let mut text = of_ended_run.unwrap_or_default();

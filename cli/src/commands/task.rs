@@ -17,9 +17,9 @@ use crate::output::{
     complain, duration, print, print_json, printable, printable_block, shell_word, table,
 };
 
-/// Limit for the failed tasks whose last lines are listed: a few screens, and the scheduler reads its disk for each.
+/// Limit for the failed tasks whose last lines are listed: a few screens. The scheduler reads its disk for each.
 const MAX_WITH_LINES: usize = 20;
-/// Bytes of a reason that each row of the table has room for.
+/// Bytes of a reason that fit in each row of the table.
 const LONG_REASON: usize = 60;
 
 /// List tasks by state, and kill running ones.
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 enum Command {
     /// List tasks with their state, time and worker, and the reason why a task does not run.
     ///
-    /// A task in state backoff waits for its backoff, or, if its worker was lost, for the safety wait: `why` says for which.
+    /// A task in state backoff waits for its backoff or, if its worker was lost, for the safety wait: `why` says which.
     ///
     /// `since` is the start of a running task, or the completion of the last run of any other task. `tries` counts
     /// the consecutive tries that failed, and shows how many of them fail the task. The list is sorted by job; each job's
@@ -54,9 +54,9 @@ enum Command {
     /// Kill running tasks, as the job's `kill_subprocess` says.
     ///
     /// The command returns when the workers have accepted the requests; a task that handles the signal may run for a while. If the task
-    /// reports a status before it exits, this status counts. Any other task counts as incomplete, which uses up no retry, whatever `backoff`
-    /// and `retries` say: it waits for the present step of its backoff, or 60 seconds where no wait is left, and runs again. To prevent
-    /// this, pause or cancel the job first.
+    /// reports a status before it exits, this status counts. Any other task counts as incomplete, which uses up no retry, whatever
+    /// `backoff` and `retries` say. Such a task waits for the current step of its backoff, or 60 seconds if no wait is left, and runs
+    /// again. To prevent this, pause or cancel the job first.
     Kill(Kill),
 }
 
@@ -65,8 +65,8 @@ struct List {
     /// List only tasks of this job.
     #[arg(long)]
     job: Option<String>,
-    /// List only tasks in these states: running, unsure (may or may not run), waiting, backoff (waits after its last run), failed, never (can never run with the
-    /// present configuration and workers), done, disabled [default: all but disabled].
+    /// List only tasks in these states: running, unsure (may or may not run), waiting, backoff (waits after its last run), failed, never
+    /// (can never run with the current configuration and workers), done, disabled [default: all but disabled].
     #[arg(long = "state", value_name = "STATE", value_delimiter = ',', value_parser = ListedState::parse, hide_possible_values = true)]
     states: Vec<ListedState>,
     /// List at most N tasks.
@@ -106,11 +106,11 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
 #[derive(Default)]
 struct Found {
     tasks: Vec<ListedTask>,
-    /// For the first tasks, in their order: the last lines of standard error of a failed task's last run, if they are kept.
+    /// The last lines of standard error for the first tasks in order: of a failed task's last run, if they are kept.
     last_lines: Vec<Option<Vec<String>>>,
     has_more: bool,
     wall_ms: i64,
-    /// The reasons why no task matches, a line each; empty if `tasks` is not.
+    /// The reasons why no task matches, one a line; empty if `tasks` is not.
     why_empty: String,
 }
 
@@ -185,7 +185,7 @@ async fn why_none(source: &Source, args: &List) -> Result<String> {
         Some(job) => connection.view_of_jobs(std::slice::from_ref(job)).await,
         None => connection.view(0).await,
     };
-    // A job that is configured no more has only running tasks.
+    // A job that is no longer configured has only running tasks.
     let Ok(view) = view else {
         return Ok(String::new());
     };
@@ -248,7 +248,8 @@ fn reasons_for_none(view: &ClusterView, args: &List, has_disabled: bool) -> Stri
     text
 }
 
-/// Returns what keeps a job's tasks from starting, and what to do; `None` for a job whose tasks may start. `job` names the job to a command.
+/// Returns what keeps a job's tasks from starting, and the remedy; `None` for a job whose tasks may start. `job` is a command's argument
+/// for it.
 fn remedy_of(state: JobState, job: &str) -> Option<String> {
     match state {
         JobState::Broken => Some(format!(
@@ -323,7 +324,7 @@ fn text_of(found: &Found, source: &SourceArgs) -> String {
         if let Some(lines) = lines {
             let [job, node] = named(task).map(printable);
             text.push_str(&format!("\n{job} on {node} ended with these lines:\n"));
-            // Escapes what a task prints, which could otherwise move the cursor.
+            // Escapes task output, which could otherwise move the cursor.
             text.extend(
                 lines
                     .iter()
@@ -383,7 +384,7 @@ fn row_of(task: &ListedTask, wall_ms: i64, shared: &[&str]) -> Vec<String> {
     ]
 }
 
-/// `2`, or `2 of 4` where so many end the task.
+/// Formats the failed tries as `2`, or as `2 of 4` if four fail the task.
 fn tries_of(task: &ListedTask) -> String {
     match (task.failed_tries, task.most_tries) {
         (None, _) => "-".to_owned(),
@@ -443,7 +444,7 @@ async fn kill_each<'a>(
             Ok(Outcome::Done(killed)) => Ok(killed),
             Ok(Outcome::Refused { message, .. }) => Err(message),
             Err(error) if outcomes.is_empty() => return Err(error),
-            // The outcomes of the tasks before are known.
+            // The outcomes of the earlier tasks are known.
             Err(error) => Err(format!(
                 "{} on {}: {error:#}",
                 printable(&args.job),
@@ -520,7 +521,7 @@ mod tests {
 
     use super::*;
 
-    /// A scheduler that goes away after the first task.
+    /// A scheduler that disconnects after the first task.
     struct Leaving;
 
     impl Service for Leaving {

@@ -1,4 +1,4 @@
-//! `brasserie worker`: lists workers, shows what they know and do, and takes the operator's word that one is dead.
+//! `brasserie worker`: lists workers, shows their work fetch, and declares workers dead.
 
 mod forget;
 mod work_fetch;
@@ -13,7 +13,7 @@ use crate::Ending;
 use crate::connection::{AskArgs, block_on};
 use crate::output::{print, print_json};
 
-/// List workers, look at what single ones know and do, or declare one dead.
+/// List workers, show the work fetch of one, or declare one dead.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -22,17 +22,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// List the workers of a scheduler with their state, running tasks, host, address, the time since their last heartbeat, and their slots.
+    /// List the workers of a scheduler with state, running tasks, host, address, the time since the last heartbeat, and slots.
     ///
     /// `slots in use` shows how many slots of each resource tasks hold, and how many the worker has, as in `cpu 3/8, gpu 1/2`.
     List(AskArgs),
-    /// Show whom a worker asks for work, for how much, and why it asks nobody.
+    /// Show from which schedulers a worker requests work, how much, and why it requests none.
     ///
-    /// It is the worker's own picture of this moment, which nothing changes by being looked at. Without SHARD, the only worker that the
-    /// scheduler knows is shown; of several, a line for each of their schedulers: who asks whom for what, and when the next request may
-    /// come.
+    /// The view is the worker's own at this moment; showing it changes nothing. Without SHARD, the command shows the scheduler's only
+    /// worker in full. If there are several, it prints one line for each worker and scheduler: the current request, and the time of the
+    /// next one.
     WorkFetch(work_fetch::Args),
-    /// Declare a worker dead that will never return, so that nothing waits for it any more.
+    /// Declare a worker dead that will never return, so that the scheduler stops waiting for it.
     Forget(forget::Args),
 }
 

@@ -1,4 +1,4 @@
-//! The preferences of the node source `add_time`: a child of each node of a level for each time of a schedule.
+//! Parses the preferences of the node source `add_time`: a child of each node of a level for each time of a schedule.
 
 use crate::coerce::set;
 use crate::cron::{CRON, MAX_TIMES, cron};
@@ -76,7 +76,7 @@ fn schedule(prefs: &At, notes: &mut Notes) -> Option<Vec<ScheduleItem>> {
     if !at.expect_array("schedule items", notes) {
         return None;
     }
-    // All are read, so that each tells its mistakes, before one that is wrong makes the whole wrong.
+    // Reads all items first, so that each reports its mistakes.
     let items: Vec<Option<ScheduleItem>> = at.items().map(|at| item(&at, notes)).collect();
     items.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! What jobs need of graphics cards: it follows from the slots that they take, so it has no key of its own.
+//! The GPUs that jobs need. The need follows from the slots that they take, so it has no key of its own.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::model::{
 use crate::read::{At, Notes};
 use crate::resources::CARD_PREFIX;
 
-/// A number of slots that is no amount of cards.
+/// A number of slots that is no amount of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardProblem {
     pub resource: ResourceId,
@@ -18,7 +18,7 @@ pub struct CardProblem {
 }
 
 impl Config {
-    /// The resource whose slots are processors of workers, and how many of these a slot is.
+    /// Returns the resource whose slots are processors of workers, and the number of processors in a slot.
     pub fn cpu_slots(&self) -> Option<(ResourceId, f64)> {
         let mut entries = self.physical_resources.iter();
         if let Some(entry) = entries.find(|entry| entry.kind == PhysicalKind::CpuCore) {
@@ -29,7 +29,7 @@ impl Config {
         Some((ResourceId(u16::try_from(at).ok()?), 1.0))
     }
 
-    /// How many processors a task of the job keeps busy: one, where nothing says so.
+    /// Returns the number of processors that a task of the job keeps busy; 1 if nothing else is configured.
     pub fn cpus_of(&self, job: &JobConfig) -> f64 {
         let Some((id, a_slot)) = self.cpu_slots() else {
             return 1.0;
@@ -38,26 +38,26 @@ impl Config {
         f64::from(slots.max(0)) * a_slot
     }
 
-    /// The resource whose slots are cards of workers, or parts of them.
+    /// Returns the resource whose slots are GPUs of workers, or parts of them.
     pub fn card_slots(&self) -> Option<&PhysicalResource> {
         let mut entries = self.physical_resources.iter();
         entries.find(|entry| entry.kind == PhysicalKind::GpuCard)
     }
 
-    /// The resources that count cards of one model, each with it; none, if cards are not looked at at all.
+    /// Returns the resources that count GPUs of one model, each with its model; none if GPUs are not configured.
     pub fn card_models(&self) -> impl Iterator<Item = (ResourceId, &str)> {
         let all = (0..self.resources.len()).filter_map(|i| u16::try_from(i).ok());
         all.filter_map(|i| Some((ResourceId(i), self.card_model(ResourceId(i))?)))
     }
 
-    /// The model whose cards a resource counts.
+    /// Returns the model whose GPUs a resource counts.
     pub fn card_model(&self, id: ResourceId) -> Option<&str> {
         let resource = &self.resources[id.index()];
         let counts = self.card_slots().is_some() && resource.level == self.worker_level();
         resource.name.strip_prefix(CARD_PREFIX).filter(|_| counts)
     }
 
-    /// What a task of the job needs of the cards of its worker.
+    /// Returns the GPUs that a task of the job needs of its worker.
     pub fn card_need(&self, job: &JobConfig) -> Result<CardNeed, CardProblem> {
         let Some(entry) = self.card_slots() else {
             return Ok(CardNeed::default());
@@ -78,14 +78,14 @@ impl Config {
         Ok(CardNeed::new(all, of_models))
     }
 
-    /// What of the settings decides which cards a job needs.
+    /// Returns the part of the settings that decides the GPUs of a job.
     pub(crate) fn card_scale(&self) -> Option<(ResourceId, f64)> {
         let entry = self.card_slots()?;
         Some((entry.logical_resource, entry.multiply_logical_by))
     }
 }
 
-/// Slots that are no amount of cards would let tasks wait for ever, or share what they believe to have alone.
+/// Reports slots that are no amount of GPUs. Tasks with these would wait forever, or share GPUs that they expect to own.
 pub(crate) fn check_need(at: &At, job: &JobConfig, config: &Config, notes: &mut Notes) {
     let Err(CardProblem { resource, error }) = config.card_need(job) else {
         return;

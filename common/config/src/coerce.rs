@@ -1,4 +1,4 @@
-//! Scalars as people write them: `"3"`, `3.0` and `3` are one integer, `"yes"` and `1` are one truth.
+//! Parses scalars as people write them: `"3"`, `3.0` and `3` are one integer, `"yes"` and `1` are one boolean.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::numbers::number_from;
 use crate::read::{At, Notes, suggest};
 use crate::tree::Value;
 
-/// The longest time that a config can name, 68 years: as for backoffs, and exact in milliseconds as a double.
+/// The longest time in a config, 68 years. The limit equals that of backoffs, and milliseconds stay exact in a double.
 const MAX_SECONDS: f64 = i32::MAX as f64;
 
-/// Amounts of slots: none up to what 32 bits hold.
+/// The allowed numbers of slots: every non-negative 32-bit number.
 pub(crate) const AMOUNT: RangeInclusive<i32> = 0..=i32::MAX;
 
-/// Stores what was read; a value with an error keeps the default.
+/// Stores a value that was read. The default stays if the value has an error.
 pub(crate) fn set<T>(slot: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *slot = value;
@@ -34,7 +34,7 @@ impl At<'_> {
         value
     }
 
-    /// The truth that stands here, in any of its words.
+    /// Returns the boolean here, in any of its spellings.
     pub fn as_truth(&self) -> Option<bool> {
         match &self.node.value {
             Value::Bool(b) => Some(*b),
@@ -82,7 +82,7 @@ impl At<'_> {
             .and_then(|n| i32::try_from(n).ok())
     }
 
-    /// Finite.
+    /// Reads a finite number.
     pub fn double(&self, notes: &mut Notes) -> Option<f64> {
         let value = match &self.node.value {
             Value::Number(n) => n.as_f64(),
@@ -115,7 +115,7 @@ impl At<'_> {
         }
     }
 
-    /// A string that can be a name: not empty, not too long, without NUL.
+    /// Reads a string that is a valid name: not empty, not too long, without NUL.
     pub fn name(&self, notes: &mut Notes) -> Option<String> {
         let name = self.string(notes)?;
         match name_error(&name) {
@@ -127,7 +127,7 @@ impl At<'_> {
         }
     }
 
-    /// The key of this value, if it can be a name.
+    /// Returns the key of this value if it is a valid name.
     pub fn key_name(&self, notes: &mut Notes) -> Option<&str> {
         match name_error(self.key()) {
             None => Some(self.key()),
@@ -138,13 +138,13 @@ impl At<'_> {
         }
     }
 
-    /// The items that are strings; the others are reported.
+    /// Returns the items that are strings, and reports the others.
     pub fn strings(&self, notes: &mut Notes) -> Option<Vec<String>> {
         self.expect_array("strings", notes)
             .then(|| self.items().filter_map(|i| i.string(notes)).collect())
     }
 
-    /// One of some words.
+    /// Reads one of the allowed words.
     pub fn choice<T: Copy>(&self, allowed: &[(&str, T)], notes: &mut Notes) -> Option<T> {
         let word = self.string(notes)?;
         let found = allowed.iter().find(|(name, _)| *name == word);
@@ -160,7 +160,8 @@ impl At<'_> {
         found.map(|&(_, value)| value)
     }
 
-    /// Reads an integer of milliseconds, at least `least`, for a key that names the unit, or a text with a unit. A negative number means zero.
+    /// Reads an integer of milliseconds, at least `least`, for a key that names the unit, or a text with a unit. A negative number counts
+    /// as zero.
     pub fn milliseconds(&self, least: i32, notes: &mut Notes) -> Option<Duration> {
         let has_unit = |text: &&str| text.trim_end().ends_with(|c: char| c.is_ascii_alphabetic());
         let Some(text) = self.as_str().filter(has_unit) else {
@@ -222,7 +223,7 @@ impl At<'_> {
         i64::try_from(duration.as_secs()).ok()
     }
 
-    /// `false` or a negative number: never; `true`: at once; else seconds.
+    /// Reads a delay: `false` or a negative number for never, `true` for at once, else seconds.
     pub fn never_or_seconds(&self, notes: &mut Notes) -> Option<Option<Duration>> {
         match &self.node.value {
             Value::Bool(false) => Some(None),
@@ -283,7 +284,7 @@ impl At<'_> {
         }
     }
 
-    /// Items after the word that ends a backoff have never had an effect.
+    /// Warns about items after the word that ends a backoff, which have never had an effect.
     fn warn_after_last(&self, word: usize, notes: &mut Notes) {
         if let Some(ignored) = self.items().nth(word + 1) {
             notes.warning(ignored.problem("has no effect after \"repeat\" or \"fail\""));
@@ -296,7 +297,7 @@ fn begins_with_digit(text: &str) -> bool {
     text.trim_start().starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// A text that is a number and nothing else. Rust would also read `inf` and `1_0`; JSON does not.
+/// Parses a text that is exactly a JSON number. Rust would also accept `inf` and `1_0`.
 fn json_number(text: &str) -> Option<Number> {
     let text = text.trim();
     let plain = text.strip_prefix('+').unwrap_or(text);
@@ -313,7 +314,7 @@ enum Whole {
 }
 
 fn whole(number: &Number) -> Whole {
-    /// From here on a double has no room for fractions, and its neighbours are more than 1 apart.
+    /// The limit above which a double has no room for fractions, and its neighbours are more than 1 apart.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(n), _, _) => Whole::Fits(n),
@@ -324,8 +325,8 @@ fn whole(number: &Number) -> Whole {
     }
 }
 
-/// Truncated to milliseconds, except that a value within rounding error of a whole one is that one, so that what an export
-/// writes reads back the same.
+/// Truncates to milliseconds. A value within rounding error of a whole millisecond becomes that one, so that an exported value reads back
+/// the same.
 fn milliseconds_of(seconds: f64) -> Option<Duration> {
     if !(0.0..=MAX_SECONDS).contains(&seconds) {
         return None;

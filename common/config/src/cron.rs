@@ -1,9 +1,8 @@
-//! Times that come again, as `add_time` names them: what they are, and when the next one is.
+//! Recurring times of `add_time` schedules: their definition, and the search for the next one.
 //!
-//! An item is a set of instants. One by `epoch` is a set of Unix seconds. A standard one selects minutes of the calendar
-//! (*labels*, as in 02:30 on 29 March), and a time zone says which instants bear a label: one, two where clocks are set back, or
-//! none where they are set forward. [`Skipped`] and [`Repeated`] say what then counts. Everything here follows from that: the
-//! tests enumerate the set minute by minute and compare.
+//! An item is a set of instants. An `epoch` item is a set of Unix seconds. A standard item selects minutes of the calendar (*labels*, such
+//! as 02:30 on 29 March), and a time zone maps labels to instants. A label has one instant, two where clocks are set back, or none where
+//! they are set forward. [`Skipped`] and [`Repeated`] decide these cases. The tests enumerate the set minute by minute and compare.
 
 mod memory;
 mod parse;
@@ -27,12 +26,12 @@ pub use zone::Zone;
 /// A set of instants, all of them whole seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cron {
-    /// Unix seconds; no time zone has a say.
+    /// Unix seconds, independent of time zones.
     Epoch(Selector),
     Standard(Box<StandardCron>),
 }
 
-/// Minutes of the calendar in a time zone. All selectors must hold.
+/// Minutes of the calendar in a time zone. All selectors must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandardCron {
     pub minute: Selector,
@@ -42,11 +41,11 @@ pub struct StandardCron {
     pub year: Selector,
     pub skipped: Skipped,
     pub repeated: Repeated,
-    /// `None`: the scheduler's.
+    /// `None` for the scheduler's zone.
     pub zone: Option<Zone>,
 }
 
-/// Which days of a month; an item selects by one of the two.
+/// The days of a month that an item selects, in one of two ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Days {
     OfMonth(Selector),
@@ -54,7 +53,7 @@ pub enum Days {
     OfWeek(Selector),
 }
 
-/// What becomes of labels that no instant bears, as clocks are set forward over them.
+/// The handling of labels without an instant, where clocks are set forward over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skipped {
     Drop,
@@ -62,7 +61,7 @@ pub enum Skipped {
     LastSecondBefore,
 }
 
-/// What becomes of labels that two instants bear, as clocks are set back over them.
+/// The handling of labels with two instants, where clocks are set back over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeated {
     Both,
@@ -73,7 +72,7 @@ pub enum Repeated {
 impl Skipped {
     pub const ALL: [Skipped; 2] = [Skipped::Drop, Skipped::LastSecondBefore];
 
-    /// The word of `dst_fixes`.
+    /// Returns the word of `dst_fixes`.
     pub fn as_str(self) -> &'static str {
         match self {
             Skipped::Drop => "skip",
@@ -85,7 +84,7 @@ impl Skipped {
 impl Repeated {
     pub const ALL: [Repeated; 3] = [Repeated::Both, Repeated::OnlyEarly, Repeated::OnlyLate];
 
-    /// The word of `dst_fixes`.
+    /// Returns the word of `dst_fixes`.
     pub fn as_str(self) -> &'static str {
         match self {
             Repeated::Both => "repeat_use_both",
@@ -96,9 +95,9 @@ impl Repeated {
 }
 
 impl Cron {
-    /// The first instant of the set that is not before `from`. `default` is the zone of items that name none.
+    /// Returns the first instant of the set that is not before `from`. `default` is the zone of items that name none.
     pub fn first_from(&self, from: WallTime, default: &Zone) -> Option<WallTime> {
-        // Instants are whole seconds: the next one, counting `from` itself.
+        // Instants are whole seconds, so a fraction is rounded up.
         let second =
             from.as_millis().div_euclid(1000) + i64::from(from.as_millis().rem_euclid(1000) != 0);
         let first = match self {
@@ -111,7 +110,7 @@ impl Cron {
         first.map(WallTime::from_secs)
     }
 
-    /// Whether the scheduler's zone has a say.
+    /// Returns whether the instants depend on the scheduler's zone.
     pub fn uses_default_zone(&self) -> bool {
         match self {
             Cron::Epoch(_) => false,
@@ -120,7 +119,7 @@ impl Cron {
     }
 }
 
-/// Canonical: equal items have one text.
+/// Formats the item in canonical form: equal items have one text.
 impl fmt::Display for Cron {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cron = match self {

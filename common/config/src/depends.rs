@@ -1,4 +1,4 @@
-//! Jobs that wait for other jobs, on the same node or as a whole: names that nobody has, and cycles, which would wait for ever.
+//! Checks the jobs that wait for other jobs, on the same node or as a whole. Reports unknown names, and cycles, which would wait forever.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use crate::jobs::{AFTER_ALL, DEPENDS_ON, Draft};
 use crate::problem::{Problem, nearest};
 use crate::tree::{Place, quote};
 
-/// Names of a cycle that a message lists.
+/// The number of names of a cycle that a message lists.
 const LISTED: usize = 10;
 
-/// Jobs that depend on each other for which the shortest cycle of each is looked for: that costs their number times their
-/// dependencies, and nobody ties up more by mistake.
+/// The number of interdependent jobs for which the shortest cycle of each is searched. The cost is their number times their dependencies,
+/// and nobody creates more by mistake.
 const TRACED: usize = 100;
 
-/// Unknown names for which the nearest job is looked for among all jobs; whoever has more of them has another problem.
+/// The number of unknown names for which the nearest job is searched. A file with more has another problem.
 const SUGGESTED: usize = 100;
 
 pub(crate) fn check(drafts: &mut [Draft], levels: &[String]) {
@@ -72,7 +72,7 @@ fn show_cycle(cycle: &[usize], drafts: &[Draft]) -> String {
     shown.join(" -> ")
 }
 
-/// One of the names of [`crate::JobConfig::waits_for`], where it stands.
+/// Returns one of the names of [`crate::JobConfig::waits_for`], with its place.
 fn named(draft: &Draft, position: usize) -> (&'static str, usize, Place, &JobName) {
     let job = &draft.job;
     match position.checked_sub(job.depends_on.len()) {
@@ -116,7 +116,8 @@ fn report_unknown(
     }
 }
 
-/// Tasks wait for tasks of nodes with their name, which are rarely found at another level.
+/// Warns about dependencies between jobs of different levels. A task waits for tasks on nodes of the same name, and another level rarely
+/// has such nodes.
 fn report_other_levels(drafts: &mut [Draft], edges: &[Vec<Option<usize>>], levels: &[String]) {
     for (index, edges) in edges.iter().enumerate() {
         let of_same_node = drafts[index].job.depends_on.len();
@@ -143,7 +144,7 @@ fn report_other_levels(drafts: &mut [Draft], edges: &[Vec<Option<usize>>], level
     }
 }
 
-/// Who waits until all of a job is done waits for ever if the job cannot run.
+/// Reports jobs that wait until all of a job is done that cannot run: they would wait forever.
 fn report_never_done(drafts: &mut [Draft], edges: &[Vec<Option<usize>>]) {
     for (index, edges) in edges.iter().enumerate() {
         let of_same_node = drafts[index].job.depends_on.len();
@@ -170,7 +171,7 @@ fn report_never_done(drafts: &mut [Draft], edges: &[Vec<Option<usize>>]) {
     }
 }
 
-/// The shortest way from a job back to itself.
+/// Returns the shortest path from a job back to itself.
 fn cycle_through(start: usize, edges: &[Vec<Option<usize>>], component: &[usize]) -> Vec<usize> {
     let mut came_from: BTreeMap<usize, usize> = BTreeMap::new();
     let mut queue = std::collections::VecDeque::from([start]);
@@ -195,8 +196,8 @@ fn cycle_through(start: usize, edges: &[Vec<Option<usize>>], component: &[usize]
     vec![start]
 }
 
-/// The number of each job's strongly connected component, after Tarjan, without recursion: a chain of dependencies may be as
-/// long as the file.
+/// Returns the number of each job's strongly connected component, by Tarjan's algorithm without recursion. A chain of dependencies may be
+/// as long as the file.
 fn components(edges: &[Vec<Option<usize>>]) -> Vec<usize> {
     const NONE: usize = usize::MAX;
     let mut component = vec![NONE; edges.len()];

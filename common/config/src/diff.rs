@@ -1,4 +1,4 @@
-//! What one configuration changes of another, in the words of the file.
+//! Computes the difference between two configurations, in the words of the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,24 @@ use crate::settings;
 /// The key of a job's variables.
 const ENV: &str = "env";
 
-/// One key; `None` where it is not said and has no default.
+/// A changed key. A side is `None` if the key is not set there and has no default.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyChange {
-    /// As in `nodes.levels`.
+    /// The key as in `nodes.levels`.
     pub key: String,
     pub before: Option<Value>,
     pub after: Option<Value>,
 }
 
-/// What differs between two configurations.
+/// The difference between two configurations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     pub settings: Vec<KeyChange>,
-    /// In the order of the later file.
+    /// Added jobs in the order of the later file.
     pub added: Vec<JobName>,
-    /// In the order of the earlier one.
+    /// Removed jobs in the order of the earlier one.
     pub removed: Vec<JobName>,
-    /// In the order of the later file; what a job inherits from changed settings counts.
+    /// Changed jobs in the order of the later file. Values inherited from changed settings count.
     pub changed: Vec<(JobName, Vec<KeyChange>)>,
 }
 
@@ -77,7 +77,7 @@ fn key_changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<K
     let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let changes = keys.into_iter().flat_map(|key| {
         let (before, after) = (before.get(key), after.get(key));
-        // Each variable on its own: a job may have many, of which one has changed.
+        // Compares variables one by one, because a job may have many of which one has changed.
         if let (ENV, Some(Value::Object(before)), Some(Value::Object(after))) =
             (key.as_str(), before, after)
         {
@@ -103,7 +103,7 @@ fn job_of(config: &Config, job: &JobConfig) -> Map<String, Value> {
     }
 }
 
-/// All but the node sources, which may be large.
+/// Returns the settings without the node sources, which may be large.
 fn settings_of(config: &Config) -> Map<String, Value> {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
@@ -190,7 +190,7 @@ fn describe_all(sources: &[NodeSource]) -> Value {
     sources.iter().map(describe_source).collect()
 }
 
-/// Short: a manual source may have a million nodes.
+/// Returns a short description, because a manual source may have a million nodes.
 fn describe_source(source: &NodeSource) -> Value {
     match source {
         NodeSource::Empty => json!("empty"),

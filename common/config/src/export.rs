@@ -1,4 +1,4 @@
-//! A job as JSON again, complete enough to be read back as the same job.
+//! Exports a job as JSON that reads back as the same job.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::limits;
 use crate::model::{Config, Filter, JobConfig, LevelId};
 use crate::subprocess::KILL_METHODS;
 
-/// A job as `bistro_job->NAME` would hold it, for `config`'s levels and resources. Settings that the job inherited are written
-/// out; what is not said is left out where the default is the same everywhere. Reading it back gives the same job, its errors
-/// included; an error there makes no second one.
+/// Returns a job as the value of `bistro_job->NAME`, for `config`'s levels and resources. Inherited settings are written out. Keys without
+/// a value are left out if their default is the same everywhere. The exported value reads back as the same job, including its errors; an
+/// error is not found a second time.
 pub fn export_job(config: &Config, job: &JobConfig) -> Value {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
@@ -25,7 +25,7 @@ pub fn export_job(config: &Config, job: &JobConfig) -> Value {
     put("owner", json!(job.owner));
     put("level_for_tasks", level_name(config, job.level_for_tasks));
     put("priority", json!(job.priority));
-    // Invariant: the parser writes JSON objects there; from elsewhere, anything else is kept as text for a reader to refuse.
+    // Invariant: the parser writes JSON objects there. Any other text is kept as a string, which a reader refuses.
     let config_object = json::value_of(&job.config);
     put(
         "config",

@@ -1,4 +1,4 @@
-//! The filters of a job: which nodes of a level it runs on.
+//! Parses the filters of a job: the nodes of a level on which it runs.
 
 use regex_syntax::ast::{self, Ast, RepetitionKind, Visitor};
 
@@ -31,10 +31,10 @@ pub(crate) const FILTER_KEYS: &[Key] = &[
 
 const FRACTION_HELP: &str = "above 0, at most 1; a job without nodes is `\"enabled\": false`";
 
-/// Compiled size of one regular expression: far above what matching node names takes, far below what hurts.
+/// The compiled size limit of one regular expression: far above any use for node names, and cheap.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 
-/// The job's level of tasks is known.
+/// Reads the filters of a job whose level of tasks is known.
 pub(crate) fn filters(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
     if !at.expect_object(notes) {
         return;
@@ -56,7 +56,7 @@ pub(crate) fn filters(at: &At, job: &mut JobConfig, config: &Config, notes: &mut
         {
             notes.warning(at.key_problem("has no effect: workers have no tags"));
         }
-        // A filter that everything passes is none.
+        // A filter that every node passes is not stored.
         if let Some(filter) = filter.filter(|f| *f != Filter::default()) {
             job.filters.insert(level, filter);
         }
@@ -93,7 +93,7 @@ fn filter(at: &At, notes: &mut Notes) -> Option<Filter> {
                 at.problem(format!("{} is out of range", at.node))
                     .help(FRACTION_HELP),
             ),
-            // As the original has it, so that its files do the same here.
+            // The original has this behavior, so its files work the same here.
             Some(fraction) if fraction <= 0.0 => notes.warning(
                 at.problem(format!("{} means all nodes", at.node))
                     .help(FRACTION_HELP),
@@ -111,7 +111,7 @@ fn regex(at: &At, notes: &mut Notes) -> Option<String> {
         .build();
     let message = match built {
         Ok(_) => return regex_of_one_meaning(at, pattern, notes),
-        // The last line says what is wrong; those before it draw an arrow to where.
+        // The last line contains the error; the lines before it draw an arrow to its place.
         Err(regex::Error::Syntax(text)) => {
             let last = text.lines().last().unwrap_or("a mistake");
             last.trim_start_matches("error: ").to_owned()
@@ -125,7 +125,7 @@ fn regex(at: &At, notes: &mut Notes) -> Option<String> {
     None
 }
 
-/// Refuses what other engines take for something else than ours does.
+/// Refuses expressions that other engines interpret in another way.
 fn regex_of_one_meaning(at: &At, pattern: String, notes: &mut Notes) -> Option<String> {
     let parsed = ast::parse::Parser::new().parse(&pattern);
     let twice = parsed
@@ -148,12 +148,12 @@ fn regex_of_one_meaning(at: &At, pattern: String, notes: &mut Notes) -> Option<S
     None
 }
 
-/// Looks for something repeated that is repeated again. In Perl `a++` keeps all that it took, ours takes it for `(a+)+`.
+/// Finds a repetition of a repetition. Perl's possessive `a++` never gives back characters; this engine reads it as `(a+)+`.
 struct TwiceRepeated;
 
 impl Visitor for TwiceRepeated {
     type Output = ();
-    /// The two quantifiers, and whether they are a possessive one.
+    /// The two quantifiers, and whether they form a possessive one.
     type Err = (ast::Span, bool);
 
     fn finish(self) -> Result<(), Self::Err> {

@@ -1,4 +1,4 @@
-//! The formats of a file: which one it is in, how much of it is read, and what they have in common.
+//! The formats of a config file: their detection, their limits, and their common parts.
 
 use std::path::Path;
 
@@ -6,22 +6,22 @@ use crate::problem::Problem;
 use crate::tree::{Node, Place};
 use crate::{json, toml, yaml};
 
-/// The largest file: a million nodes listed by hand at 64 bytes each.
+/// The largest file: a million listed nodes of 64 bytes each.
 pub const MAX_CONFIG_BYTES: usize = 64 << 20;
 
-/// The largest TOML or YAML file. Their readers keep, besides the tree, up to a hundred bytes a character; files beyond this are
-/// written by programs, which can write JSON.
+/// The largest TOML or YAML file. Besides the tree, their readers keep up to a hundred bytes a character. Larger files come from programs,
+/// which can write JSON.
 pub const MAX_MARKUP_BYTES: usize = 16 << 20;
 
-/// The deepest nesting: half of the 128 that JSON readers commonly stop at, so that a job's `config` can still be wrapped in
-/// the argument of a task and in messages.
+/// The deepest nesting: half of the usual limit of 128 in JSON readers, so that a job's `config` can still be wrapped in the argument of a
+/// task and in messages.
 pub const MAX_DEPTH: usize = 64;
 
-/// Values of one file, keys aside: eight for each node of the largest `manual` source. It bounds the tree at a gigabyte, also where
-/// a file names one value many times.
+/// The values of one file, without keys: eight for each node of the largest `manual` source. The limit bounds the tree at a gigabyte, also
+/// where a file repeats a value by aliases.
 pub const MAX_VALUES: usize = 8_000_000;
 
-/// What a file is written in.
+/// The format of a config file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     #[default]
@@ -31,7 +31,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// By the name's extension: `.toml`, `.yaml` or `.yml`; everything else is JSON.
+    /// Returns the format by the name's extension: `.toml`, `.yaml` or `.yml`; everything else is JSON.
     pub fn of_path(path: &Path) -> Format {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
         match extension.to_ascii_lowercase().as_str() {
@@ -57,11 +57,11 @@ impl Format {
     }
 }
 
-/// What reading a text gave.
+/// The result of reading a text.
 pub(crate) struct Reading {
-    /// `None`: something of what was meant is not known, so that a look at the rest would blame the innocent.
+    /// The tree; `None` if a part of the content is lost, so that checks of the rest would report wrong mistakes.
     pub node: Option<Node>,
-    /// Offences against the format, in file order.
+    /// Violations of the format, in file order.
     pub problems: Vec<Problem>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn read(text: &str, format: Format) -> Reading {
     }
 }
 
-/// For tests: the tree of a text without offences, else these.
+/// Returns the tree of a text, or its violations. For tests.
 #[cfg(test)]
 pub(crate) fn read_whole(text: &str, format: Format) -> Result<Node, Vec<String>> {
     let reading = read(text, format);
@@ -109,24 +109,24 @@ pub(crate) fn read_whole(text: &str, format: Format) -> Result<Node, Vec<String>
     }
 }
 
-/// The file says nothing.
+/// Returns the problem of an empty file.
 pub(crate) fn empty(place: Place, format: Format) -> Problem {
     Problem::new(place, String::new(), "the file is empty".to_owned()).help(format.content())
 }
 
-/// Counts values, so that no file makes more of them than there is memory.
+/// A counter of values, which limits the memory of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     values: usize,
 }
 
 impl Budget {
-    /// The problem of the value that is one too many.
+    /// Counts a value. Errors if it exceeds the limit.
     pub fn take(&mut self, place: Place) -> Result<(), Problem> {
         self.take_all(1, place)
     }
 
-    /// The same of a value with all that is in it.
+    /// Counts a value with everything in it, like [`Budget::take`].
     pub fn take_all(&mut self, values: usize, place: Place) -> Result<(), Problem> {
         self.values = self.values.saturating_add(values);
         if self.values > MAX_VALUES {
@@ -137,7 +137,7 @@ impl Budget {
     }
 }
 
-/// What is nested deeper than anything that is passed on may be.
+/// Returns the problem of a value nested too deep.
 pub(crate) fn too_deep(place: Place) -> Problem {
     let text = format!("nested more than {MAX_DEPTH} deep");
     Problem::new(place, String::new(), text)

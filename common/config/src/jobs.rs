@@ -1,4 +1,4 @@
-//! `bistro_job->NAME` to a job: a bad field keeps its default and disables the job, the other fields are used.
+//! Parses `bistro_job->NAME` to a job. A field with a mistake keeps its default and disables the job; the other fields are used.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::settings::{level, task_level};
 use crate::subprocess::{self, KILL_SUBPROCESS, kill_subprocess, task_subprocess};
 use crate::tree::{Place, quote};
 
-/// A job's key is this and its name.
+/// The prefix of a job's key before its name.
 pub(crate) const JOB_PREFIX: &str = "bistro_job->";
 
 pub(crate) const KEYS: &[Key] = &[
@@ -178,20 +178,20 @@ const MAX_PATH_BYTES: usize = 4096;
 const STATUS_FROM: [StatusFrom; 3] = [StatusFrom::Auto, StatusFrom::Pipe, StatusFrom::ExitCode];
 const ARGUMENTS: [Arguments; 2] = [Arguments::Append, Arguments::None];
 
-/// A job on its way into the configuration.
+/// A parsed job before the checks across all jobs.
 pub(crate) struct Draft {
     pub job: JobConfig,
     pub notes: Notes,
     pub key_path: String,
-    /// Where each of [`JobConfig::depends_on`] stands.
+    /// The place of each name in [`JobConfig::depends_on`].
     pub depends_on_places: Vec<Place>,
-    /// The same of [`JobConfig::run_only_after_all_nodes_are_done_for`].
+    /// The place of each name in [`JobConfig::run_only_after_all_nodes_are_done_for`].
     pub after_all_places: Vec<Place>,
-    /// Why an exported job could not run.
+    /// The errors that an exported job carries.
     pub old_errors: Option<(Place, Vec<String>)>,
 }
 
-/// The name in a job's key; what can never name a job is reported as an error of the file.
+/// Returns the name in a job's key. An invalid name is an error of the file.
 pub(crate) fn job_name(at: &At, name: &str, notes: &mut Notes) -> Option<JobName> {
     let error = match name {
         HEALTHCHECK_JOB => Some("healthchecks have this name".to_owned()),
@@ -210,7 +210,7 @@ pub(crate) fn job_name(at: &At, name: &str, notes: &mut Notes) -> Option<JobName
     }
 }
 
-/// What a job is that says nothing.
+/// Returns the job without any keys.
 fn defaults(name: JobName, config: &Config) -> JobConfig {
     JobConfig {
         name,
@@ -378,7 +378,7 @@ pub(crate) fn above_limit(at: &At, draft: &Draft, config: &Config) -> Option<Pro
     Some(problem.help(help))
 }
 
-/// Where the job runs, how much it takes, and when again.
+/// Reads the keys about where the job runs, its resources, and its backoff.
 fn placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
     if let Some(at) = at.get("enabled") {
         set(&mut job.enabled, at.boolean(notes));
@@ -469,7 +469,7 @@ fn retries(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
 }
 
-/// On which host the job runs, or the hosts of which level.
+/// Reads the host of the job, or the level of its hosts.
 fn host_placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Notes) {
     if let Some(at) = at.get("host_placement") {
         job.host_placement = at.string(notes).filter(|host| !host.is_empty());
@@ -504,7 +504,7 @@ fn host_placement(at: &At, job: &mut JobConfig, config: &Config, notes: &mut Not
     }
 }
 
-/// What a task's process is and how it ends.
+/// Reads the keys about a task's process and its end.
 fn process(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     if let Some(at) = at.get(COMMAND) {
         set(&mut job.command, command(&at, notes));
@@ -584,7 +584,7 @@ fn relative_program(at: &At, job: &JobConfig, notes: &mut Notes) {
     }
 }
 
-/// A task that takes as long as its job says, and longer than it may, fails each time; or is late each time.
+/// Warns if a task that takes as long as estimated exceeds its timeout or deadline each time.
 fn check_estimate(at: &At, job: &JobConfig, notes: &mut Notes) {
     let (Some(at), Some(estimate)) = (at.get(EST_DURATION), job.est_duration) else {
         return;
@@ -609,7 +609,7 @@ fn check_estimate(at: &At, job: &JobConfig, notes: &mut Notes) {
     }
 }
 
-/// In whole milliseconds. A task that may take no time at all could as well be disabled, and none takes none.
+/// Reads a duration in whole milliseconds, above zero.
 fn span(at: &At, (wrong, help): (&str, &str), notes: &mut Notes) -> Option<Duration> {
     let span = at.duration(notes)?.as_millis();
     let span = Duration::from_millis(u64::try_from(span).unwrap_or(u64::MAX));
@@ -719,7 +719,7 @@ pub(crate) fn refuse_relative_paths(at: &At, draft: &mut Draft) {
     }
 }
 
-/// What is shown, passed on or compared, and decides nothing.
+/// Reads the keys that are displayed, passed on or compared, and decide nothing.
 fn labels(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     if let Some(at) = at.get("owner") {
         set(&mut job.owner, at.string(notes));
@@ -740,7 +740,7 @@ fn labels(at: &At, job: &mut JobConfig, notes: &mut Notes) {
     }
 }
 
-/// Returns where each name stands.
+/// Reads job names. Returns the place of each.
 fn job_names(at: &At, names: &mut Vec<JobName>, notes: &mut Notes) -> Vec<Place> {
     let mut places = Vec::new();
     if !at.expect_array("job names", notes) {
@@ -757,7 +757,7 @@ fn job_names(at: &At, names: &mut Vec<JobName>, notes: &mut Notes) -> Vec<Place>
     places
 }
 
-/// Errors that an export carried along, as they were.
+/// Returns the errors of an export unchanged.
 fn exported_errors(at: &At) -> Vec<String> {
     let texts: Option<Vec<String>> = at
         .as_array()

@@ -1,4 +1,5 @@
-//! JSON text to a tree with places. After an offence it goes on where that is safe, so that one reading tells all of them.
+//! Parses JSON text to a tree with places. After a mistake the parser continues where that is safe, so that one reading reports all
+//! mistakes.
 
 mod scalars;
 
@@ -6,7 +7,7 @@ use crate::format::{Budget, MAX_DEPTH, Reading, too_deep};
 use crate::problem::Problem;
 use crate::tree::{Entry, Node, Object, Place, Value, shorten};
 
-/// Offences of one file that are told: more are another format.
+/// The reported mistakes of one file. A file with more is in another format.
 const MAX_OFFENCES: usize = 50;
 
 pub(crate) fn read(text: &str) -> Reading {
@@ -24,7 +25,7 @@ pub(crate) fn read(text: &str) -> Reading {
         budget: Budget::default(),
     };
     let node = parser.document().ok();
-    // A comma is judged by what follows it.
+    // The problem of a comma is found only at the next token.
     parser.problems.sort_by_key(Problem::place);
     Reading {
         node: node.filter(|_| parser.content == Content::Known),
@@ -32,37 +33,37 @@ pub(crate) fn read(text: &str) -> Reading {
     }
 }
 
-/// The value of a text that is JSON and nothing else.
+/// Returns the value of a text that is valid JSON and nothing else.
 pub(crate) fn value_of(text: &str) -> Option<Node> {
     let reading = read(text);
     reading.node.filter(|_| reading.problems.is_empty())
 }
 
-/// Nothing more can be read; why is among the problems.
+/// The parser cannot continue; the reason is among the problems.
 #[derive(Debug)]
 struct Stop;
 
-/// Whether the tree holds all that was meant, whatever was wrong with how it was written.
+/// Whether the tree holds the whole content, whatever mistakes its spelling has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Known,
     Lost,
 }
 
-/// Whether an opening or closing bracket may have been passed over: then one that does not fit is no news.
+/// Whether the parser may have skipped an opening or closing bracket. If so, a bracket that does not fit is not reported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Brackets {
     Counted,
     Doubtful,
 }
 
-/// What could stand at a place.
+/// A token that may stand at a place.
 #[derive(Clone, Copy)]
 enum Expected<'k> {
     Value,
     Key,
     Colon(&'k str),
-    /// A comma or this end of the container.
+    /// A comma, or this end of the container.
     Next(u8),
     End,
 }
@@ -79,7 +80,7 @@ impl Expected<'_> {
     }
 }
 
-/// What follows an item of a container.
+/// The token after an item of a container.
 enum Next {
     Item,
     End,
@@ -94,11 +95,11 @@ struct Parser<'a> {
     problems: Vec<Problem>,
     content: Content,
     brackets: Brackets,
-    /// The end of a line was passed over, and maybe a comma with it.
+    /// The parser skipped the end of a line, perhaps with a comma.
     comma_may_be_lost: bool,
-    /// The last string was not closed on its line, so that the next quote may be its end.
+    /// The last string was not closed on its line, so the next quote may be its end.
     quote_may_close: bool,
-    /// The last string was told to be wrong.
+    /// The last string was reported as wrong.
     string_is_wrong: bool,
     budget: Budget,
 }
@@ -108,7 +109,7 @@ impl Parser<'_> {
         self.text.as_bytes().get(self.offset).copied()
     }
 
-    /// Passes one byte. Only the first byte of a character moves the column.
+    /// Skips one byte. Only the first byte of a character moves the column.
     fn bump(&mut self) {
         match self.peek() {
             None => return,
@@ -126,7 +127,7 @@ impl Parser<'_> {
         &self.text[self.offset..]
     }
 
-    /// Tells a problem, unless one was told of the same place: that would be the same once more.
+    /// Reports a problem, unless one was reported at the same place.
     fn report(&mut self, problem: Problem) -> Result<(), Stop> {
         let told = self
             .problems
@@ -142,18 +143,18 @@ impl Parser<'_> {
         Err(Stop)
     }
 
-    /// The text is over where something had to follow.
+    /// Reports the end of the text where something had to follow.
     fn cut_off(&mut self, what: Expected) -> Stop {
         self.content = Content::Lost;
         if self.brackets == Brackets::Counted {
             let problem = self.expected(&what.text());
-            // Nothing follows, whether or not there is room for more problems.
+            // No text follows, so a full list of problems makes no difference.
             let _ = self.report(problem);
         }
         Stop
     }
 
-    /// "expected X, found Y" at the current place.
+    /// Returns "expected X, found Y" at the current place.
     fn expected(&self, what: &str) -> Problem {
         let found = match self.rest().chars().next() {
             None => "the end of the file".to_owned(),
@@ -174,7 +175,7 @@ impl Parser<'_> {
         Problem::new(place, String::new(), message.into())
     }
 
-    /// Passes white space; comments are told and passed, too.
+    /// Skips white space. Reports and skips comments.
     fn skip_space(&mut self, what: Expected) -> Result<(), Stop> {
         loop {
             match self.peek() {
@@ -209,7 +210,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes the end of the line, because nobody can tell what it means.
+    /// Skips the rest of the line, whose meaning is unclear.
     fn lose_line(&mut self) {
         let start = self.offset;
         self.skip_line();
@@ -217,7 +218,7 @@ impl Parser<'_> {
         self.comma_may_be_lost = true;
     }
 
-    /// What was passed since `start` is not known.
+    /// Marks the content skipped since `start` as lost.
     fn lose(&mut self, start: usize) {
         self.content = Content::Lost;
         let passed = &self.text.as_bytes()[start..self.offset];
@@ -229,7 +230,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes what should have been a scalar: up to a comma or an end on its line, or, where it is more than that, the line.
+    /// Skips an invalid scalar up to a comma or an end on its line. Skips the line if it has more than a scalar.
     fn lose_scalar(&mut self) {
         let start = self.offset;
         loop {
@@ -253,7 +254,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    /// Passes a value, and what stands in its place if there is none.
+    /// Reads a value, or skips the text in its place.
     fn value(&mut self, depth: usize) -> Result<Node, Stop> {
         let place = self.place;
         let too_much = match self.peek() {
@@ -345,7 +346,7 @@ impl Parser<'_> {
             return Ok(None);
         };
         if self.comma_may_be_lost {
-            // The key swallowed its line, and the colon with it.
+            // The key swallowed its line, including the colon.
             return Ok(None);
         }
         self.skip_space(Expected::Colon(&key))?;
@@ -363,7 +364,7 @@ impl Parser<'_> {
                         };
                         return Ok(Some(Entry { key, place, node }));
                     }
-                    // The colon alone is missing, or the value is told next.
+                    // The colon alone is missing, or reading the value reports the problem.
                     _ => {}
                 }
             }
@@ -373,7 +374,7 @@ impl Parser<'_> {
         Ok(Some(Entry { key, place, node }))
     }
 
-    /// `None`: no key begins here, which was told.
+    /// Reads a key; `None` if no key begins here, which is reported.
     fn key(&mut self) -> Result<Option<String>, Stop> {
         match self.peek() {
             Some(b'"') => {
@@ -401,7 +402,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The length of a word before a colon, which was meant as a key.
+    /// Returns the length of an unquoted word before a colon, which was meant as a key.
     fn bare_key(&self) -> Option<usize> {
         let rest = self.rest();
         let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && !"_->.".contains(c))?;
@@ -409,7 +410,7 @@ impl Parser<'_> {
         (length > 0 && colon.starts_with(':')).then_some(length)
     }
 
-    /// Whether an item begins here although no comma stands before it.
+    /// Returns whether an item begins here without a comma before it.
     fn begins_item(&self, end: u8) -> bool {
         let first = self.peek();
         if end == b']' {
@@ -426,7 +427,7 @@ impl Parser<'_> {
         after.is_some_and(|after| after.trim_start().starts_with(':'))
     }
 
-    /// Passes commas where an item should begin; without an item between them they are told once.
+    /// Skips commas where an item should begin. Several without an item between them are reported once.
     fn skip_commas(&mut self, what: Expected) -> Result<(), Stop> {
         if self.peek() == Some(b',') {
             self.report(self.expected(&what.text()))?;
@@ -443,7 +444,7 @@ impl Parser<'_> {
         self.open.pop();
     }
 
-    /// Passes what stands after an item, up to the next item or past the end of the container.
+    /// Skips the text after an item, up to the next item or past the end of the container.
     fn next(&mut self, end: u8) -> Result<Next, Stop> {
         loop {
             self.skip_space(Expected::Next(end))?;
@@ -472,7 +473,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The end of another kind of container.
+    /// Handles the end of another kind of container.
     fn wrong_end(&mut self, end: u8, found: u8) -> Result<(), Stop> {
         if self.brackets == Brackets::Counted {
             self.report(self.expected(&Expected::Next(end).text()))?;
@@ -480,14 +481,14 @@ impl Parser<'_> {
         self.brackets = Brackets::Doubtful;
         self.content = Content::Lost;
         self.open.pop();
-        // It ends a container around this one, which was not closed then; or it is a slip for our own end.
+        // The bracket either ends a container around this one, which was not closed, or is a typo for this container's end.
         if !self.open.contains(&found) {
             self.bump();
         }
         Ok(())
     }
 
-    /// Passes a comma; one before the end of its container is named, because it is the commonest slip.
+    /// Skips a comma. One before the end of its container gets its own message, because it is the most common typo.
     fn comma(&mut self, end: u8) -> Result<Next, Stop> {
         let comma = self.place;
         self.bump();

@@ -1,8 +1,8 @@
-//! What may stand under each key: the tables that the reading checks names against, and from which the schema is made.
+//! The tables of known keys. The parser checks names against them, and the schema is generated from them.
 
 use std::ops::RangeInclusive;
 
-/// A key of an object, with what it may hold.
+/// A key of an object, and the shape of its value.
 #[derive(Clone, Copy)]
 pub(crate) struct Key {
     pub name: &'static str,
@@ -17,38 +17,38 @@ pub(crate) enum Need {
     Optional,
 }
 
-/// What a value may be, coercions included.
+/// The shape of a value, coercions included.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape {
-    /// Anything at all.
+    /// Any value.
     Any,
     /// Any object.
     AnyObject,
     Truth,
-    /// Within these bounds.
+    /// An integer within these bounds.
     Integer(i64, i64),
     Number,
     Text,
-    /// A text that is not empty.
+    /// A non-empty text.
     Name,
-    /// One of these.
+    /// One of these words.
     Words(fn() -> Vec<&'static str>),
-    /// With a unit, or seconds.
+    /// A text with a unit, or seconds.
     Duration,
     NeverOrSeconds,
-    /// Whole milliseconds from this number on, or with a unit.
+    /// Whole milliseconds of at least this number, or a text with a unit.
     Milliseconds(i32),
     Backoff,
     List(&'static Shape),
     Either(&'static [Shape]),
     Fields(&'static [Key]),
-    /// An object whose keys a user chooses; the word stands for them in paths.
+    /// An object whose keys the user chooses. The word stands for them in paths.
     Map(&'static str, &'static Shape),
-    /// The same, where only these keys can be chosen.
+    /// An object like [`Shape::Map`], restricted to these keys.
     Named(&'static str, fn() -> Vec<&'static str>, &'static Shape),
     /// An object with some of these keys.
     Each(fn() -> Vec<&'static str>, &'static Shape),
-    /// One of several objects: the first key says which, and so what the second holds.
+    /// One of several objects. The first key decides the shape of the second.
     Tagged(Tagged),
 }
 
@@ -100,7 +100,7 @@ impl AsRef<str> for Key {
     }
 }
 
-/// The paths of all keys below `path`, as `bistro_job->NAME.filters.LEVEL.whitelist`.
+/// Collects the paths of all keys below `path`, as in `bistro_job->NAME.filters.LEVEL.whitelist`.
 pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
     match shape {
         Shape::Any
@@ -147,7 +147,7 @@ pub(crate) fn paths(path: &str, shape: Shape, out: &mut Vec<String>) {
     }
 }
 
-/// The names in a table of words, for [`Shape::Words`].
+/// Returns the names in a table of words, for [`Shape::Words`].
 pub(crate) fn names<T>(words: &'static [(&'static str, T)]) -> Vec<&'static str> {
     words.iter().map(|(name, _)| *name).collect()
 }

@@ -1,7 +1,7 @@
-//! Checks the nodes of `manual` and `range_label` sources, which the config file alone determines, for equal names, and the names that
-//! `add_time` sources give below and beside them.
+//! Finds equal names among the nodes that the config file alone determines: those of `manual` and `range_label` sources, and the nodes
+//! that `add_time` sources add below them.
 //!
-//! Nodes below a `script` or an `add_time` source are known only at run time; the builder of the node table checks these.
+//! Nodes below a `script` or an `add_time` source are known only at run time; the builder of the node table checks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -15,8 +15,8 @@ use crate::problem::Problem;
 use crate::read::{At, Notes};
 use crate::tree::{Place, quote};
 
-/// Largest number of nodes of all ranges that are checked, which takes some ten milliseconds. The first nodes show most mistakes, and the
-/// builder of the node table finds the others.
+/// The largest number of range nodes that are checked, for all sources together. Checking them takes some ten milliseconds. The first nodes
+/// show most mistakes, and the builder of the node table finds the others.
 const MAX_RANGE_NODES: usize = 100_000;
 
 /// Stands for the name of the instance node, which is the unknown host's name. No node name can contain this character.
@@ -53,7 +53,8 @@ struct TimedNames {
 const TIME: &str = "{time}";
 
 impl TimedNames {
-    /// Returns the time whose node has this name. A name without the time is that of the schedule's first time.
+    /// Returns a time at which the source adds a node with this name; `None` if there is none. If the source's `format` has no time, this
+    /// is the first time of the schedule.
     fn time_of(&self, name: &str) -> Option<WallTime> {
         let first = |from: WallTime| {
             let of_item = |item: &ScheduleItem| item.cron.first_from(from, &Zone::utc());
@@ -105,17 +106,17 @@ impl Default for KnownNodes {
     }
 }
 
-/// The nodes of one source whose names other nodes already have.
+/// The count of one source's nodes that have the name of an earlier node, with an example.
 #[derive(Default)]
 struct Taken {
     count: usize,
-    /// The first such node, and the earlier node with the same name.
+    /// The index of the first such node, and that of the earlier node with the same name.
     pair: Option<(usize, usize)>,
 }
 
 impl KnownNodes {
     /// Adds the nodes of the source at `at`. Notes an error if a node of the same level already has one of their names, and a warning if
-    /// that depends on what only the run time shows.
+    /// names may become equal at run time.
     pub(crate) fn add(
         &mut self,
         at: &At,
@@ -167,7 +168,7 @@ impl KnownNodes {
         }
     }
 
-    /// Checks the names that an `add_time` source gives: those of one time below two parents, and those that other nodes have.
+    /// Checks the names of an `add_time` source: two parents must not give one time equal names, and no other node may have such a name.
     fn add_time(&mut self, at: &At, source: &AddTime, config: &Config, notes: &mut Notes) {
         let level = LevelId(source.parent_level.0 + 1);
         if source.schedule.is_empty() {
@@ -228,7 +229,7 @@ impl KnownNodes {
         self.open_levels.insert(level);
     }
 
-    /// Warns if one of these nodes has the name of a time.
+    /// Warns if one of these nodes has a name that the `add_time` source gives at some time.
     fn check_times(
         &self,
         timed: &TimedNames,

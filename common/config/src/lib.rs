@@ -1,6 +1,6 @@
-//! Config text in JSON, TOML or YAML to typed config, with all its errors and their places.
+//! Parses config text in JSON, TOML or YAML to a typed configuration, and reports all its errors with their places.
 //!
-//! The crate reads no file and no clock: a caller brings the text and prefixes problems with the file's name.
+//! The crate reads no file and no clock: the caller passes the text and prefixes problems with the file's name.
 //!
 //! ```
 //! use brasserie_common_config::{ParseOptions, parse};
@@ -40,20 +40,20 @@
 //! # Ok::<(), brasserie_common_config::ConfigErrors>(())
 //! ```
 //!
-//! # What differs from Bistro
+//! # Differences from Bistro
 //!
-//! * `enabled` of the settings is true unless the file says otherwise, as Bistro's documentation has it.
-//! * `owner` may be left out (empty), and so may `resources` of the settings (none).
+//! * `enabled` of the settings is true by default, as Bistro's documentation says.
+//! * `owner` may be omitted (empty), and so may `resources` of the settings (none).
 //! * Documented names that Bistro's code does not know are aliases: `kill_request` for `kill_subprocess`,
 //!   `worker_resources_overrides`, and `node_order` beside `nodes`.
-//! * Without a resource at level `worker`, one is implied: `slots` (`worker_slots` where that name is taken), a slot a core of
-//!   the worker.
+//! * If no resource is declared at level `worker`, one is implied: `slots` (`worker_slots` if that name is taken), with a slot for each
+//!   core of the worker.
 //! * Items of an `add_time` schedule may name a `time_zone`; times are those of the zone data that is compiled in.
 //! * Two nodes of one level with the same name are an error, unless their source has `"names": "shared"`, which makes them replicas. With
 //!   `"names": "path"`, the source's names begin with those of the parents.
 //! * `disabled: false` of a `manual` node leaves it enabled; cycles are errors. A `script` has a `timeout`.
 //! * A `backoff` may list a wait several times; jobs may bound it by `retries` and `retry_delay`. Seconds may have a unit.
-//! * Jobs may say `env`, `cwd`, `max_running`, `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
+//! * Jobs may set `env`, `cwd`, `max_running`, `status_from` (`auto`, `pipe`, `exit_code`) and `arguments` (`append`, `none`).
 //! * Errors instead of silence: keys that occur twice, levels called `instance` or `worker`, resource names used at two levels,
 //!   negative amounts, regular expressions that cannot be compiled or mean something else in Perl, `fraction_of_nodes` above 1,
 //!   cycles of `depends_on`, a job without `command` that has a misspelt one. Unknown keys are warnings, or errors with
@@ -122,30 +122,30 @@ use crate::tree::{Node, quote};
 
 const SETTINGS: &str = "bistro_settings";
 
-/// How to read.
+/// Options of a parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParseOptions {
     pub format: Format,
     pub unknown_keys: UnknownKeys,
 }
 
-/// A configuration that can be used, and what is worth a look in its file.
+/// A usable configuration, with the warnings about its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     pub config: Config,
-    /// In file order. At most [`MAX_PROBLEMS`], then one that says how many are omitted.
+    /// Warnings in file order. At most [`MAX_PROBLEMS`], then one that says how many are omitted.
     pub warnings: Vec<Problem>,
     job_problems: Vec<Problem>,
 }
 
 impl Parsed {
-    /// Returns the problems that disable single jobs, in file order: at most [`MAX_PROBLEMS`], then one that says how many are omitted. Each
-    /// is also in its job's [`JobConfig::errors`].
+    /// Returns the problems that disable single jobs, in file order: at most [`MAX_PROBLEMS`], then one that says how many are omitted.
+    /// Each is also in its job's [`JobConfig::errors`].
     pub fn job_problems(&self) -> &[Problem] {
         &self.job_problems
     }
 
-    /// For who wants a file without any error: the problems of jobs count like those of settings.
+    /// Returns the configuration if neither settings nor jobs have errors.
     pub fn into_correct(self) -> Result<(Config, Vec<Problem>), ConfigErrors> {
         match self.job_problems.is_empty() {
             true => Ok((self.config, self.warnings)),
@@ -154,8 +154,8 @@ impl Parsed {
     }
 }
 
-/// Reads a whole configuration. Errors in its settings, or in the text as such, make it no configuration; the problems of jobs are
-/// then among the errors, too, so that one reading shows everything.
+/// Parses a whole configuration. Fails if the settings or the text itself have errors. The problems of jobs are then among the errors, so
+/// that one reading shows everything.
 pub fn parse(text: &str, options: ParseOptions) -> Result<Parsed, ConfigErrors> {
     let outcome = outcome(text, options);
     let errors = outcome.errors.bounded().counted();
@@ -169,7 +169,7 @@ pub fn parse(text: &str, options: ParseOptions) -> Result<Parsed, ConfigErrors> 
     }
 }
 
-/// As [`parse`], for a file as it was read; what is not UTF-8 is an error at its place.
+/// Parses a file as [`parse`] does. Invalid UTF-8 is an error at its place.
 pub fn parse_bytes(bytes: &[u8], options: ParseOptions) -> Result<Parsed, ConfigErrors> {
     parse(text_of(bytes)?, options)
 }
@@ -183,7 +183,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, ConfigErrors> {
     })
 }
 
-/// All that is to be said of a file, in file order.
+/// All errors and warnings of a file, in file order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Errors of the settings and of jobs. At most [`MAX_PROBLEMS`].
@@ -205,8 +205,8 @@ pub enum PathUse {
     WorkingDirectory,
 }
 
-/// Looks for everything that is wrong with a file, or worth a look, whether or not it can be used. `fault` returns why the path, which is
-/// absolute or relative to the file's folder, cannot be used in this way; `None` if it can.
+/// Checks a file for everything wrong or questionable, whether or not it can be used. `fault` returns why the path, which is absolute or
+/// relative to the file's folder, cannot be used in this way; `None` if it can.
 pub fn check_bytes(
     bytes: &[u8],
     options: ParseOptions,
@@ -243,12 +243,12 @@ pub fn check_bytes(
 pub struct ParsedJob {
     pub job: JobConfig,
     pub warnings: Vec<Problem>,
-    /// Each also stands in [`JobConfig::errors`].
+    /// Each is also in [`JobConfig::errors`].
     pub problems: Vec<Problem>,
 }
 
-/// Reads one job, such as [`export_job`] gives, against a configuration's settings. What it depends on is not looked at: that is
-/// a matter of all jobs together.
+/// Parses one job, such as the result of [`export_job`], against a configuration's settings. Does not check its dependencies, which
+/// requires all jobs together.
 pub fn parse_job(
     name: &JobName,
     text: &str,
@@ -275,16 +275,16 @@ pub fn parse_job(
     })
 }
 
-/// What became of a whole text.
+/// The result of parsing a text.
 struct Outcome {
-    /// `None`: some of the errors make it no configuration.
+    /// `None` if some errors make the configuration unusable.
     usable: Option<Config>,
     errors: Problems,
     warnings: Problems,
     /// Warnings that only `config check` prints: workers may have a default command for a job without one, and `status` says which tasks
     /// can never run.
     only_checked: Vec<Problem>,
-    /// The paths that are worth a look, each with the warning for the case that it cannot be used.
+    /// The paths to check, each with the warning for the case that it cannot be used.
     paths: Vec<(String, PathUse, Problem)>,
 }
 
@@ -307,7 +307,7 @@ fn outcome(text: &str, options: ParseOptions) -> Outcome {
     outcome
 }
 
-/// Whether levels and nodes could be read: nearly everything else names some of them.
+/// Returns whether levels and nodes could be read. Nearly everything else refers to them.
 fn nodes_are_known(tree: &Node) -> bool {
     let root = At::root(tree);
     let settings = root.get(SETTINGS);
@@ -367,7 +367,7 @@ fn tree_outcome(tree: &Node, options: ParseOptions) -> Outcome {
     }
 }
 
-/// Keys beside the settings and the jobs: a comment, or a mistake that would lose a job.
+/// Checks the keys beside the settings and the jobs: each is a comment, or a mistake that would lose a job.
 fn top_level_keys(root: &At, notes: &mut Notes) {
     let duplicates = root.as_object().map_or(&[][..], |o| &o.duplicates);
     for duplicate in duplicates {
@@ -394,8 +394,7 @@ fn top_level_keys(root: &At, notes: &mut Notes) {
     }
 }
 
-/// Gives a job its errors. Those that an export carried are kept as they were: wrapping them anew at each reading would let them
-/// grow.
+/// Stores a job's errors in the job. Errors from an export stay unchanged: wrapping them at each reading would let them grow.
 fn finish_job(draft: Draft) -> (JobConfig, Problems, Problems) {
     let Draft {
         mut job,

@@ -1,4 +1,4 @@
-//! What a task's process may use and whose rights it has: `limits`, `user` and `group`.
+//! Parses `limits`, `user` and `group`: the resource limits and the rights of a task's processes.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ fn names() -> Vec<&'static str> {
     Limited::ALL.map(Limited::as_str).to_vec()
 }
 
-/// On top of what is inherited: limits by their names.
+/// Reads limits by name, on top of the inherited ones.
 pub(crate) fn limits(at: &At, limits: &mut BTreeMap<Limited, ProcessLimit>, notes: &mut Notes) {
     if !at.expect_object(notes) {
         return;
@@ -63,7 +63,7 @@ pub(crate) fn limits(at: &At, limits: &mut BTreeMap<Limited, ProcessLimit>, note
                     }
                 }
             }
-            // Not as other keys that nobody knows: a task must not run without a limit that somebody asked for.
+            // An unknown limit is an error, unlike other unknown keys, because a task must not run without a requested limit.
             None => notes.error(
                 entry
                     .key_problem("there is no such limit")
@@ -119,7 +119,7 @@ fn bound(at: &At, notes: &mut Notes) -> Option<Bound> {
     None
 }
 
-/// A `user` of its own has groups of its own: the inherited one is not meant with it.
+/// Reads the user and the group. A job's own `user` does not inherit a group.
 pub(crate) fn account(at: &At, options: &mut TaskSubprocessOptions, notes: &mut Notes) {
     if let Some(at) = at.get("user") {
         let user = at.name(notes).and_then(account_name);
@@ -140,7 +140,7 @@ pub(crate) fn account(at: &At, options: &mut TaskSubprocessOptions, notes: &mut 
     set(&mut options.group, group.map(Some));
 }
 
-/// Of a text that can be a name.
+/// Returns a valid account name.
 fn account_name(text: String) -> Option<AccountName> {
     AccountName::try_from(text).ok()
 }
@@ -160,7 +160,7 @@ pub(crate) fn export(options: &TaskSubprocessOptions, out: &mut Map<String, Valu
     }
 }
 
-/// As a config says it.
+/// Returns the limit as a config has it.
 fn shown(limit: ProcessLimit) -> Value {
     let bound = |bound| match bound {
         Bound::At(amount) => json!(amount),

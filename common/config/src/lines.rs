@@ -1,15 +1,15 @@
-//! From an offset in a text to its line and column, at the same cost wherever it is.
+//! Converts an offset in a text to its line and column, at the same cost everywhere.
 
 use crate::tree::Place;
 
-/// Bytes between two counts that are kept: a place costs at most so many looks, and the counts a thirtieth of the text.
+/// Bytes between two stored counts. A lookup scans at most this many bytes, and the counts take a thirtieth of the text.
 const BLOCK: usize = 256;
 
 pub(crate) struct Lines<'a> {
     text: &'a [u8],
-    /// Where each line starts.
+    /// The start of each line.
     starts: Vec<usize>,
-    /// How many characters start before each block.
+    /// The number of characters before each block.
     characters: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Lines<'a> {
     pub fn place(&self, offset: usize) -> Place {
         let offset = offset.min(self.text.len());
         let line = self.starts.partition_point(|&start| start <= offset);
-        // Invariant: the first line starts at 0, so that at least one line starts here or before.
+        // Invariant: the first line starts at 0, so at least one line starts here or before.
         let start = self.starts[line - 1];
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Place {
@@ -50,7 +50,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Characters that start in these bytes.
+/// Returns the number of characters that start in these bytes.
 fn characters_in(bytes: &[u8]) -> usize {
     bytes.iter().filter(|b| **b & 0xc0 != 0x80).count()
 }

@@ -1,4 +1,4 @@
-//! The `manual` node source: names and their children, laid out as trees below the instance node.
+//! Parses the `manual` node source: names and their children, as trees below the instance node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,8 +9,8 @@ use crate::model::{Config, LevelId, ManualNode, ManualNodes, NodeNaming};
 use crate::read::{At, Notes};
 use crate::tree::{Place, Value, quote};
 
-/// Nodes of one manual source: as many as a file of the largest size can list. Children of replicas are replicas too, so that
-/// without a bound a few lines could ask for more nodes than there is memory.
+/// The nodes of one manual source: as many as the largest file can list. Children of replicas are replicas too, so without a bound a few
+/// lines could produce more nodes than fit into memory.
 pub const MAX_MANUAL_NODES: usize = 1_000_000;
 
 const SPEC_KEYS: &[Key] = &[
@@ -26,7 +26,7 @@ const SPEC_KEYS: &[Key] = &[
     ),
 ];
 
-/// The preferences of the source.
+/// The shape of the source's preferences.
 pub(crate) const PREFS: Shape = Shape::Map(
     "NODE",
     &Shape::Either(&[
@@ -56,7 +56,7 @@ pub(crate) fn parse(
             specs.push(spec(at, notes));
         }
     }
-    // Layout over half-read specs would blame names for mistakes that are already reported.
+    // A layout of incomplete specs would report wrong names for mistakes that are already reported.
     if notes.errors.len() > errors_before {
         return None;
     }
@@ -145,7 +145,7 @@ impl<'a> Layout<'a> {
     fn run(self, prefs: &At, notes: &mut Notes) -> (Vec<ManualNode>, Vec<Place>) {
         let specs = self.specs;
         let (mut nodes, mut places): (Vec<ManualNode>, Vec<Place>) = Default::default();
-        // The name of each node as the file has it, before `naming` adds the parent's.
+        // The name of each node in the file, before `naming` adds the parent's name.
         let mut plain: Vec<&str> = Vec::new();
         let mut too_deep = vec![false; specs.len()];
         for spec in specs {
@@ -221,7 +221,7 @@ impl<'a> Layout<'a> {
             .help("add a level to `nodes.levels`, or remove the cycle if there is one")
     }
 
-    /// What no top-level node leads to can only be in, or below, a cycle.
+    /// Reports nodes that no top-level node leads to. Each is in or below a cycle.
     fn report_unreached(&self, notes: &mut Notes) {
         let mut reached = vec![false; self.specs.len()];
         let top = |spec: &Spec| !self.mentioned.contains(spec.at.key());

@@ -1,4 +1,4 @@
-//! A configuration as the rest of the house sees it: typed, checked, with ids resolved.
+//! The typed and checked configuration, with ids in place of names.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use brasserie_common::{
 use crate::cron::Cron;
 use crate::shared::Shared;
 
-/// Position of a level: 0 is `instance`, then the configured ones, the last is `worker`.
+/// The position of a level: 0 is `instance`, then the configured ones; the last is `worker`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LevelId(pub u16);
 
@@ -25,7 +25,7 @@ impl LevelId {
     }
 }
 
-/// Position in [`Config::resources`].
+/// The position of a resource in [`Config::resources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub u16);
 
@@ -35,11 +35,10 @@ impl ResourceId {
     }
 }
 
-/// A whole configuration. Jobs with errors are in it, disabled by their errors; a configuration with errors in its settings
-/// never becomes one.
+/// A whole configuration. Jobs with errors are included, and their errors disable them. Settings with errors never become a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// False: nothing new is started.
+    /// If false, no task starts.
     pub enabled: bool,
     /// All level names, `instance` first and `worker` last.
     pub levels: Vec<String>,
@@ -49,20 +48,20 @@ pub struct Config {
     pub policy: SchedulerPolicy,
     pub worker_selector: WorkerSelector,
     pub backoff: BackoffPolicy,
-    /// In order of first appearance. With no resource declared at level `worker`, the implied `slots` is the last one.
+    /// Resources in order of first appearance. If no resource is declared at level `worker`, the implied `slots` is the last one.
     pub resources: Vec<Resource>,
-    /// Worker key (`hostname:port`, `hostname` or shard) to amounts that replace the limits there.
+    /// Amounts that replace the limits of single workers, by worker key: `hostname:port`, `hostname` or shard.
     pub worker_resources_override: BTreeMap<String, BTreeMap<ResourceId, i32>>,
     pub kill_orphan_tasks_after: Option<Duration>,
     pub task_subprocess: TaskSubprocessOptions,
     pub kill_subprocess: KillRequest,
-    /// How soon a task runs again that ended without backoff and without being done.
+    /// The wait before a task runs again that ended without backoff and without being done.
     pub working_wait: Duration,
-    /// What machines offer, in terms of worker resources.
+    /// The measured resources of machines, as worker resources.
     pub physical_resources: Vec<PhysicalResource>,
     /// Unix seconds; a value in the future ends the initial wait.
     pub exit_initial_wait_before_timestamp: i64,
-    /// In file order.
+    /// Jobs in file order.
     pub jobs: Vec<Shared<JobConfig>>,
 }
 
@@ -124,8 +123,8 @@ impl Config {
         }
     }
 
-    /// Whether [`crate::parse_job`] makes the same of every text under both: a job inherits from the settings, and its levels and
-    /// resources are positions in theirs.
+    /// Returns whether [`crate::parse_job`] reads every text in the same way under both. A job inherits from the settings, and its levels
+    /// and resources are positions in theirs.
     pub fn reads_jobs_as(&self, other: &Config) -> bool {
         let Config {
             levels,
@@ -142,7 +141,7 @@ impl Config {
             worker_selector: _,
             worker_resources_override: _,
             working_wait: _,
-            // Slots of cards are looked at: see below.
+            // Slots of GPUs are compared below.
             physical_resources: _,
             exit_initial_wait_before_timestamp: _,
             jobs: _,
@@ -158,7 +157,7 @@ impl Config {
             && self.card_scale() == other.card_scale()
     }
 
-    /// Whether nothing but the jobs differs.
+    /// Returns whether only the jobs differ.
     pub fn has_settings_of(&self, other: &Config) -> bool {
         let Config {
             enabled,
@@ -203,17 +202,17 @@ impl Config {
     }
 }
 
-/// In which order the nodes of a level are tried; the first in this order starts first.
+/// The order in which the nodes of a level are tried. The first node starts first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeOrder {
-    /// As the sources gave them.
+    /// The order of the sources.
     Original,
     Lexicographic,
     #[default]
     Random,
 }
 
-/// Which job's task is tried next.
+/// The job whose task is tried next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerPolicy {
     #[default]
@@ -223,13 +222,13 @@ pub enum SchedulerPolicy {
     LongTail,
 }
 
-/// Which worker gets a task.
+/// The worker that gets a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkerSelector {
     #[default]
     RoundRobin,
     Busiest,
-    /// Of workers that ask for work: who wants instances, then who lacks most work.
+    /// Prefers, of the workers that request work, first those that want instances, then those that lack most work.
     Neediest,
 }
 
@@ -238,24 +237,24 @@ pub enum WorkerSelector {
 pub struct Resource {
     pub name: String,
     pub level: LevelId,
-    /// What a job takes that does not say.
+    /// The slots that a job takes if its config does not say.
     pub default: i32,
     pub limit: ResourceLimit,
     pub weight: i32,
 }
 
-/// How many slots a node has of a resource.
+/// The number of slots that a node has of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceLimit {
     Fixed(i32),
-    /// As many as the worker reports cores; unlimited if it reports none. The implied `slots` only.
+    /// The cores that the worker reports; unlimited if it reports none. Only for the implied `slots`.
     ReportedCores,
 }
 
-/// Where nodes come from, in order.
+/// A source of nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeSource {
-    /// Adds nothing.
+    /// Adds no nodes.
     Empty,
     Manual(ManualNodes),
     RangeLabel(RangeLabel),
@@ -289,16 +288,16 @@ impl NodeNaming {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManualNodes {
     pub nodes: Vec<ManualNode>,
-    /// `nodes` already has the full names.
+    /// The naming by which `nodes` already has its full names.
     pub naming: NodeNaming,
 }
 
-/// One node of a `manual` source, parents before children; `parent` is an index into the same list.
+/// One node of a `manual` source. `parent` is an index into the same list, which has parents before children.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ManualNode {
     pub name: String,
     pub level: LevelId,
-    /// `None`: a child of the instance node.
+    /// `None` for a child of the instance node.
     pub parent: Option<usize>,
     pub enabled: bool,
 }
@@ -310,7 +309,7 @@ pub struct RangeLabel {
     pub start: i64,
     /// Inclusive.
     pub end: i64,
-    /// With `{parent}`, `{i}`, `{start}`, `{end}`.
+    /// A format with `{parent}`, `{i}`, `{start}`, `{end}`.
     pub format: String,
     pub enabled: bool,
     pub naming: NodeNaming,
@@ -333,7 +332,7 @@ impl RangeLabel {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptSource {
     pub parent_level: LevelId,
-    /// Relative paths are resolved against the config file's folder by the shell.
+    /// The path of the program. The shell resolves relative paths against the config file's folder.
     pub script: PathBuf,
     pub timeout: Duration,
     pub naming: NodeNaming,
@@ -343,7 +342,7 @@ pub struct ScriptSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddTime {
     pub parent_level: LevelId,
-    /// With `{parent}` and `{time}`, Unix seconds.
+    /// A format with `{parent}` and `{time}`, which is in Unix seconds.
     pub format: String,
     pub schedule: Vec<ScheduleItem>,
     pub naming: NodeNaming,
@@ -356,13 +355,13 @@ impl AddTime {
     }
 }
 
-/// Times that come again, and how long each of them is a node.
+/// Recurring times, and how long each of them is a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleItem {
     pub cron: Cron,
-    /// Counted from the time itself; not zero.
+    /// The lifetime of a node, from its time on; not zero.
     pub lifetime: Duration,
-    /// For how much of the lifetime the node is enabled.
+    /// The first part of the lifetime, in which the node is enabled.
     pub enabled_lifetime: Duration,
     pub tags: Vec<String>,
 }
@@ -375,38 +374,38 @@ pub struct JobConfig {
     pub owner: String,
     pub level_for_tasks: LevelId,
     pub priority: f64,
-    /// What a task takes of every resource, indexed by [`ResourceId`]; defaults filled in.
+    /// The amounts that a task takes of every resource, indexed by [`ResourceId`], with defaults filled in.
     pub resources: Vec<i32>,
-    /// The `config` object, JSON text.
+    /// The `config` object as JSON text.
     pub config: String,
     pub filters: BTreeMap<LevelId, Filter>,
     pub level_for_host_placement: Option<LevelId>,
     pub host_placement: Option<String>,
     pub backoff: BackoffPolicy,
-    /// Names need not exist; see the engine's explanations.
+    /// The job waits for these jobs on the same node. Unknown names are permitted; the engine's explanations show them.
     pub depends_on: Vec<JobName>,
-    /// As [`JobConfig::depends_on`], but nothing starts before all tasks of these jobs are done, on whatever node.
+    /// The job waits until all tasks of these jobs are done, on every node.
     pub run_only_after_all_nodes_are_done_for: Vec<JobName>,
     pub kill_orphan_tasks_after: Option<Duration>,
     pub task_subprocess: TaskSubprocessOptions,
     pub kill_subprocess: KillRequest,
-    /// Empty: the worker's `--worker-command`.
+    /// Empty for the worker's `--worker-command`.
     pub command: Vec<String>,
-    /// How long a task runs, as far as anybody can tell; above 0.
+    /// The estimated run time of a task; above 0.
     pub est_duration: Option<Duration>,
-    /// Tasks may wait at a worker until it has processors for them: what they hold meanwhile is not missed elsewhere.
+    /// Tasks may be queued at a worker until it has free processors, because no other task needs their node resources meanwhile.
     pub bufferable: bool,
     /// Limit for the job's running tasks; `None` for no limit but the resources.
     pub max_running: Option<u32>,
-    /// When a worker that asks for work tells how a task has ended; `None`: as the worker's own settings say.
+    /// When a worker that requests work reports completions; `None` for the worker's own setting.
     pub report: Option<ReportPolicy>,
     pub create_time: i64,
     pub modify_time: i64,
-    /// -1 = none.
+    /// -1 for none.
     pub version_id: i64,
-    /// Why the job cannot run; each with its place.
+    /// The reasons why the job cannot run, each with its place.
     pub errors: Vec<String>,
-    /// An operator holds it. Neither a file nor an export says so: the scheduler remembers it beside the job.
+    /// An operator's hold. Neither a file nor an export has it: the scheduler stores it beside the job.
     pub hold: Option<Hold>,
 }
 
@@ -419,12 +418,12 @@ impl JobConfig {
         self.hold == Some(Hold::Cancelled)
     }
 
-    /// Whether other jobs may wait until all its tasks are done: a pause ends, the rest is for good.
+    /// Returns whether other jobs may wait until all its tasks are done. A pause ends; other obstacles are permanent.
     pub fn can_be_waited_for(&self) -> bool {
         self.enabled && self.errors.is_empty()
     }
 
-    /// All jobs that it names as those to wait for, in whatever way.
+    /// Returns all jobs that it waits for in any way.
     pub fn waits_for(&self) -> impl Iterator<Item = &JobName> {
         let all = &self.run_only_after_all_nodes_are_done_for;
         self.depends_on.iter().chain(all)
@@ -438,34 +437,34 @@ impl JobConfig {
         self.task_subprocess.arguments
     }
 
-    /// How long a task's process may run.
+    /// Returns the longest run time of a task's process.
     pub fn timeout(&self) -> Option<Duration> {
         self.task_subprocess.timeout
     }
 
-    /// When a task must be over, from the moment at which it is marked running.
+    /// Returns the time within which a task must be over, from the moment it is marked running.
     pub fn deadline(&self) -> Option<Duration> {
         self.task_subprocess.deadline
     }
 }
 
-/// Which nodes of a level a job runs on; all conditions must hold.
+/// The nodes of a level on which a job runs. All conditions must hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
-    /// Empty: all.
+    /// Empty for all nodes.
     pub whitelist: Vec<String>,
-    /// Found anywhere in the name; empty: all.
+    /// Matched anywhere in the name; empty for all nodes.
     pub whitelist_regex: String,
     pub blacklist: Vec<String>,
     pub blacklist_regex: String,
-    /// Empty: all; else at least one of them.
+    /// Empty for all nodes; otherwise a node needs at least one of these tags.
     pub tag_whitelist: Vec<String>,
-    /// 1.0: all.
+    /// 1.0 for all nodes.
     pub fraction_of_nodes: f64,
 }
 
 impl Default for Filter {
-    /// The filter that every node passes.
+    /// Returns the filter that every node passes.
     fn default() -> Self {
         Filter {
             whitelist: Vec::new(),
@@ -478,21 +477,21 @@ impl Default for Filter {
     }
 }
 
-/// A worker resource whose slots follow from what the worker's machine reports:
-/// `max(0, trunc((reported - reserve) / multiply_logical_by))`; a machine that reports nothing keeps the configured limit.
+/// A worker resource whose slots follow from the worker's machine: `max(0, trunc((reported - reserve) / multiply_logical_by))`. A machine
+/// that reports nothing keeps the configured limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhysicalResource {
     pub kind: PhysicalKind,
-    /// Of level `worker`; no two entries share one.
+    /// A resource of level `worker`. Each has at most one entry.
     pub logical_resource: ResourceId,
-    /// Physical units a slot; not within 1e-12 of 0.
+    /// Physical units in a slot; not within 1e-12 of 0.
     pub multiply_logical_by: f64,
     pub enforcement: Enforcement,
-    /// Physical units kept back; may be negative.
+    /// Physical units that are kept back; may be negative.
     pub physical_reserve_amount: f64,
 }
 
-/// What is measured of a machine.
+/// A measured property of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PhysicalKind {
     /// Memory, in MiB.
@@ -516,7 +515,7 @@ impl PhysicalKind {
         }
     }
 
-    /// How a task can be held to what it took.
+    /// Returns the ways to enforce a task's amount of this kind.
     pub fn enforcements(self) -> &'static [Enforcement] {
         match self {
             PhysicalKind::RamMb => &[Enforcement::None, Enforcement::Hard],
@@ -526,15 +525,15 @@ impl PhysicalKind {
     }
 }
 
-/// Whether a task can use more of a machine than it took.
+/// Whether a task can use more of a machine than its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
-    /// Yes.
+    /// The task can use more.
     #[default]
     None,
-    /// Only while nobody else wants it.
+    /// The task can use more while no other task needs it.
     Soft,
-    /// No.
+    /// The task cannot use more.
     Hard,
 }
 

@@ -1,4 +1,4 @@
-//! Where nodes come from: the node sources and their preferences.
+//! Parses the node sources and their preferences.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::read::{At, Notes, suggest};
 use crate::settings::level;
 use crate::{PathUse, SETTINGS, add_time, manual};
 
-/// Children that one `range_label` may give each parent: the largest forest that the engine is built for.
+/// The children that one `range_label` may give each parent: the largest forest that the engine supports.
 pub const MAX_RANGE_NODES: i64 = 10_000_000;
 
-/// How long a script source may take that does not say: it runs at startup, where somebody waits for it.
+/// The default timeout of a script source. The source runs at startup, while an operator waits.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(60);
 
 const SOURCE_KEYS: &[Key] = &[
@@ -71,7 +71,7 @@ pub(crate) const SOURCES_SHAPE: Shape = Shape::List(&Shape::Tagged(Tagged {
     variants: || SOURCES.iter().map(variant).collect(),
 }));
 
-/// The sources that are served.
+/// Returns the names of the supported sources.
 pub(crate) fn source_names() -> Vec<&'static str> {
     let variants = SOURCES.iter().map(variant);
     variants.map(|variant| variant.name).collect()
@@ -171,7 +171,7 @@ pub(crate) fn scripts(root: &At) -> Vec<(String, PathUse, Problem)> {
     scripts
 }
 
-/// The older spelling of one source, which comes before all others.
+/// Reads the older spelling of a single source, which comes before all others.
 fn single_source(nodes: &At, config: &mut Config, known: &mut KnownNodes, notes: &mut Notes) {
     let keys = SINGLE_SOURCE;
     match (nodes.get(keys.0), nodes.get(keys.1)) {
@@ -203,7 +203,7 @@ fn add_source(
     config.node_sources.push(source);
 }
 
-/// The source that two keys of `at` describe.
+/// Reads the source that two keys of `at` describe.
 fn source(
     at: &At,
     (name_key, prefs_key): (&str, &str),
@@ -223,7 +223,7 @@ fn source(
     if wrong_prefs.is_some() {
         return None;
     }
-    // Without preferences the keys that are missing are reported where the source stands.
+    // If there are no preferences, missing keys are reported at the place of the source.
     let prefs = prefs.unwrap_or(*at);
     let given = at.get(prefs_key).is_some();
     let mut places = Given::default();
@@ -260,7 +260,7 @@ fn source(
     source.map(|source| (source, places))
 }
 
-/// The level of the parents; their children's must be one that is configured.
+/// Reads the level of the parents. The level of their children must be a configured one.
 pub(crate) fn parent_level(prefs: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
     let help = "the level whose nodes get children";
     let at = prefs.required("parent_level", help, notes)?;
@@ -322,7 +322,7 @@ fn range_label(
     })
 }
 
-/// `known` can stand in braces; `distinct` tells the children of one node apart.
+/// Checks a format. `known` are the words that may stand in braces; `distinct` is the word by which the children of one node differ.
 pub(crate) fn check_format(
     at: &At,
     format: &str,

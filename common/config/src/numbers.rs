@@ -1,10 +1,10 @@
-//! From texts to numbers, the same in all formats.
+//! Converts texts to numbers, in the same way for all formats.
 
 use serde_json::Number;
 
 use crate::tree::{Value, shorten};
 
-/// The number that JSON text spells: exact where it is a 64-bit integer, else the nearest double. `None`: beyond a double.
+/// Returns the number of a JSON text: exact if it is a 64-bit integer, else the nearest double; `None` if it exceeds a double.
 pub(crate) fn number_from(text: &str) -> Option<Number> {
     if let Ok(n) = text.parse::<i64>()
         && text != "-0"
@@ -17,7 +17,7 @@ pub(crate) fn number_from(text: &str) -> Option<Number> {
     text.parse::<f64>().ok().and_then(Number::from_f64)
 }
 
-/// The integer of 64 bits that a text spells, with `0x`, `0o` or `0b` before another base than ten.
+/// Parses a 64-bit integer, with `0x`, `0o` or `0b` for other bases than ten.
 pub(crate) fn whole(text: &str) -> Option<Number> {
     for (prefix, radix) in [("0x", 16), ("0o", 8), ("0b", 2)] {
         if let Some(digits) = text.strip_prefix(prefix) {
@@ -29,7 +29,7 @@ pub(crate) fn whole(text: &str) -> Option<Number> {
     signed.or_else(|| text.parse::<u64>().ok().map(Number::from))
 }
 
-/// A double, or why it is none and what to write instead.
+/// Parses a double. Errors with the reason, and with the text to write instead.
 pub(crate) fn float_value(text: &str) -> Result<Value, (String, &'static str)> {
     let plain = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
     if matches!(plain.trim_start_matches('.'), "inf" | "nan") {

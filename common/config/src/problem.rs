@@ -1,24 +1,24 @@
-//! What is wrong in a file: where, what, and what is allowed instead.
+//! A problem in a file: its place, its description, and the allowed values.
 
 use std::fmt;
 
 use crate::tree::Place;
 
-/// One mistake, or one thing worth a look.
+/// One error or warning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// From 1.
+    /// Counts from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// Counts from 1, in characters.
     pub column: u32,
-    /// As in `bistro_settings.resources.host.slots.limit` or `bistro_job->x.backoff[2]`; empty for the file as a whole.
+    /// The path, as in `bistro_settings.resources.host.slots.limit` or `bistro_job->x.backoff[2]`; empty for the file as a whole.
     pub key_path: String,
     pub message: String,
     /// The offending value as a message shows it.
     pub value: Option<String>,
-    /// What is allowed, or the nearest known key.
+    /// The allowed values, or the nearest known key.
     pub help: Option<String>,
-    /// It follows from another problem that was told.
+    /// The problem follows from another one that is reported.
     pub(crate) is_consequence: bool,
 }
 
@@ -52,7 +52,7 @@ impl Problem {
         }
     }
 
-    /// `FILE:LINE:COLUMN: key: what is wrong; what is allowed`, which editors can jump to.
+    /// Formats `FILE:LINE:COLUMN: key: what is wrong; what is allowed`, a form that editors can jump to.
     pub fn display_with<'a>(&'a self, file: &'a str) -> impl fmt::Display + 'a {
         WithFile {
             problem: self,
@@ -86,12 +86,12 @@ impl fmt::Display for WithFile<'_> {
     }
 }
 
-/// Why a file is no configuration: everything that is wrong with its settings, in file order, never empty.
+/// The reasons why a file is no configuration: all errors of its settings, in file order, never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(pub Vec<Problem>);
 
 impl ConfigErrors {
-    /// A line a problem, each starting with the file's name.
+    /// Formats one line for each problem, beginning with the file's name.
     pub fn display_with(&self, file: &str) -> String {
         let lines: Vec<String> = self
             .0
@@ -118,7 +118,7 @@ impl std::error::Error for ConfigErrors {}
 
 /// Returns the candidate that `word` was probably meant to be.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer words are no typing mistakes, and the table below is quadratic.
+    // Longer words are no typos, and the table below is quadratic.
     const LONGEST: usize = 64;
     if word.chars().count() > LONGEST {
         return None;
@@ -127,7 +127,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let allowed = (length / 3).clamp(1, 4);
     candidates
         .into_iter()
-        // Cheaper than the distance, which is at least this.
+        // The difference of lengths is a cheap lower bound of the distance.
         .filter(|c| c.chars().count().abs_diff(length) <= allowed)
         .map(|c| (distance(word, c), c))
         .filter(|&(d, _)| d <= allowed)
@@ -140,12 +140,12 @@ pub(crate) fn is_misspelt(word: &str, key: &str) -> bool {
     word.chars().count().abs_diff(key.chars().count()) <= 1 && distance(word, key) <= 1
 }
 
-/// Edits between two words: insertions, deletions, replacements, and swaps of neighbours (optimal string alignment).
-/// Upper and lower case are the same.
+/// Returns the edits between two words: insertions, deletions, replacements, and swaps of neighbours (optimal string alignment). Ignores
+/// case.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.to_lowercase().chars().collect();
     let b: Vec<char> = b.to_lowercase().chars().collect();
-    // What both begin with costs nothing, and the table below is quadratic.
+    // A common prefix costs nothing, and the table below is quadratic.
     let same = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
     let (a, b) = (&a[same..], &b[same..]);
     let mut before: Vec<usize> = Vec::new();

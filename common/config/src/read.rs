@@ -1,23 +1,23 @@
-//! Walks a tree by key, knows the path to each value, and collects what is wrong on the way.
+//! Walks a tree by key, tracks the path to each value, and collects the problems found.
 
 use std::fmt;
 
 use crate::problem::{Problem, nearest};
 use crate::tree::{Node, Object, Place, Value, quote};
 
-/// What to do with a key that nothing reads.
+/// The handling of unknown keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownKeys {
     /// A warning with the nearest known key.
     #[default]
     Warn,
-    /// The same as an error that refuses the file, also in a job: whoever asks for this wants nothing done that is not
-    /// understood, and a job that is disabled may lose its running tasks.
+    /// An error that refuses the file, also for a key in a job. A caller that chooses this wants all or nothing, and disabling a single job
+    /// could end its running tasks.
     Refuse,
 }
 
 impl UnknownKeys {
-    /// What `--strict-config` means.
+    /// Returns the meaning of `--strict-config`.
     pub fn from_strict_flag(strict_config: bool) -> UnknownKeys {
         match strict_config {
             true => UnknownKeys::Refuse,
@@ -112,8 +112,8 @@ impl Notes {
         }
     }
 
-    /// Whether one more error would be kept; counts it otherwise. Asked before a help is made that costs more than a look, so
-    /// that a file of mistakes only is read as fast as any other.
+    /// Returns whether one more error would be kept; counts the error otherwise. Callers ask before they compute an expensive help text, so
+    /// that a file full of mistakes is read as fast as any other.
     pub fn error_is_kept(&mut self) -> bool {
         let kept = self.errors.len() < MAX_PROBLEMS;
         if !kept {
@@ -122,7 +122,7 @@ impl Notes {
         kept
     }
 
-    /// The same for [`Notes::unknown_key`].
+    /// Returns the same for [`Notes::unknown_key`].
     pub fn unknown_key_is_kept(&mut self) -> bool {
         match self.unknown_keys {
             UnknownKeys::Refuse => {
@@ -133,7 +133,7 @@ impl Notes {
         }
     }
 
-    /// The same for [`Notes::warning`].
+    /// Returns the same for [`Notes::warning`].
     pub fn warning_is_kept(&mut self) -> bool {
         let kept = self.warnings.len() < MAX_PROBLEMS;
         if !kept {
@@ -142,7 +142,7 @@ impl Notes {
         kept
     }
 
-    /// An error or a warning, as the caller of the parser wishes.
+    /// Adds an error or a warning, depending on the parser's options.
     pub fn unknown_key(&mut self, problem: Problem) {
         match self.unknown_keys {
             UnknownKeys::Warn => self.warning(problem),
@@ -153,7 +153,7 @@ impl Notes {
         }
     }
 
-    /// Whether there is an unknown key for which the file is refused.
+    /// Returns whether there is an unknown key for which the file is refused.
     pub fn has_refused_key(&self) -> bool {
         self.has_refused_key
     }
@@ -171,7 +171,7 @@ impl Notes {
     }
 }
 
-/// The way from the root to a value.
+/// The path from the root to a value.
 #[derive(Clone, Copy, Debug)]
 enum Path<'a> {
     Root,
@@ -179,7 +179,7 @@ enum Path<'a> {
     Index(&'a Path<'a>, usize),
 }
 
-/// A key as a path shows it: on one line, and not without end.
+/// Formats a key for a path: on one line, and shortened.
 pub(crate) fn show_key(key: &str) -> String {
     const SHOWN_CHARS: usize = 100;
     let mut out = String::new();
@@ -211,11 +211,11 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// A value at its place.
+/// A value with its place and path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     pub node: &'a Node,
-    /// The key's where there is one, else the value's.
+    /// The place of the key if there is one, else of the value.
     key_place: Place,
     path: Path<'a>,
 }
@@ -238,12 +238,12 @@ impl<'a> At<'a> {
         self.key_place
     }
 
-    /// The path as messages show it.
+    /// Returns the path as messages show it.
     pub fn path_text(&self) -> String {
         self.path.to_string()
     }
 
-    /// A problem with this value, which it names.
+    /// Returns a problem with this value, whose message shows the value.
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         let problem = Problem::new(self.node.place, self.path.to_string(), message.into());
         Problem {
@@ -252,17 +252,17 @@ impl<'a> At<'a> {
         }
     }
 
-    /// A problem with the key of this value.
+    /// Returns a problem with the key of this value.
     pub fn key_problem(&self, message: impl Into<String>) -> Problem {
         Problem::new(self.key_place, self.path.to_string(), message.into())
     }
 
-    /// "expected X, found Y".
+    /// Returns "expected X, found Y".
     pub fn expected(&self, what: &str) -> Problem {
         self.problem(format!("expected {what}, found {}", self.node))
     }
 
-    /// The text that stood here as a key of its object.
+    /// Returns the key of this value in its object.
     pub fn key(&self) -> &'a str {
         match self.path {
             Path::Key(_, key) => key,
@@ -291,7 +291,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// The value under `key`; none where this is no object.
+    /// Returns the value under `key`; `None` if this is no object.
     pub fn get(&self, key: &str) -> Option<At<'_>> {
         let entry = self.as_object()?.entries.iter().find(|e| e.key == key)?;
         Some(At {
@@ -301,7 +301,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// The entries of an object; none otherwise.
+    /// Returns the entries of an object; none for other values.
     pub fn entries(&self) -> impl Iterator<Item = At<'_>> {
         let entries = self.as_object().map_or(&[][..], |o| &o.entries);
         entries.iter().map(|entry| At {
@@ -311,7 +311,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// The items of an array; none otherwise.
+    /// Returns the items of an array; none for other values.
     pub fn items(&self) -> impl Iterator<Item = At<'_>> {
         let items = self.as_array().unwrap_or(&[]);
         items.iter().enumerate().map(|(index, node)| At {
@@ -321,7 +321,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// True if this is an object; says so otherwise.
+    /// Returns whether this is an object. Reports a problem otherwise.
     pub fn expect_object(&self, notes: &mut Notes) -> bool {
         let found = self.as_object().is_some();
         if !found {
@@ -330,7 +330,7 @@ impl<'a> At<'a> {
         found
     }
 
-    /// True if this is an array; says so otherwise.
+    /// Returns whether this is an array. Reports a problem otherwise.
     pub fn expect_array(&self, of: &str, notes: &mut Notes) -> bool {
         let found = self.as_array().is_some();
         if !found {
@@ -354,7 +354,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// The value of a key that must be there.
+    /// Returns the value of a required key.
     pub fn required(&self, key: &str, help: &str, notes: &mut Notes) -> Option<At<'_>> {
         let found = self.get(key);
         if found.is_none() && self.as_object().is_some() {
@@ -368,7 +368,7 @@ impl<'a> At<'a> {
         found
     }
 
-    /// The value under the first of some names for the same thing; a second name is an error.
+    /// Returns the value under the first of several alias names. A second name is an error.
     pub fn get_alias(&self, names: &[&str], notes: &mut Notes) -> Option<At<'_>> {
         let mut found: Option<At<'_>> = None;
         for &name in names {
@@ -400,7 +400,7 @@ impl<'a> At<'a> {
                 );
             }
         }
-        // Invariant: the parser bounds the depth of the tree, hence of this recursion.
+        // Invariant: the parser bounds the depth of the tree, and so of this recursion.
         for child in self.entries() {
             child.check_duplicates(notes);
         }
@@ -410,9 +410,9 @@ impl<'a> At<'a> {
     }
 }
 
-/// "did you mean X", or everything that is allowed where that is not much.
+/// Returns "did you mean X", or the list of all allowed words if it is short.
 pub(crate) fn suggest<'a>(word: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    /// More names than this help nobody.
+    /// A longer list of names is no help.
     const LISTED: usize = 24;
     if let Some(known) = nearest(word, known.clone()) {
         return format!("did you mean `{known}`?");

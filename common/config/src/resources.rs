@@ -1,4 +1,4 @@
-//! Slots of nodes and workers: what is declared, what single workers have instead, what machines report.
+//! Parses the slots of nodes and workers: declared resources, overrides of single workers, and measured resources of machines.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ const PHYSICAL_KEYS: &[Key] = &[
     ),
 ];
 
-/// Amounts of resources by their names.
+/// Amounts of resources by name.
 pub(crate) const AMOUNTS: Shape = Shape::Map("RESOURCE", &within(AMOUNT));
 pub(crate) const RESOURCES: Shape = Shape::Map(
     "LEVEL",
@@ -66,16 +66,16 @@ fn enforcements() -> Vec<&'static str> {
         .to_vec()
 }
 
-/// Resources of all levels: every running task lists what it holds, so a bound keeps its messages small.
+/// The resources of all levels. Every running task lists its resources, so a bound keeps its messages small.
 pub const MAX_RESOURCES: usize = 1024;
 
-/// A physical amount a slot that is nearer to 0 than this cannot be divided by.
+/// A physical amount of a slot nearer to 0 than this cannot be a divisor.
 const LEAST_MULTIPLIER: f64 = 1e-12;
 
-/// With the model of a graphics card behind it, the name of a resource that has a slot for each such card of a worker.
+/// The prefix, before a GPU model, of the resource that has a slot for each GPU of this model.
 pub const CARD_PREFIX: &str = "GPU: ";
 
-/// What workers have where the file declares nothing for them: a slot a core.
+/// The worker resource if the file declares none: a slot for each core.
 const IMPLIED: &str = "slots";
 
 pub(crate) fn resources(at: Option<&At>, config: &mut Config, notes: &mut Notes) {
@@ -91,7 +91,7 @@ pub(crate) fn resources(at: Option<&At>, config: &mut Config, notes: &mut Notes)
         return;
     }
     let mut name = IMPLIED.to_owned();
-    // Taken at another level: names are unique over all levels, and an implied one may not get in a user's way.
+    // Another level uses the name. Names are unique over all levels, and an implied name must not conflict with a user's.
     while config.resource(&name).is_some() {
         name.insert_str(0, "worker_");
     }
@@ -129,7 +129,7 @@ fn level_resources(at: &At, config: &mut Config, notes: &mut Notes) {
         }
         config.resources.push(Resource {
             name: entry.key().to_owned(),
-            // A resource of an unknown level counts as known, so that jobs are not blamed for naming it.
+            // A resource of an unknown level counts as known, so that jobs that name it get no error.
             level: level.unwrap_or_default(),
             default,
             limit: ResourceLimit::Fixed(limit),
@@ -172,7 +172,7 @@ impl Config {
     }
 }
 
-/// A known resource, named by the key of a value.
+/// Returns the known resource that the key of a value names.
 pub(crate) fn key_resource(at: &At, config: &Config, notes: &mut Notes) -> Option<ResourceId> {
     let found = config.resource(at.key());
     if found.is_none() && notes.error_is_kept() {
@@ -249,7 +249,7 @@ pub(crate) fn physical(at: &At, config: &mut Config, notes: &mut Notes) {
     }
 }
 
-/// A model's cards count for a resource of its name at the level of workers only.
+/// Warns if a resource named like a GPU model is at another level than `worker`, where it does not count GPUs.
 fn warn_of_other_levels(entry: &At, config: &Config, notes: &mut Notes) {
     let worker = config.worker_level();
     let models = config.resources.iter().filter(|r| r.level != worker);

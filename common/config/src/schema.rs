@@ -1,11 +1,11 @@
-//! The JSON Schema of a config, made from the tables that the reading uses.
+//! Generates the JSON Schema of a config from the tables of known keys.
 
 use serde_json::{Map, Value, json};
 
 use crate::keys::{Key, Need, Shape, Tagged, paths};
 use crate::{SETTINGS, jobs, settings};
 
-/// Whole numbers and others, as texts.
+/// Patterns of texts that are integers, and of texts that are numbers.
 const WHOLE_TEXT: &str = r"^\s*[+-]?[0-9]+(\.0*)?([eE][+-]?[0-9]+)?\s*$";
 const NUMBER_TEXT: &str = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$";
 const TRUTH_TEXT: &str = r"^\s*([Tt]([Rr][Uu][Ee])?|[Ff]([Aa][Ll][Ss][Ee])?|[Yy]([Ee][Ss])?|[Nn][Oo]?|[Oo][Nn]|[Oo][Ff][Ff]|[01])\s*$";
@@ -15,8 +15,8 @@ const DURATION_TEXT: &str =
 /// The longest time, in seconds.
 const MAX_SECONDS: i64 = i32::MAX as i64;
 
-/// A JSON Schema (draft 2020-12) of a whole config in any of its formats. What it says of names, of sums and of what hangs
-/// together is less than [`parse`](crate::parse) does; where it speaks, both agree. Keys that nobody reads are errors in it.
+/// Returns a JSON Schema (draft 2020-12) of a whole config in any of its formats. The schema checks less than [`parse`](crate::parse) does
+/// about names, sums and dependencies; wherever it decides, both agree. Unknown keys are errors in it.
 pub fn config_schema() -> Value {
     let definitions: Map<String, Value> = definitions().into_iter().collect();
     json!({
@@ -35,7 +35,7 @@ pub fn config_schema() -> Value {
     })
 }
 
-/// The path of each key that a config may hold, as in `bistro_settings.resources.LEVEL.RESOURCE.limit`.
+/// Returns the path of each key that a config may have, as in `bistro_settings.resources.LEVEL.RESOURCE.limit`.
 pub fn key_paths() -> Vec<String> {
     let mut out = Vec::new();
     paths(SETTINGS, Shape::Fields(settings::KEYS), &mut out);
@@ -44,7 +44,7 @@ pub fn key_paths() -> Vec<String> {
     out
 }
 
-/// What many keys share.
+/// Returns the definitions that many keys share.
 fn definitions() -> Vec<(String, Value)> {
     let number = json!({"anyOf": [{"type": "number"}, {"type": "string", "pattern": NUMBER_TEXT}]});
     let duration = json!({"anyOf": [

@@ -1,4 +1,4 @@
-//! `bistro_settings` to a configuration that has no jobs yet.
+//! Parses `bistro_settings` to a configuration without jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -97,10 +97,10 @@ const NODES_KEYS: &[Key] = &[
 ];
 const ORDER: Shape = Shape::Words(|| names(ORDERS));
 
-/// The names of what replaces limits of single workers, the documented one second.
+/// The names of the key that replaces limits of single workers; the documented one is second.
 const OVERRIDES: &[&str] = &["worker_resources_override", "worker_resources_overrides"];
 
-/// Configured levels: each is a column of every path and of every explanation; real forests have a handful.
+/// The number of configured levels. Each is a column of every path and of every explanation; real forests have a few.
 pub const MAX_LEVELS: usize = 64;
 
 const POLICIES: &[(&str, SchedulerPolicy)] = &[
@@ -138,7 +138,7 @@ pub(crate) fn order_name(order: NodeOrder) -> &'static str {
     name_of(ORDERS, &order)
 }
 
-/// What holds where the file says nothing.
+/// Returns the configuration of an empty file.
 pub(crate) fn defaults() -> Config {
     Config {
         enabled: true,
@@ -161,7 +161,7 @@ pub(crate) fn defaults() -> Config {
     }
 }
 
-/// The configuration is whole even if there are errors, so that jobs can be checked against what is known.
+/// Parses the settings. The result is complete even if there are errors, so that jobs can be checked against it.
 pub(crate) fn parse(at: &At, notes: &mut Notes) -> Config {
     let mut config = defaults();
     if !at.expect_object(notes) {
@@ -291,7 +291,7 @@ fn levels(nodes: &At, config: &mut Config, notes: &mut Notes) {
 }
 
 fn level_for_tasks(at: &At, config: &mut Config, notes: &mut Notes) {
-    // The last one that is configured, or `instance`.
+    // The default is the last configured level, or `instance`.
     let above_worker = config.worker_level().0.saturating_sub(1);
     config.level_for_tasks = LevelId(above_worker);
     if let Some(at) = at.get("level_for_tasks") {
@@ -300,7 +300,7 @@ fn level_for_tasks(at: &At, config: &mut Config, notes: &mut Notes) {
     }
 }
 
-/// The level whose nodes a job has tasks on.
+/// Reads the level on whose nodes a job has tasks.
 pub(crate) fn task_level(at: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
     let level = level(at, config, notes)?;
     if level == config.worker_level() {
@@ -309,7 +309,7 @@ pub(crate) fn task_level(at: &At, config: &Config, notes: &mut Notes) -> Option<
     Some(level)
 }
 
-/// A known level, named by a value.
+/// Reads a known level from a value.
 pub(crate) fn level(at: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
     let name = at.string(notes)?;
     let level = config.level(&name);
@@ -324,7 +324,7 @@ pub(crate) fn level(at: &At, config: &Config, notes: &mut Notes) -> Option<Level
     level
 }
 
-/// A known level, named by the key of a value.
+/// Reads a known level from the key of a value.
 pub(crate) fn key_level(at: &At, config: &Config, notes: &mut Notes) -> Option<LevelId> {
     let level = config.level(at.key());
     if level.is_none() && notes.error_is_kept() {

@@ -1,11 +1,11 @@
-//! Values that many configurations have in common: copied only when one of them writes to its own.
+//! Values that many configurations share, copied only on write.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value that costs nothing to copy. With ten thousands of jobs, each of which is changed by itself, every configuration but the first
-/// shares all jobs but one with the one before.
+/// A value with cheap copies. With tens of thousands of jobs that change one by one, every configuration shares all jobs but one with the
+/// configuration before it.
 #[derive(Clone, Default)]
 pub struct Shared<T>(Arc<T>);
 
@@ -14,7 +14,7 @@ impl<T> Shared<T> {
         Shared(Arc::new(value))
     }
 
-    /// Whether both are one value, which then is equal; two values may be equal, too.
+    /// Returns whether both are the same value, and therefore equal. Two different values may also be equal.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -34,7 +34,7 @@ impl<T> Deref for Shared<T> {
     }
 }
 
-/// Writing makes the value one's own.
+/// Writing copies a shared value first.
 impl<T: Clone> DerefMut for Shared<T> {
     fn deref_mut(&mut self) -> &mut T {
         Arc::make_mut(&mut self.0)

@@ -1,4 +1,4 @@
-//! How tasks run and end: the objects that settings and jobs share, a job's on top of the settings'.
+//! Parses the objects about the start and the end of tasks, which settings and jobs share. A job's object overrides the settings' one.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -109,10 +109,10 @@ const KILL_KEYS: &[Key] = &[
     ),
 ];
 
-/// What the schema says of keys that are read for the sake of existing files.
+/// The schema's description of keys that are accepted only for the sake of existing files.
 pub(crate) const NO_EFFECT: &str = "Read; has no effect.";
 
-/// The names of what ends a task, the documented one second.
+/// The names of the key about ending tasks; the documented one is second.
 pub(crate) const KILL_SUBPROCESS: &[&str] = &["kill_subprocess", "kill_request"];
 
 pub(crate) const KILL_METHODS: &[(&str, KillMethod)] = &[
@@ -126,10 +126,10 @@ const LOG_OVERFLOWS: &[(&str, LogOverflow)] =
 
 const OUTPUTS: &[(&str, Output)] = &[("log", Output::Log), ("file", Output::File)];
 
-/// Of processes, and 0 for no limit.
+/// Numbers of processes; 0 for no limit.
 const PIDS: RangeInclusive<i32> = 0..=i32::MAX;
 
-/// The signals of Linux, and 0 for none.
+/// Linux signals; 0 for none.
 const SIGNALS: RangeInclusive<i32> = 0..=64;
 
 pub(crate) fn task_subprocess(at: &At, options: &mut TaskSubprocessOptions, notes: &mut Notes) {

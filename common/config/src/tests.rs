@@ -1,4 +1,4 @@
-//! Whole files: what they mean, what they may not say, and that nothing is lost on the way out and back.
+//! Tests of whole files: their meaning, their errors, and that an export loses nothing.
 
 mod add_time;
 mod cards;

@@ -1,4 +1,4 @@
-//! TOML text to the same tree, through a parser that goes on after an error.
+//! Parses TOML text to the same tree, with a parser that continues after an error.
 
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Error};
@@ -9,10 +9,10 @@ use crate::numbers::{float_value, whole};
 use crate::problem::Problem;
 use crate::tree::{Entry, Node, Object, Value, shorten};
 
-/// The largest text for which all errors are asked for: each is kept, and a hostile text has one a byte.
+/// The largest text for which all errors are collected. Each error is kept, and a hostile text has one for each byte.
 const MAX_TEXT_OF_ALL_ERRORS: usize = 1 << 20;
 
-/// Errors of one file that are told: more are another format.
+/// The reported errors of one file. A file with more is in another format.
 const MAX_ERRORS: usize = 50;
 
 pub(crate) fn read(text: &str) -> Reading {
@@ -27,7 +27,7 @@ pub(crate) fn read(text: &str) -> Reading {
             let mut problems: Vec<Problem> =
                 errors.iter().map(|e| syntax_problem(e, &lines)).collect();
             problems.sort_by_key(Problem::place);
-            // What stands at one place is one mistake, with its follow-ups.
+            // Errors at one place are one mistake and its consequences.
             problems.dedup_by_key(|p| p.place());
             problems.truncate(MAX_ERRORS);
             return Reading {
@@ -65,7 +65,7 @@ fn syntax_problem(error: &Error, lines: &Lines) -> Problem {
     }
 }
 
-/// The rest cannot be read; why is among the problems.
+/// The parser cannot continue; the reason is among the problems.
 struct Stop;
 
 struct Reader<'a> {
@@ -92,7 +92,7 @@ impl Reader<'_> {
                 node: self.node(value, depth + 1)?,
             });
         }
-        // The parser sorts keys by name; what they mean depends on the order of the file.
+        // The parser sorts keys by name, but their order in the file matters.
         entries.sort_by_key(|entry| entry.place);
         Ok(Object::new(entries))
     }

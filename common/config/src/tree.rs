@@ -1,10 +1,10 @@
-//! A document as a tree that remembers where in the file everything stood, whatever format it was written in.
+//! A document as a tree with the place of each value in the file, whatever its format.
 
 use std::fmt;
 
 use serde_json::Number;
 
-/// A position in a file; both count from 1, columns in characters.
+/// A position in a file. Both fields count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     pub line: u32,
@@ -14,8 +14,8 @@ pub struct Place {
 impl Place {
     pub const START: Place = Place { line: 1, column: 1 };
 
-    /// Where a text continues that begins with `text`. A file is bounded far below 2^32 lines and columns; beyond, places stay
-    /// at the last one.
+    /// Returns the place after `text` at the beginning of a file. A file is bounded far below 2^32 lines and columns; places beyond stay at
+    /// the last one.
     pub(crate) fn after(text: &str) -> Place {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).saturating_add(1);
         let last = text.rsplit('\n').next().unwrap_or(text);
@@ -26,7 +26,7 @@ impl Place {
     }
 }
 
-/// A value and where it starts.
+/// A value and the place where it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub place: Place,
@@ -41,15 +41,15 @@ pub(crate) enum Value {
     String(String),
     Array(Vec<Node>),
     Object(Object),
-    /// There is a value that is no value of the format, which was told: whatever else is wrong with it is a consequence.
+    /// A value that is invalid in the format, which is reported. Every further problem with it is a consequence.
     Unread,
 }
 
-/// Keys in file order, each once.
+/// An object with its keys in file order, each once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Object {
     pub entries: Vec<Entry>,
-    /// Later uses of a key, which are not among the entries.
+    /// Repetitions of a key, which are not among the entries.
     pub duplicates: Vec<Duplicate>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Duplicate {
 }
 
 impl Object {
-    /// Keeps the first of each key. Sorting finds the others without hashing keys that a user chose.
+    /// Keeps the first entry of each key. Sorting finds the others without hashing keys that a user chose.
     pub fn new(entries: Vec<Entry>) -> Object {
         let mut order: Vec<usize> = (0..entries.len()).collect();
         order.sort_by(|&a, &b| entries[a].key.cmp(&entries[b].key).then(a.cmp(&b)));
@@ -104,7 +104,7 @@ impl Object {
 }
 
 impl Node {
-    /// The same without places, for what is only passed on.
+    /// Returns the value without places, for values that are only passed on.
     pub fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null | Value::Unread => serde_json::Value::Null,
@@ -126,7 +126,7 @@ impl Node {
 }
 
 impl Node {
-    /// Whether this value or one within it could not be read.
+    /// Returns whether this value or one within it could not be read.
     pub fn has_unread(&self) -> bool {
         match &self.value {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
@@ -137,10 +137,10 @@ impl Node {
     }
 }
 
-/// What of a value is shown in a message: enough to recognise it.
+/// The number of characters of a value in a message: enough to recognise it.
 const SHOWN_CHARS: usize = 60;
 
-/// `text`, cut to what fits a message.
+/// Returns `text`, cut for a message.
 pub(crate) fn shorten(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         None => text.to_owned(),
@@ -148,12 +148,12 @@ pub(crate) fn shorten(text: &str) -> String {
     }
 }
 
-/// `text` in quotes and escaped, cut to what fits a message.
+/// Returns `text` in quotes and escaped, cut for a message.
 pub(crate) fn quote(text: &str) -> String {
     format!("{:?}", shorten(text))
 }
 
-/// How a message names a value.
+/// Formats a value for a message.
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {

@@ -1,4 +1,4 @@
-//! YAML text to the same tree: the core schema, with anchors and aliases, without what no config needs.
+//! Parses YAML text to the same tree: the core schema with anchors and aliases, without features that no config needs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,14 +10,14 @@ use crate::numbers::{float_value, whole};
 use crate::problem::Problem;
 use crate::tree::{Entry, Node, Object, Place, Value, shorten};
 
-/// Values that all anchors and aliases of a file may stand for: a few lines could else ask for more than there is memory. A
-/// hundred thousand jobs that share ten values are within it.
+/// The values that all anchors and aliases of a file may stand for. Without a limit a few lines could need more than the memory. A hundred
+/// thousand jobs that share ten values are within it.
 const MAX_COPIED_VALUES: usize = 1_000_000;
 
-/// Bytes of text that they may stand for: as much as a file may hold.
+/// The bytes of text that aliases may stand for: as much as a file may hold.
 const MAX_COPIED_BYTES: usize = 16 << 20;
 
-/// Offences of one file that are told.
+/// The reported mistakes of one file.
 const MAX_OFFENCES: usize = 50;
 
 pub(crate) fn read(text: &str) -> Reading {
@@ -35,10 +35,10 @@ pub(crate) fn read(text: &str) -> Reading {
     }
 }
 
-/// The rest cannot be read; why is among the problems.
+/// The parser cannot continue; the reason is among the problems.
 struct Stop;
 
-/// A collection that is being read.
+/// An unfinished collection.
 struct Open {
     place: Place,
     anchor: usize,
@@ -49,12 +49,12 @@ enum Content {
     Sequence(Vec<Node>),
     Mapping {
         entries: Vec<Entry>,
-        /// Its value is next.
+        /// The key whose value is next.
         key: Option<(String, Place)>,
     },
 }
 
-/// What an alias stands for.
+/// The value of an alias.
 struct Anchored {
     node: Node,
     weight: Weight,
@@ -64,7 +64,7 @@ struct Anchored {
 struct Weight {
     values: usize,
     bytes: usize,
-    /// Collections within each other.
+    /// The nesting depth of collections.
     height: usize,
 }
 
@@ -72,10 +72,10 @@ struct Weight {
 struct Reader {
     root: Option<Node>,
     documents: usize,
-    /// What a mapping holds is then not known.
+    /// A merge key was found, so the content of a mapping is not known.
     has_merge_key: bool,
     open: Vec<Open>,
-    /// By the parser's number; 0 is none.
+    /// Values by the parser's anchor number; 0 is none.
     anchors: BTreeMap<usize, Anchored>,
     copied: Weight,
     budget: Budget,
@@ -139,7 +139,7 @@ impl Reader {
         Err(Stop)
     }
 
-    /// The value of a key or an item comes next, not a key.
+    /// Returns whether a key comes next, not the value of a key or an item.
     fn expects_key(&self) -> bool {
         let top = self.open.last().map(|open| &open.content);
         matches!(top, Some(Content::Mapping { key: None, .. }))
@@ -222,7 +222,7 @@ impl Reader {
         self.finished(Node { place, value }, anchor)
     }
 
-    /// Only tags that say what holds without them are known.
+    /// Checks a tag. Only tags that change nothing are accepted.
     fn check_tag(&mut self, place: Place, tag: Option<&Tag>, known: &str) -> Result<(), Stop> {
         match tag {
             Some(tag) if !(tag.is_yaml_core_schema() && tag.suffix == known) => {
@@ -246,7 +246,7 @@ impl Reader {
         self.check_depth(place, weight.height)?;
         self.take(place, weight.values)?;
         let mut node = self.anchors[&anchor].node.clone();
-        // What is wrong with the value is told where it is used, what is wrong within it where it is written.
+        // Mistakes of the value itself are reported where it is used, mistakes within it where it is written.
         node.place = place;
         self.finished(node, 0)
     }
@@ -263,7 +263,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Puts a value where it belongs: under the key before it, behind the items before it, or at the root.
+    /// Adds a value in its place: under the key before it, behind the items before it, or at the root.
     fn finished(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
         if anchor != 0 {
             let weight = weigh(&node);
@@ -327,7 +327,7 @@ fn weigh(node: &Node) -> Weight {
     weight
 }
 
-/// What a scalar without quotes means in YAML's core schema, or why it is refused and what to write instead.
+/// Returns the meaning of a scalar without quotes in YAML's core schema. Errors with the reason, and with the text to write instead.
 fn plain(text: &str) -> Result<Value, (String, &'static str)> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -357,7 +357,7 @@ fn plain(text: &str) -> Result<Value, (String, &'static str)> {
     if !is_number && !infinite {
         return Ok(Value::String(text.to_owned()));
     }
-    // Other readers of YAML take such a number for an octal one.
+    // Other YAML readers interpret such a number as octal.
     if unsigned.len() > 1 && unsigned.starts_with('0') && unsigned.as_bytes()[1].is_ascii_digit() {
         return Err((
             format!("the number {} starts with 0", shorten(text)),

@@ -1,4 +1,4 @@
-//! For each key of a config the test that fails when the key has no effect; `KEYS.md` is made from this table.
+//! A table of the test that fails if a config key has no effect, for each key. `KEYS.md` is generated from this table.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use brasserie_common_config::key_paths;
 use regex::Regex;
 
-/// The sources that tests may be in.
+/// The source folders in which the tests are.
 const SOURCES: &[(&str, &str)] = &[
     (
         "common/config/src/tests/no_effect.rs",
@@ -95,9 +95,9 @@ const SOURCES: &[(&str, &str)] = &[
 ];
 
 enum Proof {
-    /// These tests, together: what the file says reaches who acts on it, and that one acts on it.
+    /// These tests together: one shows that the value reaches its consumer, one that the consumer acts on it.
     Tests(&'static [&'static str]),
-    /// It never has one, and this test sees to it that whoever writes the key is told.
+    /// The key never has an effect, and this test checks that its author gets a warning.
     NoEffect(&'static str),
 }
 use Proof::{NoEffect, Tests};
@@ -105,7 +105,7 @@ use Proof::{NoEffect, Tests};
 const SETTINGS: &str = "bistro_settings";
 const JOB: &str = "bistro_job->NAME";
 
-/// Keys that stand in the settings or in a job, or in both, below this path, with their proof in either place.
+/// Keys of the settings, of a job, or of both, below this path, with the test for either place.
 const SHARED: &[(&str, Proof)] = &[
     (
         "kill_orphan_tasks_after_sec",
@@ -606,7 +606,7 @@ const OF_JOBS: &[(&str, Proof)] = &[
     ),
 ];
 
-/// Each path of the table with its proof.
+/// Returns each path of the table with its test.
 fn rows() -> Vec<(String, &'static Proof)> {
     let settings = OF_SETTINGS.iter().chain(SHARED);
     let settings = settings.map(|(path, proof)| (format!("{SETTINGS}.{path}"), proof));
@@ -615,7 +615,7 @@ fn rows() -> Vec<(String, &'static Proof)> {
     settings.chain(jobs).collect()
 }
 
-/// The file of a test.
+/// Returns the file of a test.
 fn file_of(test: &str) -> &'static str {
     let pattern = format!(r"#\[(tokio::)?test\]\s*(#\[expect\([^\]]*\)\]\s*)?(async )?fn {test}\(");
     let pattern = Regex::new(&pattern).expect("a pattern of words");
@@ -684,7 +684,7 @@ fn the_page_is_what_the_table_makes() {
     );
 }
 
-/// The last word of each key's path is explained to people.
+/// The README explains the last word of each key's path.
 #[test]
 fn the_readme_names_each_key() {
     let readme = include_str!("../../../README.md");

@@ -1,4 +1,4 @@
-//! The only place that reads a clock or the system's entropy.
+//! The only module that reads a clock or the system's entropy.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use brasserie_common::{Time, WallTime};
 use nix::time::{ClockId, clock_gettime};
 
-/// The longest sleep in one piece. The timers of the runtime stop while the machine is suspended, [`Time`] does not, so a
-/// sleeper looks at the clock again this often: that bounds how late it notices that the machine has woken up.
+/// The longest single sleep. The timers of the runtime stop while the machine is suspended, but [`Time`] does not. A sleeper rereads the
+/// clock this often, which bounds its delay after a wake-up of the machine.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// The machine's clocks and entropy.
@@ -15,28 +15,28 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 pub struct Clock;
 
 impl Clock {
-    /// The clock that also counts suspend.
+    /// Reads the clock that also counts suspend.
     pub fn now(&self) -> Time {
-        // Invariant: Linux has had CLOCK_BOOTTIME since 2.6.39, and reading it cannot fail otherwise.
+        // Invariant: Linux has CLOCK_BOOTTIME since 2.6.39, and reading it cannot fail otherwise.
         let reading = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("CLOCK_BOOTTIME is readable");
         let nanos = Duration::from(reading).as_nanos();
         Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// What people's clocks show; labels and cron only.
+    /// Reads the wall clock, for labels and cron only.
     pub fn wall(&self) -> WallTime {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => {
                 WallTime::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
             }
-            // A machine whose clock was never set.
+            // The clock of this machine was never set.
             Err(_) => WallTime::from_millis(0),
         }
     }
 
-    /// 64 unpredictable bits: the seed of one core, which makes all other randomness of it.
+    /// Returns 64 unpredictable bits: the seed of a core, from which it derives all other randomness.
     pub fn seed(&self) -> u64 {
-        // Each thread's first `RandomState` draws 128 bits from getrandom(2), later ones count up from there: the hash hides the count.
+        // Each thread's first `RandomState` draws 128 bits from getrandom(2); later ones count up from there, and the hash hides the count.
         RandomState::new().hash_one(self.now())
     }
 

@@ -1,4 +1,4 @@
-//! Files that must be whole: a locked data directory, writes that a crash cannot tear, reads that a hostile size cannot fill memory with.
+//! Files that must be whole: a locked data directory, writes that a crash cannot tear, and reads with a limit of size.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -10,7 +10,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 
-/// Its text names the holder. Former releases lock this file and not the directory, so it is locked as well, for one release.
+/// The lock file, whose text names the holder. Former releases lock this file and not the directory, so this release locks both.
 const LOCK_FILE: &str = "lock";
 /// Files that show which program has used the directory, beside [`STORE`].
 const MARKERS: &[(&str, Owner)] = &[
@@ -22,25 +22,24 @@ const MARKERS: &[(&str, Owner)] = &[
 const STORE: &str = "state.sqlite3";
 /// Name of the folder that a new file system has in its root.
 const LOST_AND_FOUND: &str = "lost+found";
-/// A process id and a newline, with room to spare.
+/// The size limit of the lock file: a process id and a newline, with some reserve.
 const MAX_LOCK_TEXT: u64 = 64;
-/// For its owner alone.
+/// The mode of a folder for its owner alone.
 const PRIVATE: u32 = 0o700;
-/// Others may change what is inside.
+/// The mode bits that let others change the content.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// A data directory that this process, and no other, uses for as long as the value lives. Dropping it, or the end of the
-/// process however it comes, frees it.
+/// A data directory that only this process uses while the value lives. Dropping the value, or any end of the process, releases it.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Locked: whoever removes the lock file must not let a second program in.
+    /// Locked too, because removing the lock file must not let a second program in.
     folder: File,
     lock: File,
 }
 
-/// Why a directory cannot be used.
+/// The reason why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     #[error(
@@ -110,7 +109,7 @@ fn create_remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Who has the lock, as far as the lock file tells.
+/// The holder of the lock, as far as the lock file tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     Process(u32),
@@ -127,13 +126,13 @@ impl std::fmt::Display for Holder {
 }
 
 impl DataDir {
-    /// Creates the directory (mode 0700) if need be and locks it before anything in it is read. An existing one must belong to this user, and
-    /// nobody else may be able to write to it.
+    /// Creates the directory (mode 0700) if it does not exist, and locks it before reading anything in it. An existing directory must
+    /// belong to this user, and no other user may be able to write to it.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
         DataDir::open_as(path, std::process::id())
     }
 
-    /// As [`DataDir::open`]; `holder` is the number that people outside of this process's PID namespace know it by.
+    /// Opens the directory as [`DataDir::open`] does. `holder` is the number of this process outside of its PID namespace.
     pub fn open_as(path: &Path, holder: u32) -> Result<Self, DataDirError> {
         let create_error = |error| DataDirError::Create {
             path: path.to_owned(),
@@ -144,7 +143,7 @@ impl DataDir {
             .mode(PRIVATE)
             .create(path)
             .map_err(create_error)?;
-        // Later changes of the working directory must not move it.
+        // Later changes of the working directory must not change the path.
         let path = fs::canonicalize(path).map_err(create_error)?;
         let folder_error = |error| DataDirError::Use {
             path: path.clone(),
@@ -217,12 +216,12 @@ impl DataDir {
         }
     }
 
-    /// Absolute.
+    /// Returns the absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder of this name inside, created (mode 0700) if need be.
+    /// Returns the folder of this name inside, created (mode 0700) if it does not exist.
     pub fn folder(&self, name: &str) -> Result<PathBuf, DataDirError> {
         let path = self.path.join(name);
         match DirBuilder::new().recursive(true).mode(0o700).create(&path) {
@@ -233,9 +232,9 @@ impl DataDir {
 }
 
 impl Drop for DataDir {
-    /// Closing the file would not do: a process that is just being started holds a copy of it until it runs its own program.
+    /// Closing the file would not suffice: a child process that is just starting holds a copy of it until it executes its own program.
     fn drop(&mut self) {
-        // What has no lock any more needs none given back.
+        // A lock that is already gone needs no release.
         let _ = self.lock.unlock();
         let _ = self.folder.unlock();
     }
@@ -280,8 +279,8 @@ fn check_owner(path: &Path, own: Owner) -> Result<(), DataDirError> {
     }
 }
 
-/// Returns an entry of a directory that is not empty and that no program of this project has used: its files would stand between those of
-/// others. Each use leaves [`LOCK_FILE`]; a restored backup may consist of the store alone.
+/// Returns an entry of a directory that has files and that no program of this project has used. A program would mix its files with these.
+/// Each use leaves [`LOCK_FILE`]. A restored backup may consist of the store alone.
 fn strange_entry(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut strange = None;
     for entry in fs::read_dir(path)? {
@@ -297,8 +296,8 @@ fn strange_entry(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(strange)
 }
 
-/// Errors if the directory belongs to another user, or if others can write to it. Returns whether that can be mended: an empty one is to
-/// be made private, unless it is shared like `/tmp`; one that is in use keeps its mode, since it may serve other purposes too.
+/// Errors if the directory belongs to another user, or if others can write to it. Returns whether the mode can be corrected. An empty
+/// directory is made private, unless it is shared like `/tmp`. A used one keeps its mode, because it may serve other purposes too.
 fn others_may_write(path: &Path, folder: &File) -> Result<bool, DataDirError> {
     let use_error = |error| DataDirError::Use {
         path: path.to_owned(),
@@ -327,13 +326,14 @@ fn others_may_write(path: &Path, folder: &File) -> Result<bool, DataDirError> {
     Ok(true)
 }
 
-/// NFS translates such locks to locks of bytes, which need a file that is open for writing.
+/// Returns whether the error means that folders cannot be locked. NFS translates such locks to byte-range locks, which need a file that is
+/// open for writing.
 fn cannot_lock_folders(error: &io::Error) -> bool {
     let number = error.raw_os_error().map(Errno::from_raw);
     matches!(number, Some(Errno::EBADF | Errno::EOPNOTSUPP))
 }
 
-/// A link in its place is not followed: its target would be truncated.
+/// Opens the lock file. Does not follow a link in its place, because opening would truncate the target.
 fn open_lock(path: &Path) -> io::Result<File> {
     let opened = OpenOptions::new()
         .read(true)
@@ -372,8 +372,8 @@ fn write_holder(lock: &mut File, holder: u32) -> io::Result<()> {
     writeln!(lock, "{holder}")
 }
 
-/// The identity of a file or directory. Two paths with the same id lead to the same file, as long as it exists: the kernel gives the number
-/// of an open file to no other.
+/// The identity of a file or directory. Two paths with the same id lead to the same file while it exists, because the kernel does not reuse
+/// the number of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileId {
     pub device: u64,
@@ -394,8 +394,8 @@ impl FileId {
     }
 }
 
-/// A path and the file that was there when it was pinned. A deleted file stays open and takes every write, and an unmounted disk leaves
-/// another folder at the path, so a write that succeeds alone proves nothing.
+/// A path, and the file that was there when it was pinned. A deleted file stays open and accepts every write, and an unmounted disk leaves
+/// another folder at the path, so a successful write alone proves nothing.
 #[derive(Clone, Debug)]
 pub struct PinnedFile {
     path: PathBuf,
@@ -438,7 +438,7 @@ impl PinnedFile {
     }
 }
 
-/// Replaces a file so that after a crash it is either the old or the new one, and the new one is on disk when this returns.
+/// Replaces a file. After a crash it is either the old or the new one, and the new one is on disk when this returns.
 pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path
         .parent()
@@ -451,7 +451,7 @@ pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary_name.push(name);
     temporary_name.push(".tmp");
     let temporary = folder.join(temporary_name);
-    // One writer a directory (its lock), so a leftover of a crash may simply be overwritten.
+    // A directory has one writer (its lock), so a leftover of a crash may be overwritten.
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -464,14 +464,14 @@ pub fn atomic_write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = written {
-        // The first error is the one to tell; a leftover does no harm.
+        // The first error is the important one; a leftover does no harm.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
     File::open(folder)?.sync_all()
 }
 
-/// Why a file could not be read.
+/// The reason why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot read {}: {error}", path.display())]
@@ -482,8 +482,7 @@ pub enum FileError {
     NotText { path: PathBuf, at: usize },
 }
 
-/// The whole content of a file that must not be larger than `max_bytes`. Counts what it reads: sizes of pipes and of files
-/// that grow say nothing.
+/// Reads a whole file of at most `max_bytes`. Counts the bytes read, because sizes of pipes and of growing files are not reliable.
 pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileError> {
     read_opened(path, File::open(path), max_bytes)
 }
@@ -525,7 +524,7 @@ fn read_opened(
     Ok(bytes)
 }
 
-/// As [`read`], for text.
+/// Reads a text file as [`read`] does.
 pub fn read_to_string(path: &Path, max_bytes: u64) -> Result<String, FileError> {
     String::from_utf8(read(path, max_bytes)?).map_err(|error| FileError::NotText {
         path: path.to_owned(),
@@ -697,7 +696,7 @@ mod tests {
 
     #[test]
     fn a_data_dir_of_another_user_is_refused() {
-        // Root has a folder of another's made; anybody else finds one of root's.
+        // Root gets a folder of another user; any other user gets one of root.
         let folder = tempfile::tempdir().expect("a folder");
         let path = match geteuid().is_root() {
             true => {

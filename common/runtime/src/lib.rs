@@ -1,4 +1,4 @@
-//! Small pieces that every shell needs: the clock, telemetry, shutdown, files, addresses, the service manager.
+//! Common parts of all shells: the clock, telemetry, shutdown, files, addresses, the service manager.
 
 pub mod clock;
 pub mod files;

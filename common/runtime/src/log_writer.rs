@@ -1,8 +1,8 @@
-//! Log lines on standard error, written by a thread of their own: the threads that log never wait for a full pipe, a stopped
-//! terminal or a stalled disk.
+//! Log lines on standard error, written by a separate thread, so that threads that log never wait for a full pipe, a stopped terminal or a
+//! stalled disk.
 //!
 //! Lines queue up to a limit of bytes. A line that does not fit is dropped, and so is one that the kernel refuses (closed reader, full
-//! disk); the next line that can be written is preceded by their number. The descriptor keeps its mode: other programs share it.
+//! disk). The number of dropped lines precedes the next written line. The descriptor keeps its mode, because other programs share it.
 //!
 //! Brasserie has its own writer because `tracing-appender` neither prints how many lines it dropped nor reports refused writes, and because
 //! the keeper logs without `tracing`.
@@ -19,10 +19,10 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::telemetry::message_line;
 
-/// Bytes of lines that wait: some thousand lines, which a program logs in a busy minute.
+/// The limit for queued lines in bytes: some thousand lines, which a program logs in a busy minute.
 const MAX_QUEUED_BYTES: usize = 256 * 1024;
-/// How long a program that ends waits for its last lines. A reader that is there takes them within milliseconds; a service manager
-/// waits for the end of a service, and so does the successor for its directory.
+/// How long a program waits for its last lines when it ends. A working reader takes them within milliseconds. A service manager waits for
+/// the end of a service, and so does the successor for its directory.
 pub const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 
 /// The queue in front of a writing thread. Clones share it.
@@ -39,7 +39,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Queue {
     lines: VecDeque<Line>,
-    /// The size of `lines`.
+    /// The total size of `lines` in bytes.
     bytes: usize,
     /// Lines dropped since the last queued one.
     dropped: u64,
@@ -62,15 +62,15 @@ enum WriterState {
     Absent,
 }
 
-/// Returns the writer of this process's standard error. The first call starts its thread, which inherits no signals.
+/// Returns the writer of this process's standard error. The first call starts its thread, which blocks all signals.
 ///
-/// A process that gives up capabilities calls this afterwards, as each thread has its own.
+/// A process that gives up capabilities calls this afterwards, because each thread has its own.
 pub fn stderr() -> &'static LogWriter {
     static STDERR: OnceLock<LogWriter> = OnceLock::new();
     STDERR.get_or_init(|| LogWriter::start(io::stderr(), &program_name()))
 }
 
-/// The last part of the command that started this process.
+/// Returns the last part of the command that started this process.
 fn program_name() -> String {
     let command = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&command).file_name();
@@ -99,7 +99,7 @@ impl LogWriter {
     /// Queues a line, which includes its line feed, or drops it. Never waits.
     pub fn write_line(&self, text: Vec<u8>) {
         let mut queue = self.0.queue.lock();
-        // One line always fits, so that a long one is not dropped for ever.
+        // A single line always fits, so that a long one is not dropped forever.
         let fits = queue.lines.is_empty() || queue.bytes + text.len() <= MAX_QUEUED_BYTES;
         if !fits || queue.writer == WriterState::Absent {
             queue.dropped += 1;
@@ -127,7 +127,7 @@ impl LogWriter {
     }
 }
 
-/// For subscribers of `tracing`, which write one event at a time.
+/// Implements the writer for subscribers of `tracing`, which write one event at a time.
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_line(bytes.to_vec());
@@ -139,7 +139,7 @@ impl Write for LogWriter {
     }
 }
 
-/// The only thread that may wait for the output.
+/// The thread that writes lines. No other thread waits for the output.
 struct WritingThread<W> {
     out: W,
     program: String,
@@ -152,7 +152,7 @@ struct WritingThread<W> {
 
 impl<W: Write + AsFd> WritingThread<W> {
     fn run(mut self) {
-        // SIGTTOU too: with it blocked, a background process writes to its terminal and is not stopped.
+        // This includes SIGTTOU: with it blocked, a background process writes to its terminal without being stopped.
         let _ = SigSet::all().thread_block();
         loop {
             let line = self.next();
@@ -166,7 +166,7 @@ impl<W: Write + AsFd> WritingThread<W> {
         }
     }
 
-    /// Waits for the next line; an empty one stands for lines dropped at the end of the queue.
+    /// Waits for the next line. An empty line stands for lines dropped at the end of the queue.
     fn next(&self) -> Line {
         let mut queue = self.shared.queue.lock();
         loop {
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
 
-    /// A pipe that takes one page, and a writer to it.
+    /// Returns a pipe that holds one page, and a writer to it.
     fn small_pipe() -> (File, LogWriter) {
         let (reader, writer) = nix::unistd::pipe().expect("a pipe");
         fcntl(&writer, FcntlArg::F_SETPIPE_SZ(4096)).expect("a small pipe");
@@ -247,7 +247,7 @@ mod tests {
         format!("{number:0>99}\n")
     }
 
-    /// Reads until this line has come.
+    /// Reads until this line arrives.
     fn read_until(reader: &mut File, last: &str) -> String {
         let mut text = String::new();
         let mut bytes = [0; 4096];
@@ -321,7 +321,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("log");
         let file = File::create(&path).expect("a file");
-        // Refuses until the file may be longer.
+        // The writer refuses lines until the file may be longer.
         let out = Refusing {
             file,
             refusals: 3,
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(text, format!("lin\n{notice}line 2\n"));
     }
 
-    /// A disk that takes a part of a line, and then nothing for a while.
+    /// A disk that takes part of a line, and then nothing for a while.
     struct Refusing {
         file: File,
         refusals: usize,

@@ -1,29 +1,29 @@
-//! Addresses on the command line: where to listen, whom to call.
+//! Addresses on the command line: listen addresses and peers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use brasserie_common::ServiceAddress;
 use nix::sys::resource::{Resource, getrlimit};
 
-/// The longest host name that DNS allows, with room for the brackets of an address.
+/// The longest host name that DNS allows, with two bytes for the brackets of an address.
 const MAX_HOST_BYTES: usize = 255;
 
 /// Returns how many files and sockets this process may have open at once.
 pub fn descriptor_limit() -> usize {
-    // It does not fail for the calling process. 1,024 is the default of Linux.
+    // The call cannot fail for the calling process. The default of Linux is 1,024.
     let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft);
     usize::try_from(soft).unwrap_or(usize::MAX)
 }
 
-/// Who may reach a program that does not ask its peers who they are.
+/// The peers that may reach a program without authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkExposure {
     LoopbackOnly,
-    /// The operator said `--insecure-network`.
+    /// The operator gave `--insecure-network`.
     AnyAddress,
 }
 
-/// Why a text is no address to use.
+/// The reason why a text is no usable address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("`{0}` is no ADDR:PORT; write for example 127.0.0.1:6789 or [::1]:6789")]
@@ -37,16 +37,16 @@ pub enum AddressError {
     NotLoopback(SocketAddr),
 }
 
-/// An address to listen on that has passed the loopback rule. Port 0: any free one.
+/// An address to listen on that has passed the loopback rule. Port 0 stands for any free one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenAddress(SocketAddr);
 
 impl ListenAddress {
-    /// This machine only, any free port.
+    /// Any free port of this machine's loopback.
     pub const ANY_LOOPBACK_PORT: ListenAddress =
         ListenAddress(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
 
-    /// Reads `ADDR:PORT`; `localhost` is 127.0.0.1.
+    /// Parses `ADDR:PORT`; `localhost` is 127.0.0.1.
     pub fn parse(text: &str, exposure: NetworkExposure) -> Result<Self, AddressError> {
         Self::check(parse_socket(text)?, exposure)
     }
@@ -67,7 +67,7 @@ impl ListenAddress {
     }
 }
 
-/// Reads `ADDR:PORT` without the loopback rule: for command-line parsers, which see one flag at a time.
+/// Parses `ADDR:PORT` without the loopback rule, for command-line parsers, which see one flag at a time.
 pub fn parse_socket(text: &str) -> Result<SocketAddr, AddressError> {
     let error = || AddressError::NotAnAddress(text.to_owned());
     match text.strip_prefix("localhost:") {
@@ -79,7 +79,7 @@ pub fn parse_socket(text: &str) -> Result<SocketAddr, AddressError> {
     }
 }
 
-/// Reads `HOST:PORT` of a peer to call; `[addr]:port` for IPv6. The name is not looked up here.
+/// Parses `HOST:PORT` of a peer to call; `[addr]:port` for IPv6. Does not resolve the name.
 pub fn parse_peer(text: &str) -> Result<ServiceAddress, AddressError> {
     let error = || AddressError::NotAPeer(text.to_owned());
     let (host, port) = text.rsplit_once(':').ok_or_else(error)?;

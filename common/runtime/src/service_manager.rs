@@ -1,5 +1,5 @@
-//! What a service manager hears of a program: that it is ready, how it is, that it ends, that it lives. The protocol is systemd's
-//! `sd_notify`: datagrams of lines to a socket that the environment names.
+//! Notifies a service manager that a program is ready, stopping or alive, and of its status. The protocol is systemd's `sd_notify`:
+//! datagrams of lines to a socket that the environment names.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,21 +12,21 @@ use std::time::Duration;
 
 use brasserie_common::Time;
 
-/// Names the socket.
+/// The variable with the name of the socket.
 const SOCKET_VARIABLE: &str = "NOTIFY_SOCKET";
-/// Microseconds within which the manager wants to hear that the program lives.
+/// The variable with the watchdog's period in microseconds.
 const WATCHDOG_VARIABLE: &str = "WATCHDOG_USEC";
-/// Which process that is meant for.
+/// The variable with the process for which the watchdog is meant.
 const WATCHDOG_PID_VARIABLE: &str = "WATCHDOG_PID";
 
-/// What is meant for this program alone: who starts another program takes these out of its environment. Otherwise a task could tell the
-/// manager that the service is ready, or has ended.
+/// Variables meant for this program alone. A program that starts another one removes them from its environment. Otherwise a task could tell
+/// the manager that the service is ready, or has ended.
 pub const VARIABLES: [&str; 3] = [SOCKET_VARIABLE, WATCHDOG_VARIABLE, WATCHDOG_PID_VARIABLE];
 
-/// Bytes of a status that the manager is sent: a line that people read.
+/// The limit for a status in bytes: a line that people read.
 const MAX_STATUS: usize = 512;
 
-/// Why the manager cannot be told.
+/// The reason why the manager cannot be notified.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
     #[error(
@@ -40,7 +40,7 @@ pub enum NotifyError {
     },
 }
 
-/// The manager's socket. Without one, as in a terminal, nothing is told.
+/// The manager's socket. Without one, as in a terminal, no notification is sent.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceManager {
     socket: Option<Arc<UnixDatagram>>,
@@ -48,8 +48,8 @@ pub struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// As the environment says. One that cannot be reached is told nothing: the variable may be left over from a service in which
-    /// somebody has a shell.
+    /// Returns the manager that the environment names. An unreachable one is ignored, because a shell within a service may have inherited
+    /// the variable.
     pub fn from_environment() -> ServiceManager {
         let Some(address) = env::var_os(SOCKET_VARIABLE).filter(|address| !address.is_empty())
         else {
@@ -68,7 +68,7 @@ impl ServiceManager {
         manager
     }
 
-    /// The socket of this name.
+    /// Returns the manager with a socket of this name.
     pub fn at(address: &OsStr) -> Result<ServiceManager, NotifyError> {
         let failed = |source| NotifyError::Socket {
             address: address.to_owned(),
@@ -92,24 +92,24 @@ impl ServiceManager {
         })
     }
 
-    /// Calls are taken from now on.
+    /// Notifies the manager that the program accepts calls from now on.
     pub fn ready(&self, status: &str) {
         self.send("READY=1", Some(status));
     }
 
-    /// What people read in `systemctl status`.
+    /// Sets the text that `systemctl status` shows.
     pub fn status(&self, status: &str) {
         self.send("", Some(status));
     }
 
-    /// It ends in good order.
+    /// Notifies the manager that the program is stopping.
     pub fn stopping(&self, status: &str) {
         self.send("STOPPING=1", Some(status));
     }
 
-    /// Who tells the manager that the program lives.
+    /// Returns the watchdog that reports the program alive.
     pub fn watchdog(&self, now: Time) -> Watchdog {
-        // Twice within the time, as the manager's own manual advises.
+        // Twice within the period, as systemd's manual advises.
         let every = self.watchdog.filter(|_| self.socket.is_some());
         Watchdog {
             manager: self.clone(),
@@ -135,7 +135,7 @@ impl ServiceManager {
     }
 }
 
-/// Says in time that the program lives. Whoever owns the core says it, so that one that hangs is found out.
+/// Reports periodically that the program is alive. The owner of the core calls it, so that a hanging core is detected.
 #[derive(Debug)]
 pub struct Watchdog {
     manager: ServiceManager,
@@ -144,7 +144,7 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// When [`Watchdog::beat`] has something to say.
+    /// Returns when [`Watchdog::beat`] must be called next.
     pub fn due(&self) -> Time {
         self.every.map_or(Time::NEVER, |_| self.next)
     }
@@ -163,7 +163,8 @@ impl Watchdog {
     }
 }
 
-/// A watchdog for another process is none of ours; a worker's keeper, its parent, is whom the manager started.
+/// Returns the watchdog's period. Ignores a watchdog for another process. The manager started either this process or, for a worker, its
+/// parent, the keeper.
 fn watchdog_of(micros: Option<String>, pid: Option<String>, own: [u32; 2]) -> Option<Duration> {
     let micros: u64 = micros?.parse().ok().filter(|&micros| micros > 0)?;
     match pid.map(|pid| pid.parse::<u32>()) {
@@ -178,7 +179,7 @@ fn watchdog_of(micros: Option<String>, pid: Option<String>, own: [u32; 2]) -> Op
 mod tests {
     use super::*;
 
-    /// A manager that was told so much.
+    /// Returns the text that the manager received.
     fn heard(socket: &UnixDatagram) -> String {
         let mut buffer = [0; 1024];
         let length = socket.recv(&mut buffer).expect("it was told something");
@@ -216,7 +217,7 @@ mod tests {
         watchdog.beat(start);
         assert_eq!(heard(&socket), "WATCHDOG=1");
         assert_eq!(watchdog.due(), start + Duration::from_secs(5));
-        // Not before it is due.
+        // The watchdog reports nothing before it is due.
         watchdog.beat(start + Duration::from_secs(4));
         watchdog.beat(start + Duration::from_secs(5));
         assert_eq!(heard(&socket), "WATCHDOG=1");
@@ -239,7 +240,7 @@ mod tests {
     fn a_manager_that_does_not_read_stops_nobody() {
         let (_socket, address) = abstract_socket("deaf");
         let manager = ServiceManager::at(&address).expect("it is there");
-        // Far more than a socket keeps.
+        // This is far more than a socket keeps.
         for _ in 0..10_000 {
             manager.status("again");
         }

@@ -1,4 +1,4 @@
-//! Signals that end a program: the first one asks, the second one insists.
+//! Signals that end a program: the first one requests an orderly shutdown, the second one an immediate end.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Signals that ask a program to end. SIGHUP is one of them: the terminal of a person who started it by hand is gone.
+/// Signals that ask a program to end. SIGHUP is among them because it means that the terminal of a manual start is gone.
 const SIGNALS: [SignalKind; 4] = [
     SignalKind::terminate(),
     SignalKind::interrupt(),
@@ -19,7 +19,7 @@ pub fn signal_name(kind: SignalKind) -> &'static str {
     Signal::try_from(kind.as_raw_value()).map_or("a signal", Signal::as_str)
 }
 
-/// Tells that somebody wants the program to end.
+/// A request to end the program.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     asked: CancellationToken,
@@ -27,7 +27,7 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// One that no signal sets off: for programs inside programs, and for tests.
+    /// Creates a request that no signal triggers, for programs inside programs and for tests.
     pub fn manual() -> Self {
         Self::default()
     }
@@ -48,7 +48,7 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// As if a signal had come.
+    /// Requests the end like a signal.
     pub fn request(&self) {
         if self.asked.is_cancelled() {
             self.insisted.cancel();
@@ -57,12 +57,12 @@ impl Shutdown {
         }
     }
 
-    /// Cancelled by the first signal: end in good order.
+    /// Cancelled by the first signal: shut down in order.
     pub fn asked(&self) -> &CancellationToken {
         &self.asked
     }
 
-    /// Cancelled by the second one: end now.
+    /// Cancelled by the second signal: end now.
     pub fn insisted(&self) -> &CancellationToken {
         &self.insisted
     }

@@ -17,7 +17,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::log_writer;
 
-/// The variable that chooses what is logged, in the syntax of tracing's filters (`debug`, `brasserie_scheduler=trace,info`).
+/// The environment variable with the log filter, in the syntax of tracing's filters (`debug`, `brasserie_scheduler=trace,info`).
 pub const LOG_VARIABLE: &str = "BRASSERIE_LOG";
 
 /// Environment variable that switches off colours if it is set and not empty (<https://no-color.org>).
@@ -60,12 +60,12 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// How much a program logs unless [`LOG_VARIABLE`] says otherwise.
+/// The amount of logging without [`LOG_VARIABLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verbosity {
-    /// Servers: what an operator wants to read later.
+    /// The level of servers: events that an operator may read later.
     Info,
-    /// Programs that speak to a person by other means.
+    /// The level of programs that print their results to a person.
     WarningsOnly,
 }
 
@@ -78,7 +78,7 @@ impl Verbosity {
     }
 }
 
-/// Why logging could not be set up.
+/// The reason why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     #[error(
@@ -89,7 +89,7 @@ pub enum TelemetryError {
     AlreadySet,
 }
 
-/// Flushes the log when the program ends. Keep it in `main`; before `std::process::exit`, drop it.
+/// Flushes the log when the program ends. Keep it in `main`, and drop it before `std::process::exit`.
 #[derive(Debug)]
 #[must_use = "the last lines are lost without it"]
 pub struct LogGuard(());
@@ -100,7 +100,7 @@ impl Drop for LogGuard {
     }
 }
 
-/// Sends log lines to standard error by way of a thread of its own, and the messages of panics too. Call it once per process.
+/// Sends log lines and the messages of panics to standard error through a separate thread. Call it once per process.
 pub fn init(default: Verbosity, format: LogFormat) -> Result<LogGuard, TelemetryError> {
     let filter = parse_filter(std::env::var(LOG_VARIABLE).ok().as_deref(), default)?;
     set_format(format);
@@ -184,7 +184,8 @@ pub fn print_last_error(message: &str) {
     log_writer::stderr().flush(log_writer::FLUSH_LIMIT);
 }
 
-/// The standard hook waits until standard error takes the message, and the program would hang instead of ending.
+/// Prints a panic through the writing thread. The standard hook waits until standard error takes the message, so the program could hang
+/// instead of ending.
 fn log_panic(info: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("<unnamed>");
@@ -195,8 +196,8 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     });
 }
 
-/// Writes one field of an event. Values come from peers and files: none may move a terminal's cursor, and the lines of a message that has
-/// several are indented, so that none looks like an event of its own.
+/// Writes one field of an event. Values come from peers and files: none may move a terminal's cursor. Further lines of a message are
+/// indented, so that none looks like an event of its own.
 fn write_field(out: &mut Writer<'_>, field: &Field, value: &dyn Debug) -> fmt::Result {
     let value = format!("{value:?}");
     match field.name() {

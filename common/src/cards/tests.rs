@@ -1,4 +1,4 @@
-//! What is given is what is needed, never more than there is, and refused only where no choice of cards would do.
+//! Tests that a task gets exactly the GPUs it needs, never more than exist, and is refused only if no choice of GPUs fits.
 
 use proptest::prelude::*;
 
@@ -128,7 +128,7 @@ fn needs_are_said_in_words() {
     assert_eq!(text(CardAmount::NONE, &[("A", 2)]), "2 whole cards of `A`");
 }
 
-/// All that a task could be given, by trying every set of cards.
+/// Returns whether any set of GPUs fits, by trying all of them.
 fn could_have(need: &CardNeed, cards: &[Card], used: &CardUse) -> bool {
     if let CardAmount::Part(milli) = need.of_any {
         return cards.iter().any(|card| used.free(&card.device) >= milli);
@@ -207,7 +207,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!(CardAmount::of_slots(slots, cards), CardAmount::of_milli(exact));
     }
 
-    /// So whoever keeps them finds room as soon as those have ended who have them now.
+    /// A task for which these GPUs are kept fits as soon as their present users have ended.
     #[test]
     fn once_the_cards_that_are_kept_are_empty_there_is_room(
         models in proptest::collection::vec(0..2_usize, 0..6),
@@ -224,14 +224,14 @@ integration_tests_properties::properties! {
             need.pack(&cards, &used(&others)).is_some(),
             need.pack(&cards, &CardUse::default()).is_some()
         );
-        // Of the others nothing is left for anybody else.
+        // The other GPUs are full.
         let mut full = CardUse::default();
         full.take_all_of(&kept);
         prop_assert!(kept.iter().all(|device| full.free(device) == 0));
     }
 }
 
-/// Exactly what is needed, on cards of the right models.
+/// Checks that the shares are exactly the need, on GPUs of the right models.
 fn check_amount(need: &CardNeed, cards: &[Card], shares: &[GpuShare]) -> Result<(), TestCaseError> {
     let given: u32 = shares.iter().map(|s| s.milli).sum();
     let named: u32 = need.of_models.values().sum();
@@ -259,14 +259,14 @@ fn a_card_of_a_model_goes_first_if_any_will_do() {
     let of = |need: &CardNeed, model, used: &CardUse| need.pack_of(model, &cards, used);
     assert_eq!(of(&one, None, &idle), Some(vec![share(0, 1000)]));
     assert_eq!(of(&one, Some("B"), &idle), Some(vec![share(1, 1000)]));
-    // Better another one than none.
+    // Another model is used if the preferred one is not free.
     let taken = used(&[share(1, 1)]);
     assert_eq!(of(&one, Some("B"), &taken), Some(vec![share(0, 1000)]));
     let part = need(Part(500), &[]);
     assert_eq!(of(&part, Some("A"), &taken), Some(vec![share(0, 500)]));
     let three = need(Whole(3), &[]);
     assert_eq!(of(&three, Some("B"), &idle).map(|all| all.len()), Some(3));
-    // Who must have a model has that one.
+    // A need for a certain model overrides the preference.
     let named = need(Whole(0), &[("A", 1)]);
     assert_eq!(of(&named, Some("B"), &idle), Some(vec![share(0, 1000)]));
 }

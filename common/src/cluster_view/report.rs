@@ -48,7 +48,7 @@ pub struct Report {
     pub problems_left_out: usize,
     /// The configuration in force, the counts of jobs and tasks, the store's size and the counts of work requests.
     pub facts: Vec<String>,
-    /// Empty if no worker has connected.
+    /// One row for each worker shown; empty if no worker has connected.
     pub workers: Table,
     pub workers_left_out: u64,
     /// Remarks on the workers in the table.
@@ -68,7 +68,7 @@ fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// Makes the first letter a capital.
+/// Returns the text with a capital first letter.
 fn capitalized(text: &str) -> String {
     let mut rest = text.chars();
     let first = rest.next().map(|c| c.to_ascii_uppercase());
@@ -126,7 +126,8 @@ impl ClusterView {
         problems
     }
 
-    /// Counts the tasks for which `what` is true and names the first [`MAX_NAMED`] of their jobs; `None` if `tasks` is 0.
+    /// Formats a clause such as `3 tasks failed`, with the first [`MAX_NAMED`] jobs that have such tasks; `None` if `tasks` is 0. `of`
+    /// returns the number of a job's tasks that count.
     fn in_jobs(&self, what: &str, tasks: u64, of: impl Fn(&JobView) -> u64) -> Option<String> {
         if tasks == 0 {
             return None;

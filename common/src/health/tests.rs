@@ -1,4 +1,4 @@
-//! The truth table of the health model.
+//! Tests of the health model's truth table.
 
 use super::*;
 
@@ -156,14 +156,14 @@ fn the_loss_is_not_counted_from_before_the_worker_can_know() {
             model.adopt(at(40), Health::Unhealthy);
         }
         let before = lost_after(&model);
-        // As long as it is not later than what is known anyway.
+        // A check no later than the known one changes nothing.
         model.acknowledged_healthcheck(at(20));
         assert_eq!(lost_after(&model), before);
-        // Sent at 20, accepted at 38, when it was too old already.
+        // The check was sent at 20 and accepted at 38, when it was too old already.
         model.acknowledged_healthcheck(at(38));
         let expected = if has_been_healthy { at(158) } else { at(100) };
         assert_eq!(lost_after(&model), expected + late);
-        // Heartbeats end it earlier, of which the worker knows no later ones.
+        // The last heartbeat ends it earlier, because the worker knows no later one.
         model.acknowledged_healthcheck(at(190));
         let expected = if has_been_healthy { at(160) } else { at(100) };
         assert_eq!(lost_after(&model), expected + late);
@@ -173,7 +173,7 @@ fn the_loss_is_not_counted_from_before_the_worker_can_know() {
     }
 }
 
-/// In NEW the worker is waited for as long as it has no tasks to tell, and no longer.
+/// A worker in NEW is waited for no longer than the loss time, however fresh its evidence.
 #[test]
 fn fresh_evidence_does_not_keep_a_new_one() {
     let mut model = HealthModel::new(at(0));

@@ -1,45 +1,44 @@
 //! Every duration of the worker protocol, and every safe wait that follows from them.
 //!
 //! **Why a lost task has no process left when it may run elsewhere.** A scheduler loses a worker at a time S (the loss time) by its own
-//! clock and gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W (the worker's end),
-//! which is before S, or after it by no more than the safety margin: both run one model with one set of gaps, the worker counts a heartbeat
-//! from its sending and the scheduler from its receipt, and the worker's loss time is shorter ([`worker_gaps`]). Whatever ends the tasks
-//! counts from W:
+//! clock and gives its tasks away at S + [`Timeouts::lost_task_min_backoff`]. The worker's own timers run out at W (the worker's end). W is
+//! before S, or after it by no more than the safety margin: both run one model with one set of gaps, the worker counts a heartbeat from its
+//! sending and the scheduler from its receipt, and the worker's loss time is shorter ([`worker_gaps`]). The end of the tasks counts from W:
 //!
-//! * a worker that runs sends TERM at W and KILL at W + kill wait; one that wakes up later gives only what is left of the wait;
-//! * if the worker is stopped or hangs, its keeper does the same, at most [`KEEPER_DELAY`] later;
-//! * a worker that is *told* to die (MUST_DIE, `requestSuicide`) gives the whole wait from when it hears of it. However late that
-//!   is, W is later, for health is judged before anything is heard: now + kill wait < W + kill wait. What the scheduler waits for
-//!   is W too, also where it tells the worker early: who replaces a worker before W holds its tasks back until after W.
+//! * A running worker sends TERM at W and KILL at W + kill wait. A worker that wakes up later gives only the rest of the wait.
+//! * If the worker is stopped or hangs, its keeper does the same, at most [`KEEPER_DELAY`] later.
+//! * A worker that receives MUST_DIE or `requestSuicide` gives the whole wait from the receipt. The receipt is before W, because the worker
+//!   judges its health before it handles any input: now + kill wait < W + kill wait. The scheduler waits from W also when it tells the
+//!   worker early: a scheduler that replaces a worker before W holds its tasks back until after W.
 //!
-//! So all is over at W + kill wait + [`KEEPER_DELAY`], and the scheduler's wait ends a second later at the earliest.
+//! So all processes have ended at W + kill wait + [`KEEPER_DELAY`], and the scheduler's wait ends a second later at the earliest.
 //! [`Timeouts::clamped`] asserts both inequalities.
 //!
-//! **Why W is before S, and by how much it may be late.** What makes the two clocks differ, one by one:
+//! **Why W is before S, and by how much it may be late.** The causes of a difference between the two clocks, one by one:
 //!
 //! * *The beginning.* The scheduler counts a new association from the first heartbeat that it receives. The worker counts from the first
-//!   one that it sent and that may have been received, whichever was answered; or from the sending of the answered one, less the time that
-//!   the scheduler says that it has counted by then, which it said after that sending. Neither is later than the scheduler's beginning, so
-//!   the worker takes the later of the two: the worker's end (W) is no later. A worker that hears no answer at all does not know of the
-//!   association: it goes by the evidence, and the timeouts, that it has from an earlier scheduler, so W may be later by a whole gap. That
-//!   evidence is older than the association, so what the scheduler waits for is a [`Timeouts::min_safe_wait`] from there.
-//! * *Heartbeats.* One that counts on the worker was sent before the scheduler received it, and its answer counts from the sending:
-//!   the worker's end (W) is no later.
-//! * *Healthchecks.* One counts on the scheduler from its sending and on the worker from its acceptance, which is as much later as the call
-//!   was under way, once its result is acknowledged. The scheduler knows a time by which it was accepted, so it counts the loss from no
-//!   earlier than the end of what the worker may believe (`HealthModel::acknowledged_healthcheck`): the scheduler's loss time (S) is moved,
-//!   the worker's end (W) is no later. One that was only withheld from its first health is lost the moment its healthcheck is too old, on
-//!   both sides.
-//! * *A new beginning.* The scheduler begins an association anew with a worker that obeyed another one, and forgets its healthchecks, while
-//!   the worker may yet hear that one of them counts, which makes its evidence fresh again. The worker has no heartbeat that is later than
-//!   the scheduler's last one, so the scheduler's loss time (S) is no earlier than the end of that one (`HealthModel::begin_anew`): the
+//!   heartbeat it sent that may have been received, whichever was answered. Or it counts from the sending of the answered one, less the
+//!   time that the scheduler reports as counted by then. Neither is later than the scheduler's beginning, so the worker takes the later of
+//!   the two: the worker's end (W) is no later. A worker that receives no answer at all does not know of the association. It uses the
+//!   evidence and the timeouts of an earlier scheduler, so W may be later by a whole gap. That evidence is older than the association, so
+//!   the scheduler waits for a [`Timeouts::min_safe_wait`] from there.
+//! * *Heartbeats.* One that counts on the worker was sent before the scheduler received it, and its answer counts from the sending: the
 //!   worker's end (W) is no later.
-//! * *The scheduler's word.* UNHEALTHY dates on the worker from a heartbeat that may have been sent a whole period after the scheduler's
-//!   clock began. That never makes the worker's end (W) later than the two evidences above do, since the worker judges by them at every
+//! * *Healthchecks.* One counts on the scheduler from its sending. It counts on the worker from its acceptance, later by the time the call
+//!   was under way, once its result is acknowledged. The scheduler knows an upper bound of the acceptance time, so it counts the loss from
+//!   no earlier than the end of the worker's possible belief (`HealthModel::acknowledged_healthcheck`): the scheduler's loss time (S) is
+//!   moved, the worker's end (W) is no later. A worker that was only withheld from its first health is lost when its healthcheck is too
+//!   old, on both sides.
+//! * *A new beginning.* The scheduler begins an association again with a worker that obeyed another one, and forgets its healthchecks. The
+//!   worker may still learn that one of them counts, which makes its evidence fresh again. The worker has no heartbeat later than the
+//!   scheduler's last one, so the scheduler's loss time (S) is no earlier than the end of that one (`HealthModel::begin_anew`): the
+//!   worker's end (W) is no later.
+//! * *The scheduler's word.* UNHEALTHY counts on the worker from a heartbeat that may have been sent a whole period after the scheduler's
+//!   clock began. That never makes the worker's end (W) later than the two evidences above do, because the worker checks them at every
 //!   moment, and the earlier of the two counts. A worker that was HEALTHY is lost by the word alone, however fresh its own evidence is.
 //!
-//! **A worker's heartbeat period needs no bound** for any of this: both sides add it to the same gap, a worker whose heartbeats are
-//! rare is bounded by its healthchecks, and no sum of this module has the period in it.
+//! **A worker's heartbeat period needs no bound** for any of this. Both sides add the period to the same gap, healthchecks bound a worker
+//! with rare heartbeats, and no sum of this module contains the period.
 
 use std::time::Duration;
 
@@ -48,18 +47,18 @@ use serde::{Deserialize, Serialize};
 use super::Gaps;
 use crate::worker::HeartbeatResponse;
 
-/// Nothing in the protocol is shorter than this: the wire counts whole seconds.
+/// The minimum of every duration in the protocol, because the wire counts whole seconds.
 pub const MIN: Duration = Duration::from_secs(1);
-/// Room for scheduling delays that every derived wait ends with.
+/// The margin for scheduling delays at the end of every derived wait.
 const SLACK: Duration = Duration::from_secs(1);
-/// How much later than the worker itself its keeper may have ended the last task of a worker that is stopped or hangs: half of it
-/// is patience with a worker that is only slow, the other half is for the killing. Less than the second that every derived wait ends with.
+/// How much later than the worker itself its keeper may end the last task of a worker that is stopped or hangs. Half of it is a grace for a
+/// slow worker, the other half is for the killing. It is less than the second at the end of every derived wait.
 pub const KEEPER_DELAY: Duration = Duration::from_millis(500);
-/// Least loss time of a worker by its own clock: it must be positive whatever the flags, or the worker would never end itself.
+/// The least loss time of a worker by its own clock. It must be positive whatever the flags, or the worker would never end itself.
 const MIN_OWN_LOSS: Duration = Duration::from_millis(500);
 
-/// The scheduler's flags; sent to workers, and recorded with each worker instance so that a later scheduler with other
-/// flags still waits long enough. Each is at least [`MIN`].
+/// The scheduler's timeouts. Workers receive them, and each instance record stores them, so that a later scheduler with other flags still
+/// waits long enough. Each is at least [`MIN`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Timeouts {
     pub heartbeat_grace_period: Duration,
@@ -88,12 +87,12 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The same with each value raised to its minimum and to whole seconds, which is what the wire can say; the kill wait is
-    /// in milliseconds there and keeps them. What every safe wait leans on holds for the result, whatever the flags.
+    /// Returns the timeouts with each value raised to its minimum and to whole seconds, which the wire requires. The kill wait keeps
+    /// milliseconds. The inequalities behind every safe wait hold for the result, whatever the flags.
     pub fn clamped(self) -> Self {
         let whole = |d: Duration| {
             let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
-            // The wire's seconds are 32 bits signed.
+            // The wire's seconds are signed 32-bit numbers.
             Duration::from_secs(secs.clamp(1, i32::MAX as u64))
         };
         let clamped = Timeouts {
@@ -128,7 +127,7 @@ impl Timeouts {
         );
     }
 
-    /// Each value the longer one of the two: for who may go by either.
+    /// Returns the longer of each two values, for a worker that may use either set.
     pub fn longest(&self, other: &Timeouts) -> Timeouts {
         Timeouts {
             heartbeat_grace_period: self
@@ -154,17 +153,17 @@ impl Timeouts {
         }
     }
 
-    /// How old a good healthcheck may be.
+    /// Returns how old a good healthcheck may be.
     pub fn max_healthcheck_gap(&self) -> Duration {
         self.healthcheck_period + self.healthcheck_grace_period + self.worker_check_interval
     }
 
-    /// How old a heartbeat may be.
+    /// Returns how old a heartbeat may be.
     pub fn max_heartbeat_gap(&self, heartbeat_period: Duration) -> Duration {
         heartbeat_period.saturating_add(self.heartbeat_grace_period)
     }
 
-    /// The gaps that the scheduler applies to a worker.
+    /// Returns the gaps that the scheduler applies to a worker.
     pub fn scheduler_gaps(&self, heartbeat_period: Duration) -> Gaps {
         Gaps {
             max_healthcheck: self.max_healthcheck_gap(),
@@ -173,7 +172,7 @@ impl Timeouts {
         }
     }
 
-    /// How long a scheduler that knows nothing must wait until every worker it cannot hear of has ended its tasks.
+    /// Returns how long a scheduler without any record must wait until every worker that it cannot reach has ended its tasks.
     pub fn min_safe_wait(&self) -> Duration {
         self.max_healthcheck_gap()
             + self.lose_unhealthy_worker_after
@@ -183,12 +182,12 @@ impl Timeouts {
             + SLACK
     }
 
-    /// How long a worker that was lost just before a scheduler's start may still be killing its tasks.
+    /// Returns how long a worker lost just before a scheduler's start may still be killing its tasks.
     pub fn kill_margin(&self) -> Duration {
         self.lost_task_min_backoff(Duration::ZERO)
     }
 
-    /// How long a lost task must wait before it may run elsewhere.
+    /// Returns how long a lost task must wait before it may run elsewhere.
     pub fn lost_task_min_backoff(&self, task_kill_wait: Duration) -> Duration {
         let wait = if task_kill_wait.is_zero() {
             self.suicide_task_kill_wait
@@ -199,12 +198,12 @@ impl Timeouts {
     }
 }
 
-/// Whole seconds, rounded up: the original rounds down and leans on its other margins.
+/// Rounds up to whole seconds. The original rounds down and relies on its other margins.
 pub fn whole_secs(d: Duration) -> Duration {
     Duration::from_secs(d.as_secs() + u64::from(d.subsec_nanos() > 0))
 }
 
-/// The gaps that a worker applies to itself, from what its scheduler sent.
+/// Returns the gaps that a worker applies to itself, from its scheduler's answer.
 pub fn worker_gaps(response: &HeartbeatResponse, heartbeat_period: Duration) -> Gaps {
     Gaps {
         max_healthcheck: response.max_healthcheck_gap,
@@ -216,7 +215,7 @@ pub fn worker_gaps(response: &HeartbeatResponse, heartbeat_period: Duration) -> 
     }
 }
 
-/// At least a second less than the scheduler's, even if it sends no interval; the worker must end first.
+/// Returns the worker's own loss time: at least a second less than the scheduler's, even if the scheduler sends no interval.
 fn own_loss(lose_after: Duration, check_interval: Duration) -> Duration {
     match lose_after.saturating_sub(check_interval.max(MIN)) {
         Duration::ZERO => MIN_OWN_LOSS,

@@ -1,4 +1,4 @@
-//! What may be reported, and what follows what.
+//! Tests of reported statuses and of the transitions between statuses.
 
 use super::*;
 use crate::backoff::{AfterLast, BackoffPolicy};
@@ -183,7 +183,7 @@ fn was_not_running_keeps_the_step_and_the_data_of_the_status_before_but_not_its_
     let once = not_run(&old);
     assert_eq!((once.backoff_seconds, once.uses_backoff()), (0, false));
     assert_eq!(once.configured_backoff(), step(30, false));
-    // That is about another run.
+    // The text belongs to another run.
     assert_eq!(once.exception(), None);
     assert!(
         once.data
@@ -193,7 +193,7 @@ fn was_not_running_keeps_the_step_and_the_data_of_the_status_before_but_not_its_
     let again = not_run(&once);
     assert_eq!(again.configured_backoff(), step(30, false));
     assert!(again.is_overwriteable());
-    // Without a step before, there is nothing to save.
+    // There is no earlier step to save.
     let fresh = not_run(&stored(&ReportedStatus::incomplete(), step(15, false)));
     assert_eq!(
         (fresh.configured_backoff(), fresh.data),
@@ -273,7 +273,7 @@ fn what_is_forgiven_begins_anew_and_stays_safe() {
         (forgiven.bits, forgiven.forgiven()),
         (StatusBits::ERROR, None)
     );
-    // Its retries were used up.
+    // The retries were used up.
     let failed = stored(&ReportedStatus::error_backoff("x"), step(60, true));
     let forgiven = failed.forgiven().unwrap();
     assert_eq!(forgiven.configured_backoff(), step(0, false));
@@ -281,7 +281,7 @@ fn what_is_forgiven_begins_anew_and_stays_safe() {
         (forgiven.backoff_seconds, forgiven.exception()),
         (0, Some("x"))
     );
-    // It was lost: the safety wait stays, whatever the step was.
+    // The task was lost: the safety wait stays, whatever the step was.
     let shard = Shard::try_from("s").unwrap();
     for (seconds, no_more) in [(5, false), (500, false), (60, true)] {
         let next = step(seconds, no_more);
@@ -296,7 +296,7 @@ fn what_is_forgiven_begins_anew_and_stays_safe() {
         assert_eq!(forgiven.configured_backoff(), step(0, false));
         assert_eq!((forgiven.time, forgiven.forgiven()), (lost.time, None));
     }
-    // A floor that another run set, below the step.
+    // Another run set a safety wait below the step.
     let floored = stored(&ReportedStatus::error_backoff("x"), step(100, false));
     let forgiven = floored.waiting_at_least(30).forgiven().unwrap();
     assert_eq!(

@@ -1,13 +1,13 @@
-//! What is there at some times and not at others: machines, networks, schedulers.
+//! The availability over time of machines, networks and schedulers.
 
 use crate::dice::Dice;
 
-/// How much of the time something is there, and for how long at once.
+/// The parameters of an availability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnOff {
-    /// Of (0, 1].
+    /// Fraction of the time that it is available, in (0, 1].
     pub part: f64,
-    /// Seconds, on average.
+    /// Mean length of an available span, in seconds.
     pub mean: f64,
 }
 
@@ -26,13 +26,13 @@ impl OnOff {
     }
 }
 
-/// One course of it: spans of both kinds are exponential.
+/// One random course of an availability. Its available and unavailable spans are exponentially distributed.
 #[derive(Clone, Debug)]
 pub struct Process {
     of: OnOff,
     dice: Dice,
     is_on: bool,
-    /// When that changes.
+    /// The time of the next change, in seconds.
     until: f64,
 }
 
@@ -49,7 +49,7 @@ impl Process {
         process
     }
 
-    /// Whether it is there at this time, which is no earlier than the one before.
+    /// Returns whether it is available at this time. Times must not decrease from call to call.
     pub fn at(&mut self, now: f64) -> bool {
         if self.of.is_always() {
             return true;

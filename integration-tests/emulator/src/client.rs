@@ -1,4 +1,4 @@
-//! The worker: its own code decides whom to ask for work and what runs; here is what it is told and shown.
+//! The simulated worker. It feeds events and tasks to the worker's own policies and carries out their decisions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use brasserie_worker_core::work_fetch::{
 
 use crate::scenario::{Deadlines, Dispatch, Scenario, Version, Worker};
 
-/// So long verdicts are waited for that are not known yet; simulated schedulers always know theirs.
+/// Time to wait for pending verdicts. Simulated schedulers always know theirs.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A worker refuses tasks beyond so many of its buffers.
+/// Limit of the waiting work, in buffers. The worker refuses more.
 const MOST_BUFFERS: f64 = 2.0;
-/// What the worker believes in of how often it is there.
+/// Lower limit of the availability that the worker assumes.
 const LEAST_AVAILABILITY: f64 = 0.01;
 
-/// The worker's half of a run.
+/// The worker of a run.
 pub struct Client {
     fetcher: Fetcher,
-    /// That are here and have not ended, in the order in which they came.
+    /// The tasks at the worker that have not ended, in the order of arrival.
     tasks: Vec<Task>,
-    /// Of each of them.
+    /// The notes of each task.
     notes: Vec<Note>,
-    /// Ends that wait for a contact.
+    /// Completions that wait for a contact.
     unreported: Vec<Unreported>,
     standings: Vec<Standing>,
     computing: Computing,
@@ -35,15 +35,15 @@ pub struct Client {
     tells_progress: bool,
 }
 
-/// What the worker knows of a task beside what it shows.
+/// The worker's knowledge of a task that is not in [`Task`].
 #[derive(Clone, Copy, Debug)]
 struct Note {
-    /// What its scheduler says.
+    /// The scheduler's estimate in seconds.
     given: Option<f64>,
     progress: Progress,
 }
 
-/// A task that comes.
+/// A task that arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub number: TaskNumber,
@@ -54,22 +54,22 @@ pub struct Arrival {
     pub deadline: Option<Time>,
 }
 
-/// How a task has ended.
+/// The result of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     Well,
     Failed,
 }
 
-/// What of a scheduler goes into the series.
+/// The state of a scheduler for the time series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Glance {
     pub rec: f64,
     pub priority: f64,
     pub tasks: usize,
-    /// Seconds that they take.
+    /// Seconds of run time that its tasks still need.
     pub queued: f64,
-    /// Instances that they keep busy, of all types.
+    /// Instances that its running tasks occupy, summed over all types.
     pub usage: f64,
 }
 
@@ -88,7 +88,7 @@ impl Client {
         let mut profile = scenario.profile.clone();
         profile.linger = scenario.policy.linger;
         if scenario.policy.dispatch == Dispatch::Push {
-            // Whoever is sent tasks unasked has no contact to tell their ends with.
+            // A worker without requests has no contact with which it could report.
             profile.report = ReportPolicy::Immediate;
         }
         let setup = Setup {
@@ -124,12 +124,13 @@ impl Client {
         }
     }
 
-    /// Whether ends are told at once, by themselves.
+    /// Returns whether completions are reported at once, each in its own contact.
     pub fn reports_at_once(&self) -> bool {
         self.fetcher.profile().report == ReportPolicy::Immediate
     }
 
-    /// When it has something to do, if nothing happens; it may have passed. Who is offline asks nobody.
+    /// Returns the time at which the worker has something to do if no event comes first. It may have passed. An unconnected worker makes no
+    /// requests.
     pub fn wakes(&self, is_connected: bool) -> Time {
         let choice = match self.computing {
             Computing::Allowed => self.choice_due(),
@@ -142,7 +143,7 @@ impl Client {
         choice.min(asks)
     }
 
-    /// A new choice changes something only if somebody waits; else it is made for the accounts.
+    /// Returns the time of the next choice. If no task waits, a choice only updates the accounts.
     fn choice_due(&self) -> Time {
         let runs = |task: &Task| task.stage.is_executing();
         match self.tasks.iter().all(runs) {
@@ -151,7 +152,7 @@ impl Client {
         }
     }
 
-    /// What runs from now on, if it is time to choose.
+    /// Chooses the running tasks if a choice is due, and returns the changes.
     pub fn choose(&mut self, now: Time) -> Option<Schedule> {
         if self.computing == Computing::Suspended || self.choice_due() > now {
             return None;
@@ -159,7 +160,7 @@ impl Client {
         self.look();
         let mut shown = self.tasks.clone();
         if self.deadlines == Deadlines::Ignored {
-            // Nothing is in danger then, and priorities alone decide.
+            // No task is in danger without deadlines, so only priorities decide.
             shown.iter_mut().for_each(|task| task.deadline = None);
         }
         let limits = Limits {
@@ -176,7 +177,7 @@ impl Client {
         Some(schedule)
     }
 
-    /// Whom to talk to. One that is sent tasks unasked talks to nobody.
+    /// Returns the next contact or list reading, if any. A worker that gets tasks without requests makes none.
     pub fn next(&mut self, now: Time) -> Option<Step> {
         if self.dispatch == Dispatch::Push || self.fetcher.due() > now {
             return None;
@@ -213,15 +214,15 @@ impl Client {
         self.fetcher.not_served(now, association, seq);
     }
 
-    /// The list of its members was read: it is as it was.
+    /// Reads the scheduler's member list, which never changes.
     pub fn list_read(&mut self, now: Time, scheduler: usize, name: &str) {
         let members = Some(vec![address(name)]);
         let association = AssociationIndex(scheduler);
         self.fetcher.list_read(now, association, members);
     }
 
-    /// Whether another task may come that counts as this type: not while so much waits for it that the buffer was filled again and again, by
-    /// one task no more than once. The first may always.
+    /// Returns whether the worker accepts another task of this type. It refuses tasks if a limited number of buffers waits; each task
+    /// counts as one buffer at most. The first waiting task is always accepted.
     pub fn takes(&mut self, of_type: usize) -> bool {
         self.look();
         let of_type = ProcessorType(of_type);
@@ -236,7 +237,7 @@ impl Client {
         backlog <= 0.0 || backlog < most
     }
 
-    /// Those that have not begun, but for those that will at once: as long as each finds its processors, and nobody came before who does not.
+    /// Returns the queued tasks that do not start at once. Tasks start in the order of arrival as long as each finds its processors.
     fn waiting(&self) -> Vec<&Task> {
         let processors = self.fetcher.processors();
         let executing = self.tasks.iter().filter(|task| task.stage.is_executing());
@@ -247,7 +248,7 @@ impl Client {
             let of_type = task.usage.processor_type();
             let used: f64 = begun.iter().map(|other| other.usage.of(of_type)).sum();
             let free = processors.instances(of_type) - used;
-            // Of the CPU any part that is free will do.
+            // A CPU task starts on any free part of the CPUs.
             let fits = match task.usage.cards {
                 Some((_, cards)) => cards <= free + 1e-6,
                 None => free > 1e-6,
@@ -286,7 +287,7 @@ impl Client {
         });
     }
 
-    /// A task has run for some seconds more, and so much of it is done.
+    /// Notes that a task ran for some more seconds; `done` is the completed fraction of its work.
     pub fn ran(&mut self, number: TaskNumber, seconds: f64, done: f64) {
         let Some(at) = self.place(number) else { return };
         let progress = &mut self.notes[at].progress;
@@ -326,14 +327,14 @@ impl Client {
         });
     }
 
-    /// What waits to be told to this scheduler with its next contact.
+    /// Returns the completions to report with the next contact to this scheduler.
     pub fn waiting_for(&self, scheduler: usize) -> Vec<TaskNumber> {
         let all = self.unreported.iter();
         let its = all.filter(|end| end.association.0 == scheduler);
         its.map(|end| end.task).collect()
     }
 
-    /// The scheduler knows how it has ended.
+    /// Notes that the scheduler has acknowledged the completion.
     pub fn reported(&mut self, scheduler: usize, number: TaskNumber) {
         let standing = &mut self.standings[scheduler];
         standing.unacknowledged = standing.unacknowledged.saturating_sub(1);
@@ -341,7 +342,7 @@ impl Client {
         self.fetcher.task_gone(AssociationIndex(scheduler), number);
     }
 
-    /// The worker may not compute from now on; who runs then.
+    /// Suspends computing. Returns the tasks that ran.
     pub fn suspend(&mut self, now: Time) -> Vec<TaskNumber> {
         self.computing = Computing::Suspended;
         let executing = self.tasks.iter().filter(|task| task.stage.is_executing());
@@ -352,13 +353,13 @@ impl Client {
         executing
     }
 
-    /// It may again.
+    /// Resumes computing.
     pub fn resume(&mut self) {
         self.computing = Computing::Allowed;
         self.fetcher.wants_choice();
     }
 
-    /// The tasks of this scheduler that are here, what each still takes, and until when it has to have run.
+    /// Returns, for each task of this scheduler at the worker, the remaining seconds and the seconds until its deadline.
     pub fn known(&mut self, now: Time, scheduler: usize) -> Vec<(f64, Option<f64>)> {
         self.look();
         let its = self.tasks.iter();
@@ -370,7 +371,7 @@ impl Client {
         .collect()
     }
 
-    /// Of each scheduler, and the instance-seconds that are missing in the buffer, by type.
+    /// Returns the state of each scheduler, and the missing instance-seconds of the buffer for each type.
     pub fn glance(&mut self, now: Time) -> (Vec<Glance>, Vec<f64>) {
         self.look();
         let overview = self.fetcher.overview(&Scene {
@@ -400,7 +401,7 @@ impl Client {
         (glances.collect(), shortfall.collect())
     }
 
-    /// Shows of each task what it still takes.
+    /// Updates the estimated remaining time of each task.
     fn look(&mut self) {
         for (task, note) in self.tasks.iter_mut().zip(&self.notes) {
             let estimate = (self.fetcher).expected(task.association, task.job, note.given);
@@ -425,7 +426,7 @@ impl Client {
     }
 }
 
-/// Of the n-th of a scheduler's jobs.
+/// Returns the number of the scheduler's job at this index.
 fn number_of(job: usize) -> u32 {
     u32::try_from(job).unwrap_or(u32::MAX)
 }
@@ -437,7 +438,7 @@ fn address(name: &str) -> ServiceAddress {
     }
 }
 
-/// A task that says itself that it has failed.
+/// Returns the story of a task that reported its own failure.
 fn failure() -> Story {
     Story {
         fault: Fault::Task,
@@ -445,7 +446,7 @@ fn failure() -> Story {
     }
 }
 
-/// As the worker sees them, who knows how often it is there.
+/// Returns the processors as the worker sees them, with their availability.
 pub fn processors(worker: &Worker) -> Processors {
     let kind = |of_type: usize, part: f64| ProcessorKind {
         name: worker.type_name(of_type).to_owned(),
@@ -454,18 +455,18 @@ pub fn processors(worker: &Worker) -> Processors {
         availability: (worker.on.part * part).clamp(LEAST_AVAILABILITY, 1.0),
     };
     let cpu = kind(0, worker.active.part);
-    // Cards can work only while the worker computes.
+    // GPUs can work only while the worker computes.
     let of_cards = worker.active.part * worker.cards_active.part;
     let cards = (1..worker.types()).map(|of_type| kind(of_type, of_cards));
     Processors::new(cpu, cards.collect())
 }
 
-/// Since time began.
+/// Converts an instant to seconds since time zero.
 pub fn seconds(time: Time) -> f64 {
     time.as_nanos() as f64 / 1e9
 }
 
-/// Nanoseconds, rounded up: what takes so long is over then.
+/// Converts seconds to a span, rounded up to nanoseconds, so that a task of this length has ended by then.
 pub fn span(seconds: f64) -> Duration {
     Duration::from_nanos((seconds.clamp(0.0, 1e10) * 1e9).ceil() as u64)
 }

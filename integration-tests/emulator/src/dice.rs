@@ -1,38 +1,38 @@
-//! Chance: one seed, a stream for each purpose, so that an extra draw in one place moves no other.
+//! Random numbers of the emulator: one seed with one stream for each purpose, so that an extra draw in one place changes no other.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// When the worker is there.
+    /// The worker's availability.
     Worker = 1,
-    /// When schedulers are.
+    /// The schedulers' availability.
     Schedulers,
-    /// When tasks come, and which.
+    /// The arrivals of tasks, and the choices among jobs.
     Supply,
-    /// How long tasks take, and what is said of it.
+    /// The run times of tasks, and their estimates.
     Tasks,
-    /// What the worker draws for its backoffs.
+    /// The worker's backoffs.
     Backoff,
-    /// What the workers of a storm are doing when it begins.
+    /// The state of the workers when a storm begins.
     Storm,
 }
 
-/// One stream.
+/// One stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
-    /// `number`: of those that have the same purpose.
+    /// Creates stream `number` of this purpose.
     pub fn new(seed: u64, stream: Stream, number: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(((stream as u64) << 32) + number as u64);
         Dice(rng)
     }
 
-    /// Uniform in [0, 1).
+    /// Returns a random number, uniform in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -42,13 +42,13 @@ impl Dice {
     }
 
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
-        // Box and Muller; the draw is made in any case, so that a deviation of 0 moves no other draw.
+        // The Box-Muller method. The draws happen even for a deviation of 0, so that the deviation changes no other draw.
         let radius = (-2.0 * (-self.unit()).ln_1p()).sqrt();
         let angle = std::f64::consts::TAU * self.unit();
         mean + deviation * radius * angle.cos()
     }
 
-    /// The place of one of these, each as likely as its weight; none if all weigh nothing.
+    /// Returns the index of a random item, with probabilities proportional to the weights; `None` if all weights are 0.
     pub fn weighted(&mut self, weights: impl Iterator<Item = f64> + Clone) -> Option<usize> {
         let sum: f64 = weights.clone().sum();
         let mut drawn = self.unit() * sum;

@@ -1,43 +1,43 @@
-//! The figures of merit: what they are made of, and their formulas. All are the better the smaller they are.
+//! The figures of merit: their inputs and formulas. A smaller figure is better.
 
 use serde::Serialize;
 
-/// The five.
+/// The five figures of merit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// What went into tasks that were reported after their deadlines, of all that could have been done.
+    /// Fraction of the possible work that went into tasks reported after their deadlines.
     pub wasted: f64,
-    /// What was not done, of all that could have been.
+    /// Fraction of the possible work that was not done.
     pub idle: f64,
-    /// How far what schedulers got is from their shares: 0 to below 2.
+    /// Sum of the differences between the work that schedulers received and their shares: 0 to below 2.
     pub share_violation: f64,
-    /// How long schedulers had to wait for their turn: 0 to 1.
+    /// How long schedulers waited for their turns: 0 to 1.
     pub monotony: f64,
-    /// Half the contacts for each task: one that fetches and one that reports each are 1.
+    /// Half the contacts for each task, so that one request and one report for each task give 1.
     pub rpcs_per_job: f64,
 }
 
-/// Floating point operations a second of all processors.
+/// Floating point operations per second of all processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
     pub cpus: f64,
     pub cards: f64,
 }
 
-/// What is counted while it runs.
+/// The counts of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tally {
     peak: Peak,
-    /// By scheduler.
+    /// The shares by scheduler.
     shares: Vec<f64>,
-    /// What one should have at once before another has its turn, in seconds.
+    /// Time in seconds that one scheduler should run before the next has its turn.
     slice: f64,
     active: f64,
     cards_active: f64,
-    /// Operations at peak speed, by scheduler.
+    /// Operations at peak speed. This and the fields below up to `idle_squares` are by scheduler.
     used: Vec<f64>,
     wasted: Vec<f64>,
-    /// Since when each has not run.
+    /// Seconds since a task of the scheduler last ran.
     idle_for: Vec<f64>,
     idle_squares: Vec<f64>,
     contacts: u64,
@@ -62,7 +62,7 @@ impl Tally {
         }
     }
 
-    /// So long the worker could compute, and its cards, too.
+    /// Adds a span in which the worker could compute, and whether its GPUs could too.
     pub fn active(&mut self, seconds: f64, cards: bool) {
         self.active += seconds;
         if cards {
@@ -70,17 +70,17 @@ impl Tally {
         }
     }
 
-    /// A task of this scheduler used so much of the peak.
+    /// Adds operations at peak speed that a task of this scheduler used.
     pub fn used(&mut self, scheduler: usize, operations: f64) {
         self.used[scheduler] += operations;
     }
 
-    /// That was in vain: it was reported too late.
+    /// Adds operations at peak speed of a task that was reported too late.
     pub fn wasted(&mut self, scheduler: usize, operations: f64) {
         self.wasted[scheduler] += operations;
     }
 
-    /// A step in which the worker could compute, and who had a task that ran.
+    /// Adds a step in which the worker could compute; `ran` says which schedulers had a running task.
     pub fn step(&mut self, seconds: f64, ran: &[bool]) {
         let all = self.idle_for.iter_mut().zip(&mut self.idle_squares);
         for ((idle_for, squares), ran) in all.zip(ran) {
@@ -93,12 +93,12 @@ impl Tally {
         }
     }
 
-    /// A contact that was answered.
+    /// Counts a contact that was answered.
     pub fn contact(&mut self) {
         self.contacts += 1;
     }
 
-    /// A task came.
+    /// Counts a task that arrived.
     pub fn job(&mut self) {
         self.jobs += 1;
     }
@@ -111,17 +111,17 @@ impl Tally {
         self.jobs
     }
 
-    /// By scheduler.
+    /// Returns the used operations by scheduler.
     pub fn all_used(&self) -> &[f64] {
         &self.used
     }
 
-    /// By scheduler.
+    /// Returns the wasted operations by scheduler.
     pub fn all_wasted(&self) -> &[f64] {
         &self.wasted
     }
 
-    /// What could have been done.
+    /// Returns the operations that could have been done.
     pub fn total(&self) -> f64 {
         self.peak.cpus * self.active + self.peak.cards * self.cards_active
     }
@@ -157,7 +157,7 @@ impl Tally {
     }
 }
 
-/// 0 of nothing.
+/// Returns the quotient; 0 if `all` is 0.
 fn part(of_it: f64, all: f64) -> f64 {
     if all > 0.0 { of_it / all } else { 0.0 }
 }
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn wasted_and_idle_are_parts_of_what_could_have_been_done() {
         let mut tally = tally(&[1.0]);
-        // Ten seconds, in half of which the cards can work: 4 x 10 + 16 x 5.
+        // The worker computes for ten seconds, and its GPUs for half of them: 4 x 10 + 16 x 5.
         tally.active(5.0, true);
         tally.active(5.0, false);
         near(tally.total(), 120.0);
@@ -198,7 +198,7 @@ mod tests {
         let figures = tally.figures();
         near(figures.wasted, 0.25);
         near(figures.idle, 0.25);
-        // More than all is done where CPUs are over-committed.
+        // Overcommitted CPUs use more than the total.
         tally.used(0, 60.0);
         near(tally.figures().idle, 0.0);
     }
@@ -227,7 +227,7 @@ mod tests {
         for ran in [[true, false], [true, false], [false, true], [true, true]] {
             tally.step(1.0, &ran);
         }
-        // The first waits a step once: 1; the second two in a row: 1 + 4.
+        // The first scheduler waits for one step: 1; the second for two in a row: 1 + 4.
         let x = ((1.0_f64 / 4.0).sqrt() + (5.0_f64 / 4.0).sqrt()) / (2.0 * 3600.0 * 2.0);
         near(tally.figures().monotony, 1.0 - 1.0 / (x + 1.0));
     }

@@ -1,8 +1,8 @@
-//! Which of a worker's processors a task has, for pictures: its policies count them, and do not tell them apart.
+//! Assigns individual processors to running tasks, for pictures. The policies only count processors.
 
 use serde::Serialize;
 
-/// A time in which a task had a processor.
+/// A span in which a task had a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Segment {
     pub row: usize,
@@ -11,12 +11,12 @@ pub struct Segment {
     pub to: f64,
 }
 
-/// The processors of all types, a row each.
+/// The processors of all types, one row each.
 #[derive(Clone, Debug)]
 pub struct Lanes {
-    /// The first row of each type, and the number of them.
+    /// The first row of each type, and the number of its rows.
     types: Vec<(usize, usize)>,
-    /// Who has each row.
+    /// The tasks on each row.
     taken: Vec<Vec<u64>>,
 }
 
@@ -34,7 +34,7 @@ impl Lanes {
         }
     }
 
-    /// Rows for a task that begins: those that have least to do.
+    /// Assigns rows to a task that starts: those with the fewest tasks.
     pub fn take(&mut self, task: u64, of_type: usize, usage: f64) -> Vec<usize> {
         let (first, count) = self.types[of_type];
         let wanted = (usage.ceil().max(1.0) as usize).min(count);

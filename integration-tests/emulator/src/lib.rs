@@ -1,8 +1,8 @@
-//! Figures of merit of work fetch: the worker's own policies against simulated tasks, networks and schedulers, in simulated time.
+//! Emulates work fetch: the worker's own policies against simulated tasks, networks and schedulers, in simulated time.
 //!
-//! A [`Scenario`] says what there is: a worker, and schedulers with their jobs. [`run`](run::run) plays it, under one seed and always the
-//! same way, and gives an [`Outcome`](outcome::Outcome): the figures of merit and what they come from. [`storm`] is another experiment, of many
-//! workers and one scheduler that comes back.
+//! A [`Scenario`] describes a worker and its schedulers with their jobs. [`run`](run::run) plays it deterministically for one seed and
+//! returns an [`Outcome`](outcome::Outcome): the figures of merit and the data behind them. [`storm`] is another experiment, with many
+//! workers and one scheduler that returns from an outage.
 
 #![deny(clippy::iter_over_hash_type)]
 

@@ -1,4 +1,4 @@
-//! Scenarios side by side in all variants.
+//! Plays scenarios in all variants, side by side.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use crate::outcome::Outcome;
 use crate::output::text;
 use crate::scenario::{Deadlines, Dispatch, Scenario};
 
-/// What is done otherwise than the scenario says.
+/// The settings that override those of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Variant {
     pub dispatch: Dispatch,
-    /// Seconds; whoever is sent tasks unasked makes no requests that could stay good.
+    /// Seconds that requests linger; a worker that gets tasks without requests makes none.
     pub linger: f64,
     pub deadlines: Deadlines,
     #[serde(serialize_with = "named")]
     pub preemption: Preemption,
 }
 
-/// How long a request stays good where it does.
+/// Seconds that requests linger in the variants with lingering.
 const LINGER: f64 = 120.0;
 
 impl Variant {
-    /// The one that the others are compared with.
+    /// The variant with which the others are compared.
     pub const USUAL: Variant = Variant {
         dispatch: Dispatch::Pull,
         linger: 0.0,
@@ -89,14 +89,14 @@ fn named<S: Serializer>(preemption: &Preemption, to: S) -> Result<S::Ok, S::Erro
     })
 }
 
-/// One of the runs.
+/// One run of the matrix.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
     pub variant: Variant,
     pub outcome: Outcome,
 }
 
-/// The five figures of all, a line each.
+/// Returns a table of all runs, one line each.
 pub fn table(cells: &[Cell]) -> String {
     let name = |cell: &Cell| format!("{}: {}", cell.outcome.scenario, cell.variant);
     let width = cells.iter().map(|it| name(it).chars().count()).max();

@@ -1,7 +1,7 @@
-//! How much of a worker must stay idle whatever its policies are: it is there, and there is nothing for it to do.
+//! Computes the idle fraction that no policy can avoid, because the worker is available and has nothing to do.
 //!
-//! A worker that knows of each task as soon as it is there, that every scheduler gives all it has, and that never waits for anybody, does
-//! all that can be done: not a line of the policies that are judged takes part.
+//! The ideal worker knows each task as soon as it exists, gets all tasks of every scheduler, and never waits for an answer. None of the
+//! judged policies takes part in the computation.
 
 use crate::figures::Tally;
 use crate::run::{Activity, cpu_scale, peak, speeds};
@@ -11,7 +11,7 @@ use crate::server::{Sent, Server};
 /// The number of CPUs by which running GPU tasks may exceed the CPUs of the worker.
 const GPU_TASK_CPU_EXCESS: f64 = 1.0;
 
-/// A task that it runs.
+/// A running task of the ideal worker.
 struct Runs {
     scheduler: usize,
     number: u64,
@@ -20,7 +20,7 @@ struct Runs {
     left: f64,
 }
 
-/// As a part of what could have been done.
+/// Returns the unavoidable idle fraction of the possible work.
 pub fn allowed_idle(scenario: &Scenario) -> f64 {
     let endless = scenario.schedulers.iter().any(|scheduler| {
         let mut jobs = scheduler.jobs.iter();
@@ -64,7 +64,7 @@ impl<'s> Ideal<'s> {
         ideal
     }
 
-    /// What is at the worker when it all begins is as good as there to be sent.
+    /// Returns the initially queued tasks to their schedulers, which can send them at once.
     fn take_queued(&mut self) {
         for (place, scheduler) in self.scenario.schedulers.iter().enumerate() {
             for (job, of) in scheduler.jobs.iter().enumerate() {
@@ -94,7 +94,7 @@ impl<'s> Ideal<'s> {
                 .map(|runs| self.now + runs.left / rates(runs).1);
             let arrivals = self.servers.iter().map(|it| it.next_arrival());
             let next = ends.chain(arrivals).fold(end, f64::min);
-            // No further than the step, and always a little.
+            // Time never passes the end of the step, and always advances a little.
             let next = next.max(self.now + 1e-3).min(end);
             let passed = next - self.now;
             if active {
@@ -129,7 +129,7 @@ impl<'s> Ideal<'s> {
         f64::from(self.scenario.worker.cpus) + GPU_TASK_CPU_EXCESS - used
     }
 
-    /// Whatever is free is taken.
+    /// Starts all tasks that fit.
     fn fill(&mut self) {
         for place in 0..self.servers.len() {
             let types = 0..self.scenario.worker.types();

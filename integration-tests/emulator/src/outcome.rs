@@ -1,11 +1,11 @@
-//! What came of a run.
+//! The results of a run.
 
 use serde::Serialize;
 
 use crate::figures::Figures;
 use crate::lanes::Segment;
 
-/// All of it. Instants are seconds since the run began.
+/// All results of a run. Instants are seconds since the run began.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     pub scenario: String,
@@ -13,7 +13,7 @@ pub struct Outcome {
     pub seed: u64,
     pub duration: f64,
     pub figures: Figures,
-    /// The idle part that no policy could do without: the worker had nothing to do, whomever it might have asked.
+    /// The idle fraction that no policy could avoid, because the worker had nothing to do.
     pub allowed_idle: f64,
     pub totals: Totals,
     pub schedulers: Vec<SchedulerOutcome>,
@@ -25,15 +25,15 @@ pub struct Outcome {
     pub timeline: Timeline,
 }
 
-/// Of all schedulers.
+/// Sums over all schedulers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
-    /// Floating point operations at peak speed that could have been done, and were.
+    /// Floating point operations at peak speed: the possible ones, and the used ones below.
     pub could: f64,
     pub used: f64,
     pub jobs: u64,
     pub contacts: u64,
-    /// Contacts that nobody answered.
+    /// Contacts without an answer.
     pub failed_contacts: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Totals {
 pub struct SchedulerOutcome {
     pub name: String,
     pub share: f64,
-    /// Its part of what was used.
+    /// Its fraction of all used operations.
     pub got: f64,
     /// Operations at peak speed.
     pub used: f64,
@@ -50,13 +50,13 @@ pub struct SchedulerOutcome {
     pub met: u64,
     pub missed: u64,
     pub failed: u64,
-    /// Sent, and refused by a worker that had too much to do.
+    /// Tasks that were sent and that the worker refused because it had too much work.
     pub refused: u64,
-    /// Late at the end, and not reported yet.
+    /// Tasks that were late at the end of the run and not yet reported.
     pub overdue: u64,
     pub contacts: u64,
     pub failed_contacts: u64,
-    /// Contacts in which no work came although some was asked for.
+    /// Contacts that asked for work and brought none.
     pub in_vain: u64,
 }
 
@@ -67,15 +67,15 @@ pub struct Contact {
     pub scheduler: usize,
     pub kind: ContactKind,
     pub result: ContactResult,
-    /// What its answer asked for.
+    /// The delay in seconds that the answer asked for.
     pub request_delay: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContactKind {
-    /// A request for work, with whatever is to be told.
+    /// A work request, with the reports that wait for one.
     Request,
-    /// The end of a task, by itself.
+    /// A report of one completion.
     Report,
 }
 
@@ -83,30 +83,30 @@ pub enum ContactKind {
 pub enum ContactResult {
     Failed,
     Deferred,
-    /// With so many tasks.
+    /// The number of tasks in the answer.
     Answered(usize),
 }
 
-/// A moment.
+/// The state at one instant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     pub at: f64,
     pub schedulers: Vec<crate::client::Glance>,
-    /// Instance-seconds that are missing, of all types.
+    /// Missing instance-seconds of the buffer, summed over all types.
     pub shortfall: f64,
 }
 
-/// What the picture shows.
+/// The content of the timeline picture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {
     /// The names of the rows.
     pub rows: Vec<String>,
     pub segments: Vec<Segment>,
-    /// More than can be drawn.
+    /// The number of segments that are not drawn.
     pub dropped: u64,
-    /// When the worker could not compute, and when it could not talk to anybody.
+    /// The spans in which the worker could not compute, and below: in which it was offline.
     pub suspended: Vec<(f64, f64)>,
     pub offline: Vec<(f64, f64)>,
-    /// When ends were reported too late, and whose.
+    /// The times of late reports, with their schedulers.
     pub misses: Vec<(f64, usize)>,
 }

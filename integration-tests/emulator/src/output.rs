@@ -1,4 +1,4 @@
-//! What is written of runs: for people, for programs, and pictures.
+//! Writes the results of runs as text, data and pictures.
 
 pub mod chart;
 pub mod csv;
@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use crate::outcome::Outcome;
 
-/// Writes all of a run into the folder, which is made if it is not there.
+/// Writes all results of a run into the folder, and creates the folder if necessary.
 pub fn write(folder: &Path, outcome: &Outcome) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join("results.txt"), text::results(outcome))?;
@@ -28,7 +28,7 @@ pub fn json<T: serde::Serialize + ?Sized>(of: &T) -> io::Result<String> {
     Ok(text)
 }
 
-/// Prints to standard output; a reader that went away (`| head`) is no error.
+/// Prints to standard output. A reader that has closed the pipe (`| head`) is no error.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

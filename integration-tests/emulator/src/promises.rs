@@ -1,25 +1,25 @@
-//! What is promised of each scenario, and who is excused: that what can be reported in time is, and that nobody is idle whom somebody has
-//! work for.
+//! Checks the promises of scenarios, unless a scenario excuses itself: no task is reported late, and the worker is not idle while a
+//! scheduler has work for it.
 //!
-//! It is promised of workers that ask for work and go by deadlines. Slots of schedulers that have nothing stay idle whatever a worker does,
-//! and who does not go by deadlines misses some.
+//! The promises hold for workers that request work and obey deadlines. If schedulers push tasks, the slots of a scheduler without tasks
+//! stay idle whatever the worker does. A worker that ignores deadlines misses some.
 
 use crate::outcome::Outcome;
 use crate::scenario::{Deadlines, Dispatch, Policy, Scenario};
 
-/// Beyond what the workload allows.
+/// Limit of the idle fraction beyond the unavoidable one.
 const MOST_IDLE: f64 = 0.01;
 
-/// One of the promises.
+/// A promise of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// Nothing is wasted.
     Wasted,
-    /// No more is idle than the workload allows, within a hundredth.
+    /// The idle fraction exceeds the unavoidable one by at most a hundredth.
     Idle,
 }
 
-/// Why a promise cannot be kept, and what it comes to then.
+/// An exception from a promise, with the limit that holds instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excuse {
     pub of: Promise,
@@ -27,12 +27,12 @@ pub struct Excuse {
     pub why: String,
 }
 
-/// Whether anything is promised where the worker and its schedulers do their parts so.
+/// Returns whether the promises apply under this policy.
 pub fn are_for(policy: &Policy) -> bool {
     policy.dispatch == Dispatch::Pull && policy.deadlines == Deadlines::EarliestFirst
 }
 
-/// A line for each promise that was not kept.
+/// Returns one line for each broken promise.
 pub fn broken(scenario: &Scenario, outcome: &Outcome) -> Vec<String> {
     let Some(excuses) = &scenario.excuses else {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! One run of a scenario.
+//! Plays one run of a scenario.
 //!
-//! Time goes on in steps of `delta` at most, at whose ends it is looked who is there; within them from one thing that happens to the next:
-//! a task ends, tasks come, the worker wants to look. Everybody answers at once, and what is sent is there.
+//! Time advances in steps of at most `delta`, and availability changes only between steps. Within a step, time advances from event to
+//! event: a task ends, tasks arrive, or the worker's policies are due. Answers and transfers take no time.
 
 mod ends;
 mod talk;
@@ -21,16 +21,16 @@ use crate::outcome::{Contact, Outcome, Sample, SchedulerOutcome, Timeline, Total
 use crate::scenario::{START, Scenario, Version};
 use crate::server::{Sent, Server};
 
-/// Nothing happens sooner than this after the last: whoever wants to look again at once has to wait for so long.
+/// Minimum time between two events in seconds. A policy that is due at once again waits for this long.
 const LEAST_STEP: f64 = 0.001;
-/// Within one instant so many things happen at most.
+/// Maximum number of decisions at one instant.
 const MOST_TURNS: usize = 10_000;
-/// More pieces than this are not drawn.
+/// Maximum number of segments that are drawn.
 const MOST_SEGMENTS: usize = 100_000;
-/// Moments of the series: more cannot be told apart in a picture.
+/// Number of samples of the time series. A picture could not show more.
 const SAMPLES: f64 = 1000.0;
 
-/// Plays the scenario. `watch` is told how far it is, from 0 to 1.
+/// Plays the scenario. `watch` receives the progress, from 0 to 1.
 pub fn run(scenario: &Scenario, watch: &mut dyn FnMut(f64)) -> Outcome {
     let mut world = World::new(scenario);
     world.begin();
@@ -41,16 +41,16 @@ pub fn run(scenario: &Scenario, watch: &mut dyn FnMut(f64)) -> Outcome {
     world.finish()
 }
 
-/// A task in truth.
+/// The true state of a task.
 struct Life {
     scheduler: usize,
     sent: Sent,
     version: Version,
-    /// Operations that are done, ...
+    /// Completed operations, ...
     done: f64,
-    /// ... and what that was at peak speed.
+    /// ... and the operations at peak speed that they occupied.
     used: f64,
-    /// Where it runs, and since when.
+    /// The rows on which it runs, and the start in seconds.
     runs: Option<(Vec<usize>, f64)>,
 }
 
@@ -60,16 +60,16 @@ struct World<'s> {
     end: Time,
     client: Client,
     servers: Vec<Server>,
-    /// Until their ends are reported.
+    /// Tasks from their arrival until their completions are reported.
     lives: BTreeMap<TaskNumber, Life>,
-    /// Ends that are told by themselves.
+    /// Completions to report at once, each in its own contact, and whether the task succeeded.
     to_report: Vec<(TaskNumber, bool)>,
     there: There,
-    /// As they are in this step.
+    /// The availability in this step.
     is: Is,
     last_number: u64,
     tally: Tally,
-    /// Who had a task that ran in this step.
+    /// Schedulers with a running task in this step.
     ran: Vec<bool>,
     lanes: Lanes,
     slots: Vec<Vec<f64>>,
@@ -81,7 +81,7 @@ struct World<'s> {
     timeline: Timeline,
 }
 
-/// What comes and goes at the worker.
+/// The availability of the worker and its parts over time.
 struct There {
     on: Process,
     active: Process,
@@ -124,7 +124,7 @@ impl There {
     }
 }
 
-/// When a worker may compute, and its cards, too.
+/// The times at which a worker and its GPUs may compute.
 pub(crate) struct Activity(There);
 
 impl Activity {
@@ -132,7 +132,7 @@ impl Activity {
         Activity(There::new(scenario, START))
     }
 
-    /// At this time: on its own, and with cards.
+    /// Returns whether the worker may compute at this time, and whether its GPUs may too.
     pub fn at(&mut self, now: f64) -> (bool, bool) {
         let is = self.0.at(now);
         (is.active, is.cards)
@@ -148,7 +148,8 @@ pub(crate) fn peak(scenario: &Scenario) -> Peak {
     }
 }
 
-/// What running it for a second uses of the peak, and what it does of its work, where the CPUs have so much to do.
+/// Returns the operations at peak speed that the task occupies in a second, and the operations of its own work that it completes.
+/// `cpu_scale` is the speed of CPU tasks.
 pub(crate) fn speeds(scenario: &Scenario, version: &Version, cpu_scale: f64) -> (f64, f64) {
     let worker = &scenario.worker;
     let cards = version
@@ -163,7 +164,7 @@ pub(crate) fn speeds(scenario: &Scenario, version: &Version, cpu_scale: f64) -> 
     (used, version.flops * scale)
 }
 
-/// How fast tasks of the CPU are where these run.
+/// Returns the relative speed of CPU tasks beside these running tasks.
 pub(crate) fn cpu_scale<'a>(cpus: u32, running: impl Iterator<Item = &'a Version>) -> f64 {
     let (mut beside_cards, mut own) = (0.0, 0.0);
     for version in running {
@@ -222,7 +223,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Since the run began.
+    /// Returns the seconds since the run began.
     fn elapsed(&self) -> f64 {
         seconds(self.now) - START
     }
@@ -242,7 +243,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// One step of `delta`.
+    /// Plays one step of `delta`.
     fn step(&mut self) {
         let step_end = (self.now + span(self.scenario.delta)).min(self.end);
         let before = self.elapsed();
@@ -286,7 +287,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// Whatever is to be done at this instant.
+    /// Makes all contacts and choices that are due at this instant.
     fn decide(&mut self) {
         for _ in 0..MOST_TURNS {
             let talked = self.talk();
@@ -332,14 +333,14 @@ impl<'s> World<'s> {
         cpu_scale(self.scenario.worker.cpus, running.map(|life| &life.version))
     }
 
-    /// What it uses and does in a second; none, if it does not run.
+    /// Returns the result of [`speeds`] for a running task; `None` if the task does not run.
     fn rates(&self, life: &Life, scale: f64) -> Option<(f64, f64)> {
         life.runs.as_ref()?;
         let can = self.is.active && (self.is.cards || life.version.cards.is_none());
         can.then(|| speeds(self.scenario, &life.version, scale))
     }
 
-    /// Time passes, in which those that run go on.
+    /// Advances time and the running tasks.
     fn advance(&mut self, to: Time) {
         let passed = to.since(self.now).as_secs_f64();
         let scale = self.cpu_scale();
@@ -363,7 +364,7 @@ impl<'s> World<'s> {
             let part = (life.done / life.sent.work).min(1.0);
             self.client.ran(number, passed, part);
             let goal = life.sent.fails_at.unwrap_or(life.sent.work);
-            // What is missing is less than what a nanosecond does.
+            // The tolerance is the work of a nanosecond, because event times are rounded to nanoseconds.
             if life.done >= goal - flops * 1e-9 {
                 ended.push((number, life.sent.fails_at.is_none()));
             }
@@ -412,7 +413,7 @@ impl<'s> World<'s> {
         }
     }
 
-    /// It no longer runs.
+    /// Stops the run of a task on its processors.
     fn halts(&mut self, number: TaskNumber) {
         let now = self.elapsed();
         let Some(life) = self.lives.get_mut(&number) else {
@@ -498,7 +499,7 @@ fn rows(scenario: &Scenario) -> Vec<String> {
     (0..worker.types()).flat_map(of_type).collect()
 }
 
-/// Joins a span to the last, if it begins where that ends.
+/// Adds a span, joined with the last one if they touch.
 fn extend(spans: &mut Vec<(f64, f64)>, from: f64, to: f64) {
     match spans.last_mut() {
         Some(last) if last.1 >= from => last.1 = to,

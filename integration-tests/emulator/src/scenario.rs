@@ -1,4 +1,4 @@
-//! What is emulated: one worker, the schedulers that it is attached to, and their jobs.
+//! Defines a scenario: one worker, the schedulers that it is attached to, and their jobs.
 
 pub mod problems;
 mod toml;
@@ -13,27 +13,27 @@ use crate::availability::OnOff;
 use crate::promises::Excuse;
 use problems::{Problem, Problems};
 
-/// Where time begins: the volunteers' simulator does so, too.
+/// Start of simulated time in seconds, as in BOINC's simulator.
 pub const START: f64 = 3600.0;
-/// The largest file of a scenario; real ones are below a megabyte.
+/// Maximum size of a scenario file in bytes; real ones are below a megabyte.
 const MAX_BYTES: u64 = 16 << 20;
-/// Of one type: more than any machine has.
+/// Maximum number of processors of one type, more than any machine has.
 const MOST_INSTANCES: u32 = 4096;
-/// What the processors are called that are no cards.
+/// The name of the CPU's processor type.
 const CPU: &str = "CPU";
-/// Shorter tasks would end more often than the emulator looks.
+/// Minimum run time in seconds. Shorter tasks would end more often than the emulator's steps.
 const SHORTEST_TASK: f64 = 0.01;
-/// At the worker when it all begins: as many as a worker may have, and as can be looked at each second.
+/// Maximum number of tasks at the worker at the start: the most that a worker may have and that it can scan each second.
 const MOST_QUEUED: u64 = 10_000;
 
-/// What is emulated. Spans are seconds.
+/// A scenario. Spans are seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     pub name: String,
-    /// What it shows.
+    /// A description of the scenario's purpose.
     pub about: String,
     pub duration: f64,
-    /// Availability is looked at so often, and no step is longer.
+    /// Time between checks of availability, which is also the longest step.
     pub delta: f64,
     pub seed: u64,
     /// The constants of the policies.
@@ -41,14 +41,14 @@ pub struct Scenario {
     pub worker: Worker,
     pub policy: Policy,
     pub schedulers: Vec<Scheduler>,
-    /// What is not promised of it as of others; none: nothing is.
+    /// The exceptions from the promises; `None` if nothing is promised.
     pub excuses: Option<Vec<Excuse>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worker {
     pub cpus: u32,
-    /// Floating point operations a second of one CPU, `p_fpops`: only quotients of it matter.
+    /// Floating point operations per second of one CPU (BOINC's `p_fpops`). Only quotients of it matter.
     pub flops: f64,
     pub cards: Vec<Cards>,
     pub on: OnOff,
@@ -57,26 +57,26 @@ pub struct Worker {
     pub connected: OnOff,
 }
 
-/// All cards of one model.
+/// All GPUs of one model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cards {
     pub model: String,
     pub count: u32,
-    /// What one is worth beside a CPU.
+    /// The speed of one GPU relative to a CPU.
     pub speed: f64,
 }
 
-/// How the worker and its schedulers do their parts.
+/// The policies of the worker and its schedulers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
     pub dispatch: Dispatch,
-    /// How long a request stays good; only of [`Dispatch::Pull`].
+    /// Seconds that a request lingers; only for [`Dispatch::Pull`].
     pub linger: f64,
     pub deadlines: Deadlines,
     pub preemption: Preemption,
     pub server_check: ServerCheck,
     pub supply: Jobs,
-    /// Tasks say how much of them is done.
+    /// Whether tasks report their progress.
     pub tells_progress: bool,
 }
 
@@ -84,31 +84,31 @@ pub struct Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dispatch {
-    /// It asks for as much as it needs.
+    /// The worker requests as much as it needs.
     Pull,
-    /// It is sent as much as it has slots for, unasked.
+    /// Schedulers send tasks without requests, as many as there are slots for.
     Push,
 }
 
-/// Whether tasks whose deadlines are in danger go first.
+/// Whether tasks in danger of missing their deadlines go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deadlines {
     EarliestFirst,
-    /// Priorities alone decide.
+    /// Only priorities decide.
     Ignored,
 }
 
-/// How a scheduler sees whether a task would make its deadline.
+/// How a scheduler checks whether a task would meet its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerCheck {
-    /// By the delay that the worker tells.
+    /// The scheduler uses the delay that the worker reports.
     EstimatedDelay,
-    /// By all tasks of it that the worker has, run by their deadlines.
+    /// The scheduler simulates its tasks at the worker, in the order of their deadlines.
     Workload,
 }
 
-/// Whether schedulers have anything beyond the tasks that are at the worker when it begins.
+/// Whether schedulers have tasks beyond those at the worker at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
     AsListed,
@@ -118,100 +118,100 @@ pub enum Jobs {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scheduler {
     pub name: String,
-    /// 0: only what the others leave.
+    /// The share; 0 if the scheduler only gets what the others leave.
     pub share: f64,
     pub available: OnOff,
-    /// Of the types of processors that it says it has no jobs for, the places.
+    /// Indexes of the processor types for which it says that it has no jobs.
     pub no_jobs_for: Vec<usize>,
     pub max_concurrent: Option<u32>,
-    /// What it got lately when it all begins, in instances.
+    /// Its recent work at the start, in instances.
     pub rec: f64,
-    /// What each answer asks for.
+    /// The delay in seconds that each of its answers asks for.
     pub request_delay: f64,
-    /// Requests that come sooner are deferred; 0: none are.
+    /// Requests within this time in seconds of the last one are deferred; 0 for none.
     pub min_request_interval: f64,
-    /// What it may send unasked, for each type; none: its part of the instances by the shares.
+    /// Slots of each type for tasks without requests; `None` for its share of the instances.
     pub slots: Option<u32>,
     pub jobs: Vec<Job>,
 }
 
-/// What a scheduler has many tasks of.
+/// A job with many tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
     pub name: String,
-    /// What each of its tasks takes, in floating point operations.
+    /// Work of each task, in floating point operations.
     pub work: f64,
-    /// By so much of it true amounts differ (a standard deviation); 0: they do not.
+    /// Standard deviation of the true work, in operations.
     pub varies: f64,
     pub estimate: Estimate,
-    /// From its sending until it must be reported; none: whenever.
+    /// Seconds from the sending of a task until it must be reported; `None` for no deadline.
     pub deadline: Option<f64>,
-    /// How often it is taken beside the other jobs.
+    /// Relative frequency with which it is chosen among the jobs.
     pub weight: f64,
     pub max_concurrent: Option<u32>,
     pub supply: Supply,
     /// Seconds from the start before which the scheduler has no tasks.
     pub after: f64,
-    /// Its tasks may wait at the worker.
+    /// Whether its tasks may wait at the worker.
     pub bufferable: bool,
-    /// The part of its tasks that fail, each somewhere on its way.
+    /// The fraction of its tasks that fail, each at a random point of its run.
     pub fails: f64,
-    /// So many are at the worker when it all begins.
+    /// Number of its tasks at the worker at the start.
     pub queued: u32,
-    /// The ways in which it can run.
+    /// The alternative ways to run its tasks.
     pub versions: Vec<Version>,
 }
 
-/// What is said of a task's amount of work.
+/// The estimate of a task's work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Estimate {
     Unknown,
-    /// Drawn for each task from a normal distribution; negative ones are 0.
+    /// Drawn for each task from a normal distribution; negative values count as 0. In operations.
     Normal {
         mean: f64,
         deviation: f64,
     },
 }
 
-/// Where tasks come from.
+/// The source of a job's tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Supply {
     Endless,
-    /// So many are there from the beginning.
+    /// All tasks exist from the start.
     All {
         count: u32,
     },
-    /// One comes after so long, on average, `count` in all.
+    /// One task arrives each `mean` seconds on average, `count` in all.
     Every {
         mean: f64,
         count: Option<u32>,
     },
 }
 
-/// How a task can run.
+/// A way to run a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Version {
     pub cpus: f64,
-    /// The place among the worker's cards, and how many of them.
+    /// The index among the worker's GPU models, and the number of GPUs.
     pub cards: Option<(usize, f64)>,
-    /// Operations a second.
+    /// Operations per second.
     pub flops: f64,
 }
 
 impl Version {
-    /// The type of processors that it counts as: 0 is the CPU.
+    /// Returns the index of the processor type that it counts as; 0 is the CPU.
     pub fn of_type(&self) -> usize {
         self.cards.map_or(0, |(place, _)| place + 1)
     }
 
-    /// How many of them it uses.
+    /// Returns the number of instances of that type that it uses.
     pub fn of_its_type(&self) -> f64 {
         self.cards.map_or(self.cpus, |(_, count)| count)
     }
 }
 
 impl Worker {
-    /// How many types of processors it has.
+    /// Returns the number of processor types.
     pub fn types(&self) -> usize {
         1 + self.cards.len()
     }
@@ -226,14 +226,14 @@ impl Worker {
         cards.map_or(self.cpus, |cards| cards.map_or(0, |cards| cards.count))
     }
 
-    /// What one instance is worth beside one of the CPU.
+    /// Returns the speed of one instance relative to a CPU.
     pub fn speed(&self, of_type: usize) -> f64 {
         let cards = of_type.checked_sub(1).and_then(|at| self.cards.get(at));
         cards.map_or(1.0, |cards| cards.speed)
     }
 }
 
-/// What the command line says of all scenarios; it goes before what they say themselves. Spans are seconds.
+/// Settings of the command line that override those of all scenarios. Spans are seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides {
     pub duration: Option<f64>,
@@ -242,14 +242,13 @@ pub struct Overrides {
     pub existing_jobs_only: bool,
     pub server_uses_workload: bool,
     pub cpu_sched_rr_only: bool,
-    /// Schedulers without a job that could run stay.
+    /// Keeps schedulers without a job that could run.
     pub include_empty_projects: bool,
     pub rec_half_life: Option<f64>,
 }
 
 impl Scenario {
-    /// Reads a scenario: `.toml` is ours, `.xml` a `client_state.xml`, beside which its other files are looked for. Otherwise all that is
-    /// wrong with it.
+    /// Reads a scenario from a `.toml` file, or from a BOINC `client_state.xml` and the other files beside it. Errors with all mistakes.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Scenario, Problems> {
         let is = |extension: &str| path.extension().is_some_and(|it| it == extension);
         let mut scenario = if is("toml") {
@@ -285,7 +284,7 @@ impl Scenario {
         }
     }
 
-    /// Leaves out what could never run, and schedulers of which nothing is left.
+    /// Removes jobs that could never run, and schedulers without any job left.
     fn drop_empty(&mut self) {
         let worker = &self.worker;
         let can_run = |version: &Version| worker.instances(version.of_type()) > 0;
@@ -298,7 +297,7 @@ impl Scenario {
             .retain(|scheduler| !scheduler.jobs.is_empty());
     }
 
-    /// What cannot be seen in any one place of its files.
+    /// Checks conditions that involve several places of the files.
     fn check(&self, path: &Path) -> Result<(), Problems> {
         let mut problems = Problems::new(path);
         if self.schedulers.is_empty() {
@@ -344,7 +343,7 @@ impl Scenario {
     }
 }
 
-/// The text of a file, if it can be one of a scenario.
+/// Reads a file. Errors if it is too large for a scenario.
 fn text_of(path: &Path) -> Result<String, Problems> {
     let failed = |error: std::io::Error| Problems::one(path, &format!("cannot be read: {error}"));
     let size = std::fs::metadata(path).map_err(failed)?.len();
@@ -355,7 +354,7 @@ fn text_of(path: &Path) -> Result<String, Problems> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-/// What a scenario is called: its file, or the folder of a `client_state.xml`.
+/// Returns the name of a scenario: its file stem, or the folder of a `client_state.xml`.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
     let stem = stem.unwrap_or("scenario");

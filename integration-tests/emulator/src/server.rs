@@ -1,4 +1,4 @@
-//! A simulated scheduler: where its tasks come from, to whom it sends them, and what it says.
+//! A simulated scheduler: the supply of its tasks, the tasks that it sends, and its answers.
 
 mod sending;
 mod supply;
@@ -11,7 +11,7 @@ use crate::scenario::{Dispatch, Jobs, Scenario, Scheduler};
 pub use sending::{Answer, Asked, Known, Verdict};
 pub use supply::Pool;
 
-/// How long a worker that was full is left alone.
+/// Seconds for which a scheduler sends nothing to a worker that refused a task.
 const BUSY: f64 = 0.15;
 
 /// A task as its scheduler knows it.
@@ -19,24 +19,24 @@ const BUSY: f64 = 0.15;
 pub struct Sent {
     pub job: usize,
     pub version: usize,
-    /// What it takes in truth, in operations.
+    /// True work, in operations.
     pub work: f64,
-    /// Seconds that it is said to take.
+    /// Estimated run time in seconds.
     pub estimate: Option<f64>,
-    /// By when it must be reported.
+    /// The time by which it must be reported.
     pub deadline: Option<f64>,
-    /// After so much of its work it fails.
+    /// The work after which it fails, in operations; `None` for a task that succeeds.
     pub fails_at: Option<f64>,
 }
 
-/// What is wanted of one type.
+/// The credit of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Want {
     pub secs: f64,
     pub instances: f64,
     pub idle: f64,
     pub delay: f64,
-    /// For how many tasks wait there; `None`: no instance is idle again by the end of a task.
+    /// Instances for which tasks wait at the worker; `None` if the end of a task restores no idle instance.
     pub waiting: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ impl Want {
         self.secs > 0.0 || self.instances > 0.0 || self.idle > 0.0
     }
 
-    /// A task has ended that used so many of these instances: those who wait have them, or they are idle again.
+    /// Restores the instances of a task that has ended: waiting tasks take them first, and the rest is idle again.
     fn give_back(&mut self, usage: f64, there: f64) {
         if let Some(waiting) = &mut self.waiting {
             let left = (usage - *waiting).max(0.0);
@@ -55,22 +55,22 @@ impl Want {
     }
 }
 
-/// What is left of a request.
+/// The credit of a request.
 #[derive(Clone, Debug, PartialEq)]
 struct Credit {
     wants: Vec<Want>,
-    /// How many instances there are, by type.
+    /// The number of instances, by type.
     there: Vec<f64>,
     known: Vec<Known>,
     until: f64,
-    /// So many more tasks it may bring.
+    /// The number of tasks that it may still bring.
     left: u32,
 }
 
-/// One of them.
+/// A simulated scheduler.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its place in the scenario.
+    /// Its index in the scenario.
     place: usize,
     up: Process,
     pools: Vec<Pool>,
@@ -78,9 +78,9 @@ pub struct Server {
     sizes: Dice,
     credit: Option<Credit>,
     last_request: Option<f64>,
-    /// The worker was full: it is sent nothing unasked before.
+    /// The time before which the worker gets no tasks without a request, because it refused one.
     busy_until: f64,
-    /// What the worker has of it, by the numbers of its tasks, with the instances that each keeps of its type.
+    /// The tasks at the worker by number, with the type and number of instances that each occupies.
     held: BTreeMap<u64, (usize, f64)>,
 }
 
@@ -89,7 +89,7 @@ impl Server {
         let dice = |stream| Dice::new(scenario.seed, stream, place);
         let own = &scenario.schedulers[place];
         let pools = own.jobs.iter().enumerate().map(|(job, of)| {
-            // Apart from the choices among jobs, so that the same tasks come whoever asks.
+            // Each job has its own stream, so that arrivals do not depend on requests.
             let number = (place + 1) * 10_000 + job;
             let dice = Dice::new(scenario.seed, Stream::Supply, number);
             Pool::new(of.supply, scenario.policy.supply, dice, now + of.after)
@@ -107,12 +107,12 @@ impl Server {
         }
     }
 
-    /// Whether it answers now.
+    /// Returns whether the scheduler answers now.
     pub fn is_up(&mut self, now: f64) -> bool {
         self.up.at(now)
     }
 
-    /// When it may have something to send that it had not before, unasked.
+    /// Returns the next time at which it may have another task to send without a new request.
     pub fn wakes(&self, scenario: &Scenario, now: f64) -> f64 {
         let waits = match scenario.policy.dispatch {
             Dispatch::Push => true,
@@ -128,26 +128,26 @@ impl Server {
         }
     }
 
-    /// When the next task is there that was not before.
+    /// Returns the arrival time of the next task.
     pub fn next_arrival(&self) -> f64 {
         let arrivals = self.pools.iter().map(Pool::next_arrival);
         arrivals.fold(f64::INFINITY, f64::min)
     }
 
-    /// The worker has the task.
+    /// Notes that the worker has the task.
     pub fn has_sent(&mut self, scenario: &Scenario, number: u64, sent: &Sent) {
         let version = self.own(scenario).jobs[sent.job].versions[sent.version];
         let held = (version.of_type(), version.of_its_type());
         self.held.insert(number, held);
     }
 
-    /// The worker has too much to do: the task is there again, and the worker is left alone for a moment.
+    /// Notes that the worker refused a task. The task is ready again, and the worker gets none for a moment.
     pub fn is_refused(&mut self, job: usize, now: f64) {
         self.pools[job].give_back();
         self.busy_until = now + BUSY;
     }
 
-    /// Its end was reported: what it used may be idle there, as far as a request is still good.
+    /// Notes that a completion was reported. The task's instances return to the credit of a lingering request.
     pub fn has_ended(&mut self, number: u64, job: usize, well: bool) {
         let held = self.held.remove(&number);
         if let Some(credit) = &mut self.credit
@@ -160,7 +160,7 @@ impl Server {
         }
     }
 
-    /// A task that is at the worker when it all begins.
+    /// Creates a task that is at the worker at the start.
     pub fn queued(&mut self, scenario: &Scenario, job: usize, now: f64) -> Sent {
         self.draw(scenario, job, 0, now)
     }
@@ -175,7 +175,7 @@ impl Server {
 }
 
 impl Scenario {
-    /// Whether its schedulers have anything to send.
+    /// Returns whether its schedulers have tasks to send.
     pub(crate) fn has_supply(&self) -> bool {
         self.policy.supply == Jobs::AsListed
     }

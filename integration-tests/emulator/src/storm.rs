@@ -1,8 +1,8 @@
-//! Many workers want work of one scheduler that is away for a while, and comes back.
+//! A storm: many workers want work from one scheduler that is away for a while and returns.
 //!
-//! What is looked at is how many of them come at once then, and how soon all of them have something to do again: with the policies of our
-//! worker, with a fixed wait between tries, and without any wait at all. The scheduler serves so many requests a second; all others are
-//! told to come again later.
+//! The experiment measures how many requests come at once after the return, and how soon all workers have work again. It compares the
+//! policies of a Brasserie worker with a fixed wait between requests, and with no wait at all. The scheduler serves a limited number of
+//! requests per second and defers all others.
 
 mod askers;
 
@@ -19,22 +19,22 @@ use crate::output::chart::Svg;
 use crate::output::text;
 use askers::Asker;
 
-/// What happens. Spans are seconds.
+/// The parameters of a storm. Spans are seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Storm {
     pub workers: usize,
-    /// When the scheduler goes, and for how long.
+    /// When the scheduler goes away, and below: for how long.
     pub goes: f64,
     pub outage: f64,
-    /// How long it is looked on after that.
+    /// How long the simulation continues after the return.
     pub after: f64,
-    /// What it serves in a second.
+    /// Number of requests that the scheduler serves in a second.
     pub rate_limit: u32,
-    /// When those whom it does not serve are to come again.
+    /// Delay before the workers that it does not serve ask again.
     pub defer: f64,
-    /// How long each task runs.
+    /// Run time of each task.
     pub task: f64,
-    /// The wait of those that have a fixed one.
+    /// The wait between requests of workers with a fixed one.
     pub fixed_retry: f64,
     pub seed: u64,
 }
@@ -55,11 +55,11 @@ impl Default for Storm {
     }
 }
 
-/// How workers wait.
+/// How workers wait between requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
-    /// Twice a second, as often as a worker looks.
+    /// Two requests a second, as often as a worker decides.
     None,
     Fixed,
     Ours,
@@ -77,29 +77,29 @@ impl Waiting {
     }
 }
 
-/// What came of it.
+/// The result of a storm.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StormOutcome {
     pub waiting: Waiting,
     pub name: String,
-    /// Requests within any second after the return: the most.
+    /// Maximum number of requests within any second after the return.
     pub peak_rate: usize,
-    /// Requests while nobody was there, and those that were not served after.
+    /// Requests during the outage, and below: requests that were deferred outside it.
     pub in_vain: usize,
     pub deferred: usize,
-    /// Seconds from the return until all workers had something to do; none: they never had at once.
+    /// Seconds from the return until all workers had work; `None` if they never all had.
     pub full_after: Option<f64>,
-    /// Seconds from the return until the last worker that had nothing to do was served, and whether all were.
+    /// Longest wait after the return of a worker without work until it was served, in seconds. Below: workers that were never served.
     pub longest_wait: f64,
     pub starved: usize,
-    /// Of all that could have been done after the return.
+    /// Idle fraction of the possible work after the return.
     pub idle_after: f64,
     /// Requests in each second.
     #[serde(skip)]
     pub rate: Vec<u32>,
 }
 
-/// Plays it.
+/// Plays the storm with workers that wait in this way.
 pub fn play(storm: &Storm, waiting: Waiting) -> StormOutcome {
     let mut course = Course::new(storm, waiting);
     course.run();
@@ -109,22 +109,22 @@ pub fn play(storm: &Storm, waiting: Waiting) -> StormOutcome {
 struct Worker {
     asker: Asker,
     begins: Time,
-    /// The tasks that it has are done then.
+    /// The time at which the worker's tasks are done.
     busy_until: Time,
 }
 
 struct Course<'a> {
     storm: &'a Storm,
     workers: Vec<Worker>,
-    /// What may be served still, and since when.
+    /// Requests that may be served now, and below: the time of this count.
     tokens: f64,
     filled_at: Time,
     requests: Vec<Time>,
     in_vain: usize,
     deferred: usize,
-    /// When each was served first after the return.
+    /// The time at which each worker was first served after the return.
     served: Vec<Option<Time>>,
-    /// Spans in which a worker had nothing to do, after the return.
+    /// Spans in which a worker had no work, after the return.
     idle: Vec<(Time, Time)>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Course<'a> {
     fn new(storm: &'a Storm, waiting: Waiting) -> Self {
         let mut dice = Dice::new(storm.seed, Stream::Storm, 0);
         let worker = |place: usize| {
-            // Not all at once, which would be a storm of its own.
+            // The workers do not start together, which would be a storm of its own.
             let begins = Time::ZERO + span(dice.unit() * storm.goes / 2.0);
             let left = dice.unit() * storm.task;
             let seed = storm
@@ -180,12 +180,12 @@ impl<'a> Course<'a> {
                 continue;
             }
             let next = self.look(now, at);
-            // Nobody looks twice within a millisecond.
+            // No worker decides twice within a millisecond.
             due.push(Reverse((next.max(now + span(0.001)), at)));
         }
     }
 
-    /// One worker looks; when it does next.
+    /// Lets one worker decide, and returns the time of its next decision.
     fn look(&mut self, now: Time, at: usize) -> Time {
         let busy_until = self.workers[at].busy_until;
         if !self.workers[at].asker.wants_to_ask(now, busy_until) {
@@ -206,7 +206,7 @@ impl<'a> Course<'a> {
         worker.asker.wakes(now, worker.busy_until)
     }
 
-    /// As many as its limit allows, and no more at once than in a second.
+    /// Returns whether the scheduler serves a request now: a token bucket with a capacity of one second's requests.
     fn is_served(&mut self, now: Time) -> bool {
         let limit = f64::from(self.storm.rate_limit);
         let passed = now.since(self.filled_at).as_secs_f64();
@@ -274,7 +274,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The most requests within any second after the return.
+    /// Returns the maximum number of requests within any second after the return.
     fn peak(&self) -> usize {
         let first = self.requests.partition_point(|at| *at < self.is_back());
         let after = &self.requests[first..];
@@ -284,7 +284,7 @@ impl<'a> Course<'a> {
         after.iter().enumerate().map(within).max().unwrap_or(0)
     }
 
-    /// The first moment after the return at which nobody had nothing to do.
+    /// Returns the seconds from the return to the first instant at which all workers have work.
     fn full_after(&self) -> Option<f64> {
         let mut spans = self.idle.clone();
         spans.sort_unstable();
@@ -299,7 +299,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// All three beside each other.
+/// Returns a table that compares the three ways to wait.
 pub fn table(storm: &Storm, outcomes: &[StormOutcome]) -> String {
     let mut lines = format!(
         "{} workers, their scheduler is away for {}; it serves {} requests a second, the others are to come again after {} s\n\n",
@@ -315,7 +315,7 @@ pub fn table(storm: &Storm, outcomes: &[StormOutcome]) -> String {
     for outcome in outcomes {
         let full = outcome.full_after;
         let full = full.map_or_else(|| "never".to_owned(), |full| format!("{full:.1} s"));
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             lines,
             "{:<20} {:>8} {:>9} {:>9} {:>11} {:>11} {:>8} {:>8}",
@@ -332,7 +332,7 @@ pub fn table(storm: &Storm, outcomes: &[StormOutcome]) -> String {
     lines
 }
 
-/// Requests a second over time, one below the other.
+/// Draws the requests per second over time, one chart below the other.
 pub fn picture(storm: &Storm, outcomes: &[StormOutcome]) -> String {
     const LEFT: f64 = 90.0;
     const RIGHT: f64 = 970.0;

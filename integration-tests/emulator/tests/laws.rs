@@ -1,4 +1,4 @@
-//! What must hold of the worker's policies, whatever is played: the goals that the figures of merit measure.
+//! Laws of the worker's policies in all scenarios, which state the goals that the figures of merit measure.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn read(name: &str, overrides: &Overrides) -> Scenario {
     read.unwrap_or_else(|told| panic!("{told}"))
 }
 
-/// Played for so many hours.
+/// Reads a scenario with this duration in hours.
 fn hours(name: &str, hours: f64) -> Scenario {
     let overrides = Overrides {
         duration: Some(hours * 3600.0),
@@ -69,7 +69,7 @@ fn both_forms_of_a_scenario_give_the_same_figures() {
     assert_eq!(xml, toml);
 }
 
-/// Two schedulers of one to three that always have work, over three half-lives: what a machine whose buffer holds several tasks gives.
+/// Two always busy schedulers with shares of one to three, over three half-lives, on a machine whose buffer holds several tasks.
 #[test]
 fn shares_are_kept_where_all_are_busy() {
     let overrides = Overrides {
@@ -86,7 +86,7 @@ fn shares_are_kept_where_all_are_busy() {
     assert_eq!(missed(&outcome), 0);
 }
 
-/// The same on a worker of a cluster, which stops tasks for others.
+/// The same law on a cluster's worker that stops tasks for others.
 #[test]
 fn shares_are_kept_by_a_cluster_that_suspends() {
     let mut scenario = hours("steady.toml", 3.0);
@@ -98,7 +98,7 @@ fn shares_are_kept_by_a_cluster_that_suspends() {
     }
 }
 
-/// Who asks for work and goes by deadlines, however long requests stay good, and whatever may be stopped.
+/// Returns the variants with promises: those with requests and deadlines, with any lingering and preemption.
 fn promised() -> impl Iterator<Item = Variant> {
     let all = Variant::all().into_iter();
     all.filter(|it| it.dispatch == Dispatch::Pull && it.deadlines == Deadlines::EarliestFirst)
@@ -118,7 +118,7 @@ fn keeps_its_promises(name: &str, played: f64) {
     assert_eq!(variants, 3);
 }
 
-/// For how many hours each is played: long enough for all that it shows to happen.
+/// The simulated hours of each scenario, long enough to show what it is about.
 const PLAYED: [(&str, f64); 21] = [
     ("steady.toml", 0.5),
     ("one-scheduler.toml", 1.0),
@@ -164,12 +164,12 @@ fn with_deadlines_that_can_be_met_nothing_is_wasted_and_nobody_is_idle_without_n
 fn deadlines_that_can_be_met_are() {
     let mut scenario = hours("tight-deadlines.toml", 2.0);
     scenario.policy.preemption = Preemption::Suspend;
-    // As our scheduler does.
+    // This is the check of Brasserie's scheduler.
     scenario.policy.server_check = ServerCheck::Workload;
     let outcome = play(&scenario);
     assert_eq!((outcome.figures.wasted, missed(&outcome)), (0.0, 0));
     assert!(outcome.schedulers[0].met > 10, "{:?}", outcome.schedulers);
-    // With all the time in the world there is nothing to miss, in turn or not.
+    // No deadline is missed if there is ample time, with or without attention to deadlines.
     for deadlines in [Deadlines::EarliestFirst, Deadlines::Ignored] {
         let mut scenario = hours("loose-deadlines.toml", 6.0);
         scenario.policy.deadlines = deadlines;
@@ -177,7 +177,7 @@ fn deadlines_that_can_be_met_are() {
     }
 }
 
-/// What began runs to its end, so that some may still come late behind it; in turn more do.
+/// Started tasks run to their end, so some tasks may still be late behind them; in turn more are.
 #[test]
 fn fewer_are_late_by_their_deadlines_than_in_turn() {
     let mut scenario = hours("tight-deadlines.toml", 4.0);
@@ -199,8 +199,8 @@ fn fewer_are_late_by_their_deadlines_than_in_turn() {
     assert!(missed(&by_deadline) < missed(&in_turn));
 }
 
-/// By the table of the backoff, worked out here again: after n failures in a row nobody is asked before the least of the n-th wait, and after
-/// an answer not before what it asked for.
+/// Checks waits against the table of the backoff, computed independently. After n failures in a row, no request comes before the minimum of
+/// the n-th wait. After an answer, none comes before the delay that it asked for.
 fn check_waits(outcome: &Outcome, profile: &Profile) -> usize {
     let mut checked = 0;
     for place in 0..outcome.schedulers.len() {
@@ -255,7 +255,7 @@ fn each_of_many_schedulers_has_its_turn() {
     }
 }
 
-/// Without preemption, a task with a near deadline must be sent when a processor is free.
+/// A task with a near deadline must be sent when a processor is free, because there is no preemption.
 #[test]
 fn near_deadlines_cost_no_shares_without_preemption() {
     let outcome = play(&hours("tight-and-long.toml", 12.0));
@@ -303,7 +303,7 @@ fn lingering_brings_tasks_as_soon_as_pushing_does() {
 
 #[test]
 fn whoever_asks_keeps_busy_what_slots_leave_idle() {
-    // A part of the slots is of no use to anybody while its scheduler is away.
+    // While a scheduler is away, no other one can use its slots.
     let scenario = hours("unreliable-schedulers.toml", 2.0);
     let pull = play(&Variant::USUAL.of(&scenario)).figures;
     let push = Variant {
@@ -318,7 +318,7 @@ fn whoever_asks_keeps_busy_what_slots_leave_idle() {
 fn who_has_no_share_gets_what_others_leave() {
     let outcome = play(&hours("zero-shares.toml", 2.0));
     let first = &outcome.schedulers[0];
-    // It has a task of a minute every half a minute: half of four CPUs.
+    // The scheduler has a task of a minute every half a minute: half of four CPUs.
     assert!((0.4..0.6).contains(&first.got), "{first:?}");
     assert!(outcome.schedulers[1].jobs > 0);
 }

@@ -1,4 +1,4 @@
-//! The program: what it writes, what it says of mistakes, and how it ends.
+//! Tests of the program: its output, its messages about mistakes, and its exit codes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -142,7 +142,7 @@ fn a_wrong_command_line_ends_with_two_and_names_the_argument_and_its_limit() {
     assert_eq!(played.status.code(), Some(2));
 }
 
-/// Days without a unit, as the volunteers' simulator takes them.
+/// A plain number is days, as in BOINC's simulator.
 #[test]
 fn a_half_life_has_the_units_of_all_spans() {
     let path = scenario("several-types.toml");
@@ -157,7 +157,7 @@ fn a_half_life_has_the_units_of_all_spans() {
     assert_ne!(day, shares("1s"));
 }
 
-/// As of `| head`, once it has seen enough.
+/// A pipe reader such as `| head` may close the pipe early.
 #[test]
 fn a_reader_that_is_gone_is_no_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -200,7 +200,7 @@ fn a_reader_that_is_gone_is_no_error() {
     assert!(err(&ended).contains("standard output: cannot be written"));
 }
 
-/// Its own scenarios are found in the clone from whichever folder, and elsewhere by where the program was built.
+/// The scenarios are found in the clone from any of its folders, and elsewhere in the place where the program was built.
 #[test]
 fn the_matrix_finds_the_scenarios_of_the_repository_anywhere() {
     let elsewhere = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ fn the_matrix_finds_the_scenarios_of_the_repository_anywhere() {
     assert!(matrix(elsewhere.path()).contains("steady: push"));
 }
 
-/// Each option says what it is for, and no paragraph is broken twice.
+/// Each option has a description, and no paragraph is wrapped twice.
 #[test]
 fn the_help_is_whole() {
     for command in ["run", "matrix", "check", "storm"] {
@@ -248,7 +248,7 @@ fn the_help_is_whole() {
     }
 }
 
-/// What the help teaches can be played.
+/// The example in the help is a valid scenario.
 #[test]
 fn the_example_of_the_help_is_right() {
     let help = out(&emulate(&["--help"]));

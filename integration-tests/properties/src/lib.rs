@@ -125,7 +125,7 @@ impl Place {
         );
     }
 
-    /// Adds a fresh case that failed to the file of those, so that each later run has it.
+    /// Appends a fresh case that failed to the regressions file, so that each later run checks it.
     fn keep(&self, case: &Case, shrunk: &str) -> std::io::Result<PathBuf> {
         let path = self.regressions();
         if let Some(folder) = path.parent() {
@@ -144,11 +144,11 @@ impl Place {
 /// The accepted cases of a run, by their origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cases {
-    /// Failed once, and kept in `proptest-regressions`.
+    /// A case that failed once and is kept in `proptest-regressions`.
     pub kept: u64,
     pub fixed: u64,
     pub fresh: u64,
-    /// `PROPERTY_SEED` asked for one case only.
+    /// The only case, as `PROPERTY_SEED` requests.
     pub is_one: bool,
 }
 
@@ -167,7 +167,7 @@ impl Cases {
 ///
 /// # Panics
 ///
-/// On the first case that fails, with its shrunk input and the command that repeats it.
+/// Panics on the first case that fails, with its shrunk input and the command that repeats it.
 pub fn check<S: Strategy>(
     place: Place,
     fixed: u32,
@@ -208,7 +208,7 @@ pub fn check<S: Strategy>(
     cases
 }
 
-/// Says what failed, with which input, and how to see it again; keeps a fresh case.
+/// Formats what failed, with which input, and how to repeat it. Keeps a fresh case.
 fn report(place: Place, case: &Case, why: &str, (names, value): (&str, &impl Debug)) -> String {
     let (test, origin, repeat) = (
         place.test,
@@ -238,7 +238,7 @@ fn report(place: Place, case: &Case, why: &str, (names, value): (&str, &impl Deb
 ///
 /// # Panics
 ///
-/// With the test's own panic on the first number that fails, after printing the command that repeats it.
+/// Repeats the panic of the test on the first number that fails, after it prints the command that repeats the case.
 pub fn check_seeds(place: Place, fixed: Range<u64>, test: impl Fn(u64)) {
     let mut cases = Cases::default();
     for case in place.plan(fixed) {

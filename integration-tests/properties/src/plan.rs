@@ -60,7 +60,7 @@ pub fn kept_seeds(text: &str) -> Vec<Seed> {
     seeds.collect()
 }
 
-/// What the environment requests of all properties.
+/// The requests of the environment to all properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Request {
     /// `PROPERTY_SEED`: only this case.
@@ -131,7 +131,7 @@ pub struct Case {
 /// The cases of one run of one property.
 #[derive(Debug)]
 pub struct Plan {
-    /// In reverse order.
+    /// The kept and fixed cases, in reverse order.
     known: Vec<Case>,
     fresh: u64,
     seconds: Option<u64>,

@@ -1,22 +1,22 @@
-//! Clocks of machines: each runs a little too fast or too slow, from its own start, and its wall clock is set at will.
+//! The clocks of machines. Each runs slightly too fast or too slow from its own start, and its wall clock can be set.
 
 use std::time::Duration;
 
 use brasserie_common::{Time, WallTime};
 
-/// Unix seconds when the world begins.
+/// Unix seconds at the beginning of the world.
 const EPOCH: i64 = 1_700_000_000;
 
 const MILLION: i128 = 1_000_000;
 
-/// The clocks of one machine. True time is the world's own, which nobody in it knows.
+/// The clocks of one machine. True time is the world's own; no program in it knows true time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineClock {
-    /// Reading at the world's beginning.
+    /// The boot clock's reading at the world's beginning.
     offset: Duration,
-    /// Parts in a million that it runs too fast.
+    /// The clock's error in parts per million; positive if it runs too fast.
     drift_ppm: i32,
-    /// The wall clock's lead over the boot clock's.
+    /// The wall clock's lead over the boot clock.
     wall_lead_millis: i64,
 }
 
@@ -29,13 +29,13 @@ impl MachineClock {
         }
     }
 
-    /// What `CLOCK_BOOTTIME` shows.
+    /// Returns the time that `CLOCK_BOOTTIME` shows.
     pub fn boot(&self, at: Time) -> Time {
         let run = i128::from(at.as_nanos()) * (MILLION + i128::from(self.drift_ppm)) / MILLION;
         Time::from_nanos(u64::try_from(run).unwrap_or(u64::MAX)) + self.offset
     }
 
-    /// The first true time at which the boot clock shows `local` or more.
+    /// Returns the first true time at which the boot clock shows `local` or more.
     pub fn when(&self, local: Time) -> Time {
         if local == Time::NEVER {
             return Time::NEVER;
@@ -44,7 +44,7 @@ impl MachineClock {
         let speed = MILLION + i128::from(self.drift_ppm);
         let at = (run * MILLION + speed - 1) / speed;
         let mut at = Time::from_nanos(u64::try_from(at).unwrap_or(u64::MAX));
-        // Rounding of the way back may miss by one.
+        // Rounding of the inverse may be off by one.
         while self.boot(at) < local {
             at = at + Duration::from_nanos(1);
         }
@@ -56,12 +56,12 @@ impl MachineClock {
         WallTime::from_millis(WallTime::from_secs(EPOCH).as_millis() + self.wall_lead_millis) + boot
     }
 
-    /// The machine slept for so long and did not count it, as `CLOCK_MONOTONIC` does not.
+    /// Leaves the machine's sleep uncounted, like `CLOCK_MONOTONIC` does.
     pub fn sleep_uncounted(&mut self, slept: Duration) {
         self.offset = self.offset.saturating_sub(slept);
     }
 
-    /// Somebody sets the wall clock.
+    /// Sets the wall clock.
     pub fn jump(&mut self, millis: i64) {
         self.wall_lead_millis = self.wall_lead_millis.saturating_add(millis);
     }

@@ -1,5 +1,5 @@
-//! The world: one queue of things to come, hosts around the real cores, and what lies between them. One step is one thing: mostly one
-//! input to one host.
+//! The simulated world: one queue of scheduled steps, the hosts around the real cores, and the network and disks between them. One step
+//! usually gives one input to one host.
 
 mod config;
 mod lives;
@@ -36,7 +36,7 @@ use crate::workload::{Extras, Workload};
 pub(crate) use lives::WORKER_CALL_DEADLINE;
 use packets::{Caller, Outcome};
 
-/// A thing to come.
+/// A scheduled step of the world.
 #[derive(Debug)]
 enum Due {
     SchedulerRequest {
@@ -49,7 +49,7 @@ enum Due {
         tag: CallTag,
         message: Message,
     },
-    /// A link that flaps.
+    /// Blocks a link that flaps.
     Block {
         from: MachineId,
         to: MachineId,
@@ -60,7 +60,7 @@ enum Due {
         generation: u32,
         input: WorkerInput,
     },
-    /// A timer of the core; void if the core has asked for another one since.
+    /// A timer of the core. The step does nothing if the core has set another timer since.
     SchedulerWake {
         place: SchedulerPlace,
         number: u32,
@@ -69,7 +69,7 @@ enum Due {
         place: WorkerPlace,
         number: u32,
     },
-    /// A caller gets to know what became of its call.
+    /// The caller learns the outcome of its call.
     Known {
         tag: CallTag,
         outcome: Outcome,
@@ -96,7 +96,7 @@ enum Due {
         place: SchedulerPlace,
         generation: u32,
     },
-    /// Of a configuration that was loaded before.
+    /// Loads the nodes of a configuration that was loaded before.
     LoadNodes {
         place: SchedulerPlace,
         generation: u32,
@@ -112,7 +112,7 @@ enum Due {
     WakeMachine {
         machine: MachineId,
     },
-    /// The keeper looks whether the worker that it holds to this lease is still stopped.
+    /// The keeper checks whether the worker with this lease is still stopped.
     Lease {
         place: WorkerPlace,
         generation: u32,
@@ -120,60 +120,60 @@ enum Due {
     Mischief(FaultKind),
     NewWork,
     EndOfSecondScheduler,
-    /// One more crash soon after one.
+    /// Crashes again soon after a crash.
     CrashAgain,
 }
 
-/// What surrounds one scheduler process.
+/// The surroundings of one scheduler process.
 #[derive(Clone, Debug)]
 struct SchedulerPost {
     machine: MachineId,
     directory: DirectoryId,
-    /// `Some`: stopped, or busy with its last turn; what waits for it.
+    /// `Some` while the process is stopped or busy with its last turn: the inputs that wait for it.
     frozen: Option<Vec<SchedulerInput>>,
     is_busy: bool,
     wake: (Option<Time>, u32),
-    /// How far the sync under way will come.
+    /// The last record that the running sync covers.
     syncing: Option<RecordSeq>,
-    /// The directory is an old copy: the operator makes the next scheduler wait, until one has waited to the end.
+    /// The directory is an old copy. The operator makes each next scheduler wait until one has completed the wait.
     is_restored: bool,
-    /// The operator sets the machine's clock before the next start, as the directory may not know the last instance.
+    /// The operator sets the machine's clock before the next start, because the directory may not know the last instance.
     set_clock: bool,
-    /// Read last; nodes of an earlier one are not told any more.
+    /// The configuration read last. The scheduler no longer receives nodes of an earlier one.
     config: Option<Arc<Config>>,
 }
 
-/// What surrounds one worker process.
+/// The surroundings of one worker process.
 #[derive(Clone, Debug)]
 struct WorkerPost {
     frozen: Option<Vec<WorkerInput>>,
     wake: (Option<Time>, u32),
-    /// When the keeper kills worker and tasks, by the machine's clock, unless the worker renews it.
+    /// The time, by the machine's clock, at which the keeper kills the worker and its tasks unless the worker renews the lease.
     lease: Option<Time>,
     last_start_time: i64,
-    /// Which scheduler it was told to talk to.
+    /// The scheduler to which the worker connects.
     route: SchedulerPlace,
-    /// It is not started again.
+    /// The worker is never started again.
     is_retired: bool,
     start_is_due: bool,
 }
 
-/// Counters of a run.
+/// Counters of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Inputs that a core took, timers included.
+    /// Inputs that a core handled, timers included.
     pub core_events: u64,
     pub steps: u64,
     pub faults: BTreeMap<FaultKind, u64>,
 }
 
-/// The whole world.
+/// The whole simulated world.
 #[derive(Debug)]
 pub struct Cluster {
     pub swarm: Swarm,
     pub now: Time,
     pub stats: Stats,
-    /// Since the last step.
+    /// Happenings since the last step.
     pub log: Vec<Happening>,
     contract: Contract,
     phase: Phase,
@@ -183,12 +183,12 @@ pub struct Cluster {
     scheduler_posts: Vec<SchedulerPost>,
     worker_posts: Vec<WorkerPost>,
     clocks: Vec<MachineClock>,
-    /// Since when each machine sleeps.
+    /// The time since which each machine sleeps.
     suspended: Vec<Option<Time>>,
-    /// What should have happened on machines that sleep.
+    /// Steps that were due on machines that sleep.
     deferred: Vec<(MachineId, Due)>,
     queue: Queue<Due>,
-    /// No configuration that the file has now comes to a scheduler later.
+    /// The time after which schedulers receive only the configuration that the file holds now.
     config_comes_until: Time,
     network: Network,
     processes: Processes,
@@ -199,12 +199,12 @@ pub struct Cluster {
     ended_workers: Vec<operator::EndedWorker>,
     store_failing: bool,
     slow_sync_until: Time,
-    /// The operator's `--new-cluster` stands in the unit file until the directory is lost.
+    /// The operator starts schedulers with `--new-cluster` until the directory is lost.
     new_cluster: bool,
     newest_scheduler_start: i64,
-    /// The flag of the scheduler that was started last.
+    /// The `--allow-bump-unhealthy-worker` flag of the scheduler that started last.
     bump: bool,
-    /// Heartbeats that no living worker has sent, so far.
+    /// The number of heartbeats so far that no living worker sent.
     strays: u32,
     disks: Dice,
     chance: Dice,
@@ -214,12 +214,12 @@ pub struct Cluster {
     seen_faults: Vec<FaultKind>,
 }
 
-/// The shells' own timeouts: connect and send 1 s each, receive 2 s.
+/// The shells' timeouts: 1 s to connect, 1 s to send, 2 s to receive.
 const CALL_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The scheduler that workers are told of.
+/// The scheduler that workers are configured with.
 const FIRST: SchedulerPlace = SchedulerPlace(0);
-/// A second one: on the same directory it finds the lock, on a copy it is what nobody should do.
+/// A second scheduler. On the same directory it finds the lock; on a copy it does what the documentation forbids.
 const SECOND: SchedulerPlace = SchedulerPlace(1);
 
 impl Cluster {
@@ -312,7 +312,7 @@ impl Cluster {
         self.queue.push(self.now + every, Due::NewWork);
     }
 
-    /// What judges may look at.
+    /// Returns the view of the world for the laws.
     pub fn world(&self) -> World<'_> {
         World {
             contract: self.contract,
@@ -333,7 +333,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the scheduler that was started last may replace workers early.
+    /// Returns whether the scheduler that started last may replace unhealthy workers early.
     pub fn bumps_unhealthy(&self) -> bool {
         self.bump
     }
@@ -342,27 +342,27 @@ impl Cluster {
         &self.swarm.timeouts
     }
 
-    /// Messages and configurations of the past may arrive until then.
+    /// Returns the time until which old messages and configurations may still arrive.
     pub fn past_until(&self) -> Time {
         self.network.old_until().max(self.config_comes_until)
     }
 
-    /// Things to come; grows if somebody repeats himself without end.
+    /// Returns the number of scheduled steps. It grows without bound if a component repeats itself forever.
     pub fn backlog(&self) -> usize {
         self.queue.len()
     }
 
-    /// On the first scheduler's machine.
+    /// Returns the time by the clock of the first scheduler's machine.
     pub fn scheduler_clock(&self) -> Time {
         self.clocks_of(self.scheduler_post(FIRST).machine).0
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next step.
     pub fn next_at(&self) -> Option<Time> {
         self.queue.next_at()
     }
 
-    /// Does the next thing.
+    /// Performs the next step.
     pub fn step(&mut self) {
         let Some((at, due)) = self.queue.pop() else {
             return;
@@ -398,7 +398,7 @@ impl Cluster {
         self.suspended[usize::from(machine.0)].is_some()
     }
 
-    /// Whose power the thing needs. What arrives over the network waits in the frozen process instead.
+    /// Returns the machine that must be awake for this step. `None` for network arrivals, which wait in the frozen process instead.
     fn machine_of(&self, due: &Due) -> Option<MachineId> {
         match due {
             Due::Sync { place, .. } | Due::StartScheduler { place } => {

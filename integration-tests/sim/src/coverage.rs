@@ -1,4 +1,4 @@
-//! Which branches of the protocol a run has taken, seen from outside: replies, rejections, records and statuses.
+//! The branches of the protocol that a run has taken, observed from outside: replies, rejections, records and statuses.
 
 mod reach;
 
@@ -172,15 +172,15 @@ const GROUPS: &[Group] = &[
     ),
 ];
 
-/// The widest group.
+/// The number of branches of the widest group.
 const WIDTH: usize = 20;
 
-/// Counters.
+/// Counters of the branches.
 #[derive(Clone, Debug)]
 pub struct Coverage {
     counts: [[u64; WIDTH]; GROUPS.len()],
     bump: bool,
-    /// Runs whose start has an unknown outcome.
+    /// Runs with an unknown outcome of their start.
     unsure: BTreeMap<InvocationId, ()>,
 }
 
@@ -193,12 +193,12 @@ impl Coverage {
         }
     }
 
-    /// The schedulers that are started from here on may bump, or not.
+    /// Sets whether schedulers that start from here on may bump unhealthy workers.
     pub fn note_flag(&mut self, bump: bool) {
         self.bump = bump;
     }
 
-    /// Adds another run's.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Coverage) {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             for (mine, theirs) in mine.iter_mut().zip(theirs) {
@@ -207,7 +207,7 @@ impl Coverage {
         }
     }
 
-    /// Each group's title, and each branch with its count.
+    /// Returns each group's title with its branches and their counts.
     pub fn table(
         &self,
     ) -> impl Iterator<Item = (&'static str, impl Iterator<Item = (&'static str, u64)>)> {
@@ -220,7 +220,7 @@ impl Coverage {
             })
     }
 
-    /// Branches that could have been taken and were not.
+    /// Returns the branches that can be taken and were not.
     pub fn missing(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.table().flat_map(|(title, rows)| {
             rows.filter(|(_, count)| *count == 0)
@@ -295,7 +295,7 @@ impl Coverage {
             Happening::WorkerStopped { how, .. } => self.hit(ENDS, worker_stop(how)),
             Happening::SchedulerStopped { how, .. } => self.hit(ENDS, scheduler_stop(*how)),
             Happening::ProcessEnded { how, .. } => self.hit(ENDS, process_end(*how)),
-            // Nothing of these is a branch of its own.
+            // None of these has a branch of its own.
             _ => {}
         }
     }

@@ -1,10 +1,10 @@
-//! Chance: one seed, one stream a purpose, so that an extra draw in one room moves no other.
+//! Random draws from one seed, with one stream for each purpose, so that an extra draw of one module changes no other stream.
 
 use std::time::Duration;
 
 use brasserie_common::rng::{Purpose, Rng};
 
-/// What a stream of the simulator is for.
+/// The purpose of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Swarm = 1,
@@ -18,18 +18,18 @@ pub enum Stream {
     Variants,
     Turns,
     Orphans,
-    /// Which of the rarer kinds of work a run has.
+    /// The rarer kinds of work of a run.
     Work,
     Gates,
     Machines,
     Limits,
     Rooms,
     WorkFetch,
-    /// What operators say of workers.
+    /// Declarations of operators about workers.
     Operator,
-    /// How many runs share a generation of fences.
+    /// The number of runs that share a generation of fences.
     Fences,
-    /// How long completions of what is gone are kept.
+    /// How long completions of missing jobs and nodes are kept.
     Retention,
 }
 
@@ -37,7 +37,7 @@ pub enum Stream {
 #[derive(Clone, Debug)]
 pub struct Dice(Rng);
 
-/// Streams of one seed lie this far apart; odd, so that they never meet modulo 2^64.
+/// The distance between streams of one seed. It is odd, so streams never meet modulo 2^64.
 const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Dice {
@@ -56,30 +56,30 @@ impl Dice {
         self.0.next_i64()
     }
 
-    /// Uniform in `0..bound`; 0 when `bound` is 0.
+    /// Returns a uniform number in `0..bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         self.0.below(bound)
     }
 
-    /// True so often in a thousand times.
+    /// Returns true with this probability in parts per thousand.
     pub fn per_mille(&mut self, chance: u32) -> bool {
         chance > 0 && self.0.below(1000) < chance as usize
     }
 
-    /// Uniform, both ends included.
+    /// Returns a uniform duration, both ends included.
     pub fn between(&mut self, least: Duration, most: Duration) -> Duration {
         let span = most.saturating_sub(least).as_nanos() + 1;
         let drawn = (u128::from(self.next_u64()) * span) >> 64;
         least + Duration::from_nanos(u64::try_from(drawn).unwrap_or(u64::MAX))
     }
 
-    /// Mostly near `least`, rarely near `most`: the fourth power of a uniform draw.
+    /// Returns a duration that is mostly near `least` and rarely near `most`, by the fourth power of a uniform draw.
     pub fn skewed(&mut self, least: Duration, most: Duration) -> Duration {
         let x = self.0.below(1 << 20) as f64 / f64::from(1 << 20);
         least + most.saturating_sub(least).mul_f64(x * x * x * x)
     }
 
-    /// Around `mean`, from a fifth to nine fifths of it.
+    /// Returns a uniform duration between a fifth and nine fifths of `mean`.
     pub fn around(&mut self, mean: Duration) -> Duration {
         self.between(mean / 5, mean / 5 * 9)
     }

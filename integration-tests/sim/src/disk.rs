@@ -1,4 +1,4 @@
-//! A scheduler's data directory: what is synced survives, what is only written may not; one process at a time holds its lock.
+//! A scheduler's data directory. Synced records survive a crash; unsynced ones may be lost. One process at a time holds its lock.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,20 @@ use brasserie_scheduler_core::{Durable, Record};
 
 use crate::event_log::SchedulerPlace;
 
-/// The directory is in use: a second scheduler must not even read it (R1).
+/// The directory is in use. A second scheduler must not even read it (R1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("scheduler place {} holds the directory", holder.0)]
 pub struct Locked {
     pub holder: SchedulerPlace,
 }
 
-/// One directory.
+/// One data directory.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     durable: Durable,
-    /// Written by the holder, not synced.
+    /// Records that the holder wrote and that are not synced.
     tail: VecDeque<(RecordSeq, Record)>,
-    /// Of the present holder.
+    /// The last synced record of the present holder.
     synced: RecordSeq,
     holder: Option<SchedulerPlace>,
     /// The identity of the file, which changes with a loss or a restored backup.
@@ -29,12 +29,12 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Tells the store from every other that was ever in its place, as the inode does.
+    /// Returns the identity of the store, which differs from every earlier one in its place, like an inode.
     pub fn store(&self) -> u32 {
         self.store
     }
 
-    /// What a crash would leave, at least.
+    /// Returns the content that survives any crash.
     pub fn durable(&self) -> &Durable {
         &self.durable
     }
@@ -43,12 +43,12 @@ impl Directory {
         self.holder
     }
 
-    /// How far the present holder's records are synced.
+    /// Returns the last synced record of the present holder.
     pub fn synced(&self) -> RecordSeq {
         self.synced
     }
 
-    /// The last record that was written, synced or not.
+    /// Returns the last record that was written, synced or not.
     pub fn written(&self) -> RecordSeq {
         self.tail.back().map_or(self.synced, |(seq, _)| *seq)
     }
@@ -57,7 +57,7 @@ impl Directory {
         self.tail.iter()
     }
 
-    /// Takes the lock and reads.
+    /// Takes the lock and reads the content.
     pub fn open(&mut self, place: SchedulerPlace) -> Result<Durable, Locked> {
         if sabotage::on(Sabotage::ShareDirectory) {
             self.crash(0);
@@ -83,7 +83,7 @@ impl Directory {
         self.tail.push_back((seq, record));
     }
 
-    /// Everything up to `up_to` survives from now on.
+    /// Makes everything up to `up_to` durable.
     pub fn sync(&mut self, up_to: RecordSeq) {
         while let Some((seq, record)) = self.tail.pop_front() {
             if seq > up_to {
@@ -95,7 +95,7 @@ impl Directory {
         }
     }
 
-    /// The holder is gone; the first `kept` of the un-synced records had reached the disk anyway. Says how many are lost.
+    /// Ends the holder. The first `kept` unsynced records had reached the disk. Returns the number of lost records.
     pub fn crash(&mut self, kept: usize) -> usize {
         let kept = self.tail.get(kept.wrapping_sub(1)).map(|(seq, _)| *seq);
         if let Some(up_to) = kept {
@@ -107,12 +107,12 @@ impl Directory {
         lost
     }
 
-    /// Everything is gone.
+    /// Loses the whole content.
     pub fn lose(&mut self) {
         self.replace(Durable::default());
     }
 
-    /// An old copy is put back.
+    /// Restores an old copy.
     pub fn restore(&mut self, backup: Durable) {
         self.replace(backup);
     }

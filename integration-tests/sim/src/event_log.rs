@@ -1,7 +1,6 @@
-//! Everything that can be observed in a simulated cluster, as small plain values: what laws judge, what coverage counts, what a trace
-//! prints.
+//! Everything observable in a simulated cluster, as small plain values: laws check them, coverage counts them, traces print them.
 //!
-//! `when` stands beside each [`Happening`]: the true time of the world, which no machine's clock shows exactly.
+//! Each [`Happening`] comes with `when`: the true time of the world, which no machine's clock shows exactly.
 
 use std::time::Duration;
 
@@ -12,16 +11,16 @@ use brasserie_common::{
 
 pub use crate::words::*;
 
-/// What a task needs of cards that its worker is to choose.
+/// The GPUs that a task needs, for a worker that chooses them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedCards {
-    /// Thousandths in all.
+    /// Thousandths in total.
     pub milli: u32,
-    /// The model that it counts as.
+    /// The model that the task counts as.
     pub counts_as: Option<String>,
 }
 
-/// One thing that happened. `place` says where, `worker` and `scheduler` which instance.
+/// One observation. `place` is the location; `worker` and `scheduler` are instances.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Happening {
     // --- scheduler processes and their directories
@@ -35,25 +34,25 @@ pub enum Happening {
         scheduler: SchedulerId,
         how: SchedulerStop,
     },
-    /// In the turn in which it is first visible.
+    /// The turn in which the end of the wait is first visible.
     WaitEnded {
         place: SchedulerPlace,
         scheduler: SchedulerId,
         why: WaitExit,
     },
-    /// Its wait was over, and a worker showed that its record cannot be trusted.
+    /// A worker showed, after the end of the wait, that the record cannot be trusted.
     WaitsAgain {
         place: SchedulerPlace,
         scheduler: SchedulerId,
     },
-    /// A record entered the log's un-synced tail.
+    /// A record entered the log's unsynced tail.
     RecordWritten {
         directory: DirectoryId,
         scheduler: SchedulerId,
         seq: RecordSeq,
         fact: Fact,
     },
-    /// An end of a run, part of record `seq`.
+    /// A completion in record `seq`.
     EndWritten {
         directory: DirectoryId,
         scheduler: SchedulerId,
@@ -63,7 +62,7 @@ pub enum Happening {
         backoff_seconds: u32,
         safety_seconds: u32,
     },
-    /// The end of a run was forgiven, part of record `seq`.
+    /// A completion was forgiven in record `seq`.
     EndForgiven {
         directory: DirectoryId,
         scheduler: SchedulerId,
@@ -73,43 +72,43 @@ pub enum Happening {
         backoff_seconds: u32,
         safety_seconds: u32,
     },
-    /// How a task has ended is forgotten, part of record `seq`: ends of its runs up to this one are no news any more.
+    /// Record `seq` deletes the task's completion. Completions of runs up to this one no longer count.
     EndDeleted {
         directory: DirectoryId,
         scheduler: SchedulerId,
         seq: RecordSeq,
         run: Run,
     },
-    /// How a task has ended is forgotten for its age, part of record `seq`.
+    /// Record `seq` expires the task's completion.
     EndExpired {
         directory: DirectoryId,
         scheduler: SchedulerId,
         seq: RecordSeq,
         task: TaskId,
     },
-    /// Every record of this instance up to `up_to` survives a crash now; the core has not heard of it yet.
+    /// Every record of this instance up to `up_to` now survives a crash. The core has not been notified yet.
     Synced {
         directory: DirectoryId,
         scheduler: SchedulerId,
         up_to: RecordSeq,
     },
-    /// A crash took the records of this instance after `after`.
+    /// A crash lost the records of this instance after `after`.
     TailLost {
         directory: DirectoryId,
         scheduler: SchedulerId,
         after: RecordSeq,
     },
-    /// The directory holds what it held at an earlier time: ends that were acknowledged since are forgotten, by the operator's
-    /// deed. The scheduler that starts on it is told to wait out the safe wait.
+    /// The operator restored an old copy of the directory: completions acknowledged since are forgotten. The next scheduler on it is told
+    /// to wait the safe wait.
     BackupRestored {
         directory: DirectoryId,
     },
-    /// The directory is empty and new: every acknowledged end is forgotten, by the operator's deed.
+    /// The operator lost the directory; it is empty, and every acknowledged completion is forgotten.
     DirectoryLost {
         directory: DirectoryId,
     },
 
-    // --- what a scheduler hears and answers
+    // --- requests to a scheduler, and its answers
     HeartbeatHeard {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -118,7 +117,7 @@ pub enum Happening {
         set: SetMark,
         goodbye: bool,
     },
-    /// The core has decided on this answer; it leaves at once or when the disk allows, as [`Happening::HeartbeatAnswered`].
+    /// The core has decided on this answer. The answer leaves at once or when the record is durable, as [`Happening::HeartbeatAnswered`].
     HeartbeatDecided {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -126,7 +125,7 @@ pub enum Happening {
         state: Health,
         set: SetMark,
     },
-    /// The answer leaves the process. It may have waited for the disk, and be older than what was decided since.
+    /// The answer leaves the process. It may have waited for the disk and be older than later decisions.
     HeartbeatAnswered {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -134,7 +133,7 @@ pub enum Happening {
         state: Health,
         set: SetMark,
     },
-    /// Just before it: another instance holds the shard, with this health at this moment.
+    /// Precedes the answer: another instance holds the shard, with this health at this moment.
     ShardContested {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -156,14 +155,14 @@ pub enum Happening {
         run: Run,
         bits: StatusBits,
     },
-    /// The acknowledgement leaves the process: this end must never be forgotten, nor run again.
+    /// The acknowledgement leaves the process: the completion must never be forgotten, and the run never repeated.
     StatusAcknowledged {
         place: SchedulerPlace,
         scheduler: SchedulerId,
         worker: WorkerId,
         run: Run,
         bits: StatusBits,
-        /// The record it waited for, if any was named.
+        /// The record that the acknowledgement waited for, if any.
         after: Option<RecordSeq>,
     },
     StatusRejected {
@@ -174,7 +173,7 @@ pub enum Happening {
         bits: StatusBits,
         why: RejectionKind,
     },
-    /// The worker obeyed an older scheduler instance: a new association with it begins, without a record (R15).
+    /// The worker obeyed an older scheduler instance. A new association with it begins, without a record (R15).
     AssociationBegan {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -188,13 +187,13 @@ pub enum Happening {
         call: CallTag,
         ask: Ask,
     },
-    /// One task of the notify that was sent just before.
+    /// One task of the notification that was sent just before.
     NotifyNames {
         call: CallTag,
         worker: WorkerId,
         run: Run,
     },
-    /// The scheduler hears what became of its call.
+    /// The scheduler learns the outcome of its call.
     CallOver {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -203,7 +202,7 @@ pub enum Happening {
         ask: Ask,
         outcome: OutcomeKind,
     },
-    /// The core was driven and its effects are performed; look at it through the view.
+    /// The scheduler's turn is over: the core was driven and its effects are performed. The view shows the result.
     SchedulerTurn {
         place: SchedulerPlace,
     },
@@ -212,18 +211,18 @@ pub enum Happening {
         place: SchedulerPlace,
         scheduler: SchedulerId,
     },
-    /// So did the nodes of the configuration in force.
+    /// The nodes of the configuration in force reached a scheduler.
     NodesLoaded {
         place: SchedulerPlace,
         scheduler: SchedulerId,
     },
-    /// An operator wants a task ended; if it runs, `killTask` leaves in this turn.
+    /// An operator wants a task ended. If it runs, `killTask` leaves in this turn.
     OperatorWishes {
         place: SchedulerPlace,
         scheduler: SchedulerId,
         task: TaskId,
     },
-    /// The answer leaves the process: by the operator's word this worker is dead, and stays so.
+    /// The answer leaves the process: an operator declared this worker dead, for good.
     WorkerDeclaredDead {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -235,32 +234,32 @@ pub enum Happening {
         scheduler: SchedulerId,
         of: HistoryOf,
     },
-    /// The answer leaves the process: what was deleted must never come back.
+    /// The answer leaves the process: deleted history must never return.
     DeletionAnswered {
         place: SchedulerPlace,
         scheduler: SchedulerId,
         of: HistoryOf,
         counts: DeletedCounts,
     },
-    /// What the `runTask` that leaves next says that its task was charged on its worker, by the names of the resources.
+    /// The slots that the next `runTask` charges its task on the worker, by resource name.
     Charged {
         worker: WorkerId,
         run: Run,
         charges: Vec<(String, i32)>,
-        /// Thousandths of cards, by device.
+        /// Thousandths of each GPU.
         gpus: Vec<(String, u32)>,
     },
-    /// The same `runTask` says that its worker is to choose such cards.
+    /// The next `runTask` lets its worker choose these GPUs.
     WantsCards {
         run: Run,
         wanted: WantedCards,
     },
-    /// A run begins on a worker, and finds this fence.
+    /// A run begins on a worker and receives this fence.
     Fenced {
         run: Run,
         fence: Fence,
     },
-    /// A run begins on a worker that asks for work, and has these cards, whoever chose them: thousandths, by device.
+    /// A run begins on a worker that requests work, with thousandths of these GPUs, whichever side chose them.
     HasCards {
         worker: WorkerId,
         run: Run,
@@ -268,7 +267,7 @@ pub enum Happening {
     },
 
     // --- requests for work
-    /// A worker that has just started asks for work in all of its life, and knows that it has so many processors.
+    /// A worker that has just started requests work for its whole life and counts this many processors.
     FetchesWork {
         worker: WorkerId,
         cpus: f64,
@@ -279,20 +278,20 @@ pub enum Happening {
         scheduler: SchedulerId,
         seq: WorkRequestSeq,
     },
-    /// It reaches the scheduler, whether or not it counts there.
+    /// The request reaches the scheduler, whether or not it counts there.
     WorkHeard {
         scheduler: SchedulerId,
         worker: WorkerId,
-        /// To whom it is addressed.
+        /// The scheduler that the request addresses.
         meant: SchedulerId,
         seq: WorkRequestSeq,
         demands: Vec<WorkDemand>,
         known: Option<Vec<InvocationId>>,
-        /// Those of them with nothing left to do.
+        /// The known runs that have nothing left to do.
         over: Vec<InvocationId>,
         linger: Duration,
     },
-    /// That was a request by itself, so the scheduler owes its sender an answer.
+    /// The request came by itself, not with a heartbeat, so the scheduler owes its sender an answer.
     WorkAnswerOwed {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -300,7 +299,7 @@ pub enum Happening {
         seq: WorkRequestSeq,
         call: CallTag,
     },
-    /// The answer leaves the process, whatever it says.
+    /// The answer leaves the process, whatever its content.
     WorkAnswered {
         scheduler: SchedulerId,
         worker: WorkerId,
@@ -308,14 +307,14 @@ pub enum Happening {
         /// `None`: the request was rejected.
         seq: Option<WorkRequestSeq>,
     },
-    /// What the `runTask` that leaves next says of its task as a piece of work, if its worker has asked for any.
+    /// The properties of the next `runTask` as a piece of work, if its worker has requested any.
     SentAsWork {
         scheduler: SchedulerId,
         worker: WorkerId,
         run: Run,
         terms: WorkTerms,
     },
-    /// An answer to a request, or to a heartbeat, says what became of a request.
+    /// An answer to a request or to a heartbeat reports the verdict on a request.
     WorkTold {
         place: SchedulerPlace,
         scheduler: SchedulerId,
@@ -336,7 +335,7 @@ pub enum Happening {
     },
 
     // --- worker processes
-    /// Once for each place, before anything happens there: which machine it is on, so that it is known whose processes sleep.
+    /// Reports the machine of each place once, before anything happens there, so that laws know the processes of sleeping machines.
     WorkerInstalled {
         place: WorkerPlace,
         machine: MachineId,
@@ -347,7 +346,7 @@ pub enum Happening {
         shard: Shard,
         lock_port: i32,
     },
-    /// What it says of its machine in every heartbeat of its life.
+    /// The machine size that the worker declares in every heartbeat of its life.
     WorkerDeclared {
         worker: WorkerId,
         size: MachineSize,
@@ -357,15 +356,15 @@ pub enum Happening {
         worker: WorkerId,
         how: WorkerStop,
     },
-    /// Its operator wants it to end with the tasks that it has; from the end of this turn on.
+    /// The worker's operator drains it, from the end of this turn on.
     WorkerDrains {
         worker: WorkerId,
     },
-    /// Its operator wants it to end, and its tasks too.
+    /// The worker's operator shuts it and its tasks down.
     WorkerShutsDown {
         worker: WorkerId,
     },
-    /// The worker's own opinion changed.
+    /// The worker's own view of its health changed.
     WorkerHealth {
         place: WorkerPlace,
         worker: WorkerId,
@@ -407,29 +406,28 @@ pub enum Happening {
         run: Run,
         bits: StatusBits,
     },
-    /// A request reached the core and was answered in the same turn. `health` is as judged on its arrival, `bound` as it was
-    /// before.
+    /// A request reached the core and was answered in the same turn. `health` is the state on its arrival, `bound` the binding before it.
     Served {
         place: WorkerPlace,
         worker: WorkerId,
-        /// The instance that asks, and the worker instance that it means.
+        /// The instance that asks, and the worker instance that it addresses.
         scheduler: SchedulerId,
         meant: WorkerId,
         call: CallTag,
         ask: Ask,
         health: Health,
         bound: Option<SchedulerId>,
-        /// `None`: refused.
+        /// `None`: the request was accepted.
         refusal: Option<RefusalCode>,
     },
     /// One task in the answer to the fetch that was served just before.
     Listed {
         worker: WorkerId,
         run: Run,
-        /// It has ended, and its end is not acknowledged.
+        /// The task has ended, and its completion is not acknowledged.
         ended: bool,
     },
-    /// The core was driven and its effects are performed; look at it through the view.
+    /// The worker's turn is over: the core was driven and its effects are performed. The view shows the result.
     WorkerTurn {
         place: WorkerPlace,
     },
@@ -441,13 +439,13 @@ pub enum Happening {
         process: ProcessId,
         run: Run,
     },
-    /// It could not be started; the core hears of an end.
+    /// The process could not be started; the core receives a completion.
     SpawnFailed {
         place: WorkerPlace,
         worker: WorkerId,
         run: Run,
     },
-    /// The worker starts a run that has limits of time, as it was told them when it accepted the run in this turn.
+    /// The worker starts a run with limits of time, as received when it accepted the run in this turn.
     Limited {
         place: WorkerPlace,
         worker: WorkerId,
@@ -455,7 +453,7 @@ pub enum Happening {
         timeout: Option<Duration>,
         deadline: Option<Duration>,
     },
-    /// The worker's core hears that the process of such a run is there: its timeout counts from now on.
+    /// The worker's core learns that the process of such a run exists. Its timeout counts from now on.
     StartHeard {
         worker: WorkerId,
         run: Run,
@@ -466,7 +464,7 @@ pub enum Happening {
         run: Run,
         by: EndedBy,
     },
-    /// From here on it executes nothing.
+    /// The process executes nothing from here on.
     ProcessEnded {
         place: WorkerPlace,
         worker: WorkerId,
@@ -477,22 +475,22 @@ pub enum Happening {
     },
 
     // --- machines and faults
-    /// Nothing on it executes, tasks included, until it wakes up.
+    /// Nothing on the machine executes, tasks included, until it wakes up.
     MachineSuspended {
         machine: MachineId,
     },
     MachineWoke {
         machine: MachineId,
     },
-    /// The worker's process is stopped (SIGSTOP, or its machine sleeps): it judges nothing and answers nothing until it is resumed.
-    /// Its tasks run on unless the machine sleeps; the keeper ends them when the lease is over.
+    /// The worker's process is stopped (by SIGSTOP, or its machine sleeps) and does nothing until it resumes. Its tasks continue unless the
+    /// machine sleeps; the keeper ends them when the lease expires.
     WorkerPaused {
         place: WorkerPlace,
     },
     WorkerResumed {
         place: WorkerPlace,
     },
-    /// Only by SIGSTOP; of a machine that sleeps only the machine is told.
+    /// The scheduler is stopped by SIGSTOP. A sleeping machine is reported as [`Happening::MachineSuspended`] only.
     SchedulerPaused {
         place: SchedulerPlace,
     },
@@ -500,6 +498,6 @@ pub enum Happening {
         place: SchedulerPlace,
     },
     Fault(FaultKind),
-    /// From here on no fault is injected: everything must settle.
+    /// No fault is injected from here on: everything must settle.
     FaultsOver,
 }

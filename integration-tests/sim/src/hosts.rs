@@ -1,5 +1,5 @@
-//! Processes around the real cores: they perform effects as the programs do, translate between the two protocols' types as the wire
-//! does, and know neither chance nor what comes next, so that a simulator and an exhaustive search can drive the same ones.
+//! Processes around the real cores. They perform effects like the programs do, and translate between the types of the two protocols like
+//! the wire does. They use no randomness and do not schedule steps, so the simulator and the exhaustive search share them.
 
 pub mod scheduler;
 pub mod worker;
@@ -8,7 +8,7 @@ use brasserie_common::{WorkRequest, WorkerDescription, WorkerSetId};
 use brasserie_scheduler_core::StatusUpdate;
 use brasserie_worker_core::Goodbye;
 
-/// What a worker sends to a scheduler.
+/// A message from a worker to a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToScheduler {
     Heartbeat {

@@ -1,9 +1,10 @@
-//! The laws of the system: what must hold after every step, whatever fails. One law a file in this folder, stated in its header.
+//! The laws of the system: statements that must hold after every step, whatever fails. Each file of this folder has one law and states it
+//! in its header.
 //!
-//! A law names the happenings that can break it or that it must know; every other one is none of its business, so that a new kind of
-//! happening does not touch the laws.
+//! Names such as R18 and B4 in the headers are rules and invariants of `thrift/PROTOCOL.md`.
 //!
-//! A law sees every [`Happening`] in order, with the true time and a view of the whole world, and keeps what it needs to judge.
+//! Each law sees every [`Happening`] in order, with the true time and a view of the whole world, and keeps the state that it needs. A law
+//! matches only the happenings that can break it or that it must know, so a new kind of happening does not touch the laws.
 
 mod accepted_once;
 mod acknowledged_after_sync;
@@ -81,13 +82,13 @@ use crate::view::World;
 
 /// One law.
 pub trait Law {
-    /// Short, unique, the name of its file; sabotages and reports use it.
+    /// The unique short name of the law, which is the name of its file. Injected bugs and reports use it.
     fn name(&self) -> &'static str;
 
-    /// One sentence that a person can hold the system to.
+    /// The law in one sentence.
     fn statement(&self) -> &'static str;
 
-    /// Judges what has just happened. `when` is the world's true time and never goes back.
+    /// Checks the happening. `when` is the world's true time and never goes back.
     fn observe(
         &mut self,
         when: Time,
@@ -95,7 +96,7 @@ pub trait Law {
         world: &World<'_>,
     ) -> Result<(), Violation>;
 
-    /// Judges the whole run once it is over.
+    /// Checks the whole run once it is over.
     fn finish(&mut self, when: Time, world: &World<'_>) -> Result<(), Violation> {
         let _ = (when, world);
         Ok(())
@@ -119,35 +120,35 @@ impl Violation {
     }
 }
 
-/// All laws together, each from its beginning.
+/// All laws, each in its initial state.
 pub struct Laws {
     laws: Vec<Box<dyn Law>>,
 }
 
 impl Laws {
-    /// Every law there is.
+    /// Returns every law.
     pub fn all() -> Self {
         Laws { laws: registry() }
     }
 
-    /// Runs without judges: to measure what they cost, and for traces of broken runs.
+    /// Returns no laws, to measure their cost or to trace runs that break one.
     pub fn none() -> Self {
         Laws { laws: Vec::new() }
     }
 
-    /// The same less these, to look past one that is known to be broken.
+    /// Removes the laws with these names, to search beyond a law that is known to be broken.
     pub fn without(mut self, names: &[String]) -> Self {
         self.laws
             .retain(|law| !names.iter().any(|name| name == law.name()));
         self
     }
 
-    /// Name and statement of each.
+    /// Returns the name and statement of each law.
     pub fn statements(&self) -> impl Iterator<Item = (&'static str, &'static str)> + '_ {
         self.laws.iter().map(|law| (law.name(), law.statement()))
     }
 
-    /// Hands a happening to each law; stops at the first that is broken.
+    /// Passes a happening to each law. Stops at the first broken law.
     pub fn observe(
         &mut self,
         when: Time,
@@ -168,8 +169,8 @@ impl Laws {
     }
 }
 
-/// The laws in the order in which each happening is put before them, and in which they are printed: what a person should hear first
-/// when several are broken at once stands first.
+/// Returns the laws in the order in which they check each happening and in which they are printed. If several are broken at once, the most
+/// informative one comes first.
 fn registry() -> Vec<Box<dyn Law>> {
     vec![
         Box::new(sent_once::SentOnce::default()),

@@ -1,7 +1,8 @@
-//! A cluster of the real cores in one thread, under one seed and one virtual clock: machines, a network, disks and processes that fail
-//! in every way that can be thought of, and the laws that must hold all the same.
+//! A simulated cluster: the real cores in one thread, with one seed and one virtual clock, on machines, a network, disks and processes that
+//! fail in every way that we know of. The laws of [`invariants`] check each step.
 //!
-//! The crate is pure, like the cores: one seed gives one history. [`run::run_seed`] plays one; the `simulate` program plays thousands.
+//! The crate performs no input or output: one seed gives one history. [`run::run_seed`] plays one seed; the `simulate` program plays
+//! thousands.
 
 #![deny(clippy::iter_over_hash_type)]
 

@@ -1,5 +1,5 @@
-//! What must come to pass once nothing fails any more: within a stated time every lasting worker is HEALTHY on both sides, no task is
-//! unsure, everything that can run has run; and from then on the cluster is as quiet as its heartbeats.
+//! The liveness laws, once nothing fails any more. Within a stated time every lasting worker is HEALTHY on both sides, no task is unsure,
+//! and everything that can run has run. From then on the cluster is as quiet as its heartbeats allow.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::event_log::SchedulerPlace;
 use crate::invariants::Violation;
 use crate::network::LONGEST_LIFE;
 
-/// Names of the two laws of this room.
+/// The names of the two laws of this module.
 pub const SETTLES: &str = "settles";
 pub const NO_STORM: &str = "no_storm";
 
-/// How often the world is looked at.
+/// The interval at which the world is checked.
 pub const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Periods of the quiet watch at the end.
+/// The length of the final quiet watch in heartbeat periods.
 const QUIET_PERIODS: u32 = 8;
 
-/// The longest that everything may take: a message of the past arrives, a scheduler waits out the safe wait, loses a worker, which
-/// comes back; unsure tasks are asked about up to 256 periods apart, twice; what was running or is still to do takes its time.
+/// The longest time until the world settles. It covers an old message, the safe wait of a scheduler, the loss and return of a worker, two
+/// questions about unsure tasks up to 256 periods apart, and all running and remaining work.
 pub fn settling_bound(timeouts: &Timeouts) -> Duration {
     let asking = timeouts.unsure_if_running_check_initial_period * 512;
     let work = Duration::from_secs(3000);
     LONGEST_LIFE + timeouts.min_safe_wait() * 3 + asking + work
 }
 
-/// The watch over a world without faults.
+/// Watches a world without faults until it settles.
 #[derive(Debug)]
 pub struct Settling {
     deadline: Time,
@@ -37,7 +37,7 @@ pub struct Settling {
     watch: Option<Watch>,
 }
 
-/// The quiet end.
+/// The final quiet watch.
 #[derive(Debug)]
 struct Watch {
     until: Time,
@@ -45,10 +45,10 @@ struct Watch {
     since: Time,
 }
 
-/// What a look has shown.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Not yet, or still watching.
+    /// The world has not settled, or the watch continues.
     GoOn,
     Settled,
 }
@@ -75,7 +75,7 @@ impl Settling {
             return watch.judge(now, cluster).map(|()| Progress::Settled);
         }
         match what_is_missing(cluster) {
-            // An old message or configuration that still arrives may undo what seems to have settled.
+            // An old message or configuration that still arrives may undo a settled state.
             None if now < cluster.past_until() => Ok(Progress::GoOn),
             None => {
                 let period = cluster.swarm.heartbeat_period;
@@ -93,7 +93,8 @@ impl Settling {
 }
 
 impl Watch {
-    /// Per worker and period: a heartbeat and its answer, healthchecks of some ten inputs each, timers for them; with as much again.
+    /// Checks the number of inputs. Each worker and period has a heartbeat and its answer, healthchecks of about ten inputs each, and
+    /// timers. The limit is twice as much.
     fn judge(&self, now: Time, cluster: &Cluster) -> Result<(), Violation> {
         let swarm = &cluster.swarm;
         let lasts = now.since(self.since).as_secs_f64();
@@ -113,7 +114,7 @@ impl Watch {
     }
 }
 
-/// `None`: all has settled.
+/// Returns what has not settled yet; `None` if all has.
 fn what_is_missing(cluster: &Cluster) -> Option<String> {
     let world = cluster.world();
     let Some(scheduler) = world.scheduler(SchedulerPlace(0)) else {
@@ -175,7 +176,7 @@ fn missing_work(
             return Some(format!("{} tasks of {} run", job.counts.running, job.name));
         }
         for task in tasks {
-            // What waits for a task that failed for good waits for an operator.
+            // Tasks that wait for a permanently failed task need an operator.
             let hopeless = task
                 .reasons
                 .iter()

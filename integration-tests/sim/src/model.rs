@@ -1,6 +1,6 @@
-//! The plain reference that the laws compare with: who runs what in truth, what each scheduler was told, what each directory holds.
+//! The reference models that the laws compare against: the live processes, what each scheduler received, the content of each directory.
 //!
-//! Every part sees each [`crate::event_log::Happening`] once and keeps just what its laws ask for; nothing here decides anything.
+//! Each model sees every [`crate::event_log::Happening`] once and keeps only what its laws need. Models decide nothing.
 
 pub mod associations;
 pub mod card_needs;

@@ -1,4 +1,4 @@
-//! The network between machines: how long a packet takes, whether it arrives, and what its sender gets to know.
+//! The network between machines: the delay of each packet, whether it arrives, and the outcome that its sender learns.
 
 use std::time::Duration;
 
@@ -7,11 +7,10 @@ use brasserie_common::Time;
 use crate::dice::Dice;
 use crate::event_log::{FaultKind, MachineId};
 
-/// No packet is older than this when it arrives: below the 600 s for which a worker remembers invocations, with room for the
-/// difference of clocks.
+/// The longest life of a packet. It is below the 600 s for which a worker remembers invocations, with a margin for clock drift.
 pub const LONGEST_LIFE: Duration = Duration::from_secs(560);
 
-/// How bad the network is in a run; each a chance in a thousand per packet.
+/// The faults of the network in a run. Probabilities are in parts per thousand per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkFaults {
     pub lose_request: u32,
@@ -20,14 +19,14 @@ pub struct NetworkFaults {
     pub duplicate: u32,
     pub late_duplicate: u32,
     pub refuse: u32,
-    /// Usual one-way delay.
+    /// The usual one-way delay.
     pub delay: Duration,
-    /// Of a slow packet, at most.
+    /// The longest delay of a slow packet.
     pub slow: Duration,
 }
 
 impl NetworkFaults {
-    /// Nothing but a little delay.
+    /// A small delay and no faults.
     pub const NONE: NetworkFaults = NetworkFaults {
         lose_request: 0,
         lose_reply: 0,
@@ -40,30 +39,30 @@ impl NetworkFaults {
     };
 }
 
-/// A direction between two machines.
+/// One direction between two machines.
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
-    /// Nothing passes before.
+    /// No packet passes before this time.
     blocked_until: Time,
     slow_until: Time,
     extra: Duration,
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFate {
-    /// Arrives after this time; once more after the second.
+    /// Arrives after this time, and again after the second time if there is one.
     Arrives {
         after: Duration,
         again: Option<Duration>,
     },
-    /// No byte leaves; the caller knows after this time.
+    /// Is not sent. The caller learns that after this time.
     NotSent { known: Duration },
-    /// It is gone; the caller hears of a broken connection after this time, or must wait for its timeout.
+    /// Is lost. The caller notices a broken connection after this time, or waits for its timeout.
     Lost { broken: Option<Duration> },
 }
 
-/// What becomes of a reply.
+/// The fate of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyFate {
     Arrives { after: Duration },
@@ -101,13 +100,13 @@ impl Network {
         &mut self.links[usize::from(from.0) * self.machines + usize::from(to.0)]
     }
 
-    /// Nothing passes in this direction until then.
+    /// Blocks this direction until the given time.
     pub fn block(&mut self, from: MachineId, to: MachineId, until: Time) {
         let link = self.link_mut(from, to);
         link.blocked_until = link.blocked_until.max(until);
     }
 
-    /// Packets in this direction take longer until then.
+    /// Delays packets in this direction until the given time.
     pub fn slow_down(&mut self, from: MachineId, to: MachineId, extra: Duration, until: Time) {
         let link = self.link_mut(from, to);
         link.extra = extra;
@@ -118,7 +117,7 @@ impl Network {
         now < self.link(from, to).blocked_until
     }
 
-    /// Every fault of the network is over, but for what is on its way already: see [`Network::old_until`].
+    /// Ends every network fault. Packets under way may still be late: see [`Network::old_until`].
     pub fn heal(&mut self) {
         self.old_until = self.last_arrival;
         self.links.fill(Link::default());
@@ -128,7 +127,7 @@ impl Network {
         };
     }
 
-    /// When the last of what was sent before [`Network::heal`] arrives.
+    /// Returns when the last packet sent before [`Network::heal`] arrives.
     pub fn old_until(&self) -> Time {
         self.old_until
     }
@@ -162,7 +161,7 @@ impl Network {
         (usual + extra + slow).min(LONGEST_LIFE)
     }
 
-    /// A connection breaks at some time, or nobody notices.
+    /// Returns when the connection breaks; `None` if the caller does not notice.
     fn breaks(&mut self) -> Option<Duration> {
         self.dice.per_mille(500).then(|| {
             self.dice
@@ -179,7 +178,7 @@ impl Network {
     ) -> RequestFate {
         let there = self.is_blocked(now, from, to);
         let back = self.is_blocked(now, to, from);
-        // Half of the calls need a new connection, which takes both directions.
+        // Half of the calls need a new connection, and opening one needs both directions.
         if (there || back) && self.dice.per_mille(500) {
             let known = Duration::from_millis(250);
             return RequestFate::NotSent { known };

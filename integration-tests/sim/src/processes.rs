@@ -1,4 +1,4 @@
-//! Fake task processes: how long each runs, what it says at its end, and how it takes being killed.
+//! Fake task processes: how long each runs, its final status, and its reaction to a kill.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use brasserie_common::{
 use crate::dice::Dice;
 use crate::event_log::{ProcessEnd, ProcessId, Run, TaskId, WorkerPlace};
 
-/// What tasks are like in a run.
+/// The behavior of tasks in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessFaults {
-    /// Chances in a thousand.
+    /// Probabilities in parts per thousand.
     pub spawn_failure: u32,
     pub ends_badly: u32,
     pub ignores_term: u32,
     pub slow_kill: u32,
-    /// The longest that a task runs.
+    /// The longest time that a task runs.
     pub longest: Duration,
 }
 
-/// Between a signal and the end of a process that heeds it.
+/// The longest time between a signal and the end of a process that obeys it.
 const PROMPT: Duration = Duration::from_millis(20);
 
 /// One process.
@@ -30,7 +30,7 @@ const PROMPT: Duration = Duration::from_millis(20);
 pub struct Process {
     pub id: ProcessId,
     pub place: WorkerPlace,
-    /// Of the worker process that started it.
+    /// The generation of the worker process that started it.
     pub generation: u32,
     pub worker: WorkerId,
     pub key: TaskKey,
@@ -47,7 +47,7 @@ pub struct Processes {
     alive: BTreeMap<ProcessId, Process>,
     last: u32,
     pub faults: ProcessFaults,
-    /// The longest that a keeper needs.
+    /// The longest time that a keeper needs.
     keeper_delay: Duration,
     dice: Dice,
 }
@@ -63,7 +63,7 @@ impl Processes {
         }
     }
 
-    /// `None`: it cannot be started.
+    /// Starts a process; `None` if it cannot be started.
     pub fn spawn(
         &mut self,
         now: Time,
@@ -115,7 +115,7 @@ impl Processes {
         }
     }
 
-    /// A signal; gives the process if its end has moved.
+    /// Signals a process. Returns it if its end has moved.
     pub fn kill(
         &mut self,
         now: Time,
@@ -139,10 +139,10 @@ impl Processes {
         process.end_by(now + after, ProcessEnd::Killed)
     }
 
-    /// The worker is dead, or its lease is over: the keeper ends what it left behind.
+    /// Lets the keeper end the processes of a worker that is dead or whose lease is over. Returns those whose end has moved.
     pub fn keeper(&mut self, now: Time, place: WorkerPlace) -> Vec<(ProcessId, Time)> {
         let mut moved = Vec::new();
-        // The other half is the keeper's patience with a worker that is merely late.
+        // The keeper waits up to the other half for a worker that is merely late.
         let most = self.keeper_delay / 2;
         for process in self.alive.values_mut().filter(|p| p.place == place) {
             let delay = self.dice.between(Duration::from_millis(1), most);
@@ -153,7 +153,7 @@ impl Processes {
         moved
     }
 
-    /// It is over, unless its end has moved meanwhile.
+    /// Ends the process, unless its end has moved meanwhile.
     pub fn end(&mut self, now: Time, id: ProcessId) -> Option<Process> {
         if self.alive.get(&id)?.ends_at != now {
             return None;
@@ -161,14 +161,14 @@ impl Processes {
         self.alive.remove(&id)
     }
 
-    /// Its machine slept when it should have ended.
+    /// Postpones the end of a process whose machine slept at that time.
     pub fn postpone(&mut self, id: ProcessId, until: Time) {
         if let Some(process) = self.alive.get_mut(&id) {
             process.ends_at = process.ends_at.max(until);
         }
     }
 
-    /// Power is lost: all of them are gone at once.
+    /// Ends all processes of a place at once after a power loss.
     pub fn power_lost(&mut self, place: WorkerPlace) -> Vec<Process> {
         let lost: Vec<ProcessId> = self
             .alive
@@ -185,7 +185,7 @@ impl Processes {
         self.alive.values().filter(move |p| p.place == place)
     }
 
-    /// Tasks, not healthchecks, that are alive.
+    /// Returns the number of living tasks, without healthchecks.
     pub fn tasks(&self) -> usize {
         let mut count = 0;
         for process in self.alive.values() {
@@ -194,7 +194,7 @@ impl Processes {
         count
     }
 
-    /// Nothing fails any more, and what starts now is short and ends well.
+    /// Ends all faults: processes that start from now on are short and succeed.
     pub fn calm(&mut self) {
         self.faults = ProcessFaults {
             spawn_failure: 0,

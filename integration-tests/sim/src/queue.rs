@@ -1,4 +1,4 @@
-//! What is to happen, in order of true time; a seeded draw decides between things of one moment.
+//! Scheduled steps in order of true time. A seeded draw orders steps of the same time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use brasserie_common::Time;
 
 use crate::dice::Dice;
 
-/// Things to come.
+/// The queue of scheduled steps.
 #[derive(Debug)]
 pub struct Queue<T> {
     heap: BinaryHeap<Reverse<(Time, u32, u32)>>,
@@ -34,7 +34,7 @@ impl<T> Queue<T> {
             }
             None => {
                 self.slots.push(Some(what));
-                // Invariant: 2^32 things to come do not fit in memory.
+                // Invariant: 2^32 scheduled steps do not fit in memory.
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 things to come")
             }
         };

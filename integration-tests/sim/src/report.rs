@@ -1,4 +1,4 @@
-//! What came of many seeds together, as text: figures, faults by kind, coverage, and each broken law with the command that replays it.
+//! The report about many seeds as text: figures, faults by kind, coverage, and each broken law with the command that replays it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::run::Outcome;
 use crate::swarm::Timing;
 use crate::view::Contract;
 
-/// Runs, and what they took. Runs at once on several threads each count what they themselves took.
+/// The number of runs and their costs. Runs on parallel threads each count their own time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Speed {
     seeds: u64,
@@ -29,7 +29,7 @@ impl Speed {
         self.virtual_time.as_secs_f64() / 3600.0
     }
 
-    /// Virtual seconds in one of these.
+    /// Returns the virtual seconds per second of `took`.
     fn times(&self, took: Duration) -> f64 {
         self.virtual_time.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE)
     }
@@ -39,7 +39,7 @@ impl Speed {
 #[derive(Clone, Debug)]
 pub struct Total {
     all: Speed,
-    /// Of the seeds that have the timeouts which a program has without flags.
+    /// The seeds that use a program's default timeouts.
     by_default: Speed,
     core_events: u64,
     faults: BTreeMap<FaultKind, u64>,
@@ -62,13 +62,13 @@ impl Default for Total {
     }
 }
 
-/// The command that replays a seed with a readable trace.
+/// Returns the command that replays a seed with a readable trace.
 pub fn replay(seed: u64) -> String {
     format!("cargo run --release -p integration-tests --bin simulate -- --seed {seed} --trace")
 }
 
 impl Total {
-    /// `took`: the real time of this run.
+    /// Adds an outcome. `took` is the real time of this run.
     pub fn add(&mut self, outcome: Outcome, took: Duration) {
         self.all.add(outcome.virtual_time, took);
         if outcome.timing == Timing::Default {
@@ -87,17 +87,17 @@ impl Total {
         }
     }
 
-    /// No law was broken.
+    /// Returns whether no law was broken.
     pub fn is_good(&self) -> bool {
         self.broken.is_empty()
     }
 
-    /// Seeds that broke a law, and how.
+    /// Returns the seeds that broke a law, with the violation.
     pub fn broken(&self) -> &[(u64, String)] {
         &self.broken
     }
 
-    /// `took`: the real time that all of it took.
+    /// Returns the report. `took` is the real time of all runs.
     pub fn text(&self, took: Duration) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.

@@ -1,4 +1,4 @@
-//! One seed from its first step to a settled world.
+//! One run: a seed from its first step until the world has settled.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,32 +14,32 @@ use crate::swarm::{Fetchers, Swarm, Timing};
 use crate::trace::{HistoryHash, Trace};
 use crate::view::Contract;
 
-/// Who watches a run.
+/// The laws that check a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judges {
     All,
-    /// All but the laws of these names.
+    /// All laws but those with these names.
     AllBut(Vec<String>),
-    /// To measure what the laws cost.
+    /// No laws, to measure their cost.
     None,
 }
 
-/// What a run is to give besides its verdict.
+/// The output of a run besides its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     Nothing,
-    /// [`Outcome::hash`].
+    /// Fills [`Outcome::hash`].
     Hash,
-    /// Each line goes to the sink.
+    /// Passes each line of the trace to the sink.
     Trace,
 }
 
-/// How to run.
+/// Settings of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub judges: Judges,
     pub record: Record,
-    /// In which runs workers ask for work.
+    /// The runs in which workers request work.
     pub fetchers: Fetchers,
 }
 
@@ -53,18 +53,18 @@ impl Default for Settings {
     }
 }
 
-/// A broken law, and when.
+/// A broken law and the time at which it broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub at: Time,
     pub violation: Violation,
 }
 
-/// What came of a seed.
+/// The result of one seed.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub seed: u64,
-    /// The first broken law ends a run.
+    /// The broken laws. The first one ends the run.
     pub violations: Vec<Broken>,
     pub contract: Contract,
     pub timing: Timing,
@@ -75,10 +75,10 @@ pub struct Outcome {
     pub hash: Option<u64>,
 }
 
-/// Long enough to see that each worker obeys one scheduler after the second one is gone.
+/// Long enough to observe that each worker obeys one scheduler after the second one is gone.
 const AFTER_OBEDIENCE: Duration = Duration::from_secs(300);
 
-/// Plays one seed; `sink` gets the lines of a trace.
+/// Plays one seed. `sink` receives the lines of a trace.
 pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> Outcome {
     let laws = match &settings.judges {
         Judges::All => Laws::all(),
@@ -88,13 +88,13 @@ pub fn run_seed(seed: u64, settings: &Settings, sink: &mut dyn FnMut(&str)) -> O
     run_with(seed, settings, laws, sink)
 }
 
-/// The same under chosen laws.
+/// Plays one seed like [`run_seed`], with the given laws.
 pub fn run_with(seed: u64, settings: &Settings, laws: Laws, sink: &mut dyn FnMut(&str)) -> Outcome {
     let swarm = Swarm::of(seed, settings.fetchers);
     run_swarm((seed, swarm), settings, laws, sink)
 }
 
-/// The same in a chosen swarm, which the seed then plays.
+/// Plays one seed like [`run_with`], in the given swarm.
 pub fn run_swarm(
     (seed, swarm): (u64, Swarm),
     settings: &Settings,
@@ -185,7 +185,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Hands what happened in this step to all who watch.
+    /// Passes the happenings of this step to the laws and the recorders.
     fn judge(&mut self) -> Result<(), Violation> {
         let when = self.cluster.now;
         let log: Vec<Happening> = std::mem::take(&mut self.cluster.log);

@@ -1,5 +1,5 @@
-//! Where each known bug shows: a world that provokes it, drawn from the same generator as every other, and the laws that may catch it
-//! there. The laws are the ordinary ones; nothing in them knows of a bug.
+//! The world in which each injected bug shows. Each world comes from the same generator as every other. The laws that may catch the bug
+//! there are the ordinary ones and know nothing of bugs.
 
 mod foci;
 mod ingredients;
@@ -24,43 +24,43 @@ use crate::swarm::{
 
 pub use foci::FOCI;
 
-/// A bug and where it shows.
+/// An injected bug and the world in which it shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Focus {
     pub bug: Sabotage,
-    /// Any of them may be the first that it breaks.
+    /// The laws of which any may be the first that the bug breaks.
     pub laws: &'static [&'static str],
-    /// From this seed on it is caught within a few.
+    /// A few seeds from this one on catch the bug.
     pub first_seed: u64,
     world: Wanted,
 }
 
-/// Which timeouts a run has.
+/// The timeouts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timing {
-    /// Of seconds.
+    /// Timeouts of seconds.
     Quick,
-    /// The defaults.
+    /// The default timeouts.
     Usual,
 }
 
-/// Whether somebody else claims a shard, and may get it from an unhealthy worker.
+/// Whether another worker claims a shard, and may take it from an unhealthy worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rivals {
     None,
     Bumping,
 }
 
-/// Whether workers ask for work.
+/// The workers that request work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetch {
     Nobody,
     Everybody,
-    /// Everybody, and no request is good for longer than its answer takes.
+    /// All workers, with requests that expire with their answers.
     EverybodyAnew,
 }
 
-/// What a drawn world must be like, and what takes the place of what was drawn. `None`: as drawn.
+/// The requirements on a drawn world, and the replacements for drawn parameters. `None` keeps the drawn value.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     timing: Timing,
@@ -68,11 +68,11 @@ struct Wanted {
     start: Option<Start>,
     least_places: usize,
     most_places: usize,
-    /// These and no others.
+    /// The only injected faults.
     faults: &'static [(FaultKind, Duration)],
     network: NetworkFaults,
     processes: Option<ProcessFaults>,
-    /// A run lasts so long.
+    /// The duration of the fault phase.
     lasts: Duration,
     downtime: Option<Duration>,
     freeze: Option<Duration>,
@@ -96,7 +96,7 @@ impl Focus {
         found.expect("Invariant: each bug has a focus")
     }
 
-    /// The world that this seed gives: the first one drawn that fits.
+    /// Returns the world of this seed: the first drawn one that fits.
     pub fn swarm(&self, seed: u64) -> Swarm {
         let mut dice = Dice::new(seed, Stream::Swarm);
         let mut variants = Dice::new(seed, Stream::Variants);
@@ -107,7 +107,7 @@ impl Focus {
         self.world.shape(swarm)
     }
 
-    /// Plays one seed with the bug, or without it.
+    /// Plays one seed with or without the bug.
     pub fn play(
         &self,
         (seed, bug): (u64, Option<Sabotage>),
@@ -117,7 +117,7 @@ impl Focus {
         self.play_under(Laws::all(), (seed, bug), settings, sink)
     }
 
-    /// The same under chosen laws.
+    /// Plays one seed like [`Focus::play`], under chosen laws.
     pub fn play_under(
         &self,
         laws: Laws,
@@ -132,7 +132,7 @@ impl Focus {
         outcome
     }
 
-    /// The first of these seeds in which a law catches the bug.
+    /// Returns the first of these seeds in which a law catches the bug.
     pub fn hunt(&self, seeds: std::ops::Range<u64>) -> Option<Catch> {
         for seed in seeds.clone() {
             let outcome = self.play((seed, Some(self.bug)), &Settings::default(), &mut |_| ());
@@ -153,7 +153,7 @@ impl Focus {
 #[derive(Clone, Debug)]
 pub struct Catch {
     pub seed: u64,
-    /// How many it took.
+    /// The number of seeds that were played.
     pub seeds: u64,
     pub broken: Broken,
 }

@@ -1,9 +1,9 @@
-//! Every history of a small world: the real cores in their hosts, a few packets, budgets of faults, and each order of all that can
-//! happen, breadth first, so that the first counterexample found is a shortest one.
+//! An exhaustive search of a small world: the real cores in their hosts, a few packets, budgets of faults, and every order of steps. The
+//! search is breadth first, so the first counterexample found is a shortest one.
 //!
-//! A world is one shard or two, one or two tasks, one scheduler after another (or two at once), and at most a few instances of
-//! workers. What can happen is a [`choices::Choice`]. States that differ by names and by the order of packets are one, under 128
-//! bits of hash. What is fixed so that the space stays small is said at [`settings::Settings`].
+//! A world has one or two shards, one or two tasks, one scheduler after another (or two at once), and a few worker instances. A
+//! [`choices::Choice`] is one step. States that differ only in names and in the order of packets count as one; a 128-bit hash identifies a
+//! state. [`settings::Settings`] lists the simplifications that keep the space small.
 
 pub mod choices;
 pub mod explore;

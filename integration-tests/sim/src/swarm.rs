@@ -1,5 +1,5 @@
-//! Draws a run: how large the cluster is, which faults exist in it and how often, which settings it has. Most runs have few kinds of
-//! faults: what only shows when others do not drown it is found that way.
+//! Draws the parameters of a run: the size of the cluster, the kinds and frequencies of faults, and the settings. Most runs have few kinds
+//! of faults, which finds bugs that many faults together would hide.
 
 mod fetching;
 mod work;
@@ -22,95 +22,95 @@ pub use work::{Gates, Limits, Machines, Orphans, Rooms};
 /// How the first scheduler starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Empty directory, and the operator says that the cluster is new.
+    /// The directory is empty, and the operator declares the cluster new.
     NewCluster,
-    /// Empty directory, and nobody says so.
+    /// The directory is empty, and the operator declares nothing.
     Empty,
 }
 
 /// How workers draw the start seconds in their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartSeconds {
-    /// Their directories remember the last one.
+    /// Their directories remember the last start second.
     Distinct,
-    /// Their directories forget: two instances of one place may have begun in one second.
+    /// Their directories forget it, so two instances of one place may begin in one second.
     MayRepeat,
 }
 
-/// How the operator puts an old copy of the directory back.
+/// How the operator restores an old copy of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restores {
-    /// With the flag that forces the safe wait.
+    /// The operator uses the flag that forces the safe wait.
     AsDocumented,
-    /// Without it: what no worker can witness goes unnoticed, so such a run is held to [`crate::view::Contract::Obedience`].
+    /// The operator omits the flag. If no worker notices, only [`crate::view::Contract::Obedience`] applies to the run.
     Carelessly,
 }
 
-/// Where a worker lives and what it claims.
+/// The place of a worker, and the identity that it claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacePlan {
     pub place: WorkerPlace,
     pub machine: MachineId,
     pub shard: usize,
     pub lock_port: i32,
-    /// Another place claims the same shard; it retires when everything must settle.
+    /// Another place claims the same shard. This one retires when the world must settle.
     pub is_rival: bool,
 }
 
-/// What a run is about.
+/// The theme of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// Any faults at all.
+    /// Any faults.
     Mixed,
-    /// Directories are lost under living workers, so that schedulers can only go by what those hold.
+    /// Directories are lost while workers live, so schedulers depend on the workers' set ids.
     Consensus,
     /// All workers but one come and go quickly, and nothing else fails.
     Turnover,
 }
 
-/// Which timeouts the programs of a run have.
+/// The timeouts of the programs in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// Those of programs that are given no flags, at every start.
+    /// The default timeouts at every start.
     Default,
-    /// Others, at some start at least.
+    /// Other timeouts, at least at some start.
     Chosen,
 }
 
-/// One run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub struct Swarm {
     pub variant: Variant,
-    /// The longest of each in [`Swarm::settings`].
+    /// The longest value of each timeout in [`Swarm::settings`].
     pub timeouts: Timeouts,
-    /// The shortest of each.
+    /// The shortest value of each timeout.
     pub shortest: Timeouts,
-    /// Each start of a scheduler draws one of them.
+    /// The timeouts from which each start of a scheduler draws.
     pub settings: Vec<Timeouts>,
-    /// `--allow-bump-unhealthy-worker` changes from start to start.
+    /// Whether `--allow-bump-unhealthy-worker` is drawn at each start.
     pub mixed_bump: bool,
     pub heartbeat_period: Duration,
     pub bump_unhealthy: bool,
     pub start: Start,
     pub places: Vec<PlacePlan>,
-    /// Machine 0 is the scheduler's, the last one that of a possible second scheduler.
+    /// The clock of each machine. Machine 0 is the scheduler's; the last machine is that of a possible second scheduler.
     pub clocks: Vec<MachineClock>,
     pub drift_per_mille: u32,
     pub network: NetworkFaults,
     pub processes: ProcessFaults,
-    /// How often each happens.
+    /// Each injected fault and the mean time between two of them.
     pub faults: Vec<(FaultKind, Duration)>,
     pub fault_phase: Duration,
     pub keeper_delay: Duration,
     pub sync_delay: Duration,
     pub longest_downtime: Duration,
-    /// Of workers and their machines.
+    /// The longest pause of workers and their machines.
     pub longest_freeze: Duration,
     pub new_work_every: Duration,
     pub spread_out_joins: Duration,
     pub start_seconds: StartSeconds,
     pub restores: Restores,
-    /// What reaches a scheduler so soon after a turn is taken together in the next one.
+    /// How long a turn of a scheduler takes. Inputs that arrive meanwhile are handled together in the next turn.
     pub turn_takes: Duration,
     pub orphans: Orphans,
     pub gates: Gates,
@@ -118,13 +118,13 @@ pub struct Swarm {
     pub limits: Limits,
     pub rooms: Rooms,
     pub fetching: Fetching,
-    /// Runs that share a generation of fences; `None`: as in the program, more than any run has.
+    /// The number of runs that share a generation of fences; `None` for the program's number, which no run reaches.
     pub runs_per_generation: Option<u32>,
-    /// Where it is bounded, jobs and nodes that are gone come back at times.
+    /// How long completions are kept. If bounded, missing jobs and nodes sometimes return.
     pub retention: Retention,
 }
 
-/// Kinds that are injected one by one; the others are properties of the network and of processes.
+/// Faults that are injected one by one. The other kinds are properties of the network and of processes.
 const TIMED: [(FaultKind, u64); 23] = [
     (FaultKind::ConnectionBroken, 300),
     (FaultKind::Partition, 900),
@@ -152,7 +152,7 @@ const TIMED: [(FaultKind, u64); 23] = [
 ];
 
 impl Swarm {
-    /// What this seed gives.
+    /// Returns the swarm of this seed.
     pub fn of(seed: u64, fetchers: Fetchers) -> Self {
         let drawn = Swarm::whose_orphans_stay(seed);
         let drawn = drawn.end_orphans(&mut Dice::new(seed, Stream::Orphans));
@@ -163,18 +163,18 @@ impl Swarm {
         drawn.forget_by_age(&mut Dice::new(seed, Stream::Retention))
     }
 
-    /// The same in a world in which nobody ends orphans, and with nothing but the plainest work.
+    /// Returns the swarm of this seed without ended orphans and without the rarer kinds of work.
     pub fn whose_orphans_stay(seed: u64) -> Self {
         let dice = |stream| Dice::new(seed, stream);
         let drawn = Swarm::draw(&mut dice(Stream::Swarm), &mut dice(Stream::Variants));
         drawn.take_turns(&mut dice(Stream::Turns))
     }
 
-    /// `variants`: a stream of its own, for what was added later.
+    /// Draws a swarm. `variants` is a separate stream for parameters that were added later.
     pub fn draw(dice: &mut Dice, variants: &mut Dice) -> Self {
         let small = dice.per_mille(250);
         let (timeouts, heartbeat_period) = draw_timeouts(dice, small);
-        // Everything in a small run is quicker by this.
+        // The factor by which everything in a small run is quicker.
         let pace = if small { 20 } else { 1 };
         let (places, machines) = draw_places(dice);
         let drift_per_mille = [0, 0, 1, 5][dice.below(4)];
@@ -282,7 +282,7 @@ impl Swarm {
         if dice.per_mille(300) {
             self.faults.push((FaultKind::WorkerKilled, mean(1500)));
         }
-        // Workers that hear nothing for longer end themselves.
+        // Workers without an answer for longer than this end themselves.
         self.longest_downtime = self.longest_downtime.min(mean(200));
         self.places.retain(|place| !place.is_rival);
         self
@@ -312,7 +312,7 @@ impl Swarm {
         self
     }
 
-    /// Operators who say which workers are dead; not where workers have to join in time, or only consensus decides.
+    /// Adds operators who declare workers dead. Runs in which workers must join in time, or in which consensus decides, have none.
     fn forget_workers(mut self, dice: &mut Dice) -> Self {
         if dice.per_mille(300) && self.variant == Variant::Mixed {
             let mean = dice.around(self.fault_phase / DECLARATIONS);
@@ -321,7 +321,7 @@ impl Swarm {
         self
     }
 
-    /// Generations of fences that are used up.
+    /// Adds generations of fences that are used up.
     fn raise_fences(mut self, dice: &mut Dice) -> Self {
         if dice.per_mille(200) {
             self.runs_per_generation = u32::try_from(1 + dice.below(20)).ok();
@@ -344,7 +344,7 @@ impl Swarm {
         self.clocks.len()
     }
 
-    /// Where a second scheduler would run.
+    /// Returns the machine of a second scheduler.
     pub fn other_machine(&self) -> MachineId {
         MachineId(u16::try_from(self.clocks.len() - 1).unwrap_or(u16::MAX))
     }
@@ -354,7 +354,7 @@ impl Swarm {
     }
 }
 
-/// Of a worker without flags.
+/// The period of a worker without flags.
 const DEFAULT_HEARTBEAT_PERIOD: Duration = Duration::from_secs(15);
 
 fn draw_timeouts(dice: &mut Dice, small: bool) -> (Timeouts, Duration) {
@@ -382,7 +382,7 @@ fn draw_timeouts(dice: &mut Dice, small: bool) -> (Timeouts, Duration) {
     (timeouts, secs(1))
 }
 
-/// Of an operator with a slow network.
+/// Returns the timeouts of an operator with a slow network.
 fn longer(timeouts: &Timeouts) -> Timeouts {
     Timeouts {
         heartbeat_grace_period: timeouts.heartbeat_grace_period * 2,
@@ -392,7 +392,7 @@ fn longer(timeouts: &Timeouts) -> Timeouts {
     }
 }
 
-/// Each timeout by itself.
+/// Returns the chosen value of each timeout.
 fn each(settings: &[Timeouts], choose: fn(Duration, Duration) -> Duration) -> Timeouts {
     let first = settings.first().copied().unwrap_or_default();
     settings.iter().fold(first, |a, b| Timeouts {
@@ -416,10 +416,10 @@ fn each(settings: &[Timeouts], choose: fn(Duration, Duration) -> Duration) -> Ti
     })
 }
 
-/// Declarations of a worker's death in one run: most are refused, or come too late to matter.
+/// The number of declarations of a worker's death in one run. Most are refused or come too late to matter.
 const DECLARATIONS: u32 = 40;
 
-/// Longer than any lease: the keeper must end what a stopped worker left alive, and a machine that slept must do so when it wakes.
+/// Longer than any lease. The keeper must end what a stopped worker left alive, and on a machine that slept it must do so at the wake-up.
 const LONGEST_FREEZE: Duration = Duration::from_secs(1200);
 
 fn draw_places(dice: &mut Dice) -> (Vec<PlacePlan>, usize) {

@@ -1,4 +1,4 @@
-//! History as people read it: one line a happening, instances under short names; and a hash of it, by which two histories are compared.
+//! A readable history, with one line per happening and short names for instances; and a hash that compares two histories.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,14 +9,14 @@ use brasserie_common::collections::SeededState;
 
 use crate::event_log::Happening;
 
-/// Writes lines, and gives each instance a name by its kind and order of appearance: `scheduler1`, `worker4`, `run17`.
+/// Writes lines and names each instance by its kind and order of appearance: `scheduler1`, `worker4`, `run17`.
 #[derive(Debug, Default)]
 pub struct Trace {
     names: BTreeMap<String, String>,
     counts: BTreeMap<&'static str, u32>,
 }
 
-/// How ids show in `Debug`, and how they are called here.
+/// The beginnings of ids in `Debug` output, and their short names.
 const KINDS: [(&str, &str); 3] = [
     ("SchedulerId(InstanceId { ", "scheduler"),
     ("WorkerId(InstanceId { ", "worker"),
@@ -32,7 +32,7 @@ impl Trace {
         format!("{:>7}.{millis:03}  {text}", secs)
     }
 
-    /// Any text that names instances as `Debug` does.
+    /// Returns the text with short names in place of instances printed by `Debug`.
     pub fn short(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -69,7 +69,7 @@ fn next_id(text: &str) -> Option<(usize, &'static str, &'static str)> {
         .min()
 }
 
-/// Hash of a history.
+/// The hash of a history.
 #[derive(Debug)]
 pub struct HistoryHash(<SeededState as BuildHasher>::Hasher);
 

@@ -1,4 +1,4 @@
-//! What judges may look at: the cores, the directories and the settings of a run, at the moment of a happening.
+//! The view that laws have of a run at the moment of a happening: cores, directories and settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::hosts::scheduler::SchedulerHost;
 use crate::hosts::worker::WorkerHost;
 use crate::swarm::Fetching;
 
-/// What a run may be held to.
+/// The guarantees that a run is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contract {
-    /// Never twice at once, nothing acknowledged is lost.
+    /// All guarantees: no task runs twice at once, and no acknowledged completion is lost.
     Whole,
-    /// Something happened that no program can detect and the documentation forbids: a second scheduler alive on a copy of the
-    /// directory, or a restored backup whose every witness is gone. What is left: each worker obeys one scheduler at a time.
+    /// A second scheduler ran on a copy of the directory, or a backup was restored after every witness was gone. No program can detect
+    /// this, and the documentation forbids it. One guarantee remains: each worker obeys one scheduler at a time.
     Obedience,
 }
 
-/// How far the world is.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Faults are injected.
     Faults,
-    /// No fault any more, old ones are over; the world settles.
+    /// No new faults. Old faults are over, and the world settles.
     Quiet { since: Time },
 }
 
@@ -38,40 +38,40 @@ pub enum Phase {
 pub struct World<'a> {
     pub contract: Contract,
     pub phase: Phase,
-    /// The longest of each that any scheduler of this run may have.
+    /// The longest value of each timeout that any scheduler of this run may have.
     pub timeouts: &'a Timeouts,
-    /// The shortest.
+    /// The shortest value of each timeout.
     pub shortest: &'a Timeouts,
-    /// Nothing fails in this run but workers, all but one of them: what the protocol promises to those that join must come true.
+    /// Only workers fail in this run, and one of them never does, so the protocol's promises to joining workers must hold.
     pub only_workers_fail: bool,
-    /// The longest between a worker's death, or the end of its lease, and the death of its processes.
+    /// The longest time between the death of a worker, or the end of its lease, and the death of its processes.
     pub keeper_delay: Duration,
-    /// Each machine's clock is wrong by at most this many parts in a thousand.
+    /// The largest error of a machine's clock, in parts per thousand.
     pub drift_per_mille: u32,
-    /// Whether workers ask for work, and how.
+    /// Whether and how workers request work.
     pub fetching: &'a Fetching,
     pub heartbeat_period: Duration,
-    /// How long schedulers keep completions of jobs and nodes that are gone.
+    /// How long schedulers keep completions of missing jobs and nodes.
     pub retention: Retention,
     pub schedulers: &'a [SchedulerHost],
     pub workers: &'a [WorkerHost],
     pub directories: &'a [Directory],
-    /// As schedulers are given it now; one that is down or was just told may have an older one.
+    /// The configuration that schedulers receive now. A scheduler that is down or has just received it may have an older one.
     pub config: &'a Arc<Config>,
 }
 
 impl<'a> World<'a> {
-    /// The core, if a process is alive there.
+    /// Returns the core, if a process is alive there.
     pub fn scheduler(&self, place: SchedulerPlace) -> Option<&'a Scheduler> {
         self.schedulers[usize::from(place.0)].core()
     }
 
-    /// What the process there is for its scheduler, if one is alive.
+    /// Returns the association of the worker process there, if one is alive.
     pub fn worker(&self, place: WorkerPlace) -> Option<&'a Association> {
         self.workers[usize::from(place.0)].core()
     }
 
-    /// What would survive a crash now.
+    /// Returns the content that would survive a crash now.
     pub fn durable(&self, directory: DirectoryId) -> &'a Durable {
         self.directories[usize::from(directory.0)].durable()
     }

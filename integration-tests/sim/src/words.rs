@@ -1,4 +1,4 @@
-//! The words of the event log: places, processes, tasks, and the small closed sets of reasons and kinds.
+//! The types of the event log: places, processes, tasks, and the small closed sets of reasons and kinds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub struct MachineId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchedulerPlace(pub u16);
 
-/// A place where worker processes of one machine lock run, one at a time; two places may claim one shard.
+/// A place where worker processes of one machine lock run, one at a time. Two places may claim one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerPlace(pub u16);
 
@@ -28,7 +28,7 @@ pub struct WorkerPlace(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectoryId(pub u16);
 
-/// One fake process: a run of a task, or a healthcheck. Never used again.
+/// One fake process: a run of a task, or a healthcheck. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId(pub u32);
 
@@ -40,7 +40,7 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    /// Stands for every healthcheck, of whatever node name.
+    /// Stands for every healthcheck, whatever its node.
     pub const HEALTHCHECK: TaskId = TaskId {
         job: u16::MAX,
         node: u16::MAX,
@@ -50,7 +50,7 @@ impl TaskId {
         self == TaskId::HEALTHCHECK
     }
 
-    /// From the names of the workload; anything else is a healthcheck.
+    /// Parses the names of the workload. Other names are healthchecks.
     pub fn from_names(job: &str, node: &str) -> TaskId {
         let number =
             |name: &str, letter: char| -> Option<u16> { name.strip_prefix(letter)?.parse().ok() };
@@ -88,7 +88,7 @@ pub struct SetMark {
     pub standing: Standing,
 }
 
-/// Short enough for a trace: of the hash, a part that tells sets apart.
+/// Prints only the part of the hash that distinguishes sets, for short traces.
 impl fmt::Debug for SetMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.scheduler == SchedulerId::default() {
@@ -115,7 +115,7 @@ impl From<&WorkerSetId> for SetMark {
     }
 }
 
-/// Whose history an operator wants deleted: of one job, everywhere or on one node.
+/// The history that an operator wants deleted: of one job, on all nodes or on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HistoryOf {
     pub job: u16,
@@ -128,26 +128,26 @@ impl HistoryOf {
     }
 }
 
-/// What became of the tasks whose history was to be deleted.
+/// The results of a deletion of history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeletedCounts {
     pub deleted: u64,
-    /// Left alone, as they run.
+    /// Tasks that were left unchanged because they run.
     pub running: u64,
-    /// Left alone, as they were lost and may be alive.
+    /// Tasks that were left unchanged because they were lost and may be alive.
     pub maybe_alive: u64,
 }
 
-/// What a worker's machine has, as the worker says.
+/// The size of a worker's machine as the worker declares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSize {
-    /// 0: it does not say.
+    /// Zero if the worker does not say.
     pub memory_mb: u32,
-    /// How many of each model.
+    /// The number of GPUs of each model.
     pub cards: BTreeMap<String, u32>,
-    /// What each card is called, with its model.
+    /// The model of each GPU by device name.
     pub devices: BTreeMap<String, String>,
-    /// Tasks at once.
+    /// The number of tasks that the worker can run at once.
     pub most_tasks: Option<u32>,
 }
 
@@ -178,11 +178,11 @@ impl From<&WorkerDescription> for MachineSize {
     }
 }
 
-/// Number of a call or request packet in the whole run; joins a sending with its arrivals and its outcome.
+/// The number of a call or request packet, unique in the whole run. It joins a sending with its arrivals and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallTag(pub u32);
 
-/// What a scheduler asks of a worker.
+/// A request of a scheduler to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ask {
     Fetch,
@@ -194,7 +194,7 @@ pub enum Ask {
         invocation: InvocationId,
         for_new_worker: bool,
     },
-    /// Each task stands in a [`Happening::NotifyNames`] that follows.
+    /// A [`Happening::NotifyNames`] follows for each task.
     Notify {
         tasks: u16,
         sequence: SequenceNumber,
@@ -205,7 +205,7 @@ pub enum Ask {
     },
 }
 
-/// What a caller got to know of its call.
+/// The outcome of a call as its caller learns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutcomeKind {
     Done,
@@ -214,7 +214,7 @@ pub enum OutcomeKind {
     Unknown,
 }
 
-/// [`Rejection`] without its texts.
+/// A [`Rejection`] without its texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RejectionKind {
     ProtocolVersion,
@@ -266,7 +266,7 @@ impl From<&Rejection> for RejectionKind {
     }
 }
 
-/// One durable fact; the ends of tasks in a `WorkerLeft` follow as [`Happening::EndWritten`] with the same number.
+/// One durable fact. The completions in a `WorkerLeft` follow as [`Happening::EndWritten`] with the same number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     SchedulerStarted {
@@ -288,37 +288,37 @@ pub enum Fact {
     },
     HoldBackOver,
     TaskEnded,
-    /// Jobs by API, pauses, what was forgiven, the config file, what schedules gave, and raised fences.
+    /// Jobs of the API, pauses, forgiven completions, the config file, nodes of schedules, and raised fences.
     Jobs,
 }
 
-/// Why a scheduler process is gone.
+/// Why a scheduler process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SchedulerStop {
-    /// `kill -9`, or its machine lost power.
+    /// `kill -9`, or a power loss of its machine.
     Crashed,
-    /// It decided so itself: another instance is newer.
+    /// The scheduler stepped down because another instance is newer.
     SteppedDown,
 }
 
-/// Why a worker process is gone.
+/// Why a worker process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkerStop {
-    /// `kill -9`; its keeper ends what it left behind.
+    /// `kill -9`; its keeper ends the remaining processes.
     Killed,
     Exited(ExitReason),
 }
 
-/// How a fake process came to its end.
+/// How a fake process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcessEnd {
-    /// By itself.
+    /// The process ended by itself.
     Finished,
-    /// By TERM or KILL, which its worker asked for.
+    /// Its worker ended it by TERM or KILL.
     Killed,
-    /// By the keeper, after its worker died or let its lease run out.
+    /// The keeper ended it, after its worker died or its lease expired.
     ByKeeper,
-    /// Power loss of the machine.
+    /// The machine lost power.
     PowerLost,
 }
 
@@ -335,7 +335,7 @@ pub enum WaitExit {
 }
 
 impl WaitExit {
-    /// From the text in the scheduler's status.
+    /// Parses the text in the scheduler's status.
     pub fn from_reason(reason: &str) -> Self {
         if reason.contains("cluster is new") {
             WaitExit::NewCluster
@@ -386,15 +386,15 @@ pub enum FaultKind {
     ConfigChange,
     NodesChange,
     OperatorKill,
-    /// A job's tasks are forgiven.
+    /// An operator forgives a job's tasks.
     OperatorForgives,
-    /// How tasks of a job have ended is to be forgotten.
+    /// An operator deletes the history of a job's tasks.
     OperatorForgets,
-    /// A worker is declared dead.
+    /// An operator declares a worker dead.
     OperatorForgetsWorker,
     MachineCrash,
     /// A heartbeat of another protocol version, or of a known instance with another shard or machine lock.
     StrayHeartbeat,
-    /// An operator lets a worker end with its tasks.
+    /// An operator drains a worker.
     WorkerDrain,
 }

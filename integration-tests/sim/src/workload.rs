@@ -1,4 +1,4 @@
-//! What the cluster has to do: a configuration that changes, jobs that come and go, nodes that come and go.
+//! The work of the simulated cluster: a changing configuration with jobs and nodes that come and go.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 use crate::dice::{Dice, Stream};
 use crate::swarm::{Fetching, Gates, Limits, Machines, Orphans, Rooms, Swarm};
 
-/// The most jobs at once: enough for contention, few enough that a run stays quick.
+/// The most jobs at once: enough for contention, few enough for a quick run.
 const MAX_JOBS: usize = 4;
 /// The most nodes at once, for the same reason.
 const MAX_NODES: usize = 8;
@@ -25,20 +25,20 @@ struct Job {
     backoff: &'static str,
     depends_on: Option<u16>,
     slots: u8,
-    /// It runs only when all of these are done.
+    /// Jobs that must all be done before a task of this one starts.
     after_all: Vec<u16>,
     needs: Needs,
-    /// Keys about orphans, each with a comma before it.
+    /// Keys about orphans, each preceded by a comma.
     orphans: String,
-    /// Keys about the time that a run may take, likewise.
+    /// Keys about limits of time, each preceded by a comma.
     limits: String,
-    /// Keys about where it may wait, likewise.
+    /// Keys about waiting at a worker, each preceded by a comma.
     work: String,
-    /// How many of its tasks may run, likewise.
+    /// The key for the number of running tasks, preceded by a comma.
     most: String,
 }
 
-/// What a task takes of its worker's machine, in slots.
+/// Slots that a task takes of its worker's machine.
 #[derive(Clone, Copy, Debug, Default)]
 struct Needs {
     memory: usize,
@@ -46,26 +46,26 @@ struct Needs {
     k40: usize,
 }
 
-/// Chances for what only some workloads have.
+/// Random streams for the rarer parts of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// Jobs say when their orphans are to end, and nodes are also disabled.
+    /// Jobs state when their orphans end, and nodes may be disabled.
     pub orphans: Option<Dice>,
-    /// Some jobs wait until others are done as a whole.
+    /// Some jobs wait until others are completely done.
     pub gates: Option<Dice>,
-    /// Machines have memory and cards, and tasks take of them.
+    /// Machines have memory and GPUs, and tasks need them.
     pub machines: Option<Dice>,
-    /// Some jobs say how long a run may take.
+    /// Some jobs limit how long a run may take.
     pub limits: Option<Dice>,
-    /// Workers and jobs say how few tasks they run at once.
+    /// Workers and jobs limit the number of their running tasks.
     pub rooms: Option<Dice>,
-    /// Workers ask for work.
+    /// Workers request work.
     pub work: Option<Work>,
-    /// Jobs and nodes that are gone come back at times.
+    /// Missing jobs and nodes sometimes return.
     pub returns: Option<Dice>,
 }
 
-/// Chances for workers that ask for work.
+/// Random streams for workers that request work.
 #[derive(Clone, Debug)]
 pub struct Work {
     pub dice: Dice,
@@ -100,7 +100,7 @@ pub struct Workload {
     jobs: Vec<Job>,
     nodes: Vec<u16>,
     disabled: BTreeSet<u16>,
-    /// Jobs and nodes that are gone, of which some may come back.
+    /// Missing jobs and nodes, of which some may return.
     gone: (Vec<Job>, Vec<u16>),
     next_job: u16,
     next_node: u16,
@@ -108,13 +108,13 @@ pub struct Workload {
     node_limit: usize,
     dice: Dice,
     extras: Extras,
-    /// As those of a job, for jobs that are gone.
+    /// Settings for missing jobs, like the keys of a job.
     settings: String,
     config: Arc<Config>,
     table: Arc<NodeTable>,
 }
 
-/// What jobs do after errors.
+/// Backoffs of jobs.
 const BACKOFFS: [&str; 5] = [
     r#"[1, 5, "repeat"]"#,
     r#"[15, 60, "repeat"]"#,
@@ -123,28 +123,28 @@ const BACKOFFS: [&str; 5] = [
     r#"[1, 10, 120, "repeat"]"#,
 ];
 
-/// How long orphans may run.
+/// Delays after which orphans end.
 const ORPHANS_END_AFTER: [&str; 5] = ["false", "true", "2", "15", "90"];
-/// How they are ended.
+/// Methods by which orphans end.
 const ORPHANS_END_BY: [&str; 3] = ["term", "kill", "term_wait_kill"];
 
-/// How long a run may take, in seconds: some, most and all of them take less.
+/// Limits of a run in seconds. Some, most or all runs take less.
 const RUNS_TAKE: [Option<u32>; 5] = [None, Some(1), Some(5), Some(60), Some(600)];
 
-/// What the scheduler is told that tasks take, in seconds.
+/// Run time estimates of jobs, in seconds.
 const TASKS_TAKE: [Option<u32>; 4] = [None, Some(1), Some(30), Some(300)];
 
-/// Processors of a worker, unless it asks for work.
+/// Processors of a worker that does not request work.
 pub const USUAL_CORES: f64 = 2.0;
 /// Memory of one slot.
 const MEMORY_SLOT_MB: usize = 512;
-/// A worker that says how many tasks it can run can run no more than this: sometimes fewer than its slots, sometimes more.
+/// The largest number of tasks that a worker declares it can run, when it declares one: sometimes fewer than its slots, sometimes more.
 const MOST_ROOM: usize = 4;
-/// A job that bounds its running tasks allows at most this many: fewer than it has nodes in most runs.
+/// The largest `max_running` of a job: in most runs less than the number of its nodes.
 const MOST_OF_A_JOB: usize = 3;
 /// Memory that no task gets.
 const RESERVED_MB: usize = 300;
-/// Resources of machines. A machine that does not say what it has gets by with the limits.
+/// Resources of machines. The limits apply to a machine that does not report its size.
 const MACHINES: &str = r#",
     "mem": {"default": 0, "limit": 2}, "gpu": {"default": 0, "limit": 0}, "GPU: K40": {"default": 0, "limit": 0}"#;
 
@@ -231,7 +231,7 @@ impl Workload {
         keys
     }
 
-    /// How many processors a task takes, and whether it may wait for them at its worker. A deadline leaves room for what it takes.
+    /// Draws the processors of a task and whether it may wait at its worker. A deadline leaves time for the task's own run.
     fn draw_work(&mut self) -> (u8, String) {
         let Some(Work {
             dice,
@@ -276,7 +276,7 @@ impl Workload {
         )
     }
 
-    /// One or two of the jobs that there are.
+    /// Draws one or two existing jobs.
     fn draw_gate(&mut self) -> Vec<u16> {
         let Some(dice) = &mut self.extras.gates else {
             return Vec::new();
@@ -306,7 +306,7 @@ impl Workload {
         }
     }
 
-    /// What the machine of a worker that starts has.
+    /// Draws the machine of a worker that starts.
     pub fn draw_machine(&mut self) -> UsablePhysicalResources {
         let mut usable = UsablePhysicalResources {
             cpu_cores: USUAL_CORES,
@@ -333,13 +333,13 @@ impl Workload {
         usable
     }
 
-    /// How many processors a worker has that asks for work: no fewer than a task takes.
+    /// Draws the processors of a worker that requests work: at least as many as any task takes.
     pub fn draw_cores(&mut self) -> f64 {
         let work = self.extras.work.as_mut();
         work.map_or(USUAL_CORES, |work| USUAL_CORES + work.dice.below(3) as f64)
     }
 
-    /// How many tasks a worker that starts can run at once; some do not say.
+    /// Draws how many tasks a worker that starts can run at once; `None` if it does not say.
     pub fn draw_room(&mut self) -> Option<TaskRoom> {
         let dice = self.extras.rooms.as_mut()?;
         if dice.per_mille(200) {
@@ -357,9 +357,9 @@ impl Workload {
         self.next_node += 1;
     }
 
-    /// Somebody edits the file: jobs are added, removed, switched off and on.
+    /// Edits the config file: adds, removes, disables and enables jobs.
     pub fn change_jobs(&mut self) {
-        // What runs keeps what it took.
+        // Running tasks keep what they took.
         if let Some(dice) = &mut self.extras.machines
             && dice.per_mille(400)
         {
@@ -390,7 +390,7 @@ impl Workload {
         self.render();
     }
 
-    /// The world goes on: a new job, in the place of the oldest if there are many.
+    /// Adds a new job, in place of the oldest if there are many.
     pub fn new_work(&mut self) {
         if self.jobs.len() >= MAX_JOBS {
             let job = self.jobs.remove(0);
@@ -400,7 +400,7 @@ impl Workload {
         self.render();
     }
 
-    /// The node source tells of other nodes.
+    /// Changes the nodes of the node source.
     pub fn change_nodes(&mut self) {
         if let Some(dice) = &mut self.extras.orphans
             && dice.per_mille(300)
@@ -429,7 +429,7 @@ impl Workload {
         self.render();
     }
 
-    /// Everything that was switched off is on again, so that all of it can get done.
+    /// Enables everything, so that all tasks can get done.
     pub fn enable_all(&mut self) {
         for job in &mut self.jobs {
             job.enabled = true;
@@ -438,7 +438,7 @@ impl Workload {
         self.render();
     }
 
-    /// Which resources are measured.
+    /// Returns the settings of the measured resources.
     fn measures(&self) -> String {
         let mut entries = Vec::new();
         if self.extras.machines.is_some() {

@@ -1,11 +1,11 @@
-//! Seeds that once broke a law, each with what it found. A change of the world gives a seed another history: then look for the bug anew,
-//! with the bug put back, and replace the seed.
+//! Seeds that once broke a law, each with the bug it found. A change of the world gives a seed another history. Then put the bug back,
+//! search for a seed that finds it, and replace the old seed.
 
 use integration_tests_sim::invariants::Laws;
 use integration_tests_sim::run::{Settings, run_swarm};
 use integration_tests_sim::swarm::{Fetchers, Swarm};
 
-/// The seed, and what it found.
+/// Each seed and the bug it found.
 const FOUND: [(u64, &str); 19] = [
     (
         51,
@@ -85,7 +85,7 @@ const FOUND: [(u64, &str); 19] = [
 #[test]
 fn seeds_that_found_something_keep_every_law() {
     for (seed, what) in FOUND {
-        // The worlds in which they were found.
+        // The seeds were found in these worlds.
         let swarm = Swarm::whose_orphans_stay(seed);
         let settings = Settings::default();
         let outcome = run_swarm((seed, swarm), &settings, Laws::all(), &mut |_| ());
@@ -93,7 +93,7 @@ fn seeds_that_found_something_keep_every_law() {
     }
 }
 
-/// Those that were found since, in the worlds of today.
+/// Seeds that were found since, in the present worlds.
 const FOUND_SINCE: [(u64, Fetchers, &str); 2] = [
     (
         70012,

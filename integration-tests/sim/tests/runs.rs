@@ -1,4 +1,4 @@
-//! Whole runs: the same seed gives the same history, and a handful of seeds keeps every law.
+//! Whole runs: the same seed gives the same history, and a few seeds keep every law.
 
 use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
 use integration_tests_sim::swarm::Fetchers;
@@ -30,8 +30,7 @@ fn some_seeds_keep_every_law() {
     }
 }
 
-/// A seed, the hash of its history without work fetch, and how many inputs its cores take, as they were before any worker could ask for
-/// work.
+/// A seed, the hash of its history without work fetch, and the number of inputs of its cores, as they were before work requests existed.
 const WITHOUT_WORK_FETCH: [(u64, u64, u64); 10] = [
     (1, 0x6dcc_c5c4_84f5_3b27, 2212),
     (4, 0xd743_10f8_88d3_bd70, 3060),
@@ -45,8 +44,8 @@ const WITHOUT_WORK_FETCH: [(u64, u64, u64); 10] = [
     (250, 0xf165_381e_3c98_e388, 1710),
 ];
 
-/// Where nobody asks for work, each message is what it was before anybody could. Whoever means to change the protocol of such a cluster,
-/// or its worlds, writes the new hashes here.
+/// Checks that without work requests, no message has changed since before they existed. A deliberate change of such a protocol, or
+/// of the worlds, updates the hashes here.
 #[test]
 fn without_work_fetch_histories_stay_as_they_were() {
     let settings = hashing(Fetchers::Never);

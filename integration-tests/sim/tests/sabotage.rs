@@ -1,4 +1,4 @@
-//! Each known bug is caught by a law that may catch it, and soon; without it the same world keeps every law.
+//! Each injected bug is soon caught by a law that may catch it. Without the bug the same world keeps every law.
 
 #![cfg(feature = "sabotage")]
 
@@ -8,7 +8,7 @@ use integration_tests_sim::liveness::{NO_STORM, SETTLES};
 use integration_tests_sim::run::Settings;
 use integration_tests_sim::sabotage::{FOCI, Focus};
 
-/// The seeds of the table are known to do; a change elsewhere moves the histories, so each bug has some more.
+/// The seeds of the table are known to catch the bugs. A change elsewhere moves the histories, so each bug gets some more seeds.
 const SEEDS: u64 = 60;
 
 #[test]
@@ -28,7 +28,7 @@ fn each_bug_is_caught() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// What a scheduler believes is judged when a task leaves it, thus before what lives on a worker: each of the two must do alone.
+/// The law about a scheduler's beliefs runs when a task leaves, before the law about live processes on a worker. Each must catch alone.
 #[test]
 fn what_lives_on_a_machine_is_judged_by_itself() {
     for bug in [Sabotage::AdoptWithoutCharges, Sabotage::GiveAwayTheReserve] {

@@ -1,4 +1,4 @@
-//! Every history of small worlds: none breaks the contract; and with a rule switched off, one does.
+//! Every history of small worlds keeps the contract. With a rule switched off, one breaks it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,13 +7,13 @@ use integration_tests_sim::search::explore::{End, Limits, explore};
 use integration_tests_sim::search::world::SmallWorld;
 use integration_tests_sim::search::worlds::sound_worlds;
 
-/// Few enough for the development profile.
+/// Few enough states for the development profile.
 const LIMITS: Limits = Limits {
     states: 4_000,
     depth: 200,
 };
 
-/// States of each world whose futures are compared.
+/// The number of states of each world whose futures are compared.
 const FUTURES: usize = 600;
 
 #[test]
@@ -32,7 +32,7 @@ fn no_history_of_a_small_world_breaks_the_contract() {
     assert!(whole >= 6, "only {whole} worlds were searched whole");
 }
 
-/// What a search takes for one state must be one: whichever way led there, the same can follow.
+/// States with one fingerprint must be one state: the same steps can follow, whichever path led there.
 #[test]
 fn states_with_one_fingerprint_have_one_future() {
     let mut met_again = 0;
@@ -65,7 +65,7 @@ fn states_with_one_fingerprint_have_one_future() {
     assert!(met_again > 1000, "{met_again} states were met again");
 }
 
-/// The contract needs each rule: switched off on the real cores, it breaks within few steps.
+/// The contract needs each rule: with the rule switched off in the real cores, it breaks within few steps.
 #[cfg(feature = "sabotage")]
 #[test]
 fn without_a_rule_the_contract_breaks() {

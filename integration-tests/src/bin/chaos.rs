@@ -1,4 +1,4 @@
-//! Plays seeds of real clusters under faults, counts the disturbances, and gives the one command that plays a failed seed again.
+//! Plays seeds of real clusters under faults, counts the disturbances, and prints the command that replays a failed seed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,29 +12,29 @@ use integration_tests::chaos::{Contain, Settings, run};
 use integration_tests::e2e::{Programs, play_role};
 use integration_tests::output::Printer;
 
-/// Tells the program that it is in namespaces of its own.
+/// Environment variable of the program inside its namespaces.
 const INSIDE_VARIABLE: &str = "BRASSERIE_CHAOS_INSIDE";
 
 /// Runs real clusters as processes while programs are killed and stopped, logs stalled, disks filled, unmounted and emptied, links cut,
 /// servers flooded and clocks moved. Fails if a task ran twice at once, a durable completion was forgotten, or a program crashed.
 ///
-/// Needs root, for mounts and namespaces of its own. Nothing outside of these is touched.
+/// Needs root, for separate mounts and namespaces. Nothing outside these is touched.
 #[derive(Debug, Parser)]
 #[command(name = "chaos")]
 struct Options {
     /// The first seed; each seed is one cluster and takes about a minute
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many seeds to play
+    /// Number of seeds to play
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Play seeds for so long instead
+    /// Play seeds for this many minutes instead
     #[arg(long, conflicts_with = "seeds", value_parser = value_parser!(u64).range(1..=10_000))]
     minutes: Option<u64>,
     /// Workers of each cluster
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u64).range(1..=20))]
     workers: u64,
-    /// How workers contain their tasks; left to them if not given
+    /// How workers contain their tasks [default: the workers decide]
     #[arg(long, value_enum)]
     contain: Option<Contain>,
     /// Run scheduler and workers as the user nobody
@@ -68,7 +68,8 @@ fn main() -> ExitCode {
     play(&options)
 }
 
-/// Runs this program again with processes and mounts that end with it. This process stays, since PID 1 of a namespace ignores Ctrl-C.
+/// Runs this program again in namespaces whose processes and mounts end with it. This process remains, because PID 1 of a namespace ignores
+/// Ctrl-C.
 fn in_namespaces() -> std::io::Result<ExitStatus> {
     Command::new("setpriv")
         .args(["--pdeathsig", "KILL", "--", "unshare"])
@@ -87,7 +88,7 @@ fn in_namespaces() -> std::io::Result<ExitStatus> {
         .status()
 }
 
-/// What all seeds showed.
+/// The totals over all seeds.
 #[derive(Default)]
 struct Total {
     counts: BTreeMap<&'static str, u64>,
@@ -96,7 +97,7 @@ struct Total {
     failed: u64,
 }
 
-/// Where each step is told: standard output, and a file if one is wanted.
+/// The outputs of each step: standard output, and a file if requested.
 struct Journal {
     printer: Printer,
     file: Option<File>,

@@ -1,4 +1,4 @@
-//! The program `brasserie` for end-to-end tests: built with them from the library, so that they never run a stale one.
+//! The program `brasserie` for end-to-end tests, built with them from the library, so that it is never stale.
 
 fn main() -> std::process::ExitCode {
     brasserie::main()

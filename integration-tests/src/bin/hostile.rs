@@ -1,4 +1,4 @@
-//! Sends a million random and mutated frames to each server, and fails if one dies, goes silent or keeps memory.
+//! Sends a million random and mutated frames to each server. Fails if a server dies, stops answering or keeps memory.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -11,20 +11,20 @@ use integration_tests::hostile::originals::Target;
 use integration_tests::hostile::{Attack, Crowd, Damage, Report};
 use serde_json::json;
 
-/// Attacks a scheduler and a worker, as processes, with frames that no good peer sends.
+/// Attacks a scheduler and a worker, as processes, with invalid frames.
 #[derive(Debug, Parser)]
 #[command(name = "hostile")]
 struct Options {
     /// Frames for each server
     #[arg(long, default_value_t = 1_000_000)]
     frames: u64,
-    /// Connections that say nothing, held at each server meanwhile
+    /// Number of silent connections held to each server meanwhile
     #[arg(long, default_value_t = 0)]
     silent: usize,
-    /// Where the randomness starts; a failure names it
+    /// Seed of the random numbers; a failure names it
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// One JSON document instead of a table
+    /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         let started = Instant::now();
         let outcome = attack.run(&|frames| {
             eprint!("\r{name}: {frames} of {} frames", options.frames);
-            // Progress that cannot be shown is no failure.
+            // The progress is not part of the verdict.
             let _ = std::io::stderr().flush();
         });
         eprintln!();

@@ -1,4 +1,4 @@
-//! Runs every random property of the workspace with fresh cases, for a time or for a number of cases, and prints how many ran.
+//! Runs every random property of the workspace with fresh cases, for a time or for a number of cases, and prints the number of cases.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The module into which `properties!` puts its tests.
 const MARK: &str = "property::";
-/// The crate that provides `properties!`: only packages that use it have properties.
+/// The crate that provides `properties!`. Only packages that depend on it have properties.
 const RUNNER: &str = "integration-tests-properties";
 
 /// Runs every random property with fresh cases.
@@ -23,16 +23,16 @@ struct Options {
     /// Fresh cases of each property [default: 1000, unless `--minutes` is given]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     cases: Option<u64>,
-    /// Divide so many minutes among all properties
+    /// Divide this many minutes among all properties
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     minutes: Option<u64>,
-    /// Properties at a time [default: one per processor]
+    /// Number of properties to run at once [default: one per processor]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: Option<u64>,
-    /// Build with optimisation, and so without checks for integer overflow
+    /// Build with optimization, and so without checks for integer overflow
     #[arg(long)]
     release: bool,
-    /// Only properties whose name contains this text
+    /// Run only properties whose name contains this text
     filter: Option<String>,
 }
 
@@ -40,7 +40,7 @@ struct Options {
 #[derive(Clone, Debug)]
 struct Property {
     package: String,
-    /// Test programs run in the folder of their package.
+    /// The folder of the package, in which its test programs run.
     folder: PathBuf,
     program: PathBuf,
     name: String,
@@ -50,10 +50,10 @@ struct Property {
 #[derive(Debug)]
 struct Outcome {
     property: Property,
-    /// As the runner printed it; none if the property failed.
+    /// The counts that the runner printed; `None` if the property failed.
     counts: Option<[u64; 3]>,
     took: Duration,
-    /// Of both streams.
+    /// The output on both streams.
     output: String,
 }
 
@@ -112,7 +112,7 @@ fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The variables that limit each property's fresh cases.
+/// Returns the environment variables that limit each property's fresh cases.
 fn limits(options: &Options, properties: usize, threads: usize) -> Vec<(&'static str, u64)> {
     let seconds = options.minutes.map(|minutes| {
         let all = minutes * 60 * u64::try_from(threads).unwrap_or(1);
@@ -183,7 +183,7 @@ fn run(property: &Property, limits: &[(&str, u64)]) -> anyhow::Result<Outcome> {
     })
 }
 
-/// Reads "property NAME: K kept, N fixed, M fresh cases".
+/// Parses "property NAME: K kept, N fixed, M fresh cases".
 fn counts(output: &str) -> Option<[u64; 3]> {
     let line = output
         .lines()
@@ -195,7 +195,7 @@ fn counts(output: &str) -> Option<[u64; 3]> {
     Some([counts.next()??, counts.next()??, counts.next()??])
 }
 
-/// Builds the test programs of all packages with properties, and asks each for its own.
+/// Builds the test programs of all packages with properties, and lists the properties of each.
 fn all_properties(options: &Options) -> anyhow::Result<Vec<Property>> {
     let metadata = cargo(&["metadata", "--no-deps", "--format-version", "1"])?;
     let metadata: Value =
@@ -255,7 +255,7 @@ fn all_properties(options: &Options) -> anyhow::Result<Vec<Property>> {
     Ok(properties)
 }
 
-/// The properties among the tests of a test program; none of one that has no harness.
+/// Returns the properties among the tests of a test program; empty for a program without a harness.
 fn listed(program: &str, folder: &Path) -> anyhow::Result<Vec<String>> {
     let listed = Command::new(program)
         .args(["--list", "--format", "terse", MARK])

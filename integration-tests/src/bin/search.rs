@@ -1,4 +1,4 @@
-//! Searches small worlds of the real cores through every order of events, and shows what each rule of the protocol is needed for.
+//! Searches small worlds of the real cores through every order of events, and shows why each rule of the protocol is needed.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use integration_tests_sim::search::rules::{RULE_LIMITS, rules};
 use integration_tests_sim::search::settings::Settings;
 use integration_tests_sim::search::worlds::sound_worlds;
 
-/// Each is known by a number of 32 bits.
+/// Maximum states, because a state is numbered with 32 bits.
 const MOST_STATES: u64 = 4_000_000_000;
 
 /// Searches small worlds of the real cores exhaustively.
@@ -21,16 +21,16 @@ struct Options {
     /// Switch each rule off in turn and show the shortest history that breaks the contract (needs the feature `sabotage`)
     #[arg(long)]
     rules: bool,
-    /// Only worlds or rules whose names contain this
+    /// Search only worlds or rules whose names contain this text
     #[arg(long)]
     only: Option<String>,
-    /// Stop a world's search at so many states
+    /// Stop the search of a world at this number of states
     #[arg(long, default_value_t = 2_000_000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_STATES))]
     states: usize,
-    /// And at this depth
+    /// Stop the search of a world at this depth
     #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..))]
     depth: u32,
-    /// Print counterexamples with all that happens in them
+    /// Print counterexamples with all their events
     #[arg(long)]
     trace: bool,
 }
@@ -47,7 +47,7 @@ impl Options {
         self.only.as_ref().is_none_or(|only| name.contains(only))
     }
 
-    /// What is asked for can be searched: a search of nothing would find nothing.
+    /// Errors if no world or rule matches the options, because an empty search would pass.
     fn check(&self) -> Result<(), String> {
         let (what, names): (&str, Vec<&str>) = match self.rules {
             true => ("rule", rules().iter().map(|rule| rule.id).collect()),
@@ -115,7 +115,7 @@ fn search_worlds(options: &Options, printer: &mut Printer) -> bool {
     broken.is_empty()
 }
 
-/// What a world may suffer, and how often.
+/// Returns the faults of a world and their maximum number.
 fn faults(world: &Settings) -> String {
     let leaps: Vec<String> = world.leaps.iter().map(|leap| format!("{leap} s")).collect();
     if leaps.is_empty() {
@@ -152,7 +152,7 @@ fn search(world: &Settings, options: &Options, limits: Limits, printer: &mut Pri
     outcome
 }
 
-/// Each rule switched off, and its world with the rule as a control.
+/// Searches each rule's world with the rule switched off, and with the rule as a control.
 #[cfg(feature = "sabotage")]
 fn search_rules(options: &Options, printer: &mut Printer) -> bool {
     use brasserie_common::sabotage;
@@ -191,7 +191,7 @@ fn search_rules(options: &Options, printer: &mut Printer) -> bool {
     not_shown.is_empty() && not_kept.is_empty()
 }
 
-/// Never without the feature: see [`Options::check`].
+/// Never called, because [`Options::check`] refuses `--rules` without the feature.
 #[cfg(not(feature = "sabotage"))]
 fn search_rules(_: &Options, _: &mut Printer) -> bool {
     false

@@ -1,4 +1,4 @@
-//! Plays thousands of seeds of the simulated cluster, and gives the one command that replays a seed that breaks a law.
+//! Plays thousands of seeds of the simulated cluster, and prints the command that replays a seed that breaks a law.
 
 use std::cell::Cell;
 use std::process::ExitCode;
@@ -16,64 +16,64 @@ use integration_tests_sim::report::{Total, replay};
 use integration_tests_sim::run::{Judges, Record, Settings, run_seed};
 use integration_tests_sim::swarm::Fetchers;
 
-/// A few seconds' worth.
+/// Default number of seeds: a few seconds.
 const USUAL_SEEDS: u64 = 200;
-/// The rarest of the bugs shows in one seed of sixty.
+/// Default number of seeds for each bug. The rarest of the bugs shows in one seed of sixty.
 const SABOTAGE_SEEDS: u64 = 1000;
-/// Of the first one and of how many: their sum is a seed, too.
+/// Maximum of the first seed, and of the number of seeds, because their sum is a seed too.
 const MOST_SEEDS: u64 = u64::MAX / 2;
-/// More than any machine has processors; each takes a stack.
+/// Maximum threads, more than any machine has processors; each takes a stack.
 const MOST_THREADS: u64 = 1024;
-/// A year.
+/// Maximum minutes: a year.
 const MOST_MINUTES: u64 = 366 * 24 * 60;
 
-/// Plays clusters of the real cores under faults, and holds them to their laws.
+/// Plays clusters of the real cores under faults, and checks them against their laws.
 #[derive(Debug, Parser)]
 #[command(name = "simulate")]
 struct Options {
-    /// How many seeds to play; with `--sabotage` at most so many for each bug [default: 200, with `--sabotage` 1000]
+    /// Number of seeds to play; with `--sabotage` the maximum for each bug [default: 200, with `--sabotage` 1000]
     #[arg(long, value_parser = value_parser!(u64).range(1..=MOST_SEEDS))]
     seeds: Option<u64>,
-    /// The first of them
+    /// The first seed
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u64).range(..=MOST_SEEDS))]
     first_seed: u64,
-    /// Play seeds for so long instead
+    /// Play seeds for this many minutes instead
     #[arg(long, conflicts_with_all = ["seeds", "sabotage"], value_parser = value_parser!(u64).range(1..=MOST_MINUTES))]
     minutes: Option<u64>,
-    /// Play this one only
+    /// Play only this seed
     #[arg(long)]
     seed: Option<u64>,
-    /// Print what happens, one line each
+    /// Print each event, one a line
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// One thread per processor unless told otherwise
+    /// Number of threads [default: one per processor]
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_THREADS))]
     threads: Option<usize>,
     /// Stop at the first broken law
     #[arg(long)]
     fail_fast: bool,
-    /// Measure without laws
+    /// Check no laws, to measure the speed
     #[arg(long, conflicts_with_all = ["without", "sabotage"])]
     no_laws: bool,
-    /// Put this known bug in, or `all` in turn, and see which law catches it within `--seeds` seeds
+    /// Inject this known bug, or `all` in turn, and report which law catches it within `--seeds` seeds
     #[arg(long)]
     sabotage: Option<String>,
-    /// In which runs workers ask for work
+    /// Runs in which workers fetch work
     #[arg(long, value_enum, default_value_t = WorkFetch::Mixed)]
     work_fetch: WorkFetch,
-    /// Leave this law out, to look past it
+    /// Do not check this law, to find what else breaks
     #[arg(long, value_name = "LAW", value_parser = law, conflicts_with = "sabotage")]
     without: Vec<String>,
 }
 
-/// In which runs workers ask for work.
+/// The runs in which workers fetch work.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum WorkFetch {
-    /// In all, some of their workers at least
+    /// All runs, by at least some of their workers
     Always,
-    /// In none: then histories are those of a cluster without work fetch
+    /// No run: histories are those of a cluster without work fetch
     Never,
-    /// In some
+    /// Some runs
     Mixed,
 }
 
@@ -87,7 +87,7 @@ impl From<WorkFetch> for Fetchers {
     }
 }
 
-/// The name of a law that there is.
+/// Parses the name of an existing law.
 fn law(name: &str) -> Result<String, String> {
     let laws = Laws::all();
     let known: Vec<&str> = laws.statements().map(|(name, _)| name).collect();
@@ -101,7 +101,7 @@ fn law(name: &str) -> Result<String, String> {
 }
 
 thread_local! {
-    /// For the message of a panic, which ends the program.
+    /// The current seed, for the message of a panic, which ends the program.
     static SEED: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -1,13 +1,13 @@
-//! `cargo verify`: the whole check of a change, in the order in which failures are cheapest to see.
+//! `cargo verify`: checks a change completely, with the cheapest checks first.
 
 use std::process::{Command, ExitCode};
 
 use integration_tests::e2e::{Network, PYTHON_SETUP, python_with_packages, warn_not_run};
 
-/// The tests that a machine without network namespaces cannot run.
+/// The tests that need network namespaces.
 const NETWORK_TESTS: &str = "all tests of e2e_network, which need namespaces";
 
-/// One step: what it proves, and the command.
+/// One step, with its name and command.
 struct Step {
     name: &'static str,
     program: &'static str,
@@ -73,10 +73,10 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Fresh cases of each random property, beside the fixed ones: about a minute in all. A failure prints the command that repeats it.
+/// Fresh cases of each random property, besides the fixed ones: about a minute in all. A failure prints the command that repeats it.
 const FRESH_CASES: (&str, &str) = ("PROPERTY_CASES", "16");
 
-/// A tool that a step needs, how to see that it is there, and how to get it.
+/// A tool that a step needs, with commands to check for it and to install it.
 struct Tool {
     name: &'static str,
     probe: &'static [&'static str],
@@ -153,7 +153,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::from(2);
     }
-    // Tools can be installed; the right to make networks is the machine's to give.
+    // Missing tools can be installed, but the right to create networks depends on the machine.
     let no_network = Network::new(1, 0).err();
     if let Some(why) = &no_network {
         warn_not_run(NETWORK_TESTS, why);

@@ -1,4 +1,4 @@
-//! The standard error of a program as a named pipe, whose reader can stop reading or go away.
+//! The standard error of a program as a named pipe, whose reader can stop reading or close it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -13,7 +13,7 @@ use nix::libc::O_NONBLOCK;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
-/// Between two reads of an empty pipe.
+/// Interval of reads from an empty pipe.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const READING: u8 = 0;
@@ -21,7 +21,7 @@ const STALLED: u8 = 1;
 const CLOSED: u8 = 2;
 const ENDED: u8 = 3;
 
-/// A pipe and the thread that copies what arrives there into a file.
+/// A pipe, and the thread that copies its text into a file.
 #[derive(Debug)]
 pub(super) struct LogPipe {
     path: PathBuf,
@@ -30,11 +30,11 @@ pub(super) struct LogPipe {
 }
 
 impl LogPipe {
-    /// Makes the pipe `NAME.pipe` in the folder; its text goes to `NAME.log`.
+    /// Creates the pipe `NAME.pipe` in the folder; its text goes to `NAME.log`.
     pub(super) fn new(folder: &Path, name: &str) -> std::io::Result<Self> {
         let path = folder.join(format!("{name}.pipe"));
         mkfifo(&path, Mode::from_bits_truncate(0o666))?;
-        // The program may run as another user, whatever the umask.
+        // The program may run as another user, so the mode must not depend on the umask.
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
         let log = OpenOptions::new()
             .create(true)
@@ -55,7 +55,7 @@ impl LogPipe {
         &self.path
     }
 
-    /// Where the text goes.
+    /// Returns the path of the text.
     pub(super) fn text_path(&self) -> PathBuf {
         self.path.with_extension("log")
     }
@@ -68,7 +68,7 @@ impl LogPipe {
             .custom_flags(O_NONBLOCK)
             .open(&self.path);
         let mut pipe = match opened {
-            // Closed by an earlier disturbance: nobody reads either way.
+            // An earlier disturbance has closed the pipe, which is not read either way.
             Err(error) if error.raw_os_error() == Some(nix::libc::ENXIO) => return Ok(()),
             opened => opened?,
         };
@@ -86,7 +86,7 @@ impl LogPipe {
         self.state.store(CLOSED, Ordering::SeqCst);
     }
 
-    /// Reads again.
+    /// Opens the pipe and reads again.
     pub(super) fn heal(&self) {
         self.state.store(READING, Ordering::SeqCst);
     }
@@ -96,14 +96,14 @@ impl Drop for LogPipe {
     fn drop(&mut self) {
         self.state.store(ENDED, Ordering::SeqCst);
         if let Some(reader) = self.reader.take() {
-            // A reader that panicked has nothing more to read.
+            // A reader that panicked needs no handling.
             let _ = reader.join();
         }
     }
 }
 
 fn open(path: &Path) -> std::io::Result<File> {
-    // With O_NONBLOCK `open` does not wait for a writer.
+    // O_NONBLOCK makes `open` return without a writer.
     OpenOptions::new()
         .read(true)
         .custom_flags(O_NONBLOCK)
@@ -123,7 +123,7 @@ fn copy(path: &Path, first: File, mut log: File, state: &AtomicU8) {
                     pipe = open(path).ok();
                 }
                 if let Some(Ok(count @ 1..)) = pipe.as_mut().map(|pipe| pipe.read(&mut bytes)) {
-                    // The log of a test; the verdict does not depend on it.
+                    // The text is for diagnosis only; the verdict does not depend on it.
                     let _ = log.write_all(&bytes[..count]);
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! The programs of one run, each with a host of its own, a disk, a clock and a log pipe, and what can be done to them.
+//! The programs of one run, each with its own host, disk, clock and log pipe. Injects disturbances into them.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,13 +18,13 @@ use super::log_pipe::LogPipe;
 use super::plan::{Program, StorePart, Target};
 use crate::e2e::{FAST_SCHEDULER, FAST_WORKER, Host, Network, Process, Stage, python};
 
-/// Room for a store, its log and the output of the tasks, and soon filled.
+/// Large enough for a store, its log and the output of the tasks, but quickly filled.
 const DISK: &str = "size=24m,mode=0755";
 /// The store's file in a scheduler's directory.
 const DATABASE: &str = "state.sqlite3";
 /// The user of programs that do not run as root.
 const NOBODY: u32 = 65_534;
-/// Before a program that has ended is started again, as service managers have it.
+/// Pause before an ended program is restarted, as in service managers.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 const SCHEDULER_PORT: u16 = 6_000;
 const WORKER_PORT: u16 = 6_001;
@@ -33,38 +33,38 @@ const CALL_TIMEOUTS: [&str; 3] = [
     "--thrift-send-timeout=1s",
     "--thrift-receive-timeout=1s",
 ];
-/// Exit code of a worker that cannot start, for instance because it does not know whether processes are left-overs.
+/// Exit code of a worker that refuses to start, for example because it cannot tell whether processes are left over from a former worker.
 const REFUSED_START: i32 = 3;
-/// Before and after the processes in the message of such a worker.
+/// The text before the list of processes in the message of such a worker.
 const UNCERTAIN: &str = "may be tasks of the last worker that used this directory, which was killed together with its keeper:";
 const UNCERTAIN_END: &str = ". Their session has the number";
-/// Shell that leaves standard error to the pipe in its first argument and becomes the rest.
+/// Shell script that redirects standard error to the pipe in its first argument, and executes the rest.
 const WITH_PIPE: &str = r#"exec 2> "$0" "$@""#;
 
-/// A program, its place, and how it is started.
+/// A program with its resources and state.
 struct Machine {
     program: Program,
     host: Host,
-    /// Where its disk is mounted; the data directory is below.
+    /// The mount point of its disk; the data directory is below.
     place: PathBuf,
-    /// Where the disk stays mounted when it is not at its place.
+    /// A second mount point of the disk, which stays when the first is unmounted.
     disk: PathBuf,
     clock: File,
     log: LogPipe,
     process: Option<Process>,
     ended: Instant,
-    /// Ends by itself since the operator last looked.
+    /// Exits by itself since the operator last acted.
     refusals: u32,
     started: Instant,
     /// Bytes of the log when the program was started.
     log_start: u64,
-    /// Processes that were dead when the worker named them as uncertain left-overs. They may have ended since.
+    /// Processes that were dead when the worker named them as uncertain left-overs. They may have ended after it looked.
     named_dead: HashSet<Pid>,
 }
 
 /// All programs of a run.
 pub(super) struct Machines {
-    // Programs end before the network goes.
+    // Declared first, so that programs end before their network is removed.
     machines: Vec<Machine>,
     network: Network,
     shim: PathBuf,
@@ -73,14 +73,14 @@ pub(super) struct Machines {
     started_once: bool,
     /// The furthest that the scheduler's clock was ahead, in seconds.
     ahead: i64,
-    /// Ends that no disturbance explains.
+    /// Exits that no disturbance explains.
     pub(super) crashes: Vec<String>,
-    /// How often the operator ended processes of which a worker could not tell whether they were tasks.
+    /// How often the operator killed processes of which a worker could not tell whether they were tasks.
     pub(super) uncertain_ended: usize,
 }
 
 impl Machines {
-    /// Makes hosts and disks; starts nothing yet.
+    /// Creates hosts and disks. Starts no program yet.
     pub(super) fn new(stage: &Stage, config: &Path, settings: Settings) -> Result<Self, String> {
         let network =
             Network::new(1 + settings.workers, settings.seed).map_err(|error| error.to_string())?;
@@ -110,13 +110,13 @@ impl Machines {
         )
     }
 
-    /// A command as it has to be run on the scheduler's host.
+    /// Returns a command for the scheduler's host.
     pub(super) fn on_scheduler_host(&self, command: &Command) -> Command {
         self.network.command_on(self.machines[0].host, command)
     }
 
-    /// Starts every program that does not run, has rested, and has its disk, as a unit with `RequiresMountsFor=` does. Notes how the
-    /// others ended.
+    /// Starts every program that is stopped, has rested, and has its disk, like a unit with `RequiresMountsFor=`. Notes the exits of
+    /// programs that ended.
     pub(super) fn tend(&mut self, stage: &Stage) {
         for number in 0..self.machines.len() {
             self.note_end(number);
@@ -166,7 +166,7 @@ impl Machines {
         };
         let machine = &mut self.machines[number];
         let file = PathBuf::from(inner.get_program());
-        // A closed pipe would keep the new program's shell waiting for a reader.
+        // If the pipe were closed, the shell of the new program would wait for a reader.
         machine.log.heal();
         machine.log_start = fs::metadata(machine.log.text_path()).map_or(0, |file| file.len());
         let mut command = Command::new("sh");
@@ -243,14 +243,14 @@ impl Machines {
         }
     }
 
-    /// Sends a signal to all of them, with nothing in between. Programs that do not run get none.
+    /// Sends a signal to all targets in immediate succession. Skips programs that do not run.
     pub(super) fn signal(&mut self, targets: &[Target], signal: Signal) {
         let pids: Vec<Pid> = targets
             .iter()
             .filter_map(|target| self.pid(*target))
             .collect();
         for pid in pids {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = kill(pid, signal);
         }
     }
@@ -274,7 +274,7 @@ impl Machines {
         &self.machine(program).log
     }
 
-    /// Leaves no byte on the disk.
+    /// Fills the disk to the last byte.
     pub(super) fn fill_disk(&mut self, program: Program) -> Result<(), String> {
         let machine = self.machine(program);
         let file = File::create(machine.disk.join("filler")).map_err(|e| e.to_string())?;
@@ -294,12 +294,12 @@ impl Machines {
     }
 
     pub(super) fn free_disk(&mut self, program: Program) {
-        // It is not there if the disk could not take even the file.
+        // The file is missing if the disk could not even create it.
         let _ = fs::remove_file(self.machine(program).disk.join("filler"));
     }
 
     pub(super) fn unmount(&mut self, program: Program) {
-        // A second one in the meantime finds nothing to unmount.
+        // A second call meanwhile finds nothing to unmount.
         let _ = umount2(&self.machine(program).place, MntFlags::MNT_DETACH);
     }
 
@@ -315,7 +315,7 @@ impl Machines {
 
     pub(super) fn delete_store(&mut self, part: StorePart) {
         let data_dir = self.machines[0].data_dir();
-        // What is not there yet, or is not mounted, cannot be deleted.
+        // The part may not exist yet, or its disk may be unmounted.
         let _ = match part {
             StorePart::Directory => fs::remove_dir_all(&data_dir),
             StorePart::Database => fs::remove_file(data_dir.join(DATABASE)),
@@ -325,26 +325,26 @@ impl Machines {
 
     pub(super) fn truncate_store(&mut self) {
         let database = self.machines[0].data_dir().join(DATABASE);
-        // It is not there if its disk is not.
+        // The file is missing if its disk is unmounted.
         let _ = File::options()
             .write(true)
             .open(database)
             .and_then(|file| file.set_len(0));
     }
 
-    /// How often the scheduler has ended by itself soon after its start.
+    /// Returns how often the scheduler has exited by itself soon after its start.
     pub(super) fn scheduler_refusals(&self) -> u32 {
         self.machines[0].refusals
     }
 
-    /// The operator's way out of a lost store: the clock is not behind any earlier time, since fences go by it from here, and the directory
-    /// is moved away, so that the next start finds none.
+    /// Acts as an operator whose store is lost. The clock is set to the furthest earlier time, because fences are now derived from it. The
+    /// directory is moved away, so that the next start finds none.
     pub(super) fn start_over(&mut self) -> io::Result<()> {
         self.jump_clock(Program::Scheduler, self.ahead)?;
         self.signal(&[Target::Program(Program::Scheduler)], Signal::SIGKILL);
         let data_dir = self.machines[0].data_dir();
         let aside = data_dir.with_extension("lost");
-        // It may be deleted already.
+        // The directory may be deleted already.
         let _ = fs::rename(&data_dir, aside);
         self.machines[0].refusals = 0;
         Ok(())
@@ -358,7 +358,7 @@ impl Machines {
         self.network.set_one_way(host(from), host(to), link);
     }
 
-    /// Opens silent connections to a program; they last as long as the child.
+    /// Opens silent connections to a program. They last as long as the child process.
     pub(super) fn connect_silently(
         &mut self,
         program: Program,
@@ -481,7 +481,7 @@ impl Machine {
         mount(Some(&self.disk), &self.place, none, MsFlags::MS_BIND, none).map_err(io::Error::from)
     }
 
-    /// Whether the disk is at its place: both are then one directory.
+    /// Returns whether the disk is mounted at its place. Then both paths are the same directory.
     fn is_mounted(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
         let identity = |path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
@@ -492,7 +492,7 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         self.process = None;
-        // A stage whose disks stay mounted cannot be removed; the mount namespace ends with this process.
+        // A stage with mounted disks cannot be removed. The mount namespace ends with this process.
         let _ = umount2(&self.place, MntFlags::MNT_DETACH);
         let _ = umount2(&self.disk, MntFlags::MNT_DETACH);
     }
@@ -505,7 +505,7 @@ fn name_of(program: Program) -> String {
     }
 }
 
-/// The processes that a worker names because it cannot tell whether they are tasks of its predecessor.
+/// Returns the processes that a worker names because it cannot tell whether they are tasks of its predecessor.
 fn uncertain(log: &str) -> Vec<Pid> {
     let rest = log.rsplit_once(UNCERTAIN).map_or("", |(_, rest)| rest);
     let list = rest.split_once(UNCERTAIN_END).map_or("", |(list, _)| list);
@@ -514,20 +514,20 @@ fn uncertain(log: &str) -> Vec<Pid> {
     numbers.map(Pid::from_raw).collect()
 }
 
-/// Does what the worker's message asks of an operator: kills these processes. Returns whether one was alive, and those that were not.
+/// Kills these processes, as the worker's message asks an operator to. Returns whether one was alive, and those that were not.
 fn end_all(pids: Vec<Pid>) -> (bool, Vec<Pid>) {
     let (alive, dead): (Vec<Pid>, Vec<Pid>) = pids.into_iter().partition(|pid| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         !stat.is_empty() && !stat.contains(") Z ")
     });
     for pid in &alive {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill(*pid, Signal::SIGKILL);
     }
     (!alive.is_empty(), dead)
 }
 
-/// An end by a signal of the program's own making, directly or as its keeper tells it.
+/// Returns whether the program died of its own signal, directly or as its keeper reports it, or panicked.
 fn is_crash(status: ExitStatus) -> bool {
     const OWN: [Signal; 4] = [
         Signal::SIGABRT,

@@ -1,4 +1,4 @@
-//! Plans of disturbances: drawn from a seed before anything starts, so that the same seed disturbs the same programs at the same times.
+//! Draws plans of disturbances from a seed before anything starts, so that a seed always disturbs the same programs at the same times.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
-/// The first disturbance comes when the workers run tasks, the others within this time.
+/// Disturbances begin within this time after the workers run tasks.
 const LAST_START: Duration = Duration::from_secs(24);
-/// How long a disturbance lasts: from less than the shortest timeout to more than the sum of all timeouts.
+/// Duration of a disturbance: from less than the shortest timeout to more than the sum of all timeouts.
 const DURATIONS_MS: std::ops::Range<u64> = 200..9_000;
-/// Disturbances of one plan.
+/// Number of disturbances of a plan.
 const COUNT: std::ops::RangeInclusive<u64> = 4..=9;
-/// Silent connections at once: more than a server admits.
+/// Number of simultaneous silent connections, more than a server admits.
 const IDLE_CONNECTIONS: usize = 2_300;
 
 /// A program of the cluster.
@@ -31,7 +31,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// A process of the cluster that signals go to.
+/// A process of the cluster, as the target of signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     Program(Program),
@@ -48,7 +48,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// What is removed below a running scheduler.
+/// The part that is removed from the store of a running scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorePart {
     Directory,
@@ -56,7 +56,7 @@ pub enum StorePart {
     WriteAheadLog,
 }
 
-/// Which packets between the scheduler and a worker are lost.
+/// The direction in which packets between the scheduler and a worker are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     ToWorker,
@@ -64,29 +64,29 @@ pub enum Direction {
     Both,
 }
 
-/// One thing that goes wrong. Those with a duration end by themselves.
+/// One disturbance. Those with a duration end by themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// SIGKILL to all of them within microseconds.
+    /// SIGKILL to all targets within microseconds.
     Kill(Vec<Target>),
     /// SIGSTOP, later SIGCONT.
     Stop(Target),
-    /// Standard error is a full pipe that nobody reads.
+    /// Standard error is a full pipe without a reader that reads.
     StallLog(Program),
-    /// The reader of standard error goes away.
+    /// The reader of standard error closes it.
     CloseLog(Program),
-    /// The disk of a data directory has no byte left.
+    /// The disk of a data directory is full.
     FillDisk(Program),
-    /// The disk of a data directory is not there; it comes back with what it held.
+    /// The disk of a data directory is unmounted, and later mounted again with its content.
     Unmount(Program),
-    /// A part of the scheduler's store is deleted while the scheduler runs. An operator then starts over in an empty directory.
+    /// A part of the scheduler's store is deleted while the scheduler runs. An operator then starts over with an empty directory.
     DeleteStore(StorePart),
-    /// The scheduler is killed and its database file is emptied. An operator then starts over in an empty directory.
+    /// The scheduler is killed and its database file is emptied. An operator then starts over with an empty directory.
     TruncateStore,
     CutLink(usize, Direction),
     /// Silent connections to a program's port.
     IdleConnections(Program, usize),
-    /// The wall clock of a program jumps by so many seconds, for good.
+    /// The wall clock of a program jumps by this many seconds, permanently.
     JumpClock(Program, i64),
 }
 
@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// Whether an operator has to start over with an empty store afterwards.
+    /// Returns whether an operator must start over with an empty store afterwards.
     pub fn loses_store(&self) -> bool {
         matches!(self, Kind::DeleteStore(_) | Kind::TruncateStore)
     }
@@ -172,7 +172,7 @@ impl fmt::Display for Disturbance {
     }
 }
 
-/// Draws the disturbances of a seed for so many workers, in order of their times. At most one of them loses the store, and it is the last one.
+/// Draws the disturbances of a seed for this number of workers, ordered by time. At most one loses the store, and it is the last.
 pub fn draw(seed: u64, workers: usize) -> Vec<Disturbance> {
     let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
     let count = dice.between(*COUNT.start()..COUNT.end() + 1);

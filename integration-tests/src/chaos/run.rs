@@ -1,4 +1,4 @@
-//! One run: a cluster at work, a plan's disturbances, healing, and the verdict.
+//! One run: starts a cluster, applies a plan's disturbances, heals them, and returns the verdict.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,35 +17,35 @@ use super::plan::{self, Direction, Disturbance, Kind, Program, StorePart, Target
 use super::testimony::{self, Sight};
 use crate::e2e::{Link, Programs, Stage};
 
-/// Enough for the workers to be busy through the whole plan.
+/// Number of tasks, enough to keep the workers busy throughout the plan.
 const TASKS: u64 = 240;
 const TASK_SECONDS: &str = "0.8";
-/// Between two looks at the programs.
+/// Interval of checks of the programs.
 const STEP: Duration = Duration::from_millis(50);
-/// Between two questions to the scheduler.
+/// Interval of requests to the scheduler.
 const ASK_EVERY: Duration = Duration::from_millis(300);
-/// After the last disturbance everything is done within this time, waits of the protocol included, on a busy machine.
+/// Limit for completing all tasks after the last disturbance, including the waits of the protocol, on a busy machine.
 const SETTLE: Duration = Duration::from_secs(240);
-/// A scheduler without its store says so, or ends, within this time; then the operator acts.
+/// Time within which a scheduler without its store reports that, or exits. Then the operator acts.
 const OPERATOR_PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a run showed.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// The names of the disturbances that took place.
     pub disturbances: Vec<&'static str>,
     pub runs: usize,
     pub took: Duration,
-    /// Empty if everything held.
+    /// The violated invariants; empty if there are none.
     pub violations: Vec<String>,
-    /// Where everything lies, if something did not hold.
+    /// The folder with all files, if an invariant was violated.
     pub kept: Option<std::path::PathBuf>,
 }
 
-/// Plays one seed and tells `log` each step. Call it in namespaces of its own ([`super`]).
+/// Plays one seed, and passes each step to `log`. Call it in separate namespaces ([`super`]).
 ///
 /// # Errors
-/// When this machine cannot play it.
+/// If this machine cannot play it.
 pub fn run(
     programs: Programs,
     settings: Settings,
@@ -106,7 +106,7 @@ pub fn run(
     })
 }
 
-/// Programs may run as another user.
+/// Makes the folders readable, because programs may run as another user.
 fn open_to_all(stage: &Stage) -> std::io::Result<()> {
     for folder in ["", "logs"] {
         fs::set_permissions(stage.path(folder), fs::Permissions::from_mode(0o755))?;
@@ -136,7 +136,7 @@ fn write_work(stage: &Stage) -> std::path::PathBuf {
     stage.write("work/config.json", &format!("{config:#}"))
 }
 
-/// A run under way.
+/// A run in progress.
 struct Play {
     stage: Stage,
     machines: Machines,
@@ -146,7 +146,7 @@ struct Play {
     violations: Vec<String>,
 }
 
-/// How a disturbance ends.
+/// The state needed to end a disturbance.
 enum Lasting {
     Stopped(Target),
     Log(Program),
@@ -173,7 +173,7 @@ impl Play {
         Ok(())
     }
 
-    /// The first tasks run.
+    /// Waits until the first tasks run.
     fn wait_for_work(&mut self) -> Result<(), String> {
         let began = Instant::now();
         while testimony::read(&self.stage.path("work/runs"))?.is_empty() {
@@ -283,7 +283,7 @@ impl Play {
                 self.machines.set_one_way(there, here, &Link::GOOD);
             }
             Lasting::Connections(mut child) => {
-                // It may have ended by itself.
+                // The process may have ended by itself.
                 let _ = child.kill();
                 let _ = child.wait();
             }
@@ -291,8 +291,8 @@ impl Play {
         Ok(())
     }
 
-    /// A lost store must be noticed: the scheduler reports an error, or refuses to start. Then the operator starts over. A running
-    /// scheduler saves what was in a deleted log and goes on: then nothing is lost, and the operator does nothing.
+    /// Waits until a lost store is noticed: the scheduler reports an error, or refuses to start. Then the operator starts over. If only the
+    /// log was deleted, a running scheduler saves its content; then nothing is lost, and the operator does nothing.
     fn wait_for_operator(&mut self, lost: StorePart) -> Result<(), String> {
         let may_be_saved = lost == StorePart::WriteAheadLog;
         let began = Instant::now();
@@ -310,14 +310,14 @@ impl Play {
                 "a lost store was not reported within {OPERATOR_PATIENCE:?}"
             ));
         }
-        // From here on completions of the lost store may be forgotten.
+        // Completions of the lost store may be forgotten from here on.
         self.epoch.fetch_add(1, Ordering::SeqCst);
         self.machines
             .start_over()
             .map_err(|error| error.to_string())
     }
 
-    /// Leaves a list of all processes beside the logs, which shows what a task waits for that does not end.
+    /// Writes a list of all processes beside the logs, which shows why a task does not end.
     fn note_processes(&self) {
         let columns = "pid,ppid,pgid,sess,stat,wchan:24,lstart,args";
         let list = Command::new("ps").args(["-ewwo", columns]).output();
@@ -346,7 +346,7 @@ impl Play {
     }
 }
 
-/// A thread that asks the scheduler for its status, and remembers the completions that it showed.
+/// A thread that requests the scheduler's status, and remembers the completions that it showed.
 struct Ledger {
     stop: Arc<AtomicBool>,
     seen: Arc<Mutex<Seen>>,
@@ -367,7 +367,7 @@ impl Ledger {
         let (stopped, shared) = (Arc::clone(&stop), Arc::clone(&seen));
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::SeqCst) {
-                // Before the question: an answer that is under way when the store is lost counts for the old one.
+                // Read before the request: an answer in flight when the store is lost counts for the old store.
                 let epoch = epoch.load(Ordering::SeqCst);
                 let status = ask(&mut question);
                 let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What the tasks and the scheduler's `status` said, and what must hold between both.
+//! Compares the records of the tasks with the scheduler's `status`, and checks the invariants between them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ pub(super) struct Line {
     pub(super) what: String,
     pub(super) node: String,
     pub(super) invocation: String,
-    /// Since the machine's start, as all times here.
+    /// Time since the machine's start, as all times here.
     pub(super) at: Duration,
     pub(super) fence: Option<i64>,
 }
@@ -21,24 +21,24 @@ pub(super) struct Line {
 /// Completions that `status` showed as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sight {
-    /// When the answer had arrived.
+    /// The time after the answer.
     pub(super) at: Duration,
     pub(super) done: u64,
-    /// Increases whenever an operator starts over with an empty store, which forgets completions.
+    /// Number of times that an operator has started over with an empty store, which loses completions.
     pub(super) epoch: u32,
 }
 
-/// This machine's time since its start.
+/// Returns this machine's time since its start.
 pub(super) fn uptime() -> Duration {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let seconds = text.split(' ').next().and_then(|word| word.parse().ok());
     Duration::from_secs_f64(seconds.unwrap_or_default())
 }
 
-/// Reads what the tasks wrote.
+/// Reads the records of the tasks.
 ///
 /// # Errors
-/// A line that no task writes.
+/// If a line has another format.
 pub(super) fn read(runs: &Path) -> Result<Vec<Line>, String> {
     let text = fs::read_to_string(runs).unwrap_or_default();
     // A line without a line feed is still being written.
@@ -67,8 +67,8 @@ fn parse(line: &str) -> Option<Line> {
     })
 }
 
-/// How many tasks the scheduler shows as durably done: those that it marks as not yet on disk do not count. `None` while it has not
-/// loaded its nodes.
+/// Returns the number of tasks that the scheduler shows as durably done, without those marked as not yet on disk. `None` before the
+/// scheduler has loaded its nodes.
 pub(super) fn durably_done(status: &Value) -> Option<u64> {
     if status["nodes_loaded"] != true {
         return None;
@@ -83,7 +83,7 @@ pub(super) fn durably_done(status: &Value) -> Option<u64> {
     Some(done.saturating_sub(marked))
 }
 
-/// The number in a mark such as "job `work`: 2 completion(s) shown here are not yet on disk".
+/// Parses the number in a mark such as "job `work`: 2 completion(s) shown here are not yet on disk".
 fn not_on_disk(error: &Value) -> Option<u64> {
     let (before, _) = error
         .as_str()?
@@ -91,7 +91,7 @@ fn not_on_disk(error: &Value) -> Option<u64> {
     before.rsplit_once(' ')?.1.parse().ok()
 }
 
-/// Checks everything; an empty list is a passed test. `nodes` is the number of tasks.
+/// Checks all invariants, and returns the violations. `nodes` is the number of tasks.
 pub(super) fn violations(lines: &[Line], sights: &[Sight], nodes: u64) -> Vec<String> {
     let mut found = Vec::new();
     for line in lines.iter().filter(|line| line.what == "overlap") {
@@ -141,7 +141,7 @@ fn completions(lines: &[Line], sights: &[Sight], nodes: u64, found: &mut Vec<Str
         }
     }
     for (at, sight) in sights.iter().enumerate() {
-        // Only starts before the store was lost tell that a completion of this store was forgotten.
+        // Only starts before the store was lost show that a completion of this store was forgotten.
         let later = &sights[at..];
         let until = later.iter().take_while(|s| s.epoch == sight.epoch).last();
         let until = match until {

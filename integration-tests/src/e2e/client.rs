@@ -1,4 +1,4 @@
-//! Asks a scheduler, for threads that can wait.
+//! A blocking client of a scheduler.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use super::{wait_for, wait_within};
 
-/// A connection to a scheduler that may not be up yet, or be killed meanwhile.
+/// A connection to a scheduler that may not have started yet, or may be killed meanwhile.
 pub struct Client {
     runtime: Runtime,
     pool: ClientPool,
@@ -26,7 +26,7 @@ pub struct Client {
 
 impl Client {
     /// # Panics
-    /// When no runtime can be made.
+    /// If no runtime can be created.
     pub fn new(port: u16) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -38,10 +38,10 @@ impl Client {
         }
     }
 
-    /// Any method, with its generated structs.
+    /// Calls any method, with its generated structs.
     ///
     /// # Errors
-    /// When there is no answer, or an exception that the method does not declare.
+    /// If there is no answer, or an exception that the method does not declare.
     pub fn call<A, R>(&self, method: &'static str, arguments: &A) -> Result<R, CallError>
     where
         A: TSerializable,
@@ -51,7 +51,7 @@ impl Client {
         self.runtime.block_on(call).into_result()
     }
 
-    /// What the scheduler says; `None` while it cannot be asked.
+    /// Returns the scheduler's status; `None` while it does not answer.
     pub fn status(&self) -> Option<ClusterStatus> {
         let arguments = BrasserieGetClusterStatusArgs {};
         let result = self.call("getClusterStatus", &arguments);
@@ -59,20 +59,20 @@ impl Client {
         result.result_value
     }
 
-    /// `saveJob`, once it is durable.
+    /// Calls `saveJob`, which returns once the job is durable.
     ///
     /// # Errors
-    /// When the job was refused, or there is no answer.
+    /// If the job is refused, or there is no answer.
     pub fn save_job(&self, job: BistroJobConfig) -> Result<(), CallError> {
         let arguments = BistroSchedulerSaveJobArgs { job };
         let saved = self.call("saveJob", &arguments);
         saved.map(|_: BistroSchedulerSaveJobResult| ())
     }
 
-    /// `saveJob` of many, so many of them under way at a time.
+    /// Calls `saveJob` for many jobs, with `at_a_time` calls in flight.
     ///
     /// # Panics
-    /// When one is refused, or there is no answer.
+    /// If a job is refused, or there is no answer.
     pub fn save_jobs(&self, jobs: impl Iterator<Item = BistroJobConfig>, at_a_time: usize) {
         self.runtime.block_on(async {
             let mut under_way = JoinSet::new();
@@ -93,13 +93,13 @@ impl Client {
         });
     }
 
-    /// `deleteJob`, once it is durable.
+    /// Calls `deleteJob`, which returns once the deletion is durable.
     ///
     /// # Errors
-    /// When there is no answer.
+    /// If there is no answer.
     ///
     /// # Panics
-    /// When the scheduler does not know the job.
+    /// If the scheduler does not know the job.
     pub fn delete_job(&self, name: &str) -> Result<(), CallError> {
         let job_name = name.to_owned();
         let arguments = BistroSchedulerDeleteJobArgs { job_name };
@@ -109,12 +109,12 @@ impl Client {
         Ok(())
     }
 
-    /// Waits until the scheduler's status is as wanted.
+    /// Waits until the scheduler's status satisfies the condition.
     pub fn wait_until(&self, what: &str, wanted: impl Fn(&ClusterStatus) -> bool) -> ClusterStatus {
         wait_for(what, || self.status().filter(&wanted))
     }
 
-    /// As [`Client::wait_until`], with another deadline.
+    /// Waits like [`Client::wait_until`], with another deadline.
     pub fn wait_until_within(
         &self,
         patience: Duration,
@@ -132,7 +132,7 @@ impl Client {
         })
     }
 
-    /// Waits until so many workers are healthy.
+    /// Waits until exactly `count` workers are healthy.
     pub fn wait_healthy(&self, count: usize) -> ClusterStatus {
         self.wait_until(&format!("{count} healthy workers"), |status| {
             status

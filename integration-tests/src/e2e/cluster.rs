@@ -1,5 +1,5 @@
-//! A scheduler and workers, each on its own host of a network, with one job whose tasks witness against them; and what must hold
-//! whatever befalls programs and network.
+//! A scheduler and workers, each on its own host of a network, with one job whose tasks record their runs. Checks the invariants that hold
+//! whatever happens to programs and network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
@@ -12,21 +12,21 @@ use super::{
     Host, Link, Network, Process, SchedulerSpec, Stage, WorkerSpec, wait_within, warn_not_run,
 };
 
-/// With every timeout at a second, the longest chain of them takes about ten. The rest is for a machine that does other things too.
+/// The longest chain of timeouts takes about ten seconds if each is a second. The rest is a reserve for a busy machine.
 const SETTLE: Duration = Duration::from_secs(60);
-/// Calls fail as fast as everything else here.
+/// Timeouts of calls, as short as all others here.
 const CALL_TIMEOUTS: [&str; 3] = [
     "--thrift-connect-timeout=1s",
     "--thrift-send-timeout=1s",
     "--thrift-receive-timeout=1s",
 ];
 
-/// How soon a worker that is out of touch is given up.
+/// How soon an unreachable worker counts as lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossTime {
-    /// As soon as can be: after a second of being unhealthy.
+    /// The minimum: after one second of being unhealthy.
     Least,
-    /// Later than any short fault lasts, also on a machine that is busy.
+    /// Longer than any short fault lasts, also on a busy machine.
     Long,
 }
 
@@ -50,7 +50,7 @@ pub struct Worker {
 /// A network with a scheduler on host 0 and workers on the others.
 #[derive(Debug)]
 pub struct Cluster {
-    // Programs end before the network and the folder that they use go.
+    // Declared first, so that programs end before their network and folder are removed.
     workers: Vec<Worker>,
     scheduler: Process,
     witness: Option<Witness>,
@@ -62,11 +62,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A network for a scheduler and so many workers, and a scheduler in it with so many tasks. `None`, with a loud warning, where
-    /// there are no networks.
+    /// Starts a network with a scheduler and hosts for `workers` workers, and a config with `tasks` tasks. Returns `None` and prints a
+    /// warning where networks cannot be created.
     ///
     /// # Panics
-    /// When the scheduler does not start.
+    /// If the scheduler does not start.
     pub fn start(
         test: &str,
         workers: usize,
@@ -74,7 +74,7 @@ impl Cluster {
         pause: Duration,
         loss: LossTime,
     ) -> Option<Self> {
-        // The same faults in each run of a test, others in another one.
+        // Each run of a test has the same faults, and other tests have others.
         let seed = test.bytes().fold(tasks as u64, |seed, byte| {
             seed.wrapping_mul(31).wrapping_add(u64::from(byte))
         });
@@ -113,7 +113,7 @@ impl Cluster {
         })
     }
 
-    /// Starts a worker on the next free host, and tells its number.
+    /// Starts a worker on the next free host, and returns its number.
     pub fn add_worker(&mut self, shard: &str) -> usize {
         let number = self.workers.len();
         let host = self.network.host(number + 1);
@@ -150,19 +150,19 @@ impl Cluster {
         &self.scheduler
     }
 
-    /// How the link between the scheduler and a worker fares from now on, both ways.
+    /// Sets the link between the scheduler and a worker, in both directions.
     pub fn set_link(&self, worker: usize, link: &Link) {
         self.network
             .set(self.network.host(0), self.workers[worker].host, link);
     }
 
-    /// `kill -9` of the scheduler, and a new one in its directory.
+    /// Kills the scheduler with SIGKILL, and starts it again in its directory.
     pub fn restart_scheduler(&mut self) {
         self.scheduler.kill_program();
         self.scheduler = start_scheduler(&self.stage, &self.network, &self.spec);
     }
 
-    /// `kill -9` of a worker, and a new one in its directory.
+    /// Kills a worker with SIGKILL, and starts it again in its directory.
     pub fn restart_worker(&mut self, number: usize) {
         self.workers[number].process.kill_program();
         self.start_again(number);
@@ -173,7 +173,7 @@ impl Cluster {
         worker.process = start_worker(&self.stage, &self.network, worker.host, &worker.spec);
     }
 
-    /// Starts the workers again that have ended, as a service manager does; tells how many.
+    /// Restarts the workers that have ended, like a service manager. Returns their number.
     pub fn tend(&mut self) -> usize {
         let mut ended = Vec::new();
         for (number, worker) in self.workers.iter_mut().enumerate() {
@@ -187,15 +187,15 @@ impl Cluster {
         ended.len()
     }
 
-    /// What the scheduler shows; `None` while it does not answer.
+    /// Returns the scheduler's status; `None` while it does not answer.
     pub fn status(&self) -> Option<Value> {
         self.question.ask()
     }
 
-    /// Waits until a look at the cluster finds something, and tends it meanwhile.
+    /// Waits until `look` returns a value, and meanwhile restarts workers that end.
     ///
     /// # Panics
-    /// When that takes too long.
+    /// If the wait takes too long.
     pub fn wait<T>(&mut self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
         wait_within(SETTLE, what, || {
             self.tend();
@@ -203,22 +203,22 @@ impl Cluster {
         })
     }
 
-    /// As [`Cluster::wait`], but who has ended stays away.
+    /// Waits like [`Cluster::wait`], without restarting workers.
     ///
     /// # Panics
-    /// When that takes too long.
+    /// If the wait takes too long.
     pub fn wait_untended<T>(&self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
         wait_within(SETTLE, what, || look(self))
     }
 
-    /// Waits until so many runs have started.
+    /// Waits until at least `count` runs have started.
     pub fn wait_started(&mut self, count: usize) {
         self.wait(&format!("{count} runs to start"), |cluster| {
             (cluster.stage.records().runs.len() >= count).then_some(())
         });
     }
 
-    /// Waits until so many workers are healthy.
+    /// Waits until exactly `count` workers are healthy.
     pub fn wait_healthy(&mut self, count: usize) {
         self.wait(&format!("{count} healthy workers"), |cluster| {
             let status = cluster.status()?;
@@ -226,7 +226,7 @@ impl Cluster {
         });
     }
 
-    /// Waits, without tending, until the scheduler shows a worker of that shard in that state.
+    /// Waits, without restarts, until the scheduler shows a worker of this shard in this state.
     pub fn wait_state(&self, shard: &str, state: &str) {
         self.wait_untended(&format!("{shard} to be {state}"), |cluster| {
             let status = cluster.status()?;
@@ -245,17 +245,17 @@ impl Cluster {
         })
     }
 
-    /// Whether a worker has ended, and was not started again.
+    /// Returns whether a worker has ended and was not restarted.
     pub fn has_ended(&mut self, number: usize) -> bool {
         self.workers[number].process.ended().is_some()
     }
 
-    /// As the command line wants it.
+    /// Returns the scheduler's address for a command line.
     pub fn scheduler_address(&self) -> String {
         format!("{}:{}", self.spec.address, self.spec.port)
     }
 
-    /// Nodes with a living task of a worker, by the kernel's word.
+    /// Returns the nodes whose latest run is alive on a worker, according to the kernel's locks.
     pub fn nodes_running_on(&self, number: usize) -> BTreeSet<String> {
         let folder = &self.workers[number].spec.data_dir;
         let alive = self.stage.alive();
@@ -272,7 +272,7 @@ impl Cluster {
         here
     }
 
-    /// Nodes whose tasks a worker ever started.
+    /// Returns the nodes whose tasks a worker has ever started.
     pub fn nodes_started_on(&self, number: usize) -> BTreeSet<String> {
         let folder = &self.workers[number].spec.data_dir;
         let runs = self.stage.records().runs.into_iter();
@@ -281,7 +281,7 @@ impl Cluster {
             .collect()
     }
 
-    /// Waits until a worker runs so many tasks.
+    /// Waits until a worker runs exactly `count` tasks.
     pub fn wait_running(&mut self, number: usize, count: usize) {
         self.wait(&format!("{count} tasks on worker {number}"), |cluster| {
             (cluster.nodes_running_on(number).len() == count).then_some(())
@@ -298,11 +298,11 @@ impl Cluster {
         });
     }
 
-    /// Waits until all is done, then checks what must hold whatever happened: nothing ran twice at once, nothing done was
-    /// forgotten or started again, and every task came to its end.
+    /// Waits until every task is done, then checks the invariants: no task ran twice at once, no completed task was forgotten or started
+    /// again, and every task ended.
     ///
     /// # Panics
-    /// When it does not hold.
+    /// If an invariant is violated.
     pub fn finish(mut self) {
         let tasks = self.tasks;
         self.wait_all_done();

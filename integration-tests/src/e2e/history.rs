@@ -1,4 +1,4 @@
-//! Writes the store of a scheduler that remembers many completions, as that scheduler would have written it.
+//! Writes the store of a scheduler with many completions.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use brasserie_scheduler_core::{ClusterId, EndedTask, KeptStory, Record};
 /// Writes a new store in which the tasks of each job are done on the nodes `PREFIX1` to `PREFIXcount`, given as job, prefix and count.
 ///
 /// # Panics
-/// When there is no room on the disk, or a name is not valid.
+/// If the disk is full, or a name is not valid.
 pub fn write_history(data_dir: &Path, jobs: &[(&str, &str, usize)]) {
     let directory = DataDir::open(data_dir).expect("a new directory");
     let (store, _) = Store::open(&directory).expect("a new store");
@@ -62,7 +62,7 @@ fn done(job: JobName, node: NodeName, number: usize) -> EndedTask {
             safety_seconds: 0,
             data: None,
         },
-        // The story of a task that succeeded, as most completions are.
+        // The story of a successful task, like most completions.
         story: Some(Box::new(KeptStory {
             story: Story {
                 starting: Duration::from_millis(1),

@@ -1,8 +1,8 @@
-//! A network of its own for one test: each host is a network namespace, a switch carries the packets between them, and every link
-//! can be cut, one way or both, or made to lose, double, delay and reorder what it carries.
+//! A separate network for one test: each host is a network namespace, and a switch carries the packets between them. Every link can be cut
+//! in one or both directions, or made to lose, duplicate, delay and reorder packets.
 //!
-//! Nothing of it has a name that outlives it. A namespace lives while a process is in it: the one that holds it open ends when its
-//! standard input does, and programs are started with a parent death signal; so a test that is killed takes its network along.
+//! No part of the network has a name that outlives it. A namespace exists while a process is in it. The process that holds it ends when its
+//! standard input is closed, and programs have a parent death signal. So the network ends even if the test is killed.
 
 use std::io::{self, BufRead, BufReader, Write as _};
 use std::net::Ipv4Addr;
@@ -15,9 +15,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 const SWITCH: &str = include_str!("network/switch.py");
-/// Addresses are 10.77.0.1 and so on; the switch knows this.
+/// Addresses are 10.77.0.1 and so on; the switch uses the same scheme.
 const SUBNET: [u8; 3] = [10, 77, 0];
-/// What fits the last byte of an address.
+/// Maximum hosts, by the range of an address's last byte.
 const MAX_HOSTS: usize = 250;
 
 /// Why there is no network.
@@ -36,34 +36,34 @@ pub enum NetworkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Host(usize);
 
-/// How many of a hundred packets.
+/// A number of packets out of a hundred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Percent(pub u8);
 
-/// What one direction of a link does to packets.
+/// The effect of one direction of a link on packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     pub loss: Percent,
     pub doubling: Percent,
-    /// Drawn for each packet by itself, so that later ones overtake earlier ones.
+    /// Drawn for each packet separately, so that later packets may overtake earlier ones.
     pub delay: RangeInclusive<Duration>,
 }
 
 impl Link {
-    /// Carries everything at once.
+    /// A link that delivers every packet at once.
     pub const GOOD: Link = Link {
         loss: Percent(0),
         doubling: Percent(0),
         delay: Duration::ZERO..=Duration::ZERO,
     };
-    /// Carries nothing, and tells nobody.
+    /// A link that silently drops every packet.
     pub const CUT: Link = Link {
         loss: Percent(100),
         ..Link::GOOD
     };
 }
 
-/// What the switch has done with packets so far.
+/// The counts of packets that the switch has handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Packets {
     pub carried: u64,
@@ -72,12 +72,12 @@ pub struct Packets {
     pub reordered: u64,
 }
 
-/// Where the right to make namespaces comes from.
+/// The origin of the right to create namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rights {
-    /// This process has it.
+    /// This process has the right.
     Own,
-    /// A user namespace, in which anybody is root.
+    /// A user namespace, in which any user is root.
     UserNamespace,
 }
 
@@ -87,15 +87,15 @@ pub struct Network {
     rights: Rights,
     hosts: Vec<Helper>,
     switch: Mutex<Helper>,
-    /// The switch's own namespace; in it devices are made before they are moved.
+    /// The switch's own namespace, in which devices are created before they are moved.
     _hub: Helper,
 }
 
 impl Network {
-    /// Makes hosts with good links between all of them.
+    /// Creates hosts with good links between all of them.
     ///
     /// # Errors
-    /// Where namespaces or TUN devices may not be made, or a tool is missing.
+    /// If namespaces or TUN devices cannot be created, or a tool is missing.
     pub fn new(hosts: usize, seed: u64) -> Result<Self, NetworkError> {
         assert!(hosts <= MAX_HOSTS, "the subnet holds {MAX_HOSTS} hosts");
         let rights = match nix::unistd::geteuid().is_root() {
@@ -134,20 +134,20 @@ impl Network {
     }
 
     /// # Panics
-    /// When there are not so many.
+    /// If there is no such host.
     pub fn host(&self, number: usize) -> Host {
         assert!(number < self.hosts.len(), "there is no host {number}");
         Host(number)
     }
 
-    /// By which the other hosts reach it.
+    /// Returns the address by which the other hosts reach it.
     pub fn address(&self, host: Host) -> Ipv4Addr {
         let [a, b, c] = SUBNET;
         let last = u8::try_from(host.0 + 1).expect("there are at most 250 hosts");
         Ipv4Addr::new(a, b, c, last)
     }
 
-    /// The same command, to be run on a host. It gets SIGKILL when the thread that starts it ends.
+    /// Returns the command for a host. Its process gets SIGKILL when the thread that starts it ends.
     pub fn command_on(&self, host: Host, command: &Command) -> Command {
         let mut inside = enter(self.rights, &self.hosts[host.0]);
         inside
@@ -163,10 +163,10 @@ impl Network {
         inside
     }
 
-    /// From now on packets from one host to the other fare so.
+    /// Sets the link from one host to the other.
     ///
     /// # Panics
-    /// When the switch has died.
+    /// If the switch has died.
     pub fn set_one_way(&self, from: Host, to: Host, link: &Link) -> Packets {
         let part = |percent: Percent| f64::from(percent.0) / 100.0;
         self.ask(&json!({ "link": {
@@ -175,17 +175,17 @@ impl Network {
         }}))
     }
 
-    /// As [`Network::set_one_way`], in both directions.
+    /// Sets the link between two hosts in both directions.
     ///
     /// # Panics
-    /// When the switch has died.
+    /// If the switch has died.
     pub fn set(&self, one: Host, other: Host, link: &Link) {
         self.set_one_way(one, other, link);
         self.set_one_way(other, one, link);
     }
 
     /// # Panics
-    /// When the switch has died.
+    /// If the switch has died.
     pub fn packets(&self) -> Packets {
         self.ask(&json!({}))
     }
@@ -223,11 +223,11 @@ impl Network {
 /// Prints a warning that a test did not run, and why. The warning appears among tests that pass, too.
 pub fn warn_not_run(what: &str, why: &dyn std::fmt::Display) {
     let text = format!("\nWARNING: NOT RUN: {what}: {why}\n");
-    // Not `eprintln!`, which the test harness keeps to itself. A warning that cannot be written is no failure.
+    // The test harness captures `eprintln!`. A warning that cannot be written is no failure.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// A process that lives as long as its standard input is open, and says when it is ready.
+/// A process that lives as long as its standard input is open, and prints a line when it is ready.
 #[derive(Debug)]
 struct Helper {
     child: Child,
@@ -266,10 +266,10 @@ impl Helper {
         Ok(helper)
     }
 
-    /// Empty at its end.
+    /// Returns the next line; empty at the end of the output.
     fn line(&mut self) -> String {
         let mut line = String::new();
-        // What cannot be read is what it has not said.
+        // An unreadable line counts as missing.
         let _ = self.output.read_line(&mut line);
         line
     }
@@ -286,7 +286,7 @@ impl Helper {
         answer
     }
 
-    /// The last line of its standard error: of a Python program, the error itself.
+    /// Returns the last line of its standard error; for a Python program, the error itself.
     fn last_words(&mut self) -> String {
         self.input = None;
         let said = self.child.stderr.take().map(io::read_to_string);
@@ -302,13 +302,13 @@ impl Helper {
 impl Drop for Helper {
     fn drop(&mut self) {
         self.input = None;
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// `unshare`, as root of the network's user namespace if it has one.
+/// Returns the command `unshare`, as root of the network's user namespace if it has one.
 fn unshare_below(rights: Rights, hub: &Helper) -> Command {
     match rights {
         Rights::Own => Command::new("unshare"),
@@ -322,7 +322,7 @@ fn unshare_below(rights: Rights, hub: &Helper) -> Command {
     }
 }
 
-/// Runs what follows in a namespace.
+/// Returns the beginning of a command line that runs the rest in a namespace.
 fn enter(rights: Rights, namespace: &Helper) -> Command {
     let mut command = Command::new("nsenter");
     command.args(["--net", "--target"]);

@@ -1,4 +1,4 @@
-//! One running program, its output, and its end.
+//! A running program, its output, and its end.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,19 +11,19 @@ use nix::unistd::Pid;
 
 use super::{LOOK, wait_for};
 
-/// A killed program is gone within milliseconds, and its keeper with its tasks soon after.
+/// Limit for the end of a killed program. It ends within milliseconds, and its keeper with its tasks soon after.
 const END_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The process name of a keeper's helpers.
 const STAGE_NAME: &str = "brasserie-stage";
 
-/// A program that was started here. Dropping it kills it and waits until it is gone.
+/// A program started by a test. Dropping it kills the program and waits for its end.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
     log: PathBuf,
-    /// The executable, by which the program is told from the keeper above it.
+    /// The executable, which distinguishes the program from the keeper above it.
     file: PathBuf,
 }
 
@@ -31,16 +31,16 @@ impl Process {
     /// Starts a program with all output going to `log`.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn start(name: &str, command: Command, log: &Path) -> Self {
         let file = PathBuf::from(command.get_program());
         Self::start_through(name, command, &file, log, None)
     }
 
-    /// As [`Process::start`], for a command that at its end executes the program in `file`. Standard error may go elsewhere.
+    /// Starts a command that finally executes the program in `file`. Standard error may go elsewhere.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub(super) fn start_through(
         name: &str,
         mut command: Command,
@@ -68,21 +68,21 @@ impl Process {
         }
     }
 
-    /// The process that was started: a worker's keeper, a scheduler itself.
+    /// Returns the id of the started process: a worker's keeper, or a scheduler itself.
     pub fn id(&self) -> Pid {
         as_pid(self.child.id())
     }
 
-    /// The program: below the keeper, if it has one.
+    /// Returns the id of the program: the child of the keeper, if it has one.
     ///
     /// # Panics
-    /// When the keeper does not start it in time.
+    /// If the keeper does not start it in time.
     pub fn program(&self) -> Pid {
         let what = format!("the program below the keeper of {}", self.name);
         wait_for(&what, || self.program_now())
     }
 
-    /// The program if it runs right now: a keeper may be about to start it, or to end.
+    /// Returns the program if it runs now. A keeper may be about to start it, or to end.
     pub fn program_now(&self) -> Option<Pid> {
         if !self.has_keeper() {
             return Some(self.id());
@@ -90,7 +90,7 @@ impl Process {
         let same_file = |pid: &Pid| {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|file| file == self.file)
         };
-        // Between the keeper and a worker in a PID namespace there are others for a moment.
+        // A worker in a PID namespace has helper processes below its keeper for a moment.
         let is_program = |pid: &Pid| {
             let line = command_line(*pid);
             same_file(pid) && line.first().is_some_and(|name| name != STAGE_NAME)
@@ -98,46 +98,46 @@ impl Process {
         children_of(self.id()).into_iter().find(is_program)
     }
 
-    /// Everything it has printed.
+    /// Returns everything that it has printed.
     pub fn output(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until it has printed something.
+    /// Waits until its output contains this text.
     ///
     /// # Panics
-    /// When it does not in time.
+    /// If the text does not appear in time.
     pub fn wait_for_output(&self, text: &str) {
         wait_for(&format!("`{text}` in the output of {}", self.name), || {
             self.output().contains(text).then_some(())
         });
     }
 
-    /// Sends a signal to the process that was started, as a person or a service manager does.
+    /// Sends a signal to the started process, like a person or a service manager.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill(self.id(), signal);
     }
 
-    /// Sends a signal to the program itself, which its keeper does not get.
+    /// Sends a signal to the program itself, but not to its keeper.
     ///
     /// # Panics
-    /// When the keeper does not start it in time.
+    /// If the keeper does not start it in time.
     pub fn signal_program(&self, signal: Signal) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = kill(self.program(), signal);
     }
 
-    /// `kill -9` of the program itself; a keeper above it ends what it left behind.
+    /// Kills the program itself with SIGKILL. A keeper above it ends its remaining processes.
     pub fn kill_program(&mut self) {
         let _ = kill(self.program(), Signal::SIGKILL);
         self.wait();
     }
 
-    /// `kill -9` of the program and its keeper, so that neither notices the other's death.
+    /// Kills the program and its keeper with SIGKILL, so that neither notices the other's death.
     ///
     /// # Panics
-    /// When there is no program, or the keeper does not end in time.
+    /// If there is no program, or the keeper does not end in time.
     pub fn kill_with_keeper(&mut self) {
         let program = self.program();
         self.signal(Signal::SIGSTOP);
@@ -146,10 +146,10 @@ impl Process {
         self.wait();
     }
 
-    /// Its end, if it has ended.
+    /// Returns its exit status, if it has ended.
     ///
     /// # Panics
-    /// When it cannot be waited for.
+    /// If it cannot be waited for.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child
             .try_wait()
@@ -159,13 +159,13 @@ impl Process {
     /// Waits for its end.
     ///
     /// # Panics
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub fn wait(&mut self) -> ExitStatus {
         let what = format!("the end of {}", self.name);
         wait_for(&what, || self.ended())
     }
 
-    /// First what is below, so that a keeper is left to end the tasks of a killed program, and a tracer what it traces.
+    /// Kills the children first. So a keeper can end the tasks of a killed program, and a tracer its traced program.
     fn end(&mut self) -> io::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
@@ -208,14 +208,14 @@ pub(super) fn as_pid(id: u32) -> Pid {
     Pid::from_raw(i32::try_from(id).expect("process ids fit 31 bits"))
 }
 
-/// The arguments of a running process; empty if there is none.
+/// Returns the arguments of a running process; empty if there is no such process.
 pub fn command_line(pid: Pid) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     text.split_terminator('\0').map(str::to_owned).collect()
 }
 
-/// The processes whose parent this is.
+/// Returns the children of a process.
 pub fn children_of(parent: Pid) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries
@@ -226,7 +226,7 @@ pub fn children_of(parent: Pid) -> Vec<Pid> {
 
 fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may itself contain brackets and spaces; state and parent come after it.
+    // The name is in brackets and may contain brackets and spaces. State and parent follow it.
     let rest = stat.rsplit_once(')')?.1;
     rest.split_whitespace()
         .nth(1)?
@@ -235,7 +235,7 @@ fn parent_of(pid: Pid) -> Option<Pid> {
         .map(Pid::from_raw)
 }
 
-/// Memory that a process holds; `None` if it is gone.
+/// Returns the resident memory of a process; `None` if it is gone.
 pub fn resident_bytes(pid: Pid) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status
@@ -245,10 +245,10 @@ pub fn resident_bytes(pid: Pid) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Processor time that all threads of a process have used; `None` if it is gone.
+/// Returns the processor time of all threads of a process; `None` if it is gone.
 pub fn used_processor_time(pid: Pid) -> Option<Duration> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    // Nanoseconds on a processor come first.
+    // The first number is the nanoseconds on a processor.
     let of_thread = |thread: PathBuf| -> Option<u64> {
         let text = fs::read_to_string(thread.join("schedstat")).ok()?;
         text.split_whitespace().next()?.parse().ok()

@@ -1,10 +1,10 @@
-//! Which file is which program. Tests use the binaries that Cargo builds with them; a benchmark plays the programs itself, so that
-//! `cargo run --bin` alone builds all it needs. Neither can be stale.
+//! Locates the programs. Tests use the binaries that Cargo builds with them. A benchmark plays the programs itself, so that `cargo run
+//! --bin` alone builds everything. Neither can be stale.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-/// Makes [`play_role`] play a program.
+/// Environment variable that makes [`play_role`] play a program.
 const ROLE_VARIABLE: &str = "BRASSERIE_TEST_ROLE";
 
 /// The programs of the project.
@@ -18,7 +18,7 @@ pub enum Program {
 impl Program {
     const ALL: [Program; 3] = [Program::Brasserie, Program::Scheduler, Program::Worker];
 
-    /// Name of the binary that calls the program's library.
+    /// Returns the name of the binary that calls the program's library.
     fn binary(self) -> &'static str {
         match self {
             Program::Brasserie => "e2e-brasserie",
@@ -37,20 +37,20 @@ impl Program {
     }
 }
 
-/// Where the programs are.
+/// The location of the programs.
 #[derive(Clone, Debug)]
 pub enum Programs {
-    /// In this folder, under the names of this package's binaries.
+    /// A folder with this package's binaries.
     In(PathBuf),
-    /// In this file, whose `main` begins with [`play_role`].
+    /// This file, whose `main` begins with [`play_role`].
     This(PathBuf),
 }
 
 impl Programs {
-    /// Those that Cargo built for the running test.
+    /// Returns the programs that Cargo built for the running test.
     ///
     /// # Panics
-    /// When the running program has no path.
+    /// If the running program has no path.
     pub fn of_this_test() -> Self {
         let mut folder = std::env::current_exe().expect("a running program has a path");
         folder.pop();
@@ -60,10 +60,10 @@ impl Programs {
         Programs::In(folder)
     }
 
-    /// The running program itself.
+    /// Returns the running program itself.
     ///
     /// # Panics
-    /// When the running program has no path.
+    /// If the running program has no path.
     pub fn this_one() -> Self {
         Programs::This(std::env::current_exe().expect("a running program has a path"))
     }
@@ -75,7 +75,7 @@ impl Programs {
         }
     }
 
-    /// A command that starts the program, without arguments.
+    /// Returns a command that starts the program, without arguments.
     pub fn command(&self, program: Program) -> Command {
         let mut command = Command::new(self.file(program));
         match self {
@@ -88,7 +88,7 @@ impl Programs {
     }
 }
 
-/// Plays the program that [`Programs::command`] asked for, if this process was started that way. Call it first of all in `main`.
+/// Plays the program that [`Programs::command`] requested, if this process was started that way. Call it first in `main`.
 pub fn play_role() -> Option<ExitCode> {
     let role = std::env::var(ROLE_VARIABLE).ok()?;
     let program = Program::ALL

@@ -1,12 +1,12 @@
-//! The Python that tests run: the project's own virtual environment, `target/python`.
+//! Finds the Python interpreter for tests: the project's own virtual environment, `target/python`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes the virtual environment. Relative to the repository.
+/// The command that creates the virtual environment, relative to the repository.
 pub const PYTHON_SETUP: &str = "integration-tests/python/venv";
 
-/// Returns the interpreter for scripts that need the standard library alone: the project's own, else the machine's.
+/// Returns the interpreter for scripts that need only the standard library: the project's own, or else the machine's.
 #[must_use]
 pub fn python() -> PathBuf {
     let own = own_python();
@@ -16,10 +16,11 @@ pub fn python() -> PathBuf {
 /// Returns the interpreter of the virtual environment.
 ///
 /// # Errors
-/// Where it or a package is missing, with the command that installs them.
+/// If the environment or a package is missing, with the command that installs them.
 pub fn python_with_packages() -> Result<PathBuf, String> {
     let own = own_python();
-    // Isolated: otherwise a folder `thrift` of the working directory, as the repository has one, would pass for the package.
+    // `-I` isolates the interpreter. Otherwise a folder `thrift` in the working directory, such as the repository's, would count as the
+    // package.
     let probe = ["-I", "-c", "import thriftpy2, thrift.protocol"];
     let probed = Command::new(&own).args(probe).output();
     match probed {

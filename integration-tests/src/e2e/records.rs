@@ -1,4 +1,4 @@
-//! What tasks write about themselves: the only witnesses of whether something ran twice.
+//! The records that tasks write about themselves, the only evidence of a task that ran twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,10 +6,10 @@ use std::os::unix::fs::DirEntryExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A task's program: holds a lock that the kernel frees only when every process of the task is dead, so that a second run at the
-/// same time is seen even if the first one's worker was killed, and writes when it started and ended.
+/// The program of a task. It holds a lock that the kernel releases only when every process of the task is dead. So a second run at the same
+/// time is detected even if the first one's worker was killed. It records its start and end.
 ///
-/// Arguments: node, status pipe, JSON. Works in the folder above its own; sleeps for the seconds in the file `pause` there,
+/// Arguments: node, status pipe, JSON. The script works in the folder above its own. It sleeps for the seconds in the file `pause` there,
 /// then waits while there is a file `hold`.
 pub const WORK_SCRIPT: &str = r#"#!/bin/sh
 set -u
@@ -31,15 +31,15 @@ echo done > "$status"
 pub struct RunRecord {
     pub node: String,
     pub invocation: String,
-    /// Where the task was started: below its worker's data directory.
+    /// The working directory, which is below its worker's data directory.
     pub place: PathBuf,
-    /// Since the epoch, by this machine's clock.
+    /// The start since the epoch, by this machine's clock.
     pub start: Duration,
-    /// `None`: it was killed, or still runs.
+    /// The end; `None` if the run was killed or still lasts.
     pub end: Option<Duration>,
 }
 
-/// All runs, in order of their starts.
+/// All runs, ordered by start.
 #[derive(Clone, Debug, Default)]
 pub struct RunRecords {
     pub runs: Vec<RunRecord>,
@@ -48,14 +48,14 @@ pub struct RunRecords {
 }
 
 impl RunRecords {
-    /// Reads the records of tasks that [`WORK_SCRIPT`] ran in this folder.
+    /// Reads the records of tasks that ran [`WORK_SCRIPT`] in this folder.
     ///
     /// # Panics
-    /// When they are not what the script writes.
+    /// If a record has another format.
     pub fn read(folder: &Path) -> Self {
         let text = fs::read_to_string(folder.join("runs")).unwrap_or_default();
         let mut records = RunRecords::default();
-        // A line that is being written has no end yet.
+        // A line that is still being written has no line feed.
         for line in text
             .split_inclusive('\n')
             .filter_map(|line| line.strip_suffix('\n'))
@@ -87,7 +87,7 @@ impl RunRecords {
         records
     }
 
-    /// How often each node's task was started.
+    /// Returns the number of starts of each node's task.
     pub fn starts(&self) -> BTreeMap<&str, usize> {
         let mut starts = BTreeMap::new();
         for run in &self.runs {
@@ -96,15 +96,15 @@ impl RunRecords {
         starts
     }
 
-    /// Nodes of which some process is still alive, by the kernel's word.
+    /// Returns the nodes with a living process, according to the kernel's locks.
     ///
     /// # Panics
-    /// When the kernel does not tell its locks.
+    /// If the kernel's locks cannot be read.
     pub fn alive(folder: &Path) -> Vec<String> {
-        // Trying the locks would disturb tasks that start just then.
+        // Trying to take the locks would disturb tasks that start at that moment.
         let read = || fs::read_to_string("/proc/locks").expect("the kernel tells its locks");
         // The kernel lists its locks a page at a time. If a lock is released between two pages, the first lock of the second page is
-        // left out, so one reading may lack a lock that is held.
+        // omitted. So one reading may lack a held lock.
         let readings = [read(), read(), read()];
         let lines = readings.iter().flat_map(|locks| locks.lines());
         let held: BTreeSet<u64> = lines.filter_map(locked_inode).collect();
@@ -118,13 +118,13 @@ impl RunRecords {
             .collect()
     }
 
-    /// How many runs came to their end.
+    /// Returns the number of runs that ended.
     pub fn finished(&self) -> usize {
         self.runs.iter().filter(|run| run.end.is_some()).count()
     }
 }
 
-/// The file of a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:01:13 0 EOF`; lines of waiting processes have an arrow in them.
+/// Returns the inode in a line such as `1: FLOCK  ADVISORY  WRITE 708 fe:01:13 0 EOF`. Lines of waiting processes have an arrow.
 fn locked_inode(line: &str) -> Option<u64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [_, "FLOCK", _, "WRITE", _, file, ..] = words[..] else {

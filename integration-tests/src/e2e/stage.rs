@@ -1,4 +1,4 @@
-//! The temporary folder of one test: configs, data directories, logs, and the programs that are started on them.
+//! The temporary folder of one test: configs, data directories and logs. Starts programs on them.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,7 @@ use super::{
     Host, LossTime, Network, PATIENCE, Process, Program, Programs, free_port, wait_within,
 };
 
-/// Every timeout of the worker protocol at its least.
+/// Scheduler flags with every timeout of the worker protocol at its minimum.
 pub const FAST_SCHEDULER: &[&str] = &[
     "--heartbeat-grace-period=1s",
     "--healthcheck-period=1s",
@@ -33,7 +33,7 @@ pub const FAST_SCHEDULER: &[&str] = &[
 /// The same for workers.
 pub const FAST_WORKER: &[&str] = &["--heartbeat-period=1s", "--kill-wait=1s"];
 
-/// What [`FAST_SCHEDULER`] means.
+/// Returns the timeouts of [`FAST_SCHEDULER`].
 pub fn fast_timeouts() -> Timeouts {
     let second = Duration::from_secs(1);
     Timeouts {
@@ -51,20 +51,20 @@ pub fn fast_timeouts() -> Timeouts {
 /// The folder of a stage for temporary files of `brasserie`.
 const TEMPORARY: &str = "tmp";
 
-/// How a scheduler is started; starting it twice from the same one is a restart, which leaves `--new-cluster` out as an operator must.
+/// The start parameters of a scheduler. A second start with the same value is a restart, which omits `--new-cluster` like an operator must.
 #[derive(Clone, Debug)]
 pub struct SchedulerSpec {
     pub config: PathBuf,
     pub data_dir: PathBuf,
     pub port: u16,
     pub http_port: u16,
-    /// Where both ports are.
+    /// The address of both ports.
     pub address: Ipv4Addr,
     pub flags: Vec<String>,
 }
 
 impl SchedulerSpec {
-    /// The same with this flag, in place of an earlier value of it.
+    /// Returns the same with this flag, which replaces an earlier value.
     pub fn with(mut self, flag: &str) -> Self {
         if let Some((name, _)) = flag.split_once('=') {
             let is_other = |f: &String| f.split_once('=').is_none_or(|(n, _)| n != name);
@@ -82,7 +82,7 @@ impl SchedulerSpec {
         self.get_with_code(path).1
     }
 
-    /// As [`SchedulerSpec::get`], with the answer's status code before the body.
+    /// Returns the status code and the body of the scheduler's answer to an HTTP request.
     ///
     /// # Panics
     /// Panics if the scheduler does not answer.
@@ -98,7 +98,7 @@ impl SchedulerSpec {
         (code.expect("a status code"), body.to_owned())
     }
 
-    /// The flags of the next start.
+    /// Returns the flags of the next start.
     fn flags_now(&self) -> impl Iterator<Item = &String> {
         let is_used = self.data_dir.join(MARKER_FILE).exists();
         let flags = self.flags.iter();
@@ -106,11 +106,11 @@ impl SchedulerSpec {
     }
 }
 
-/// How a worker is started.
+/// The start parameters of a worker.
 #[derive(Clone, Debug)]
 pub struct WorkerSpec {
     pub shard: String,
-    /// As its flag has it.
+    /// The value of its flag `--scheduler`.
     pub scheduler: String,
     pub data_dir: PathBuf,
     pub flags: Vec<String>,
@@ -120,11 +120,11 @@ pub struct WorkerSpec {
 #[derive(Clone, Debug)]
 pub struct Finished {
     pub code: Option<i32>,
-    /// Standard output and standard error.
+    /// Standard output and standard error together.
     pub output: String,
 }
 
-/// One test's folder. On failure its drop prints every log in it.
+/// The folder of one test. If the test fails, dropping it prints every log.
 #[derive(Debug)]
 pub struct Stage {
     folder: TempDir,
@@ -133,15 +133,15 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// For a test.
+    /// Creates the stage of a test.
     pub fn new() -> Self {
         Self::with(Programs::of_this_test())
     }
 
-    /// For a program that plays the others itself.
+    /// Creates the stage of a program that plays the others itself.
     ///
     /// # Panics
-    /// When there is no room for temporary files.
+    /// If temporary files cannot be created.
     pub fn with(programs: Programs) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("brasserie-e2e-")
@@ -161,10 +161,10 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// Writes a file, with the folders above it.
+    /// Writes a file, and creates the folders above it.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().expect("a file is in a folder"))
@@ -173,10 +173,10 @@ impl Stage {
         path
     }
 
-    /// Writes a program.
+    /// Writes an executable script.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn write_script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.write(name, text);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
@@ -184,11 +184,11 @@ impl Stage {
         path
     }
 
-    /// A config with one job, `work`, on `nodes` nodes, each of which runs [`WORK_SCRIPT`] for `pause`; and the folder for the
+    /// Writes a config with one job, `work`, on `nodes` nodes, each of which runs [`WORK_SCRIPT`] for `pause`. Creates the folder for the
     /// tasks' records.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn write_work(&self, nodes: usize, pause: Duration) -> PathBuf {
         fs::create_dir_all(self.path("work/locks")).expect("a folder in a temporary folder");
         self.set_pause(pause);
@@ -207,35 +207,35 @@ impl Stage {
         self.write("work/config.json", &format!("{config:#}"))
     }
 
-    /// How long tasks of [`Stage::write_work`] that start from now on take.
+    /// Sets the duration of [`Stage::write_work`] tasks that start from now on.
     pub fn set_pause(&self, pause: Duration) {
         self.write("work/pause", &pause.as_secs_f64().to_string());
     }
 
-    /// Lets tasks of [`Stage::write_work`] that come to their end wait for [`Stage::release`] before it.
+    /// Makes tasks of [`Stage::write_work`] wait for [`Stage::release`] before they end.
     pub fn hold(&self) {
         self.write("work/hold", "");
     }
 
-    /// Lets all tasks go on.
+    /// Lets held tasks end.
     ///
     /// # Panics
-    /// When they were not held.
+    /// If tasks are not held.
     pub fn release(&self) {
         fs::remove_file(self.path("work/hold")).expect("they were held");
     }
 
-    /// What those tasks wrote.
+    /// Returns the records of those tasks.
     pub fn records(&self) -> RunRecords {
         RunRecords::read(&self.path("work"))
     }
 
-    /// Nodes of which some process is still alive.
+    /// Returns the nodes with a living process.
     pub fn alive(&self) -> Vec<String> {
         RunRecords::alive(&self.path("work"))
     }
 
-    /// A scheduler with the least timeouts on free ports.
+    /// Returns the parameters of a scheduler with the shortest timeouts on free ports.
     pub fn scheduler_spec(&self, config: &Path) -> SchedulerSpec {
         SchedulerSpec {
             config: config.to_owned(),
@@ -247,13 +247,13 @@ impl Stage {
         }
     }
 
-    /// Of a new cluster, in which no worker is given up that lives, however busy the machine is.
+    /// Returns the parameters of a scheduler of a new cluster that does not lose living workers, however busy the machine is.
     pub fn calm_spec(&self, config: &Path) -> SchedulerSpec {
         let spec = self.scheduler_spec(config).with("--new-cluster");
         spec.with(LossTime::Long.flag())
     }
 
-    /// A worker with the least timeouts.
+    /// Returns the parameters of a worker with the shortest timeouts.
     pub fn worker_spec(&self, shard: &str, scheduler: &SchedulerSpec) -> WorkerSpec {
         WorkerSpec {
             shard: shard.to_owned(),
@@ -263,17 +263,17 @@ impl Stage {
         }
     }
 
-    /// A scheduler without arguments.
+    /// Returns the command of a scheduler without arguments.
     pub fn scheduler_program(&self) -> Command {
         self.programs.command(Program::Scheduler)
     }
 
-    /// A worker without arguments.
+    /// Returns the command of a worker without arguments.
     pub fn worker_program(&self) -> Command {
         self.programs.command(Program::Worker)
     }
 
-    /// The command line of a scheduler.
+    /// Returns the command line of a scheduler.
     pub fn scheduler_command(&self, spec: &SchedulerSpec) -> Command {
         let mut command = self.programs.command(Program::Scheduler);
         command
@@ -294,7 +294,7 @@ impl Stage {
         self.start("scheduler", self.scheduler_command(spec))
     }
 
-    /// The command line of a worker.
+    /// Returns the command line of a worker.
     pub fn worker_command(&self, spec: &WorkerSpec) -> Command {
         let mut command = self.programs.command(Program::Worker);
         command
@@ -309,7 +309,7 @@ impl Stage {
         self.start(&format!("worker-{}", spec.shard), self.worker_command(spec))
     }
 
-    /// The command line of `brasserie`. What it keeps in a temporary folder goes with the stage.
+    /// Returns the command line of `brasserie`. Its temporary folders are removed with the stage.
     pub fn brasserie_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.programs.command(Program::Brasserie);
         command.args(arguments).env("TMPDIR", self.path(TEMPORARY));
@@ -326,14 +326,14 @@ impl Stage {
         self.finish("brasserie", self.brasserie_command(arguments))
     }
 
-    /// What `brasserie explain` tells of a task; null while it does not.
+    /// Returns the output of `brasserie explain` for a task; null if there is none.
     pub fn explain(&self, spec: &SchedulerSpec, job: &str, node: &str) -> Value {
         let address = format!("{}:{}", spec.address, spec.port);
         let answer = self.brasserie(&["explain", job, node, "--json", "--scheduler", &address]);
         serde_json::from_str(&answer.output).unwrap_or_default()
     }
 
-    /// The same of one that has run, once it has ended.
+    /// Waits for the end of the task's first run, and returns the output of `brasserie explain`.
     pub fn explain_ended(&self, spec: &SchedulerSpec, job: &str, node: &str) -> Value {
         wait_within(PATIENCE, &format!("the end of {job}"), || {
             let document = self.explain(spec, job, node);
@@ -346,14 +346,14 @@ impl Stage {
         Process::start(name, command, &self.next_log(name))
     }
 
-    /// As [`Stage::start`], with standard error elsewhere.
+    /// Starts a program like [`Stage::start`], with standard error elsewhere.
     pub fn start_with_errors(&self, name: &str, command: Command, errors: Stdio) -> Process {
         let file = PathBuf::from(command.get_program());
         let log = self.next_log(name);
         Process::start_through(name, command, &file, &log, Some(errors))
     }
 
-    /// As [`Stage::start`], on a host of a network.
+    /// Starts a program like [`Stage::start`], on a host of a network.
     pub fn start_on(
         &self,
         network: &Network,
@@ -366,12 +366,12 @@ impl Stage {
         Process::start_through(name, inside, &file, &self.next_log(name), None)
     }
 
-    /// As [`Stage::start`], where the command ends in becoming the program in `file`.
+    /// Starts a command like [`Stage::start`] that finally becomes the program in `file`.
     pub fn start_through(&self, name: &str, command: Command, file: &Path) -> Process {
         Process::start_through(name, command, file, &self.next_log(name), None)
     }
 
-    /// Leaves the folder where it is, and tells where.
+    /// Keeps the folder, and returns its path.
     pub fn keep(mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
         self.folder.path().to_owned()

@@ -1,5 +1,5 @@
-//! Resources that hang or fail, for programs under test: standard error, a disk, its syncs, `/proc`, the resolver, a thread. None needs
-//! more than this process may do, except where it says so.
+//! Resources that hang or fail for programs under test: standard error, a disk, its syncs, `/proc`, the resolver, a thread. Those that need
+//! root say so.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -22,10 +22,10 @@ use nix::unistd::{Pid, pipe2};
 
 const HANGING: &str = include_str!("stall/disk.c");
 const FAILING: &str = include_str!("stall/sync.c");
-/// No other program of this machine listens there.
+/// An address on which no other program of this machine listens.
 const RESOLVER: &str = "127.0.77.53";
 
-/// A pipe as standard error, whose reader reads nothing.
+/// A pipe as standard error, whose reader does not read.
 #[derive(Debug)]
 pub struct UnreadLog {
     reader: RefCell<Option<File>>,
@@ -34,7 +34,7 @@ pub struct UnreadLog {
 
 impl UnreadLog {
     /// # Panics
-    /// When there is no pipe.
+    /// If no pipe can be created.
     pub fn new() -> Self {
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC).expect("a pipe");
         UnreadLog {
@@ -43,20 +43,20 @@ impl UnreadLog {
         }
     }
 
-    /// For a program; several may share it.
+    /// Returns standard error for a program; several programs may share it.
     ///
     /// # Panics
-    /// When no descriptor is free.
+    /// If no descriptor is free.
     pub fn as_errors(&self) -> Stdio {
         Stdio::from(self.writer.try_clone().expect("a descriptor is free"))
     }
 
-    /// From now on the pipe takes nothing.
+    /// Fills the pipe, so that it accepts no more bytes.
     ///
     /// # Panics
-    /// When it cannot be opened once more.
+    /// If it cannot be opened again.
     pub fn fill(&self) {
-        // Opened anew, since the mode of a descriptor is shared with the programs that have it.
+        // Opened again, because the mode of a descriptor is shared with the programs that have it.
         let mut options = File::options();
         let options = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits());
         let own = options.open(format!("/proc/self/fd/{}", self.writer.as_raw_fd()));
@@ -66,7 +66,7 @@ impl UnreadLog {
         }
     }
 
-    /// Nobody will ever read it.
+    /// Closes the reading end.
     pub fn close(&self) {
         self.reader.replace(None);
     }
@@ -86,10 +86,10 @@ pub struct HangingDisk {
 }
 
 impl HangingDisk {
-    /// Compiles the library in this folder, for which the C compiler is there that SQLite needs.
+    /// Compiles the library in this folder. The C compiler is present, because SQLite needs it.
     ///
     /// # Panics
-    /// When it does not compile.
+    /// If it does not compile.
     pub fn new(folder: &Path) -> Self {
         let library = compile(folder, "disk", HANGING);
         HangingDisk {
@@ -98,7 +98,7 @@ impl HangingDisk {
         }
     }
 
-    /// All that the program keeps below `folder` is on the disk.
+    /// Configures the program so that all its files below `folder` are on this disk.
     pub fn holds(&self, folder: &Path, command: &mut Command) {
         let variables: [(&str, &OsStr); 3] = [
             ("LD_PRELOAD", self.library.as_os_str()),
@@ -108,37 +108,37 @@ impl HangingDisk {
         command.envs(variables);
     }
 
-    /// Lets every access hang until [`HangingDisk::recover`].
+    /// Makes every access hang until [`HangingDisk::recover`].
     ///
     /// # Panics
-    /// When the temporary folder is gone.
+    /// If the temporary folder is gone.
     pub fn hang(&self) {
         fs::write(&self.switch, "").expect("a file in a temporary folder");
     }
 
-    /// Calls that hang go on.
+    /// Lets hanging calls continue.
     pub fn recover(&self) {
-        // A disk that does not hang has no such file.
+        // The file exists only while the disk hangs.
         let _ = fs::remove_file(&self.switch);
     }
 }
 
-/// A disk of a fixed size, for programs under test, in a mount namespace that lasts as long as this value. It takes root.
+/// A disk of a fixed size, for programs under test, in a mount namespace that lasts as long as this value. Needs root.
 #[derive(Debug)]
 pub struct SmallDisk {
-    /// A process that keeps the namespace.
+    /// The process that holds the namespace.
     holder: Child,
     folder: PathBuf,
 }
 
 impl SmallDisk {
-    /// Mounts a disk of so many KiB on this folder, which it creates.
+    /// Mounts a disk of `kib` KiB on this folder, which it creates.
     ///
     /// # Errors
-    /// Where this process may not mount anything.
+    /// If this process may not mount.
     ///
     /// # Panics
-    /// When the folder cannot be created.
+    /// If the folder cannot be created.
     pub fn new(folder: &Path, kib: u32) -> io::Result<Self> {
         fs::create_dir(folder).expect("a folder in a temporary folder");
         let script =
@@ -162,7 +162,7 @@ impl SmallDisk {
         }
     }
 
-    /// The command, with the disk in its place.
+    /// Returns the command, which sees the disk at its path.
     pub fn command(&self, command: &Command) -> Command {
         let mut inside = Command::new("nsenter");
         let holder = self.holder.id().to_string();
@@ -171,38 +171,38 @@ impl SmallDisk {
         inside
     }
 
-    /// Runs a script of the shell, to which `$0` is the disk.
+    /// Runs a shell script, in which `$0` is the disk.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn shell(&self, script: &str) -> Output {
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(&self.folder);
         self.command(&command).output().expect("nsenter is there")
     }
 
-    /// Leaves no byte free.
+    /// Fills the disk to the last byte.
     ///
     /// # Panics
-    /// When the disk takes no file.
+    /// If no file can be created on the disk.
     pub fn fill(&self) {
         let output = self.shell("cat /dev/zero >> \"$0/filler\"; test -s \"$0/filler\"");
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// Takes back [`SmallDisk::fill`].
+    /// Reverts [`SmallDisk::fill`].
     ///
     /// # Panics
-    /// When it was not called.
+    /// If the disk was not filled.
     pub fn free(&self) {
         let output = self.shell("rm \"$0/filler\"");
         assert!(output.status.success(), "{output:?}");
     }
 
-    /// A new file on it.
+    /// Creates a file on the disk.
     ///
     /// # Panics
-    /// When it cannot be created.
+    /// If it cannot be created.
     pub fn file(&self, name: &str) -> File {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
         let below = self.folder.strip_prefix("/").expect("an absolute path");
@@ -217,20 +217,20 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // It has ended if it could not mount anything.
+        // The holder has ended if it could not mount.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }
 }
 
-/// A disk on which syncs of one program's files can be made to fail, by a library that the program preloads. It knows what a power
-/// failure would leave of the files.
+/// A disk on which syncs of one program's files can be made to fail, by a library that the program preloads. The library records the
+/// content that would survive a power failure.
 #[derive(Debug)]
 pub struct FailingDisk {
     library: PathBuf,
-    /// Each file whose path begins so is on the disk.
+    /// The prefix of the paths of all files on this disk.
     files: PathBuf,
-    /// Copies of the files as the disk has them.
+    /// Copies of the files with their synced content.
     images: PathBuf,
     switch: PathBuf,
 }
@@ -239,7 +239,7 @@ impl FailingDisk {
     /// Compiles the library in `folder`. The files whose paths begin with `files` must not exist yet.
     ///
     /// # Panics
-    /// When it does not compile.
+    /// If it does not compile.
     pub fn new(folder: &Path, files: &Path) -> Self {
         let library = compile(folder, "sync", FAILING);
         let images = folder.join("images");
@@ -252,7 +252,7 @@ impl FailingDisk {
         }
     }
 
-    /// The program keeps its files on the disk.
+    /// Configures the program to keep its files on this disk.
     pub fn holds(&self, command: &mut Command) {
         let variables: [(&str, &OsStr); 4] = [
             ("LD_PRELOAD", self.library.as_os_str()),
@@ -263,32 +263,32 @@ impl FailingDisk {
         command.envs(variables);
     }
 
-    /// From now on each sync fails that has something to write to a file whose path ends so.
+    /// Makes each later sync fail that has data to write to a file whose path ends with `end`.
     ///
     /// # Panics
-    /// When the temporary folder is gone.
+    /// If the temporary folder is gone.
     pub fn fail_syncs_of(&self, end: &str) {
         fs::write(&self.switch, end).expect("a file in a temporary folder");
     }
 
-    /// Syncs succeed again. What failed syncs have lost stays lost.
+    /// Lets syncs succeed again. The data of failed syncs stays lost.
     ///
     /// # Panics
-    /// When they did not fail.
+    /// If syncs did not fail.
     pub fn repair(&self) {
         fs::remove_file(&self.switch).expect("syncs failed");
     }
 
-    /// How many syncs of the file with this name have failed.
+    /// Returns the number of failed syncs of the file with this name.
     pub fn failures(&self, name: &str) -> usize {
         let failures = fs::read_to_string(self.images.join("failures")).unwrap_or_default();
         failures.lines().filter(|&line| line == name).count()
     }
 
-    /// Leaves of each file what has reached the disk. The program must have ended.
+    /// Resets each file to its synced content. The program must have ended.
     ///
     /// # Panics
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     pub fn lose_power(&self) {
         let folder = self.files.parent().expect("a file is in a folder");
         for file in fs::read_dir(folder).expect("the folder of the files") {
@@ -298,7 +298,7 @@ impl FailingDisk {
                 fs::copy(&image, &path).expect("both are in temporary folders");
             }
         }
-        // Nothing waits for a sync in the memory of a machine that starts.
+        // No data waits for a sync after a restart of the machine.
         for file in fs::read_dir(&self.images).expect("the folder of the images") {
             let path = file.expect("a file of the folder").path();
             if path.extension() == Some(OsStr::new("dirty")) {
@@ -308,10 +308,10 @@ impl FailingDisk {
     }
 }
 
-/// Compiles a library to preload, for which the C compiler is there that SQLite needs. Returns its path.
+/// Compiles a library to preload, and returns its path. The C compiler is present, because SQLite needs it.
 ///
 /// # Panics
-/// When it does not compile.
+/// If it does not compile.
 fn compile(folder: &Path, name: &str, text: &str) -> PathBuf {
     fs::create_dir_all(folder).expect("a folder in a temporary folder");
     let source = folder.join(format!("{name}.c"));
@@ -331,7 +331,7 @@ fn compile(folder: &Path, name: &str, text: &str) -> PathBuf {
     library
 }
 
-/// A resolver that hears every question and answers none. It takes root.
+/// A resolver that receives every query and answers none. Needs root.
 #[derive(Debug)]
 pub struct SilentResolver {
     socket: UdpSocket,
@@ -340,10 +340,10 @@ pub struct SilentResolver {
 
 impl SilentResolver {
     /// # Errors
-    /// Where this process may not listen on the port of resolvers.
+    /// If this process may not listen on the port of resolvers.
     ///
     /// # Panics
-    /// When the temporary folder is gone.
+    /// If the temporary folder is gone.
     pub fn new(folder: &Path) -> io::Result<Self> {
         let socket = UdpSocket::bind((RESOLVER, 53))?;
         socket.set_nonblocking(true)?;
@@ -356,7 +356,7 @@ impl SilentResolver {
         })
     }
 
-    /// Whether somebody has asked since the last look.
+    /// Returns whether a query has arrived since the last call.
     pub fn was_asked(&self) -> bool {
         let mut asked = false;
         while self.socket.recv(&mut [0; 512]).is_ok() {
@@ -365,22 +365,22 @@ impl SilentResolver {
         asked
     }
 
-    /// The command, in a mount namespace in which this is the resolver.
+    /// Returns the command in a mount namespace that uses this resolver.
     pub fn command(&self, command: &Command) -> Command {
         let script = r#"mount --bind "$0" /etc/resolv.conf && exec "$@""#;
         in_own_mounts(script, &self.configuration, command)
     }
 }
 
-/// The command, in a mount namespace in which `/proc` can be hidden. It takes root.
+/// Returns the command in a mount namespace in which `/proc` can be hidden. Needs root.
 pub fn with_own_proc(command: &Command) -> Command {
     in_own_mounts(r#"exec "$@""#, Path::new("sh"), command)
 }
 
-/// Hides `/proc` of the namespace of such a program.
+/// Hides `/proc` in the namespace of such a program.
 ///
 /// # Panics
-/// When it cannot be done.
+/// If the mount fails.
 pub fn hide_proc(program: Pid) {
     let status = Command::new("nsenter")
         .args(["--mount", "--target", &program.to_string()])
@@ -396,7 +396,7 @@ fn in_own_mounts(script: &str, zero: &Path, command: &Command) -> Command {
     inside
 }
 
-/// Appends the command, and takes over its environment.
+/// Appends the command and its environment.
 fn copy_command(command: &Command, inside: &mut Command) {
     inside.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
@@ -406,17 +406,17 @@ fn copy_command(command: &Command, inside: &mut Command) {
     }
 }
 
-/// The threads of a process that have one name, stopped by `ptrace` while the other threads run. They go on when this is dropped.
+/// The threads of a process that have one name, stopped by `ptrace` while the other threads run. Dropping this value lets them continue.
 #[derive(Debug)]
 pub struct StoppedThreads {
     _release: Vec<Sender<()>>,
 }
 
 impl StoppedThreads {
-    /// Stops them. An ordinary user may do so to descendants only.
+    /// Stops the threads. An ordinary user may stop threads of descendants only.
     ///
     /// # Errors
-    /// The process has no such thread, or one cannot be stopped.
+    /// If the process has no such thread, or one cannot be stopped.
     pub fn new(process: Pid, name: &str) -> io::Result<Self> {
         let mut stopped = Vec::new();
         for entry in fs::read_dir(format!("/proc/{process}/task"))? {
@@ -468,15 +468,15 @@ fn stop_thread(id: Pid) -> io::Result<Sender<()>> {
     Ok(release)
 }
 
-/// Returns whether a stopped thread is in a system call, where each stall of a resource holds it up. Elsewhere it may have the lock of the
-/// allocator, without which no thread of its program goes on.
+/// Returns whether a stopped thread is in a system call, where a stalled resource would block it. Elsewhere it may hold the allocator's
+/// lock, which would block all threads of its program.
 fn is_in_system_call(id: Pid) -> bool {
     let call = fs::read_to_string(format!("/proc/{id}/syscall")).unwrap_or_default();
     let number = call.split_whitespace().next();
     number.is_some_and(|number| number.parse::<i64>().is_ok_and(|number| number >= 0))
 }
 
-/// Keeps a stopped thread so. A thread that dies is collected here, because the kernel reports its process as ended only then.
+/// Keeps a thread stopped. A thread that dies is reaped here, because only then the kernel reports the end of its process.
 fn hold(id: Pid, released: &Receiver<()>) {
     let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
     loop {

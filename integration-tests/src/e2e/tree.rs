@@ -1,15 +1,15 @@
-//! A copy of this repository's sources, for the quick start to work on.
+//! Copies this repository's sources, for the quick start to work on.
 
 use std::fs;
 use std::path::Path;
 
-/// Folders that hold no source.
+/// Folders without sources.
 const SKIPPED: [&str; 1] = ["target"];
 
 /// Copies Rust sources, manifests and examples below `to`.
 ///
 /// # Panics
-/// When something cannot be read or written.
+/// If a file cannot be read or written.
 pub fn copy_sources(to: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) {
                 copy(&path, &to.join(&name), is_wanted);
             }
         } else if is_wanted(&name) && path.exists() {
-            // With its mode: scripts stay executable.
+            // Copies the mode too, so that scripts stay executable.
             fs::copy(&path, to.join(&name)).expect("a source file can be copied");
         }
     }

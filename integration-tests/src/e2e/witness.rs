@@ -1,4 +1,4 @@
-//! Watches a scheduler for as long as a test lasts: what it once showed as done must stay done, and must not be started again.
+//! Watches a scheduler during a test: a task once shown as done must stay done, and must not start again.
 
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::records::RunRecords;
 
-/// Between two questions. Each is a program that starts, asks and ends; more of them would be load, not insight.
+/// Interval of requests. Each starts a program, so more of them would load the machine without better results.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
-/// `brasserie status --json`, wherever it has to be run.
+/// A command `brasserie status --json`, possibly on another host.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     program: OsString,
@@ -29,7 +29,7 @@ impl Question {
         }
     }
 
-    /// `None` while there is no answer.
+    /// Returns the status; `None` if there is no answer.
     pub(super) fn ask(&self) -> Option<Value> {
         let output = Command::new(&self.program)
             .args(&self.arguments)
@@ -43,13 +43,13 @@ impl Question {
 /// One answer.
 #[derive(Clone, Copy, Debug)]
 struct Sight {
-    /// After the answer, by this machine's clock since the epoch, as in the tasks' own records.
+    /// The time after the answer, since the epoch by this machine's clock, as in the tasks' records.
     at: Duration,
-    /// Tasks that were done.
+    /// The number of done tasks.
     done: usize,
 }
 
-/// A thread that asks.
+/// A thread that requests the status repeatedly.
 #[derive(Debug)]
 pub(super) struct Witness {
     stop: Arc<AtomicBool>,
@@ -81,10 +81,10 @@ impl Witness {
         }
     }
 
-    /// Ends it, and compares what it saw with what the tasks wrote.
+    /// Stops the thread, and compares its answers with the records of the tasks.
     ///
     /// # Panics
-    /// When something done was forgotten or started again, or when it saw nothing.
+    /// If a completion was forgotten or its task started again, or if there was no answer.
     pub(super) fn check(mut self, records: &RunRecords) {
         compare(&self.end(), records);
     }
@@ -106,7 +106,7 @@ impl Drop for Witness {
 }
 
 fn done(status: &Value) -> Option<usize> {
-    // Before the nodes are loaded, a restarted scheduler counts nothing.
+    // A restarted scheduler has no counts before its nodes are loaded.
     if status["nodes_loaded"] != true {
         return None;
     }

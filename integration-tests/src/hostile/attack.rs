@@ -1,5 +1,5 @@
-//! Sends bad frames to one server, and counts only those that the server has really looked at: each is followed by a good call, whose
-//! answer shows how far the server came before it hung up.
+//! Sends invalid frames to one server, and counts only those that the server processed. Each is followed by a valid call, whose answer
+//! shows how far the server came before it closed the connection.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
@@ -15,42 +15,42 @@ use super::mutation::{Framing, Mutator};
 use super::originals::{Dialect, LENGTH_BYTES, Target, framed, payload, payloads};
 use crate::e2e::resident_bytes;
 
-/// Bad frames that are sent on one connection: most connections end sooner.
+/// Invalid frames sent on one connection. Most connections end sooner.
 const FRAMES_PER_CONNECTION: usize = 24;
-/// Connections at a time: enough to keep a server busy.
+/// Simultaneous connections, enough to keep a server busy.
 const SENDERS: u64 = 4;
-/// Sequence ids of the good calls: as no bad frame has them, except by chance.
+/// First sequence id of the valid calls. Invalid frames have such ids only by chance.
 const FIRST_PROBE: i32 = 1_000_000;
-/// A server that says nothing for so long is stuck.
+/// A server that sends nothing for this time is stuck.
 const SILENCE: Duration = Duration::from_secs(30);
-/// What memory may grow by after the first per cent.
+/// Permitted growth of memory after the first per cent of the frames.
 pub const MAX_GROWTH_BYTES: u64 = 16 * 1024 * 1024;
-/// Addresses to call from: each gives the kernel's whole range of ports, of which every connection uses one up for a minute.
+/// Number of source addresses. Each provides the kernel's whole range of ports, and every connection blocks a port for a minute.
 const SOURCES: u64 = 200;
 
-/// One attack.
+/// The parameters of one attack.
 #[derive(Clone, Copy, Debug)]
 pub struct Attack {
     pub target: Target,
     pub port: u16,
-    /// Whose memory is watched.
+    /// The process whose memory is measured.
     pub process: Pid,
     pub frames: u64,
     pub seed: u64,
 }
 
-/// How it went.
+/// The result of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     pub frames: u64,
     pub connections: u64,
-    /// Resident after the first per cent of the frames.
+    /// Resident memory after the first per cent of the frames.
     pub first_bytes: u64,
-    /// The most since then.
+    /// Maximum resident memory since then.
     pub most_bytes: u64,
 }
 
-/// What an attack did to a server.
+/// The damage that an attack caused.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     #[error("the server is dead after {frames} frames (seed {seed})")]
@@ -68,10 +68,10 @@ pub enum Damage {
 }
 
 impl Attack {
-    /// Sends the frames; `progress` hears how many were looked at so far.
+    /// Sends the frames. Calls `progress` with the number of frames processed so far.
     ///
     /// # Errors
-    /// What the server suffered.
+    /// If the server was damaged.
     pub fn run(self, progress: &(dyn Fn(u64) + Sync)) -> Result<Report, Damage> {
         let (looked_at, connections) = (AtomicU64::new(0), AtomicU64::new(0));
         let mut watch = Watch {
@@ -79,7 +79,7 @@ impl Attack {
             first: None,
             most: 0,
         };
-        // Rounds of one per cent, so that memory is measured while nothing is under way.
+        // Rounds of one per cent, so that memory is measured while no frames are in flight.
         let round = self.frames.div_ceil(100).max(1);
         let mut number = 0;
         while looked_at.load(Ordering::Relaxed) < self.frames {
@@ -136,7 +136,7 @@ impl Attack {
     }
 }
 
-/// The memory of the server.
+/// Measures the memory of the server.
 struct Watch {
     attack: Attack,
     first: Option<u64>,
@@ -179,7 +179,7 @@ impl Sender {
         }
     }
 
-    /// Sends some frames, and says how many of them the server looked at.
+    /// Sends some frames, and returns how many of them the server processed.
     fn connection(&mut self) -> std::io::Result<u64> {
         self.batch.clear();
         let mut sent = 0;
@@ -196,23 +196,23 @@ impl Sender {
         let mut stream = connect_from(self.source % SOURCES, self.attack.port)?;
         stream.set_read_timeout(Some(SILENCE))?;
         stream.set_write_timeout(Some(SILENCE))?;
-        // A server that hangs up early, with a reset, is right to do so.
+        // The server may close the connection early with a reset.
         let _ = stream
             .write_all(&self.batch)
             .and_then(|()| stream.shutdown(Shutdown::Write));
         self.replies.clear();
         match stream.read_to_end(&mut self.replies) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(error),
-            // A reset may swallow replies that came before it; fewer frames are counted then.
+            // A reset may discard earlier replies; then fewer frames are counted.
             Ok(_) | Err(_) => {}
         }
         let answered = last_probe(&self.replies).map_or(0, |last| last + 1);
-        // The one after the last answered probe made the server hang up.
+        // The frame after the last answered call made the server close the connection.
         Ok((answered + 1).min(sent))
     }
 }
 
-/// A good call with this number.
+/// Returns a valid call with this number.
 fn probe(number: usize) -> Vec<u8> {
     let sequence = FIRST_PROBE + i32::try_from(number).unwrap_or(0);
     framed(&payload(
@@ -224,7 +224,7 @@ fn probe(number: usize) -> Vec<u8> {
     ))
 }
 
-/// The highest number of a good call that was answered.
+/// Returns the highest number of an answered valid call.
 fn last_probe(replies: &[u8]) -> Option<u64> {
     let mut last = None;
     let mut rest = replies;
@@ -239,7 +239,7 @@ fn last_probe(replies: &[u8]) -> Option<u64> {
 }
 
 fn probe_number(payload: &[u8]) -> Option<u64> {
-    // A compact message of version 1 that is a reply, then the sequence id as a variable-length number, then the name.
+    // A compact reply of version 1: the prefix, the sequence id as a varint, then the method's name.
     let rest = payload.strip_prefix(b"\x82\x41")?;
     let (mut value, mut shift) = (0_u64, 0);
     for (at, byte) in rest.iter().take(5).enumerate() {

@@ -1,4 +1,4 @@
-//! A crowd of connections that nobody uses: some say nothing, some send the beginning of a frame. Closed ones are opened again.
+//! A crowd of unused connections: some are silent, some send the beginning of a frame. Closed ones are opened again.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::attack::connect_from;
 
-/// Addresses to call from, so that no range of ports runs out.
+/// Number of source addresses, so that no range of ports is exhausted.
 const SOURCES: u64 = 100;
-/// The length of a frame and the first byte of it.
+/// The length field of a frame and its first byte.
 const BEGINNING: &[u8] = &[0, 0, 0, 99, 0x82];
-/// Pause between two rounds over all connections: far shorter than any timeout of a server.
+/// Pause between two rounds over all connections, far shorter than any timeout of a server.
 const ROUND: Duration = Duration::from_millis(20);
 
 /// Holds connections to a local port until it is dropped.
@@ -24,10 +24,10 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Opens `size` connections, and returns when each was opened once.
+    /// Opens `size` connections, and returns once each has been opened.
     ///
     /// # Panics
-    /// When a connection cannot be opened at all.
+    /// If a connection cannot be opened.
     pub fn at(port: u16, size: usize) -> Self {
         let (stop, opened) = (
             Arc::new(AtomicBool::new(false)),
@@ -36,7 +36,7 @@ impl Crowd {
         let open = move |number: u64| -> std::io::Result<TcpStream> {
             let mut stream = connect_from(number % SOURCES, port)?;
             if number.is_multiple_of(2) {
-                // The server may close it at this moment.
+                // The server may close the connection at this moment.
                 let _ = stream.write_all(BEGINNING);
             }
             stream.set_nonblocking(true)?;
@@ -71,7 +71,7 @@ impl Crowd {
         }
     }
 
-    /// How many connections were opened so far, those in the place of closed ones included.
+    /// Returns the number of connections opened so far, including those that replaced closed ones.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
@@ -88,7 +88,7 @@ impl Drop for Crowd {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(keeper) = self.keeper.take() {
-            // Its panic has been printed.
+            // The panic of the thread has been printed.
             let _ = keeper.join();
         }
     }

@@ -1,25 +1,25 @@
-//! Spoils good frames in every way we could think of, from a seed, so that a failure replays.
+//! Corrupts valid frames in many ways, drawn from a seed so that a failure can be reproduced.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 use super::originals::{LENGTH_BYTES, framed};
 
-/// Longest run of noise: several of our messages.
+/// Maximum length of random bytes: several messages.
 const MAX_NOISE: usize = 300;
-/// Deepest nesting that is tried: far beyond what a server takes.
+/// Maximum nesting, far beyond the server's limit.
 const MAX_NESTING: usize = 20_000;
 
-/// Whether a frame leaves the stream readable behind it.
+/// Whether the stream stays readable after a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Its length is that of its payload.
+    /// The frame's length field is correct.
     Kept,
     /// The server cannot know where the next frame begins.
     Broken,
 }
 
-/// Draws bad frames.
+/// Draws invalid frames.
 pub struct Mutator {
     random: ChaCha8Rng,
     originals: Vec<Vec<u8>>,
@@ -33,7 +33,7 @@ impl Mutator {
         }
     }
 
-    /// The next one.
+    /// Draws the next frame.
     pub fn frame(&mut self) -> (Vec<u8>, Framing) {
         match self.below(24) {
             0 => (self.noise(), Framing::Broken),
@@ -89,7 +89,7 @@ impl Mutator {
         original[..end].to_vec()
     }
 
-    /// Single bits flipped.
+    /// Flips single bits.
     fn changed(&mut self, bits: usize) -> Vec<u8> {
         let mut payload = self.original().to_vec();
         for _ in 0..bits {
@@ -99,7 +99,7 @@ impl Mutator {
         payload
     }
 
-    /// Bytes that are lengths, types or ends in one place or another.
+    /// Sets bytes to values that are lengths, types or end marks in some places.
     fn extreme_bytes(&mut self) -> Vec<u8> {
         let mut payload = self.original().to_vec();
         for _ in 0..=self.below(4) {
@@ -109,7 +109,7 @@ impl Mutator {
         payload
     }
 
-    /// The beginning of one call and the end of another.
+    /// Joins the beginning of one call and the end of another.
     fn spliced(&mut self) -> Vec<u8> {
         let mut payload = self.cut_short();
         let other = self.original().to_vec();
@@ -118,10 +118,10 @@ impl Mutator {
         payload
     }
 
-    /// Structs in structs, lists in lists or maps in maps, deeper than anybody needs.
+    /// Nests structs, lists or maps deeper than any valid message.
     fn deep(&mut self) -> Vec<u8> {
         let depth = 1 + self.below(MAX_NESTING);
-        // Compact: field 1 struct; field 1 list with one list in it; binary: field 1 struct, field 1 list of one list.
+        // Compact: field 1 struct, or field 1 list with one list in it. Binary: field 1 struct, or field 1 list of one list.
         let (start, open): (&[u8], &[u8]) = match self.below(4) {
             0 => (b"\x82\x21\x07\x07getJobs", b"\x1c"),
             1 => (b"\x82\x21\x07\x07getJobs\x19", b"\x19"),
@@ -137,10 +137,10 @@ impl Mutator {
         [start, &open.repeat(depth)].concat()
     }
 
-    /// A container or a string that claims more than could ever come.
+    /// Declares a container or a string longer than any frame.
     fn huge_container(&mut self) -> Vec<u8> {
         let (start, kinds): (&[u8], [&[u8]; 4]) = if self.below(2) == 0 {
-            // List, set, map and string of a compact message, each with a length of 2^31 - 1.
+            // A list, set, map and string of a compact message, each with a length of 2^31 - 1.
             (
                 b"\x82\x21\x07\x0cupdateStatus",
                 [b"\x19\xfc", b"\x1a\xf8", b"\x1b", b"\x18"],

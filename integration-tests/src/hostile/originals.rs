@@ -1,4 +1,4 @@
-//! Good calls of every method, with every kind of field filled in, in every dialect.
+//! Valid calls of every method, with every kind of field set, in every dialect.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use thrift::protocol::{
     TOutputProtocol, TSerializable,
 };
 
-/// The length field of a frame.
+/// Length of the length field of a frame.
 pub const LENGTH_BYTES: usize = 4;
 
-/// How a message is written.
+/// The encoding and transport of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     FramedCompact,
@@ -42,14 +42,14 @@ impl Dialect {
     ];
 }
 
-/// Which server.
+/// The server to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Scheduler,
     Worker,
 }
 
-/// What is inside the frames: one payload for each method and dialect.
+/// Returns the payloads of the frames: one for each method and dialect.
 pub fn payloads(target: Target) -> Vec<Vec<u8>> {
     let calls = match target {
         Target::Scheduler => scheduler_calls(),
@@ -62,10 +62,10 @@ pub fn payloads(target: Target) -> Vec<Vec<u8>> {
     calls.iter().flat_map(in_all_dialects).collect()
 }
 
-/// One message without its length.
+/// Encodes one message without its length field.
 ///
 /// # Panics
-/// Never: a vector takes every byte.
+/// Never, because a vector accepts every byte.
 pub fn payload(
     dialect: Dialect,
     method: &str,
@@ -96,7 +96,7 @@ pub fn payload(
     bytes
 }
 
-/// Magic, flags, sequence id, one word of header: protocol, no transforms, padding.
+/// Returns magic, flags, sequence id and one word of header: protocol, no transforms, padding.
 fn header(sequence: i32, protocol: u8) -> Vec<u8> {
     let mut bytes = vec![0x0F, 0xFF, 0, 0];
     bytes.extend(sequence.to_be_bytes());
@@ -104,13 +104,13 @@ fn header(sequence: i32, protocol: u8) -> Vec<u8> {
     bytes
 }
 
-/// Puts the length in front.
+/// Prepends the length field.
 pub fn framed(payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes()[..], payload].concat()
 }
 
-/// A struct that can be written, whatever its type.
+/// A struct that can be encoded, whatever its type.
 pub trait Encode {
     /// # Errors
     /// Those of the protocol.
@@ -431,7 +431,7 @@ fn worker() -> BistroWorker {
             hostname: Some("host".to_owned()),
             port: Some(1),
         }),
-        // Nobody listens there.
+        // Nothing listens on this port.
         addr: Some(ServiceAddress {
             ip_or_host: Some("127.0.0.1".to_owned()),
             port: Some(9),

@@ -1,4 +1,4 @@
-//! Calls on their way to workers: which are open, what they say on the wire, and what their outcomes mean.
+//! Calls to workers: the open ones, their messages on the wire, and the handling of their outcomes.
 
 mod shape;
 
@@ -17,14 +17,14 @@ use crate::effect::{Call, CallReply, KilledTask, NewWorker, Rejection, Reply};
 use crate::scheduler::Scheduler;
 use crate::workers::obedience::obeyed_instead;
 
-/// A call as the wire wants it; every name and text filled in.
+/// A call with every name and text filled in, as it is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     GetRunningTasks {
         scheduler: SchedulerId,
         worker: WorkerId,
     },
-    /// Healthchecks too.
+    /// A task or a healthcheck.
     RunTask(Box<RunTaskMessage>),
     NotifyIfTasksNotRunning {
         tasks: Vec<RunningTask>,
@@ -46,11 +46,11 @@ pub enum Message {
     },
 }
 
-/// One `runTask`.
+/// The content of a `runTask` call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunTaskMessage {
     pub task: RunningTask,
-    /// The JSON argument.
+    /// The JSON argument of the task.
     pub config: String,
     pub command: Vec<String>,
     pub scheduler: SchedulerId,
@@ -59,11 +59,11 @@ pub struct RunTaskMessage {
     pub options: TaskSubprocessOptions,
 }
 
-/// Open `requestSuicide` calls: each is one heartbeat of somebody who must not be there, so a peer that floods with them does
-/// not make this process flood others; far more than the workers that are lost at one moment and need telling.
+/// The most open `requestSuicide` calls. Each answers one heartbeat of an instance that must exit, so a peer that floods the scheduler
+/// cannot make it flood others. The limit is far above the number of workers that are lost at one moment.
 const MAX_OPEN_SUICIDES: usize = 1024;
 
-/// Open calls.
+/// The open calls.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Calls {
     last: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Calls {
     deadlines: BTreeSet<(Time, CallId)>,
 }
 
-/// What an outcome is needed for.
+/// The purpose of a call, which decides how its outcome is handled.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Purpose {
     Fetch {
@@ -96,16 +96,16 @@ pub(crate) enum Purpose {
         worker: WorkerId,
         tasks: Vec<(Task, InvocationId)>,
     },
-    /// A failure is the normal outcome, since the worker dies.
+    /// A request to exit. A failure is the normal outcome, because the worker dies.
     Suicide {
         worker: WorkerId,
     },
-    /// Somebody asked for it and waits for the answer.
+    /// A kill for a caller that waits for the answer.
     Kill {
         request: RequestId,
         killed: Box<KilledTask>,
     },
-    /// Nobody wants the run any more.
+    /// A kill of a run that is no longer wanted.
     EndOrphan {
         shard: Shard,
         task: Task,
@@ -161,14 +161,14 @@ impl Scheduler {
         id
     }
 
-    /// Asks an instance to end itself. A failure is the normal outcome: it dies, or does not know us.
+    /// Asks an instance to exit. A failure is the normal outcome: the instance dies, or does not know this scheduler.
     pub(crate) fn ask_to_die(
         &mut self,
         now: Time,
         (worker, peer): (WorkerId, ServiceAddress),
         why: &Arc<str>,
     ) {
-        // Whoever must be told comes again with its next heartbeat.
+        // An instance that must exit sends further heartbeats, each of which leads here again.
         if !self.may_call() {
             return;
         }
@@ -184,8 +184,8 @@ impl Scheduler {
         self.calls().suicides.contains_key(&worker)
     }
 
-    /// Calls that took too long have an unknown outcome; what comes later is dropped. A `runTask` that is sent later still is
-    /// refused by its sequence number.
+    /// Closes calls that took too long, with an unknown outcome. Later outcomes are dropped. A worker refuses a `runTask` that arrives even
+    /// later by its sequence number.
     pub(crate) fn expire_calls(&mut self, now: Time) {
         while let Some(&(at, id)) = self.calls_mut().deadlines.first() {
             if at > now {
@@ -269,7 +269,7 @@ impl Scheduler {
         self.reply(request, Reply::KillTask(result));
     }
 
-    /// What a call says on the wire. Ask in the turn in which the call left.
+    /// Renders a call for the wire. Must be called in the turn in which the call left.
     pub fn message(&self, call: &Call) -> Message {
         let scheduler = self.id();
         match call {
@@ -353,7 +353,7 @@ impl Scheduler {
         options.cgroups.memory_limit_in_bytes = limits.memory_bytes;
         options.cgroups.cpu_shares = limits.cpu_shares;
         options.cgroups.cpu_quota_milli = limits.cpu_quota_milli;
-        // Nothing of its deadline is gone: it is marked in the very turn in which this leaves.
+        // The full deadline is sent, because the task was placed in the turn in which this call leaves.
         if options.timeout.is_some() || options.deadline.is_some() {
             options.limit_kill = Some(self.kill_request(task.job));
         }
@@ -413,8 +413,8 @@ impl Scheduler {
         }
     }
 
-    /// The run may have ended since the call was decided, in the same turn. The worker sends this back to us word by word, so it
-    /// names the shard even then.
+    /// Builds the wire form of a run. The run may have ended since the call was decided, in the same turn. The worker returns the task
+    /// unchanged in its reports, so the shard is filled in even then.
     fn wire_task(&self, worker: WorkerId, task: Task, invocation: InvocationId) -> RunningTask {
         let key = self.task_key(task);
         let run = self.tasks().find(task, invocation);
@@ -444,7 +444,7 @@ impl Scheduler {
                     false => job.and_then(|job| Some(job.est_duration?.as_secs_f64())),
                 },
                 request: run.and_then(|run| run.sent_for),
-                // For who has a queue.
+                // Only pull workers, which queue tasks, need it.
                 cpus: job
                     .filter(|_| run.is_some_and(|run| run.sent_for.is_some()))
                     .zip(self.engine().config())

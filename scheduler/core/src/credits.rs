@@ -1,24 +1,24 @@
-//! How much work a worker wants, and how that is spent by ordinary `runTask` calls: its *credit*.
+//! Credits: how much work a worker requests, and how ordinary `runTask` calls spend it.
 //!
-//! A request sets the credit, and takes the place of the one before; each task that is sent spends some. Nothing gives any back but the
-//! end of a run, which leaves instances idle, if the worker wants that, and the certain refusal of one for want of cards, which has taken
-//! nothing. So
-//! whatever is lost, doubled or late of requests and answers, no more is sent than the newest request that was heard asked for, and one
-//! task. All of it is volatile: it ends with the association, and when the worker may get no tasks.
+//! A request sets the credit and replaces the previous one; each task that is sent spends some of it. Only two things return credit: the
+//! end of a run, which leaves instances idle, if the worker wants that; and the certain refusal of a run for want of GPUs, because it has
+//! used nothing. So whatever requests and answers are lost, duplicated or late, the scheduler sends at most one task more than the newest
+//! received request asked for. Credits are volatile: they end with the association, and when the worker may get no tasks.
 //!
 //! Invariants:
 //!
-//! * C1: between two requests that are taken, each amount of a credit only falls, but by two things that happen to runs, to each run once
-//!   at most. By the end of one idle instances alone rise, by what it took, and to no more than there are. By the refusal of one that
-//!   certainly never began, as its worker chooses cards and had none for it, all amounts rise by what this very run took off them, and to
-//!   no more than was asked for; idle ones to no more than there are.
-//! * C2: before a task is sent there was credit for its class: of a bufferable one seconds or instances above 0, of another idle
-//!   instances. So requests for seconds are exceeded by less than one task.
-//! * C3: no credit outlives [`Credits::clear`], nor an association ([`Credits::begin_anew`]), nor an instance, as each has `Credits` of its own.
-//! * C4: a request that was heard already, or is older than one that was, changes nothing.
-//! * C5: what runs is read here, and never changed.
-//! * C6: whose worker never asked, nor says that it will, has no credit to be held to.
-//! * C7: no verdict says GRANTED but of tasks that were sent for this very request.
+//! * C1: Between two accepted requests, each amount of a credit only falls, with two exceptions, each at most once for each run. The end of
+//!   a run raises only the idle instances, by those that the run took, and to no more than the worker has. A worker that chooses GPUs may
+//!   refuse a run for want of a free one, so that the run certainly never began. The refusal raises all amounts by those that the run took,
+//!   and to no more than was requested; idle instances to no more than the worker has.
+//! * C2: Before a task is sent, there was credit for its class: seconds or instances above 0 for a bufferable task, idle instances above 0
+//!   for any other. So requests for seconds are exceeded by less than one task.
+//! * C3: No credit outlives [`Credits::clear`], an association ([`Credits::begin_anew`]), or an instance, because each instance has its own
+//!   `Credits`.
+//! * C4: A repeated request, or one that is older than a received one, changes nothing.
+//! * C5: Credits read the running tasks, and never change them.
+//! * C6: A worker that never requested work, nor announced that it will, is not limited by a credit.
+//! * C7: A verdict is GRANTED only for tasks that were sent for this request.
 
 mod amounts;
 mod answer;
@@ -57,53 +57,53 @@ use turns::{Turn, turns_for};
 pub use workload::Relief;
 use workload::{CpuShare, ListedRun, Room, Workload};
 
-/// What a worker waits at least that is put off.
+/// The minimum delay of a worker whose request is deferred.
 pub const DEFERRED_DELAY: Duration = Duration::from_secs(1);
-/// How long a request waits for a pass to look at it; then its worker has given it up: two heartbeat periods, by default.
+/// How long a request stays open before a placement has considered it. Its worker then has abandoned it: two heartbeat periods, by default.
 const MAX_OPEN: Duration = Duration::from_secs(30);
-/// No message is taken to live longer.
+/// The longest assumed lifetime of a message.
 const MESSAGE_LIFE: Duration = Duration::from_secs(600);
 
-/// Whether a worker may get tasks at all: HEALTHY, not draining, nothing held back.
+/// Whether a worker may get tasks at all: it is HEALTHY, does not drain, and nothing is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
     MayWork,
     MayNot,
 }
 
-/// A run that the scheduler takes to be at a worker, whether or not that is sure.
+/// A run that the scheduler counts as present at a worker, confirmed or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sent<'a> {
     pub invocation: InvocationId,
-    /// Its bound is what is left of the deadline. `None`: not [`Known::is_weighed`].
+    /// The run as a piece of work, with the rest of its deadline as bound. `None`: not [`Known::is_weighed`].
     pub piece: Option<Piece<'a>>,
-    /// No later than when the worker said that it has it.
+    /// The time at which the worker confirmed the run, or an earlier one.
     pub acknowledged: Option<Time>,
 }
 
-/// What becomes of a request before anybody has looked at it.
+/// The first evaluation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// [`Credits::look_at`] follows.
+    /// The request is accepted, and [`Credits::look_at`] follows.
     ToLookAt,
-    /// There was a newer one.
+    /// There was a newer request.
     Stale,
-    /// It was heard already.
+    /// The request was received before.
     Repeated,
-    /// Its worker may get nothing.
+    /// The worker may get no tasks.
     NotReady,
-    /// Its worker asks too often.
+    /// The worker requests work too often.
     TooSoon,
-    /// All workers together do.
+    /// All workers together request work too often.
     TooMany,
 }
 
-/// What a pass found of one type of processors, for one worker that asked.
+/// The result of a placement for one worker and one type of processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Tasks that are ready, whether or not there is room for them.
+    /// The tasks that are ready, whether or not the worker has free slots for them.
     pub candidates: u64,
-    /// Of these, those that would not make their deadlines at this worker.
+    /// The candidates that would miss their deadlines at this worker.
     pub late: u64,
     pub apps: Apps,
 }
@@ -115,66 +115,69 @@ pub enum Apps {
     None,
 }
 
-/// What is known of the requests of one association.
+/// The requests of one association, and the credit left.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Credits {
     supply: Supply,
     newest: Option<Request>,
-    /// When one was looked at last.
+    /// When a request was last accepted.
     looked_at: Option<Time>,
-    /// When the next one will be, if it comes in time, as it came when all turns were taken; and how many turns it was given.
+    /// The reserved turn for the next request, and the number of turns reserved. It was given to a request that came when all turns were
+    /// taken.
     turn: Option<(Time, u32)>,
-    /// What each run took that is under way, of those that were sent for requests whose idle instances come back.
+    /// The instances taken by each current run that was sent for a request whose idle instances come back.
     took: BTreeMap<InvocationId, Took>,
-    /// What tasks took off the newest request that its worker may turn down for want of cards.
+    /// The amounts that each run took off the newest request, if the worker may refuse the run for want of GPUs.
     revocable: BTreeMap<InvocationId, Revocable>,
-    /// Until then such tasks stay away that it turned down, if nothing happens there before.
+    /// The time until which tasks similar to the refused ones are not sent, unless a run ends there before.
     keeps_away: Option<Time>,
-    /// Runs that it listed last, of those that it has, in order.
+    /// The known runs in the worker's last list, sorted.
     listed: Vec<InvocationId>,
-    /// Runs that it has, and did not list once although it must, in order.
+    /// The runs that the worker has and once failed to list although it must, sorted.
     unlisted: Vec<InvocationId>,
     violations: u64,
 }
 
-/// Instances that a run keeps from being idle.
+/// The instances that a run keeps from being idle.
 #[derive(Clone, Debug, PartialEq)]
 struct Took {
-    /// What it was charged as.
+    /// The type of processors that the run was charged to.
     processor: Processor,
     usage: f64,
     counted: Counted,
 }
 
-/// By whom a run is taken off the idle instances of the newest request.
+/// Whether the scheduler or the worker took a run off the idle instances of the newest request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Counted {
-    /// It was sent since, or was on its way: it was charged as what it counted as then.
+    /// The scheduler: the run was sent since, or was on its way, and was charged to the type that it counted as then.
     Here,
-    /// Its worker listed it, and had taken it off already, as cards of the model that it has.
+    /// The worker: it listed the run, and had already counted it as using the type of its GPUs.
     ByItsWorker,
 }
 
-/// The newest request. It is remembered when its credit is over, so that a copy of it sets none.
+/// The newest request. It is remembered after its credit has ended, so that a copy of it sets no credit.
 #[derive(Clone, Debug, PartialEq)]
 struct Request {
     seq: WorkRequestSeq,
     at: Time,
     types: Vec<OfType>,
     request_delay: Duration,
-    /// The same if it is put off.
+    /// The delay if the request is deferred.
     deferred_delay: Duration,
     linger: Duration,
-    /// How many tasks may still be sent for it.
+    /// The number of tasks that may still be sent for the request.
     tasks_left: u32,
     workload: Option<Workload>,
-    /// The workload has all that the worker has to do in time.
+    /// Whether the workload contains all work that delays the worker.
     explains_delay: bool,
-    /// Who chooses the cards of what is sent for it.
+    /// Whether the scheduler or the worker chooses the GPUs of tasks sent for the request.
     cards: CardChoice,
     stage: Stage,
 }
 
+/// The stage of a request.
+///
 /// ```text
 ///   Open --a pass ends--> Lingering --its time is over, or cleared--> Over
 ///    |                                                                 ^
@@ -182,37 +185,37 @@ struct Request {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It is good, and no pass that saw it has ended.
+    /// The request is valid, and no placement that considered it has ended.
     Open,
-    /// It has its verdicts, and is good until then.
+    /// The request has its verdicts, and is valid until this time.
     Lingering(Time),
-    /// There is no credit.
+    /// The request has no credit.
     Over,
 }
 
-/// What a request has of one type of processors.
+/// The state of a request for one type of processors.
 #[derive(Clone, Debug, PartialEq)]
 struct OfType {
     processor: Processor,
     wanted: Wanted,
     amounts: Amounts,
     granted: u32,
-    /// What it heard, as long as nothing was granted; `None`: nothing yet.
+    /// The verdict, as long as nothing was granted; `None`: not fixed yet.
     verdict: Option<WorkVerdict>,
     apps: Apps,
 }
 
-/// What a worker wanted for a type.
+/// Whether a worker requested work for a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Wanted {
     Nothing,
     Something,
-    /// It wanted something, but what was on its way was enough.
+    /// The worker requested work, but the tasks on their way were enough.
     Coming,
 }
 
 impl Credits {
-    /// `supply`: what its worker says.
+    /// Creates the credits of an instance. `supply` is what the worker announces.
     pub fn new(supply: Supply) -> Self {
         Credits {
             supply,
@@ -220,7 +223,7 @@ impl Credits {
         }
     }
 
-    /// Another association of the same instance. Its requests go on counting, so that a copy of an earlier one sets no credit.
+    /// Begins another association of the same instance. The newest request is kept, so that a copy of an earlier one sets no credit.
     pub fn begin_anew(&mut self) {
         let newest = self.newest.take();
         let keeps_away = self.keeps_away;
@@ -229,7 +232,7 @@ impl Credits {
         self.clear();
     }
 
-    /// A request of the worker; whoever calls has compared the ids. What is told follows from [`Credits::reply`], but for a stale one.
+    /// Handles a request of the worker, whose ids the caller has checked. [`Credits::reply`] gives the answer, except to a stale request.
     pub fn hear(
         &mut self,
         now: Time,
@@ -274,8 +277,8 @@ impl Credits {
         heard
     }
 
-    /// Of a request at which nobody looks, and which is answered with so long a delay at least: nothing passes from now on but from the
-    /// last look.
+    /// Returns the delay for a request that is not accepted, at least `least`. The interval counts from the last accepted request, not from
+    /// this one.
     fn delay_of_unseen(&self, now: Time, policy: &Policy, least: Duration) -> Duration {
         let rest = self.looked_at.map_or(Duration::ZERO, |at| {
             let whole = policy.request_delay(Duration::ZERO);
@@ -306,17 +309,18 @@ impl Credits {
         turn
     }
 
-    /// The look at a request went through so many runs, whether or not it lists them.
+    /// Charges turns for the runs that the evaluation of a request visits, listed or not.
     pub fn charge_look(policy: &Policy, turns: &mut Turns, request: &WorkRequest, runs: usize) {
         let paid = turns_for(request.known.as_ref().map_or(0, Vec::len));
         let more = turns_for(runs).saturating_sub(paid);
         turns.charge(policy.max_requests_per_second, more);
     }
 
-    /// The request that was just heard is looked at: what was sent and is not counted by the worker yet is charged. `running`: all that
-    /// may run there. Gives the runs that the worker must have, and does not list, each once: for people to hear of, and for nobody to act on.
+    /// Evaluates the request that was just received: charges the tasks that were sent and that the worker does not count yet. `running` are
+    /// all runs that may be there. Returns the runs that the worker must have and does not list, each once. They are only reported to
+    /// people.
     ///
-    /// If verdicts are still to come ([`Credits::is_pending`]), tasks are to be placed, and [`Credits::end_pass`] gives them.
+    /// If verdicts are pending afterwards ([`Credits::is_pending`]), tasks must be placed, and [`Credits::end_pass`] fixes the verdicts.
     pub fn look_at<'a>(
         &mut self,
         now: Time,
@@ -339,7 +343,7 @@ impl Credits {
         };
         for sent in running {
             let told = known.get(sent.invocation);
-            // What has ended at the worker is idle there already, if nobody else has taken it.
+            // The instances of a run that has ended at the worker are idle there already, if no other task has taken them.
             let is_over = told.is_some_and(|told| told.remaining.is_some_and(|left| left <= 0.0));
             let is_over = is_over && !sabotage::on(Sabotage::GiveBackTwice);
             if let Some(took) = took.get(&sent.invocation).filter(|_| !is_over) {
@@ -377,8 +381,8 @@ impl Credits {
                     self.revocable.insert(sent.invocation, took);
                 }
             }
-            // It had it when it wrote an earlier list, or it took it so long ago that this request was not written then. It keeps each
-            // until its end is acknowledged, and an acknowledged end does not run here.
+            // The worker had the run when it wrote an earlier list, or accepted it so long ago that this request is certainly newer. It
+            // keeps each run until its completion is acknowledged, and an acknowledged run is not among these.
             let was_listed = before.binary_search(&sent.invocation).is_ok();
             let is_long_there = |at: Time| now.since(at) > MESSAGE_LIFE;
             if !is_no_news && (was_listed || sent.acknowledged.is_some_and(is_long_there)) {
@@ -396,7 +400,7 @@ impl Credits {
         missing
     }
 
-    /// A placement that saw the credit has come to its end: nothing more can start now. Gives the verdicts that are still to come.
+    /// Fixes the pending verdicts after a placement that considered the credit: no further task can start now.
     pub fn end_pass(&mut self, now: Time, mut found: impl FnMut(&Processor) -> Found) {
         self.expire(now);
         let Some(newest) = &mut self.newest else {
@@ -411,7 +415,7 @@ impl Credits {
             of_type.verdict = Some(match of_type.wanted {
                 _ if found.apps == Apps::None => WorkVerdict::NoApps,
                 _ if found.candidates == 0 => WorkVerdict::NoWork,
-                // No reason to wait long: what is coming is what it asked for.
+                // The worker need not wait long, because the tasks on their way are those that it requested.
                 Wanted::Coming => WorkVerdict::Deferred,
                 Wanted::Nothing | Wanted::Something if found.late >= found.candidates => {
                     WorkVerdict::Deadline
@@ -426,14 +430,14 @@ impl Credits {
         };
     }
 
-    /// The worker may get no tasks any more, for whatever reason, or is told to come to its end.
+    /// Ends the credit, because the worker may get no tasks any more or is asked to exit.
     pub fn clear(&mut self) {
         if let Some(newest) = &mut self.newest {
             newest.end();
         }
     }
 
-    /// Ends a credit whose time is over. What tasks may be sent for does not depend on this; what is told does.
+    /// Ends a credit whose time is over. Only the answer depends on this; permitted tasks do not.
     pub fn expire(&mut self, now: Time) {
         if let Some(newest) = &mut self.newest
             && !newest.is_good(now)
@@ -442,7 +446,7 @@ impl Credits {
         }
     }
 
-    /// When its credit ends by itself, or before that no task has to wait any more for those with near deadlines.
+    /// Returns when the credit ends by itself, or when a delay ends before that.
     fn next_change_of_credit(&self, now: Time) -> Option<Time> {
         let newest = self.newest.as_ref()?;
         let until = newest.good_until()?;
@@ -455,7 +459,7 @@ impl Credits {
         ends.map(|end| newest.at + end).min().or(Some(until))
     }
 
-    /// The same, or before that it is asked again for what it turned down.
+    /// Returns the same, or when refused tasks are tried again before that.
     pub fn next_change(&self, now: Time) -> Option<Time> {
         let keeps_away = self.keeps_away.map(|until| until.max(now));
         self.next_change_of_credit(now)
@@ -464,28 +468,29 @@ impl Credits {
             .min()
     }
 
-    /// It has asked, or says that it will, so it gets what it asks for. Whoever does neither is sent whatever there is room for.
+    /// Returns whether the worker is a pull worker: it has requested work, or announces that it will. Any other worker is sent tasks while
+    /// it has free slots.
     pub fn are_used(&self) -> bool {
         self.newest.is_some() || self.supply == Supply::AsAsked
     }
 
-    /// Which request is the newest.
+    /// Returns the number of the newest request.
     pub fn newest(&self) -> Option<WorkRequestSeq> {
         self.newest.as_ref().map(|newest| newest.seq)
     }
 
-    /// A request waits for the end of a pass.
+    /// Returns whether a request waits for the end of a placement.
     pub fn is_pending(&self) -> bool {
         let newest = self.newest.as_ref();
         newest.is_some_and(|newest| newest.stage == Stage::Open)
     }
 
-    /// What the newest request is told by now, if there was one.
+    /// Returns the present answer to the newest request, if there was one.
     pub fn reply(&self) -> Option<WorkReply> {
         self.newest.as_ref().map(Request::reply)
     }
 
-    /// How many runs were missing in lists that must name them.
+    /// Returns how many runs were missing in lists that must name them.
     pub fn violations(&self) -> u64 {
         self.violations
     }

@@ -1,4 +1,4 @@
-//! What a scheduler wants done.
+//! Effects: the outputs of a scheduler core that its shell performs.
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
@@ -13,28 +13,28 @@ use crate::replies::MAX_REPLY_WAIT;
 use crate::view::Answer;
 use crate::workers::forgetting::{ForgetRefusal, MissingInstance};
 
-/// Plain data: ids, never channels or sockets.
+/// An output of the core. Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Make this durable; report [`crate::Event::Persisted`]. Sequence numbers are consecutive from 1.
+    /// Makes a record durable; the shell reports [`crate::Event::Persisted`]. Sequence numbers are consecutive from 1.
     Persist { seq: RecordSeq, record: Record },
-    /// Answer a request, not before `after` is durable.
+    /// Answers a request, not before `after` is durable.
     Reply {
         request: RequestId,
         after: Option<RecordSeq>,
         reply: Reply,
     },
-    /// Call a worker; report [`crate::Event::CallCompleted`]. Render it with [`crate::Scheduler::message`] in the same turn.
+    /// Calls a worker; the shell reports [`crate::Event::CallCompleted`]. [`crate::Scheduler::message`] renders the call, in the same turn.
     Call {
         id: CallId,
         peer: ServiceAddress,
         call: Call,
     },
-    /// End the program: nothing more is started, sent or accepted. Only questions are still answered.
+    /// Ends the program: nothing more is started, sent or accepted. Only queries are still answered.
     Exit { reason: ExitReason },
 }
 
-/// Why the scheduler ends by itself.
+/// The reason for which the scheduler ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum ExitReason {
     #[error(
@@ -44,7 +44,7 @@ pub enum ExitReason {
     SteppedDown { newer: SchedulerId },
 }
 
-/// Answers to requests.
+/// The answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Heartbeat(Result<Box<HeartbeatResponse>, Rejection>),
@@ -52,7 +52,7 @@ pub enum Reply {
     KillTask(Result<Box<KilledTask>, Rejection>),
     Work(Result<Box<WorkReply>, Rejection>),
     JobChanged(Result<JobChanged, JobRefusal>),
-    /// The instances that are declared dead, or that may be.
+    /// The instances that are declared dead, or that may be declared dead.
     WorkerForgotten(Result<Vec<MissingInstance>, ForgetRefusal>),
     Answer(Box<Answer>),
 }
@@ -71,7 +71,7 @@ pub struct KilledTask {
     pub wait_seconds: u32,
 }
 
-/// Why a request was refused: bad input is counted and said, never a crash.
+/// The reason for which a request was refused. Bad input is counted and reported; it never crashes the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     #[error(
@@ -147,13 +147,13 @@ pub enum Rejection {
     Repeated,
 }
 
-/// What is asked of a worker.
+/// A remote call to a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     GetRunningTasks {
         worker: WorkerId,
     },
-    /// Sent once per invocation.
+    /// Starts a run. Sent once per invocation.
     RunTask {
         worker: WorkerId,
         index: WorkerIndex,
@@ -183,17 +183,17 @@ pub enum Call {
     },
 }
 
-/// Whether a healthcheck may be accepted by a worker that does not know this scheduler yet.
+/// Whether a worker that does not know this scheduler yet may accept a healthcheck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewWorker {
     Yes,
     No,
 }
 
-/// What a worker answered.
+/// The content of a worker's answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallReply {
-    /// Nothing but "done".
+    /// An answer without content.
     Empty,
     RunningTasks(Vec<RunningTask>),
 }

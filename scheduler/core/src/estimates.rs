@@ -1,7 +1,7 @@
-//! How long tasks are taken to run: what was learned of jobs that do not say it themselves.
+//! Estimates of how long tasks run, learned for jobs whose config gives no duration.
 //!
-//! None of it is recorded: the first task of a job that ends well after a restart is believed at once, and until then its job is as one of
-//! which nothing is known. A record would be one more that a restart rests on, to spare that.
+//! Estimates are not recorded. After a restart, the first task of a job that succeeds sets the estimate at once, and until then the job
+//! counts as unknown. A record would add one more fact on which a restart depends, for little benefit.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,28 @@ use brasserie_common::{Estimate, JobId, ReportedStatus, Story};
 
 use crate::scheduler::Scheduler;
 
-/// What was learned, of jobs that are configured.
+/// The learned durations in seconds, of configured jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimates {
     learned: BTreeMap<JobId, f64>,
     learning: Learning,
 }
 
+/// Whether durations are learned.
+///
 /// ```text
 ///   NoUse --a worker asks for work--> On
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Learning {
-    /// Nobody would hear of it.
+    /// No worker uses estimates.
     #[default]
     NoUse,
     On,
 }
 
 impl Estimates {
-    /// For fingerprints: what it rests on.
+    /// Returns the learned durations as bits, for fingerprints.
     pub(crate) fn learned(&self) -> impl Iterator<Item = (JobId, u64)> {
         let all = self.learned.iter();
         all.map(|(job, seconds)| (*job, seconds.to_bits()))
@@ -41,12 +43,12 @@ impl Estimates {
 }
 
 impl Scheduler {
-    /// A worker has asked for work: from now on it matters how long tasks take.
+    /// Starts to learn durations, because a worker has requested work.
     pub(crate) fn begin_learning(&mut self) {
         self.estimates_mut().learning = Learning::On;
     }
 
-    /// Of a task of the job that has not begun.
+    /// Returns the estimate for a task of the job that has not begun.
     pub(crate) fn estimate(&self, job: JobId) -> Estimate {
         let config = self.engine().job_config(job);
         let given = config.and_then(|config| config.est_duration);
@@ -54,7 +56,7 @@ impl Scheduler {
         Estimate::of(given.map(|given| given.as_secs_f64()), learned)
     }
 
-    /// A run has ended so. How long it waited at its worker is no part of what is learned; nor is one that somebody ended.
+    /// Learns from a completed run. The time that the run was queued on its worker does not count. Runs that were killed are ignored.
     pub(crate) fn learn(&mut self, job: JobId, status: &ReportedStatus, story: Option<&Story>) {
         let ran = story.filter(|story| story.ended_by.is_none() && status.is_done());
         let is_known = self.engine().job_config(job).is_some();
@@ -67,7 +69,7 @@ impl Scheduler {
         self.engine_mut().set_learned(job, Some(seconds));
     }
 
-    /// Another configuration is in force: jobs that are gone are forgotten.
+    /// Forgets the estimates of jobs that are no longer configured, after a new configuration has come into force.
     pub(crate) fn forget_estimates(&mut self) {
         let known = self.estimates().learned.keys().copied();
         let is_gone = |job: &JobId| self.engine().job_config(*job).is_none();

@@ -1,4 +1,4 @@
-//! What a scheduler hears.
+//! Events: the inputs of a scheduler core.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::record::JobVersion;
 use crate::store_size::StoreSize;
 use crate::view::Query;
 
-/// Plain data: what happened, and who asks.
+/// An input of the core, with the principal that sent it. Plain data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The wall clock, told once a turn before anything else.
+    /// The wall clock. The shell sends it once a turn, before all other events.
     WallClock(WallTime),
-    /// `processHeartbeat`. `goodbye`: every process of this instance is dead and it will start none.
+    /// A `processHeartbeat` call. `goodbye`: every process of this instance is dead, and the instance starts no other.
     Heartbeat {
         request: RequestId,
         from: Principal,
@@ -28,26 +28,26 @@ pub enum Event {
         worker_set: WorkerSetId,
         goodbye: bool,
     },
-    /// `updateStatus`.
+    /// An `updateStatus` call.
     UpdateStatus {
         request: RequestId,
         from: Principal,
         update: Box<StatusUpdate>,
     },
-    /// `requestWork`; without a `request` it rode in a heartbeat, whose answer tells what became of it.
+    /// A `requestWork` call. A request without `request` was part of a heartbeat; the answer to that heartbeat reports the result.
     RequestWork {
         request: Option<RequestId>,
         from: Principal,
         work: Box<WorkRequest>,
     },
-    /// An operator wants one running task ended.
+    /// An operator asks to kill one running task.
     KillTask {
         request: RequestId,
         from: Principal,
         job: JobName,
         node: NodeName,
     },
-    /// Somebody wants a job to be another, or to be treated otherwise.
+    /// A caller changes a job or its state.
     ChangeJob {
         request: RequestId,
         from: Principal,
@@ -59,10 +59,10 @@ pub enum Event {
         request: RequestId,
         from: Principal,
         shard: Shard,
-        /// The instances that the operator was shown; none: the scheduler only lists those that may be declared dead.
+        /// The instances that the operator was shown. Empty: the scheduler only lists the instances that may be declared dead.
         confirmed: Vec<WorkerId>,
     },
-    /// Somebody wants to look.
+    /// A caller asks for a view of the state.
     Query {
         request: RequestId,
         from: Principal,
@@ -75,98 +75,99 @@ pub enum Event {
     },
     /// Every record up to this one is synced to disk.
     Persisted { up_to: RecordSeq },
-    /// The store cannot write; nothing is acknowledged or started until it can.
+    /// The store cannot write. Nothing is acknowledged or started until it can.
     StoreFailed { message: String },
     /// The store writes again.
     StoreRecovered,
-    /// The shell has measured the store's size, which it does every few seconds.
+    /// The shell has measured the store's size, as it does every few seconds.
     StoreMeasured { size: StoreSize },
     ConfigLoaded {
         config: Arc<Config>,
         warnings: Vec<String>,
         origin: ConfigOrigin,
     },
-    /// The last good configuration stays in force.
+    /// The config file cannot be used. The last good configuration stays in force.
     ConfigFailed { message: String },
-    /// `config`: the one whose sources gave them ([`crate::Scheduler::source_in_force`]), which another one may have replaced meanwhile.
+    /// The node sources have returned their nodes. `config` is the config of those sources ([`crate::Scheduler::source_in_force`]); another
+    /// config may have replaced it meanwhile.
     NodesLoaded {
         nodes: Arc<NodeTable>,
         config: Arc<Config>,
     },
-    /// The last good nodes stay in force.
+    /// The node sources have failed. The last good nodes stay in force.
     NodesFailed { message: String },
 }
 
-/// Where a configuration comes from.
+/// The origin of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigOrigin {
-    /// From no file: whoever gives it, gives it again at each start.
+    /// No file: the caller passes the configuration again at each start.
     Given,
-    /// A file was read. Once it is in force, its text is kept.
+    /// A file that was read. Its text is kept once the configuration is in force.
     File(FileText),
-    /// What an earlier scheduler has kept, as the file cannot be used.
+    /// The configuration that an earlier scheduler has kept, because the file cannot be used.
     Kept,
 }
 
-/// A config file as it was read.
+/// The text of a config file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileText {
-    /// Absolute: its ending tells the format, its folder what relative paths in it mean.
+    /// An absolute path. Its extension decides the format, and relative paths in the file are relative to its folder.
     pub path: Arc<str>,
     pub text: Arc<str>,
 }
 
-/// What shall become of a job.
+/// A change of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobChange {
-    /// It is given by API: this JSON, as a file has it under the job's key.
+    /// Saves a job through the API. The text is JSON, as in a config file under the job's key.
     Save {
         text: Arc<str>,
         expected: ExpectedVersion,
     },
-    /// Of those that were given by API.
+    /// Deletes a job that was saved through the API.
     Delete {
         expected: ExpectedVersion,
     },
-    /// No task of it starts until it is resumed.
+    /// Starts no task of the job until it is resumed.
     Pause,
-    /// No task of the job starts, and its running tasks are killed.
+    /// Starts no task of the job, and kills its running tasks.
     Cancel,
     Resume,
-    /// Its tasks' failures count no more: none has failed for good, and backoffs begin anew.
+    /// Forgives the failures of the job's tasks: no task counts as failed for good, and backoffs begin again.
     Forgive,
-    /// The same for its tasks that have failed for good; backoffs of others go on.
+    /// Forgives only the tasks that have failed for good. Backoffs of other tasks go on.
     ForgiveFailed,
-    /// How its tasks have ended is forgotten, on these nodes; none: on all. Also of a job that exists no more.
+    /// Deletes the completions of the job's tasks on these nodes, or on all nodes if the list is empty. The job need not exist any more.
     DeleteHistory {
         nodes: Vec<NodeName>,
     },
 }
 
-/// What a change of a job rests on: it is refused if somebody was faster.
+/// The version of a job on which a change is based. The change is refused if the job has another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedVersion {
-    /// The text's `version_id`; without one, that there is no such job. A deletion has no text, and expects nothing.
+    /// The text's `version_id`; a text without one expects that the job does not exist. A deletion has no text, and expects nothing.
     AsTextSays,
     Nothing,
     Exactly(JobVersion),
-    /// Whatever there is.
+    /// Any version, or no job.
     Any,
 }
 
-/// The end of a run, or "was not running", as a worker tells it.
+/// A completion of a run, or "was not running", as a worker reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusUpdate {
     pub job: JobName,
     pub node: NodeName,
     pub shard: Shard,
     pub invocation: InvocationId,
-    /// As it was given to the run when it started.
+    /// The backoff that the run received when it started.
     pub next_backoff: BackoffDuration,
     pub status: ReportedStatus,
-    /// The cards that it had.
+    /// The GPUs that the run had.
     pub gpus: Vec<GpuShare>,
-    /// What happened, if the worker tells.
+    /// The details of the run, such as its ending, its times and its resource use, if the worker reports them.
     pub story: Option<Arc<Story>>,
     pub scheduler: SchedulerId,
     pub worker: WorkerId,

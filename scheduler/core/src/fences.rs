@@ -1,5 +1,5 @@
-//! Fencing tokens of runs: a durable generation, then a counter. Storage that refuses smaller tokens is safe from a run that still lives
-//! beside its replacement, as on a machine that was suspended.
+//! Fences of runs: a durable generation and a counter. Storage that refuses smaller fences is safe from a run that is still alive beside
+//! its replacement, for example on a machine that was suspended.
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Fence, FenceGeneration, RecordSeq, RunningTask};
@@ -11,16 +11,16 @@ use crate::scheduler::{OWN_RECORD, Scheduler};
 #[derive(Clone, Debug)]
 pub(crate) struct Fences {
     generation: FenceGeneration,
-    /// The counter of the last fence of `generation` that was given out; 0: none was.
+    /// The counter of the last issued fence of `generation`; 0: none was issued.
     counter: u32,
     /// The record of the generation. No fence of the generation leaves before this record is durable.
     recorded: RecordSeq,
-    /// How many fences a generation has.
+    /// The number of fences in a generation.
     per_generation: u32,
 }
 
 impl Fences {
-    /// A scheduler's first generation: above the stored one, and not before the second of its start.
+    /// Creates a scheduler's first generation: above the stored one, and not before the second of the scheduler's start.
     pub(crate) fn new(stored: FenceGeneration, start_second: i64) -> Self {
         Fences {
             generation: stored.next().max(FenceGeneration::of_second(start_second)),
@@ -48,7 +48,7 @@ impl Fences {
         Some(Fence::new(self.generation, self.counter))
     }
 
-    /// Returns whether `reported` is larger than every fence that this scheduler has given out.
+    /// Returns whether `reported` is larger than every fence that this scheduler has issued.
     fn is_exceeded_by(&self, reported: Fence) -> bool {
         match self.counter {
             0 => reported.generation() >= self.generation,
@@ -75,12 +75,12 @@ impl Scheduler {
         fence
     }
 
-    /// Returns whether the current generation is durable. Otherwise the next scheduler could give out its fences again after a crash.
+    /// Returns whether the current generation is durable. Otherwise the next scheduler could issue its fences again after a crash.
     pub(crate) fn may_give_fences(&self) -> bool {
         self.is_persisted(self.fences().recorded())
     }
 
-    /// Puts the generation above every fence that a worker reports.
+    /// Raises the generation above every fence that a worker reports.
     pub(crate) fn fences_reported(&mut self, listed: &[RunningTask]) {
         let highest = listed.iter().filter_map(|task| task.fence).max();
         if let Some(highest) = highest
@@ -91,7 +91,7 @@ impl Scheduler {
         }
     }
 
-    /// Begins the generation after this one; nothing starts until its record is durable.
+    /// Begins a generation above `above`. No task starts until its record is durable.
     fn raise_fences(&mut self, above: FenceGeneration) {
         let generation = above.next();
         // A false report cannot lead to the last generation, which has no fences.

@@ -1,4 +1,4 @@
-//! How tasks ended, as a store hands it over at a start: each name once and the rest by number, so that millions take a second.
+//! Completions as a store supplies them at a start: each name once and references by number, so that millions load in a second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::record::{Durable, Forgotten};
 use crate::scheduler::Scheduler;
 use crate::tasks::Lost;
 
-/// The last end of each task.
+/// The last completion of each task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     pub jobs: Vec<JobName>,
     pub nodes: Vec<NodeName>,
     pub ends: Vec<PastEnd>,
-    /// Missing nodes and since when they are missing, as in [`crate::Durable::missing`].
+    /// Missing nodes and the second since which each is missing, as in [`crate::Durable::missing`].
     pub missing: Vec<(NodeName, u32)>,
-    /// The same for jobs.
+    /// Missing jobs, likewise.
     pub missing_jobs: Vec<(JobName, u32)>,
 }
 
-/// The last end of one task.
+/// The last completion of one task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastEnd {
     /// Invariant: a position in [`History::jobs`].
@@ -36,7 +36,7 @@ pub struct PastEnd {
 }
 
 impl History {
-    /// The same where the other facts are. Slow beside [`Scheduler::remember_end`].
+    /// Adds the history to the other durable facts. Slower than [`Scheduler::remember_end`].
     pub fn add_to(self, durable: &mut Durable) {
         let History {
             jobs,
@@ -57,7 +57,7 @@ impl History {
     }
 }
 
-/// What a scheduler calls the jobs and nodes of a history.
+/// The scheduler's ids of the jobs and nodes of a history.
 #[derive(Debug)]
 pub struct HistoryNames {
     jobs: Vec<JobId>,
@@ -65,7 +65,7 @@ pub struct HistoryNames {
 }
 
 impl Scheduler {
-    /// Takes the names of the history that belongs to what it was made of, before the first event; [`Scheduler::remember_end`] follows.
+    /// Registers the names of the history of this scheduler's directory, before the first event. [`Scheduler::remember_end`] follows.
     pub fn remember_names(&mut self, jobs: &[JobName], nodes: &[NodeName]) -> HistoryNames {
         let engine = self.engine_mut();
         engine.expect_nodes(nodes.len());
@@ -75,7 +75,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes one end of a history, before the first event.
+    /// Loads one completion of a history, before the first event.
     pub fn remember_end(&mut self, now: Time, names: &HistoryNames, end: PastEnd) {
         let task = Task {
             job: names.jobs[end.job as usize],
@@ -84,7 +84,7 @@ impl Scheduler {
         self.load_end(now, task, end.invocation, end.status);
     }
 
-    /// The ends that came with everything else that is durable, and those that are forgotten.
+    /// Loads the completions that are part of [`Durable`], and the deleted ones.
     pub(crate) fn remember(
         &mut self,
         now: Time,
@@ -117,8 +117,8 @@ impl Scheduler {
         self.engine_mut().load_status(now, task, status, not_before);
     }
 
-    /// When a stored status lets its task run again. The configured part goes by the wall clock, which may have jumped: it is
-    /// never longer than configured. The safety part runs anew in full.
+    /// Returns when a task with a stored status may run again. The configured part goes by the wall clock, which may have jumped, and is
+    /// never longer than configured. The safety part starts again in full.
     fn remaining_backoff(&self, now: Time, status: &StoredStatus) -> Option<Time> {
         let waits = status.uses_backoff() || status.safety_seconds > 0;
         let forgets = status.safety_seconds > 0 && sabotage::on(Sabotage::ForgetSafetyBackoffs);

@@ -1,4 +1,5 @@
-//! Jobs by API beside those of the file: which there are, which are paused, and the one configuration that they make together.
+//! Jobs: those of the config file, those submitted through the API, paused and cancelled ones, and the one configuration that they make
+//! together.
 
 mod change;
 mod file;
@@ -28,22 +29,23 @@ pub use slices::MAX_NAMED_NODES;
 use slices::Slices;
 use together::{File, Together};
 
-/// One job's text: a filter that names ten thousand nodes takes a third of it, and the store writes it within a millisecond.
+/// The most bytes of one job's text. A filter that names ten thousand nodes takes a third of it, and the store writes it within a
+/// millisecond.
 pub const MAX_JOB_BYTES: usize = 1024 * 1024;
-/// Jobs by API: twice the most that anybody is known to keep waiting.
+/// The most API jobs: twice the largest number that any user is known to have.
 pub const MAX_SAVED_JOBS: usize = 65_536;
-/// Their texts together. They are kept beside what was read from them, which is no longer.
+/// The most bytes of the texts of all API jobs. The texts are kept beside the parsed jobs, which are no longer than they are.
 const MAX_SAVED_BYTES: usize = 256 * 1024 * 1024;
 /// Limit for paused and cancelled jobs. Pauses of jobs in the config file outlive these jobs, so the limit for jobs is not enough.
 pub const MAX_HELD_JOBS: usize = MAX_SAVED_JOBS;
 
-/// What became of a wish about a job.
+/// The result of a change of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobChanged {
-    /// In force as soon as this is heard.
+    /// The job is in force as soon as the caller gets this answer.
     Saved {
         version: JobVersion,
-        /// What is worth a look in its text.
+        /// Warnings about the text.
         warnings: Vec<Problem>,
     },
     Deleted,
@@ -53,45 +55,45 @@ pub enum JobChanged {
         running: u64,
     },
     Resumed,
-    /// So many tasks have other statuses now.
+    /// This many tasks have other statuses now.
     Forgiven {
         tasks: u64,
     },
-    /// So many tasks have no history now.
+    /// This many tasks have no history now.
     HistoryDeleted {
         tasks: u64,
-        /// Left alone, as they run, or nobody knows whether they do.
+        /// The tasks that were skipped because they are running or unsure.
         running: u64,
-        /// Left alone, as they were lost and may still be alive.
+        /// The tasks that were skipped because a lost run may still be alive.
         maybe_alive: u64,
     },
 }
 
-/// A job by API under the settings in force.
+/// An API job under the settings in force.
 #[derive(Clone, Debug)]
 struct Given {
     saved: SavedJob,
-    /// Absent before there are settings.
+    /// The parsed job. Absent before there are settings.
     read: Option<Shared<JobConfig>>,
 }
 
-/// What takes effect once its record is durable, as tasks start because of it.
+/// A change that permits tasks to start, and so takes effect only once its record is durable.
 #[derive(Clone, Debug)]
 enum Awaited {
     Save(Box<Given>),
     Resume,
-    /// Until then no file may have a job of that name.
+    /// A deletion. Until it is durable, no config file may have a job of that name.
     Deletion,
 }
 
-/// A node table, and the configuration whose sources gave it.
+/// A node table and the configuration whose sources gave it.
 #[derive(Clone, Debug)]
 pub(crate) struct NodesOf {
     pub(crate) nodes: Arc<NodeTable>,
     pub(crate) config: Arc<Config>,
 }
 
-/// The file's configuration, which has a job that was given by API. Its sources are not asked before it is in force.
+/// The file's configuration, which has a job that was also submitted through the API. Its sources are not read before it is in force.
 #[derive(Clone, Debug)]
 struct RefusedFile {
     file: File,
@@ -109,19 +111,19 @@ enum Standing {
     Changed,
 }
 
-/// All that the scheduler knows of jobs beside what their tasks do.
+/// The scheduler's knowledge of jobs, except of their tasks.
 ///
-/// What stops tasks (a pause, a deletion) takes effect at once, before its record is durable; what lets them start takes effect
-/// afterwards. So no task runs by the word of a change that a crash takes back.
+/// A change that stops tasks (a pause, a deletion) takes effect at once, before its record is durable. A change that permits tasks to start
+/// takes effect afterwards. So no task runs because of a change that a crash undoes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Jobs {
-    /// The last good one.
+    /// The last good config file.
     file: Option<File>,
     file_warnings: Vec<String>,
     source: Source,
     refused: Option<RefusedFile>,
     given: BTreeMap<JobName, Given>,
-    /// Of the texts of `given`.
+    /// The bytes of the texts in `given`.
     given_bytes: usize,
     together: Together,
     held: BTreeMap<JobName, Hold>,
@@ -161,12 +163,12 @@ impl Jobs {
         }
     }
 
-    /// The number of a job by API that is in force.
+    /// Returns the version of an API job that is in force.
     pub(crate) fn version(&self, job: &JobName) -> Option<JobVersion> {
         self.given.get(job).map(|given| given.saved.version)
     }
 
-    /// The last save of a job, also one that is not durable yet: what a change of it must know.
+    /// Returns the last save of a job, even if it is not durable yet. A further change must be based on it.
     fn latest(&self, job: &JobName) -> Option<&Given> {
         let awaited = self.awaited.values().rev();
         let saves = awaited.filter_map(|(name, awaited)| match awaited {
@@ -176,7 +178,7 @@ impl Jobs {
         saves.chain(self.given.get(job)).next()
     }
 
-    /// A job by API has this name, or had it until a deletion that a crash may take back.
+    /// Returns whether an API job has this name, or had it until a deletion that a crash may undo.
     fn is_taken(&self, job: &JobName) -> bool {
         let mut awaited = self.awaited.values();
         let is_deletion = |(name, awaited): &(JobName, Awaited)| {
@@ -185,7 +187,7 @@ impl Jobs {
         self.latest(job).is_some() || awaited.any(is_deletion)
     }
 
-    /// The file was read and is good in itself.
+    /// Loads a config file that is valid by itself.
     pub(crate) fn load_file(
         &mut self,
         config: Arc<Config>,
@@ -202,12 +204,12 @@ impl Jobs {
         self.reconsider_file();
     }
 
-    /// The file is another one now, which cannot be used.
+    /// Notes that the file has changed and cannot be used.
     pub(crate) fn file_failed(&mut self) {
         self.refused = None;
     }
 
-    /// Puts the file in force that waits for it, unless it has a job that was given by API.
+    /// Puts the refused file in force, unless it still has a job that was also submitted through the API.
     fn reconsider_file(&mut self) {
         let Some(mut refused) = self.refused.take() else {
             return;
@@ -244,25 +246,25 @@ impl Jobs {
         self.standing = Standing::Changed;
     }
 
-    /// Whether these nodes are for the engine. While a file is refused those of other sources than the ones in force are not: they would
-    /// be its own, and it would take nodes and times from the one in force.
+    /// Returns whether these nodes are for the engine. While a file is refused, nodes of other sources than those in force are not: they
+    /// would belong to the refused file, and take nodes and times from the one in force.
     pub(crate) fn wants(&self, found: &NodesOf) -> bool {
         let file = self.file.as_ref();
         self.refused.is_none()
             || file.is_some_and(|file| has_same_nodes(&file.config, &found.config))
     }
 
-    /// The file in force, or what stands in its place.
+    /// Returns the config in force: the file's, or the one used instead of it.
     pub(crate) fn in_force(&self) -> Option<&ConfigInForce> {
         self.source.in_force()
     }
 
-    /// What is worth a look in the file in force.
+    /// Returns the warnings about the file in force.
     pub(crate) fn file_warnings(&self) -> &[String] {
         &self.file_warnings
     }
 
-    /// Why the file that was read last is not in force.
+    /// Returns why the last read file is not in force.
     pub(crate) fn refused_file(&self) -> Option<String> {
         let taken = &self.refused.as_ref()?.taken;
         let until = match self.file {
@@ -275,7 +277,7 @@ impl Jobs {
         ))
     }
 
-    /// What became durable takes effect.
+    /// Puts the changes in effect that have become durable.
     pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
         while let Some(entry) = self.awaited.first_entry() {
             if *entry.key() > up_to {
@@ -294,25 +296,25 @@ impl Jobs {
         }
     }
 
-    /// The configuration that the engine does not have yet.
+    /// Returns the configuration if the engine does not have it yet.
     pub(crate) fn take_changed(&mut self) -> Option<Arc<Config>> {
         let changed = std::mem::take(&mut self.standing) == Standing::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
         Some(self.together.make(file, &self.given, &self.held))
     }
 
-    /// The job of the file, or of the file that waits.
+    /// Returns whether the job is in the file in force or in the refused file.
     fn in_file(&self, job: &JobName) -> bool {
         let waiting = self.refused.as_ref().map(|refused| &refused.file);
         self.file.iter().chain(waiting).any(|file| file.has(job))
     }
 
-    /// Whether there is such a job, or will be once its save is durable or the file that waits is in force.
+    /// Returns whether the job exists, or will exist once its save is durable or the refused file is in force.
     pub(crate) fn has(&self, job: &JobName) -> bool {
         self.latest(job).is_some() || self.in_file(job)
     }
 
-    /// Every job that there will be once all is durable.
+    /// Returns every job that will exist once all changes are durable.
     fn upcoming(&self) -> BTreeMap<&str, &JobConfig> {
         let of_file = self.file.iter().flat_map(|file| &file.config.jobs);
         let awaited = self
@@ -330,7 +332,7 @@ impl Jobs {
             .collect()
     }
 
-    /// How many jobs by API there will be without this one, and how long their texts are.
+    /// Returns the number of API jobs without this one, and the bytes of their texts, once all changes are durable.
     fn others(&self, job: &JobName) -> (usize, usize) {
         let mut bytes = self.given_bytes;
         let own = self.given.get(job);
@@ -350,8 +352,8 @@ impl Jobs {
         )
     }
 
-    /// What of the jobs that it waits for nobody has, or will never be done, as far as is known: to depend on a job that comes
-    /// later is no mistake.
+    /// Returns warnings about dependencies that do not exist or will never be done. They are no errors, because the job may be submitted
+    /// later.
     fn missing(&self, job: &JobConfig) -> Vec<Problem> {
         if job.waits_for().next().is_none() {
             return Vec::new();
@@ -382,7 +384,7 @@ impl Jobs {
         of_same_node.chain(of_all).collect()
     }
 
-    /// A way from the job through those that it waits for back to itself, if it were like this.
+    /// Returns a circle of dependencies from the job back to itself, if it were saved so.
     fn circle(&self, job: &JobConfig) -> Option<Vec<JobName>> {
         job.waits_for().next()?;
         let jobs = self.upcoming();
@@ -415,14 +417,14 @@ fn parse(name: &JobName, text: &str, config: &Config) -> Result<ParsedJob, Confi
     parse_job(name, text, config, ParseOptions::default())
 }
 
-/// Whatever the text says, a job's number and its times are the scheduler's.
+/// Sets a job's version and times, whatever its text says.
 fn stamp(job: &mut JobConfig, saved: &SavedJob) {
     job.version_id = saved.version.0;
     job.create_time = saved.created.as_secs();
     job.modify_time = saved.modified.as_secs();
 }
 
-/// A job that was good under other settings: what is wrong with it now disables it.
+/// Parses a job again that was valid under other settings. Errors under the present settings disable it.
 fn read_again(name: &JobName, saved: &SavedJob, config: &Config) -> JobConfig {
     let mut job = match parse(name, &saved.text, config) {
         Ok(parsed) => parsed.job,

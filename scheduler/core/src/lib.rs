@@ -1,7 +1,7 @@
-//! The scheduler protocol machine: who the workers are, what runs on them, what is durable, and when something may start.
+//! The scheduler core: workers and their health, running tasks, durable records, and the decision when a task may start.
 //!
-//! The crate is pure. A shell feeds [`Event`]s to [`Scheduler::handle`], calls [`Scheduler::handle_timeout`] once a turn, drains
-//! [`Scheduler::poll_effect`], and sleeps until [`Scheduler::poll_timeout`] or the next event.
+//! The crate performs no input or output. A shell passes [`Event`]s to [`Scheduler::handle`], calls [`Scheduler::handle_timeout`] once a
+//! turn, drains [`Scheduler::poll_effect`], and sleeps until [`Scheduler::poll_timeout`] or the next event.
 
 #![deny(clippy::iter_over_hash_type)]
 

@@ -12,17 +12,17 @@ use crate::scheduler::Scheduler;
 use crate::tasks::Run;
 use crate::view::Answer;
 
-/// Limit for the tasks of one page: more than a person reads at once.
+/// The most tasks of one page: more than a person reads at once.
 const MAX_TASKS: usize = 1000;
-/// Limit for the bytes of a page's names and reasons, far below the size of a frame. The last task may exceed it.
+/// The most bytes of a page's names and reasons, far below the size of a frame. The last task may exceed it.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// Limit for the tasks that one page scans, listed or not: about two milliseconds of a turn.
+/// The most tasks that one page scans, listed or not: about two milliseconds of a turn.
 const MAX_SCANNED: usize = 5_000;
-/// Cost of explaining one task, in scanned tasks: an explanation may check every worker.
+/// The cost of explaining one task, in scanned tasks: an explanation may check every worker.
 const EXPLANATION_COST: usize = 50;
-/// Limit for the listed reasons of one task; `brasserie explain` prints all.
+/// The most listed reasons of one task; `brasserie explain` prints all.
 const MAX_REASONS: usize = 3;
-/// Limit for the characters of one task's reasons.
+/// The most characters of one task's reasons.
 const MAX_REASON_CHARS: usize = 1000;
 
 fn listed_state(state: TaskState) -> ListedState {

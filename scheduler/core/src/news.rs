@@ -1,4 +1,4 @@
-//! Collects news for the operator's log: changes of workers, waits, runs, jobs and the configuration.
+//! News for the operator's log: changes of workers, waits, runs, jobs and the configuration.
 //!
 //! No decision depends on news. The shell takes and logs them. It also logs starts and completions of tasks, which are effects and not
 //! news, at debug level.
@@ -13,9 +13,9 @@ use brasserie_common::{Principal, Shard, TaskKey, WorkerId};
 use crate::record::LeftCause;
 use crate::workers::initial_wait::seconds;
 
-/// News of one kind that are kept until the shell takes them. A turn that makes more of them drops the rest.
+/// The most news of one kind that are kept until the shell takes them. A turn that makes more of them drops the rest.
 const MAX_KEPT: usize = 256;
-/// Limit for the tasks that one line names.
+/// The most tasks that one line names.
 pub(crate) const MAX_NAMED_TASKS: usize = 10;
 
 /// One change. Its `Display` is the line for the log.
@@ -35,7 +35,7 @@ pub enum News {
         cause: LeftCause,
         why: Arc<str>,
         lost: LostTasks,
-        /// Time in which no task starts, because the worker's tasks are unknown.
+        /// The time in which no task starts, because the worker's tasks are unknown.
         hold_back: Duration,
     },
     /// The worker gets no more tasks and exits after its running tasks.
@@ -107,7 +107,7 @@ pub struct KnownWorker {
     pub id: WorkerId,
 }
 
-/// News of which there may be very many. Each kind has a bound of its own, so that none hides another.
+/// A kind of news that may be frequent. Each kind has its own bound, so that none crowds out another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NewsKind {
     /// Changes of workers, of waits for them and of the tasks that were lost with them.
@@ -130,7 +130,7 @@ impl fmt::Display for NewsKind {
     }
 }
 
-/// How much news matter.
+/// The severity of news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     Info,
@@ -167,7 +167,7 @@ impl News {
         }
     }
 
-    /// Returns the kind whose bound holds for it; `None`: it is rare.
+    /// Returns the kind whose bound applies; `None` for news that is rare.
     pub fn kind(&self) -> Option<NewsKind> {
         match self {
             News::Joined(_)

@@ -1,4 +1,4 @@
-//! What a configuration would do: a copy of the scheduler hears of it, as the scheduler would, and is looked at.
+//! Plans: the effects of a proposed configuration, found by loading it into a copy of the scheduler.
 
 mod nodes;
 mod tasks;
@@ -21,19 +21,19 @@ use crate::times::schedules;
 pub use nodes::{LevelChanges, NodeChanges};
 pub use tasks::{JobPlan, OrphanPlan, PlannedKill, TasksPlan, Total};
 
-/// The largest node table that is copied: a hundred megabytes, and a tenth of a second of the scheduler's own time.
+/// The most nodes for which a copy is made. The copy takes a hundred megabytes, and a tenth of a second of the scheduler's own time.
 pub const MAX_PLANNED_NODES: usize = 1_000_000;
-/// Jobs times nodes at most: two or three bytes each, beside how they ended, and some seconds to look at.
+/// The most jobs times nodes. Each takes two or three bytes beside its status, and all of them take some seconds to check.
 const MAX_PLANNED_TASKS: usize = 20_000_000;
-/// What the engine remembers at most: names, how tasks have ended, what waits and runs, also where nodes and jobs are gone. It is enough for
-/// [`MAX_PLANNED_TASKS`] that are done, and with the two above a copy stays below some four hundred megabytes and half a second.
+/// The most bytes that the engine remembers: names, statuses, waiting and running tasks, also of nodes and jobs that are gone. Suffices for
+/// [`MAX_PLANNED_TASKS`] that are done. With the two limits above, a copy takes at most about four hundred megabytes and half a second.
 const MAX_PLANNED_BYTES: usize = 256 * 1024 * 1024;
-/// Limit for the jobs that one note names.
+/// The most jobs that one note names.
 const MAX_NAMED_JOBS: usize = 5;
-/// Of each list in a plan: more than anybody reads, and a few hundred kilobytes.
+/// The most entries of each list in a plan: more than a person reads, and a few hundred kilobytes.
 const MAX_LISTED: usize = 1000;
 
-/// The first of many.
+/// The first entries of a list, and the total number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed<T> {
     pub total: u64,
@@ -54,7 +54,7 @@ impl<T> Listed<T> {
         self.total == 0
     }
 
-    /// Counts all, and keeps as many as there is room for.
+    /// Counts the item, and keeps it if fewer than `limit` are kept.
     fn push(&mut self, limit: usize, item: T) {
         self.total += 1;
         if self.first.len() < limit {
@@ -69,44 +69,44 @@ impl<T> Listed<T> {
     }
 }
 
-/// A configuration that somebody thinks of.
+/// A configuration whose effects are to be planned.
 #[derive(Clone, Debug)]
 pub struct Proposal {
     pub config: Arc<Config>,
     pub nodes: ProposedNodes,
 }
 
-/// The nodes of its sources.
+/// The nodes of the proposed configuration.
 #[derive(Clone, Debug)]
 pub enum ProposedNodes {
-    /// It has the sources of the configuration in force, so that nothing would be read.
+    /// The proposal has the node sources of the configuration in force, so nothing would be read.
     Kept,
     Read(Arc<NodeTable>),
-    /// They cannot be read, for this reason.
+    /// The node sources cannot be read, for this reason.
     Failed(String),
 }
 
-/// What a configuration would do.
+/// The effects of a configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Why it would not be in force; nothing of the rest would happen then.
+    /// Why the configuration would not come into force. The rest is empty then.
     pub refused: Option<String>,
-    /// What it says otherwise, jobs by API included, as they inherit from the settings.
+    /// The changes of the settings and jobs. API jobs are included, because they inherit from the settings.
     pub changes: Changes,
     pub nodes: NodeChanges,
-    /// Why its nodes are not known, so that those in force would stay.
+    /// Why the nodes cannot be read; the nodes in force would stay.
     pub nodes_error: Option<String>,
     pub tasks: TasksPlan,
-    /// Why nodes were not compared, and starts not counted.
+    /// Why nodes were not compared and starts not counted.
     pub not_counted: Option<String>,
-    /// What somebody should know of it that is not so now.
+    /// The problems that the configuration would add.
     pub problems: Vec<String>,
-    /// What else there is to know.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Whether everything would be as before.
+    /// Returns whether the configuration would change nothing.
     pub fn changes_nothing(&self) -> bool {
         self.refused.is_none()
             && self.changes.is_empty()
@@ -116,7 +116,7 @@ impl Plan {
     }
 }
 
-/// A copy of a scheduler at one moment. Whatever happens in it, the scheduler hears nothing of it.
+/// A copy of a scheduler at one moment. Events in the copy do not affect the scheduler.
 #[derive(Clone)]
 pub struct WhatIf {
     now: Time,
@@ -125,13 +125,13 @@ pub struct WhatIf {
     nodes: Option<Arc<NodeTable>>,
     standing: NodesStanding,
     problems: BTreeSet<String>,
-    /// Taken at once where the copy has no tasks.
+    /// The running tasks, set at once if the copy has no tasks.
     runs: Option<Vec<RunNow>>,
     /// Why the copy has neither nodes nor tasks.
     not_counted: Option<String>,
 }
 
-/// Whether the nodes are those of the configuration.
+/// Whether the nodes come from the sources of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodesStanding {
     OfTheConfiguration,
@@ -143,7 +143,7 @@ impl WhatIf {
         Self::within(scheduler, now, MAX_PLANNED_BYTES)
     }
 
-    /// `remembered`: at most as many bytes of what the engine remembers are copied.
+    /// Copies the scheduler, without nodes and tasks if the engine remembers more than `remembered` bytes.
     fn within(scheduler: &Scheduler, now: Time, remembered: usize) -> Self {
         let engine = scheduler.engine();
         let (config, nodes) = (engine.config().cloned(), engine.tables().last().cloned());
@@ -170,8 +170,8 @@ impl WhatIf {
         }
     }
 
-    /// What would happen at once if the scheduler read this configuration, and its nodes, at the moment of the copy. Nodes that have
-    /// been read count as in force, before and after.
+    /// Returns the immediate effects if the scheduler read this configuration and its nodes at the moment of the copy. Nodes that have been
+    /// read count as in force, before and after.
     pub fn plan(mut self, proposal: Proposal) -> Plan {
         let now = self.now;
         if self.copy.is_settling() {
@@ -291,7 +291,7 @@ impl WhatIf {
         failed.into_iter().chain(done).collect()
     }
 
-    /// The nodes in force once these are heard of.
+    /// Returns the nodes that would be in force once the proposal is loaded.
     fn nodes_after(
         &self,
         config: &Config,
@@ -310,7 +310,7 @@ impl WhatIf {
         }
     }
 
-    /// The copy hears of the nodes; gives why there are none.
+    /// Loads the nodes into the copy. Returns why the sources failed, if they did.
     fn load_nodes(&mut self, config: Arc<Config>, nodes: ProposedNodes) -> Option<String> {
         match nodes {
             ProposedNodes::Kept => None,
@@ -345,16 +345,16 @@ impl fmt::Debug for WhatIf {
     }
 }
 
-/// Two are the same if they have the same future.
+/// Two copies are equal if they have the same future.
 impl PartialEq for WhatIf {
     fn eq(&self, other: &Self) -> bool {
         self.copy.fingerprint(self.now) == other.copy.fingerprint(other.now)
     }
 }
 
-/// Why a copy would cost too much.
+/// Returns why the nodes or tasks are too many for a copy.
 fn too_large(config: Option<&Config>, nodes: Option<&NodeTable>) -> Option<String> {
-    // The instance node is none of anybody's.
+    // The instance node does not count.
     let nodes = nodes?.len() - 1;
     let jobs = config.map_or(0, |config| config.jobs.len());
     if nodes > MAX_PLANNED_NODES {
@@ -369,7 +369,7 @@ fn too_large(config: Option<&Config>, nodes: Option<&NodeTable>) -> Option<Strin
     })
 }
 
-/// The same of what nothing in force bounds.
+/// Returns why the engine remembers too much for a copy. Nothing in force limits the size of the history.
 fn too_heavy(bytes: usize, most: usize) -> Option<String> {
     let mebibytes = |bytes: usize| bytes.div_ceil(1024 * 1024);
     (bytes > most).then(|| {
@@ -382,7 +382,8 @@ fn too_heavy(bytes: usize, most: usize) -> Option<String> {
     })
 }
 
-/// Only what decides whether a configuration comes into force, and how jobs by API read under it: no nodes, and no tasks.
+/// Returns a copy without nodes and tasks. It has only the state that decides whether a configuration comes into force, and how API jobs
+/// are read under it.
 fn thin_copy(scheduler: &Scheduler, now: Time) -> Scheduler {
     let options = scheduler.options().clone();
     let mut thin = Scheduler::new(options, Durable::default(), now, scheduler.wall());
@@ -415,7 +416,7 @@ mod tests {
     use crate::record::{DeletionNumber, Forgotten};
     use crate::scheduler::Options;
 
-    /// A scheduler with no configuration, and as many ends on nodes that nobody has any more.
+    /// Returns a scheduler with no configuration and this many completions on nodes that no longer exist.
     fn with_history(ends: usize) -> Scheduler {
         let status = StoredStatus {
             bits: StatusBits::DONE,
@@ -458,14 +459,14 @@ mod tests {
         let heavy = WhatIf::within(&scheduler, Time::ZERO, limit);
         let why = heavy.not_counted.as_deref().unwrap_or_default();
         assert!(why.contains("gone") && why.contains("1 MiB"), "{why}");
-        // Nothing of it was copied.
+        // Nothing of the history was copied.
         assert!(heavy.copy.engine().remembered_bytes() < limit / 10);
         let light = WhatIf::within(&with_history(50), Time::ZERO, limit);
         assert_eq!(light.not_counted, None);
         assert_eq!(WhatIf::of(&scheduler, Time::ZERO).not_counted, None);
     }
 
-    /// They take more than all else, and only decide about what workers report.
+    /// The runs of completions take more memory than everything else, and only decide about workers' reports.
     #[test]
     fn whose_the_ends_are_is_not_copied() {
         let scheduler = with_history(3);
@@ -479,7 +480,7 @@ mod tests {
         let copy = WhatIf::of(&scheduler, Time::ZERO).copy;
         assert_eq!(copy.tasks().last_ended(task("gone0")), None);
         assert_eq!(copy.tasks().last_ended(task("gone3")), None);
-        // How they ended is.
+        // The statuses are copied.
         assert!(copy.engine().previous_status(task("gone0")).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Questions about completions: the answer leaves when the completions that it shows are durable, or marks them.
+//! Queries that count completions. Their answer leaves when the completions that it shows are durable, or marks them as not durable.
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -12,13 +12,13 @@ use crate::scheduler::Scheduler;
 use crate::view::Query;
 use crate::workers::shape::until_synced;
 
-/// The longest time that an answer waits for the disk. A disk that works syncs a record within milliseconds, or within a second under
-/// load; callers give up after five.
+/// The longest time that an answer waits for the disk. A working disk syncs a record within milliseconds, or within a second under load;
+/// callers time out after five seconds.
 pub const MAX_ANSWER_WAIT: Duration = Duration::from_secs(1);
-/// Answers that may wait at once. One of a large cluster takes megabytes, and the shell holds them all meanwhile.
+/// The most answers that wait at once. An answer of a large cluster takes megabytes, and the shell holds them all meanwhile.
 const MAX_WAITING: usize = 64;
 
-/// One question whose answer the shell holds back.
+/// One query whose answer the shell holds back.
 #[derive(Clone, Debug)]
 struct Waiting {
     request: RequestId,
@@ -27,17 +27,17 @@ struct Waiting {
     deadline: Time,
 }
 
-/// All questions whose answers the shell holds back.
+/// All queries whose answers the shell holds back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
-    /// In the order in which they were asked, which is that of their records and of their deadlines.
+    /// The queries in the order in which they arrived, which is also the order of their records and deadlines.
     waiting: VecDeque<Waiting>,
-    /// An answer was given up when this was the last durable record. As long as it still is, nobody waits, and answers are marked.
+    /// The last durable record when an answer waited for too long. While no later record is durable, answers do not wait, and are marked.
     late_at: Option<RecordSeq>,
 }
 
 impl Questions {
-    /// Records up to this one are durable: the shell has sent the answers that waited for them.
+    /// Handles the durability of all records up to this one: the shell has sent the answers that waited for them.
     pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
         self.waiting.retain(|question| question.after > up_to);
         if self.late_at.is_some_and(|at| at < up_to) {
@@ -65,7 +65,7 @@ impl Questions {
     }
 }
 
-/// Whether an answer counts completions without a mark at each. One that explains a task marks its status.
+/// Returns whether an answer counts completions without a mark at each. An explanation of a task marks its status.
 fn counts_completions(query: &Query) -> bool {
     match query {
         Query::Status | Query::Jobs { .. } | Query::JobStatus { .. } | Query::Histograms { .. } => {
@@ -83,9 +83,9 @@ fn counts_completions(query: &Query) -> bool {
 }
 
 impl Scheduler {
-    /// Answers a question: at once, unless the answer counts completions that become durable in a moment.
+    /// Answers a query at once, unless the answer counts completions that become durable in a moment.
     pub(crate) fn query(&mut self, now: Time, request: RequestId, query: Query) {
-        // Callers that were told that a job is saved find it.
+        // A caller that received the answer to a save finds the job.
         self.put_jobs_in_force(now);
         let after = self.tasks().last_pending();
         let waits = counts_completions(&query) && !self.marks_completions();
@@ -115,12 +115,12 @@ impl Scheduler {
         self.reply(request, Reply::Answer(Box::new(answer)));
     }
 
-    /// Whether answers show completions that are not durable, and mark them: the store fails, or takes too long.
+    /// Returns whether answers show completions that are not durable, and mark them, because the store fails or is too slow.
     pub(crate) fn marks_completions(&self) -> bool {
         self.store_error().is_some() || self.questions().is_late()
     }
 
-    /// Answers questions that have waited for too long.
+    /// Answers queries that have waited for too long.
     pub(crate) fn answer_late_questions(&mut self, now: Time) {
         let deadline = self.questions().next_deadline();
         if deadline.is_some_and(|deadline| deadline <= now) {
@@ -128,7 +128,7 @@ impl Scheduler {
         }
     }
 
-    /// Answers every question that waits, with marks.
+    /// Answers every waiting query, with marks.
     pub(crate) fn answer_all_marked(&mut self, now: Time) {
         let persisted = self.persisted_record();
         let questions = self.questions_mut();

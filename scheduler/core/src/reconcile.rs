@@ -1,5 +1,5 @@
-//! Wanted against running: a task whose job or node is gone, or whose job is cancelled, runs on as an orphan, and is asked to end
-//! once it has been one for as long as its job, or else the settings, allow; at once if the job is cancelled.
+//! Orphans: running tasks that the configuration no longer wants, because their job or node is gone or their job is cancelled. An orphan is
+//! killed once it has been one for as long as its job, or else the settings, allow; at once if the job is cancelled.
 
 mod coming;
 mod look;
@@ -29,50 +29,50 @@ use crate::tasks::RunState;
 use look::Unseen;
 pub(crate) use now::RunNow;
 
-/// `killTask` calls to one worker without an outcome: enough that a whole machine is told within a few round trips, and one that
-/// answers slowly is not buried.
+/// The most open `killTask` calls to one worker: enough for a whole machine within a few round trips, and few enough for a slow worker.
 const MAX_OPEN_KILLS: usize = 16;
-/// Between two wishes to end one orphan, beside the wait that the kill itself may have: whoever heeds the first is gone by then,
-/// and has told so.
+/// The pause between the first two kills of one orphan, beside the wait of the kill itself. A task that obeys has ended and its completion
+/// is reported by then.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// Pauses double this often: 10 s, 20 s ... 2560 s, 2560 s ...: who heeds none of them within a minute needs a person, who is told.
+/// The most doublings of the pause: 10 s, 20 s ... 2560 s, 2560 s ... A task that ignores the kills of the first minute needs a person, and
+/// `status` shows it.
 const MAX_DOUBLINGS: u32 = 8;
-/// Asked so often it is told to people: once may merely not have worked yet.
+/// The number of kills after which an orphan is shown as a problem. One kill may merely not have worked yet.
 const STUBBORN: u32 = 2;
-/// Stubborn orphans that are named: a page of them tells what is wrong with their job.
+/// The most stubborn orphans that are named. These are enough to see what is wrong with their job.
 const MAX_STUBBORN_SHOWN: usize = 20;
 
-/// Jobs named in the sentence about running tasks of jobs and nodes that are gone.
+/// The most jobs named in the sentence about running tasks of jobs and nodes that are gone.
 const MAX_GONE_JOBS_SHOWN: usize = 5;
 
-/// A run beside the task's own one is an orphan as that one is.
+/// A task and one of its runs. A further run of a task is an orphan if its main run is.
 type RunKey = (Task, InvocationId);
 
-/// Every orphan that has a time to end, and when each worker is called for its sake.
+/// Every orphan that is to be killed, and when to call each worker about them.
 ///
-/// What is wanted changes with the configuration and the nodes only, and what runs unwanted only by what workers list: so after such
-/// a change all is looked at once whose job has changed, or whose node may have gone, and a listed run when it is adopted. What the
-/// engine places is wanted.
+/// The wanted tasks change only with the configuration and the nodes; unwanted runs appear only when workers list them. So after such a
+/// change, all runs are checked whose job has changed or whose node may be gone, and a listed run is checked when it is adopted. Tasks that
+/// the engine places are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Orphans {
     nodes: Nodes,
-    /// When they came in force. For people.
+    /// When the nodes came into force; for people.
     nodes_since: Option<WallTime>,
     unseen: Unseen,
-    /// Node tables that are in force or may come in force, and the configurations whose sources gave them. Whoever drops a table need
-    /// not tell.
+    /// The node tables that are or may come into force, with the configurations whose sources gave them. A table may be dropped without
+    /// notice.
     tables: Vec<(Weak<NodeTable>, Arc<Config>)>,
-    /// Invariant: only of runs that are known.
+    /// The orphans. Invariant: only of runs that are known.
     by_run: BTreeMap<RunKey, Orphan>,
     by_shard: BTreeMap<Shard, OnShard>,
-    /// Workers that were evaluated in this turn: what they run unwanted may be asked to end.
+    /// The workers that were evaluated in this turn. Their due orphans are killed at its end.
     look_at: BTreeSet<Shard>,
 }
 
-/// Whether the nodes in force are those of the configuration in force. Between the two events those of its new sources look gone.
+/// Whether the nodes in force are those of the configuration in force. Between the two events, the nodes of new sources seem to be gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Nodes {
-    /// Or one of the two was never loaded.
+    /// The nodes are of another configuration, or one of the two was never loaded.
     #[default]
     OfAnother,
     OfTheConfiguration,
@@ -81,35 +81,37 @@ enum Nodes {
 #[derive(Clone, Debug)]
 struct Orphan {
     shard: Shard,
-    /// When it was first seen that it is one.
+    /// When the run was first found to be an orphan.
     since: Time,
     step: Step,
-    /// Wishes that may have arrived.
+    /// The number of kill requests that may have arrived.
     asked: u32,
-    /// When it was asked last, and what came of it.
+    /// The time and the result of the last kill request.
     last: Option<(Time, String)>,
 }
 
+/// The state of an orphan.
+///
 /// ```text
 ///   Waiting --due, and its worker said that it runs--> Asked --outcome--> Waiting, each time twice as long
 /// ```
-/// Either ends with the run, with the loss of its worker, and when it is wanted again or may run on for ever.
+/// Both states end with the run, with the loss of its worker, and when the task is wanted again or may run without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It is left alone until then, and while it is not sure that it runs.
+    /// The orphan is left alone until this time, and while its run is not confirmed.
     Waiting(Time),
-    /// This `killTask` has no outcome yet.
+    /// This `killTask` call has no outcome yet.
     Asked(CallId),
 }
 
 #[derive(Clone, Debug, Default)]
 struct OnShard {
-    /// Those that wait. Invariant: of each the time of its step.
+    /// The orphans in `Step::Waiting`. Invariant: each has the time of its step.
     waiting: BTreeSet<(Time, RunKey)>,
     open: BTreeSet<CallId>,
 }
 
-/// Why nobody wants a task any more.
+/// The reason for which a task is no longer wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unwanted {
     JobGone,
@@ -132,7 +134,7 @@ impl fmt::Display for Unwanted {
 }
 
 impl Orphans {
-    /// An orphan may run for `delay`; when it was seen first counts.
+    /// Notes an orphan that may run for `delay` after it was first found.
     fn note(&mut self, now: Time, run: RunKey, shard: &Shard, delay: Duration) {
         match self.by_run.get(&run) {
             None => {
@@ -146,7 +148,7 @@ impl Orphans {
                 self.by_run.insert(run, orphan);
                 self.wait_until(run, now + delay);
             }
-            // From the first wish on its pauses count, and a delay that has become longer.
+            // Once a kill request was sent, the pauses count, and a delay that has become longer.
             Some(orphan) => {
                 let at = orphan.since + delay;
                 match (orphan.step, &orphan.last) {
@@ -158,7 +160,7 @@ impl Orphans {
         }
     }
 
-    /// The run is over, wanted again, or may run on.
+    /// Forgets an orphan whose run is over, is wanted again, or may run on.
     pub(crate) fn forget(&mut self, run: RunKey) {
         self.leave_step(run);
         self.by_run.remove(&run);
@@ -193,7 +195,7 @@ impl Orphans {
         }
     }
 
-    /// At the end of the turn.
+    /// Marks the worker for a check of its orphans at the end of the turn.
     pub(crate) fn look_at(&mut self, shard: &Shard) {
         if self.by_shard.contains_key(shard) {
             self.look_at.insert(shard.clone());
@@ -218,7 +220,8 @@ impl Orphans {
         self.tidy(shard);
     }
 
-    /// What came of a wish, if it is the last one of an orphan that still is one. `kill_wait`: what the kill itself takes.
+    /// Notes the result of a kill request, if it is the last one of a run that is still an orphan. `kill_wait` is the wait of the kill
+    /// itself.
     fn answered(
         &mut self,
         now: Time,
@@ -237,7 +240,7 @@ impl Orphans {
                 format!("whether its worker heard it is not known: {text}")
             }
             CallOutcome::NotSent(text) => {
-                // Nobody was asked: the worker's end, or its loss, bounds how often this happens.
+                // The request did not reach the worker. The worker's exit or loss bounds how often this happens.
                 orphan.asked = orphan.asked.saturating_sub(1);
                 format!("its worker was not reached: {text}")
             }
@@ -261,7 +264,8 @@ impl Orphans {
             .map(|(_, run)| *run)
     }
 
-    /// The first that becomes due. Those that are due already wait for an outcome or for what their worker says, not for a time.
+    /// Returns when the next orphan becomes due. Orphans that are due already wait for a call's outcome or a worker's report, not for a
+    /// time.
     fn next_due(&self, shard: &Shard, now: Time) -> Option<Time> {
         let waiting = &self.by_shard.get(shard)?.waiting;
         let last = (
@@ -277,7 +281,8 @@ impl Orphans {
 }
 
 impl Scheduler {
-    /// The engine has to know, too: whether all of a job is done can be said of its own nodes only.
+    /// Notes whose nodes are in force. The engine must know, because only for nodes of its own sources can it tell that all tasks of a job
+    /// are done.
     fn set_nodes_of(&mut self, nodes: Nodes) {
         self.orphans_mut().nodes = nodes;
         self.engine_mut().set_nodes_of(match nodes {
@@ -286,37 +291,37 @@ impl Scheduler {
         });
     }
 
-    /// Puts a configuration in force. The nodes stay those of its sources if it has the same ones, and the same order.
+    /// Puts a configuration in force. The nodes stay those of its sources if both configurations have the same sources in the same order.
     pub(crate) fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         let before = self.engine().config().cloned();
         let before = before.filter(|_| self.knows_all_that_is_wanted());
-        // Its sources may be those of one before the last: then nobody reads them again.
+        // The sources may be those of the configuration before the last one. Then the shell does not read them again.
         let nodes = self.engine().nodes();
         let nodes = nodes.map_or(Nodes::OfAnother, |nodes| self.whose(nodes, &config));
         self.set_nodes_of(nodes);
         self.engine_mut().begin_config(now, config);
         self.forget_problems_of_gone_jobs();
         if self.engine().nodes().is_none() {
-            // Under another order they come in force anew.
+            // The levels have another order, so the nodes come into force again.
             self.set_nodes_of(Nodes::OfAnother);
         }
         self.wants_change(before.as_deref());
     }
 
-    /// Whether it is known which tasks of all jobs are wanted. Invariant: when it becomes known, everything that runs counts as unseen.
+    /// Returns whether the wanted tasks of all jobs are known. Invariant: when they become known, every run is marked as not checked.
     fn knows_all_that_is_wanted(&self) -> bool {
         let is_enabled = self.engine().config().is_some_and(|config| config.enabled);
         is_enabled && self.orphans().nodes == Nodes::OfTheConfiguration
     }
 
-    /// Whether it is known which tasks of a job are wanted. While it is not, none of its runs becomes an orphan, ceases to be one, or is
-    /// asked to end. A cancellation names its job, so it needs neither nodes nor a configuration that is enabled.
+    /// Returns whether the wanted tasks of a job are known. While they are not, none of its runs becomes an orphan, ceases to be one, or is
+    /// killed. A cancellation names its job, so it requires neither nodes nor an enabled configuration.
     fn knows_what_is_wanted(&self, job: JobId) -> bool {
         let job = || self.engine().job_config(job);
         self.knows_all_that_is_wanted() || job().is_some_and(JobConfig::is_cancelled)
     }
 
-    /// A worker lists a run that nobody here has placed, or had placed before all this changed.
+    /// Checks a listed run that this scheduler has not placed, or had placed before the configuration changed.
     pub(crate) fn reconcile_adopted(&mut self, now: Time, run: RunKey, shard: &Shard) {
         if self.tasks().find(run.0, run.1).is_some()
             && let Some(delay) = self.kill_delay(run.0)
@@ -325,7 +330,7 @@ impl Scheduler {
         }
     }
 
-    /// How long a run of the task may go on, if it is known to be an orphan that may not do so for ever.
+    /// Returns how long a run of the task may go on, if the task is known to be an orphan with a limit.
     fn kill_delay(&self, task: Task) -> Option<Duration> {
         if !self.knows_what_is_wanted(task.job) {
             return None;
@@ -340,7 +345,7 @@ impl Scheduler {
         why_unwanted(job, || self.engine().has_enabled_node(task.node))
     }
 
-    /// Returns why a task does not run again once it has ended, as far as that is known. A hold is no such reason, since it can be undone.
+    /// Returns why a task does not run again after its completion, as far as it is known. A hold does not count, because it can be undone.
     pub(crate) fn why_never_again(&self, task: Task) -> Option<String> {
         self.engine().config()?;
         let why = self.unwanted(task).filter(|why| match why {
@@ -351,7 +356,7 @@ impl Scheduler {
         why.map(|why| why.to_string())
     }
 
-    /// Returns what becomes of a running task that does not run again, and why; `None` if it may run again.
+    /// Returns what happens to a running task that does not run again, and why; `None` if it may run again.
     pub(crate) fn fate_of_unwanted(&self, task: Task) -> Option<String> {
         let why = self.why_never_again(task)?;
         let end = match self.kill_delay(task) {
@@ -370,8 +375,8 @@ impl Scheduler {
         Some(format!("{why}, so it does not run again; {end}"))
     }
 
-    /// Iterates over the jobs with running tasks that no count of a job includes, since the job or the task's node is gone, with the number of
-    /// these tasks.
+    /// Iterates over the jobs with running tasks that no count of a job includes, because the job or the task's node is gone. Each item has
+    /// the number of these tasks.
     pub(crate) fn uncounted_runs(&self) -> impl Iterator<Item = (JobId, u64)> {
         let running = self.tasks().running_by_job();
         let has_config = self.engine().config().is_some();
@@ -379,7 +384,7 @@ impl Scheduler {
         running.filter_map(move |(job, running)| {
             let counted = match self.engine().job_config(job) {
                 None => 0,
-                // Until the nodes are loaded no task is counted.
+                // No task is counted until the nodes are loaded.
                 Some(_) if !has_nodes => return None,
                 Some(_) => self.engine().counts(job).running,
             };
@@ -427,21 +432,21 @@ impl Scheduler {
         ))
     }
 
-    /// Once a turn, after everything that it has brought: a machine that wakes up has orphans that are due, and may be about to hear
-    /// that they are wanted again.
+    /// Kills due orphans. Called once a turn, after everything else: a machine that wakes up has due orphans, and the same turn may bring
+    /// the news that they are wanted again.
     pub(crate) fn kill_due_orphans(&mut self, now: Time) {
         for shard in std::mem::take(&mut self.orphans_mut().look_at) {
             self.kill_orphans_if_due(now, &shard);
         }
     }
 
-    /// Asks those orphans of a worker to end whose time has come, as far as it is sure that they run there.
+    /// Kills a worker's orphans that are due, as far as they are confirmed to run there.
     fn kill_orphans_if_due(&mut self, now: Time, shard: &Shard) {
         let Some(remote) = self.workers().get(shard) else {
             return;
         };
         match remote.health() {
-            // What it runs is not known yet, or over.
+            // The runs of the worker are not known yet, or lost.
             Health::New | Health::MustDie => return,
             Health::Healthy | Health::Unhealthy => {}
         }
@@ -475,7 +480,7 @@ impl Scheduler {
         }
     }
 
-    /// What the run's story will say.
+    /// Returns the reason that the run's story will give.
     fn why_ended(&self, job: JobId) -> EndedBy {
         let job = self.engine().job_config(job);
         match job.is_some_and(JobConfig::is_cancelled) {
@@ -484,7 +489,7 @@ impl Scheduler {
         }
     }
 
-    /// By what is wanted now, which may have changed since it was looked at.
+    /// Checks whether the run may still be killed, because the configuration may have changed since it was found.
     fn may_end(&self, now: Time, run: RunKey) -> bool {
         let orphan = self.orphans().by_run.get(&run);
         let delay = self.kill_delay(run.0);
@@ -493,7 +498,7 @@ impl Scheduler {
             .is_some_and(|(orphan, delay)| orphan.since + delay <= now)
     }
 
-    /// When to look at a worker again for the sake of its orphans.
+    /// Returns when to check a worker's orphans next.
     pub(crate) fn next_orphan(&self, now: Time, shard: &Shard) -> Option<Time> {
         self.orphans().next_due(shard, now)
     }
@@ -517,7 +522,7 @@ impl Scheduler {
         self.evaluate(now, shard);
     }
 
-    /// Orphans that were asked to end again and again, and run on.
+    /// Returns messages about orphans that were killed repeatedly and still run.
     pub(crate) fn stubborn_orphans(&self, now: Time) -> Vec<String> {
         let orphans = self.orphans().by_run.iter();
         let mut stubborn = orphans.filter(|(_, orphan)| orphan.asked >= STUBBORN);
@@ -567,7 +572,8 @@ impl Scheduler {
     }
 }
 
-/// Disabled ancestors, filters, another level and fewer slots keep a task from starting; what runs they leave alone.
+/// Returns why a task is not wanted. Disabled ancestors, filters, another level and fewer slots keep a task from starting, but do not
+/// affect a running task.
 pub(crate) fn why_unwanted(
     job: Option<&JobConfig>,
     has_enabled_node: impl FnOnce() -> bool,
@@ -582,7 +588,7 @@ pub(crate) fn why_unwanted(
     }
 }
 
-/// How long a run may go on that nobody wants; `None`: for ever.
+/// Returns how long an unwanted run may go on; `None`: without limit.
 pub(crate) fn allowed(config: &Config, job: Option<&JobConfig>) -> Option<Duration> {
     let delay = match job {
         None => config.kill_orphan_tasks_after,
@@ -595,7 +601,7 @@ pub(crate) fn allowed(config: &Config, job: Option<&JobConfig>) -> Option<Durati
     })
 }
 
-/// The same sources on the same levels give the same nodes, whatever else a configuration says.
+/// Returns whether both configurations give the same nodes: they have the same sources on the same levels.
 pub fn has_same_nodes(one: &Config, other: &Config) -> bool {
     std::ptr::eq(one, other)
         || (one.levels == other.levels && one.node_sources == other.node_sources)

@@ -1,4 +1,4 @@
-//! What survives a crash: a closed set of records, and the state that they add up to.
+//! Durable state: a closed set of records, and the state that they add up to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,11 +16,11 @@ use brasserie_common::{
 use crate::news::KnownWorker;
 use crate::times::{GivenTimes, ItemName};
 
-/// Instances that have left and are remembered: each can linger for minutes at most, so this is enough for a pool of a thousand
-/// workers that are all replaced each minute. One that is forgotten and comes back makes the record stale, which is safe.
+/// The most departed instances that are remembered. Each may linger for minutes at most, so this suffices for a pool of a thousand workers
+/// that are all replaced each minute. A forgotten instance that comes back makes the record stale, which is safe.
 pub const MAX_LEFT: usize = 16_384;
 
-/// Names a data directory for its whole life; drawn when the directory is new.
+/// The identity of a data directory for its whole life, drawn when the directory is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClusterId(pub u64);
 
@@ -30,58 +30,60 @@ impl fmt::Display for ClusterId {
     }
 }
 
-/// One fact of the log. Applied in order to a [`Durable`]; the store's rows are a projection of the same.
+/// One durable fact. Records are applied in order to a [`Durable`]; the store's rows are a projection of the same records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Record {
-    /// A scheduler instance uses this directory; written before it answers its first heartbeat.
+    /// A scheduler instance uses this directory. Written before the instance answers its first heartbeat.
     SchedulerStarted {
         cluster: ClusterId,
         scheduler: SchedulerId,
-        /// As [`Record::HoldBack`], in one commit: from here on the directory has a record, which knows nothing yet.
+        /// The hold-back, as in [`Record::HoldBack`], in one commit: from here on the directory has a record, but an empty one.
         wait: Duration,
-        /// The generation of its fences. None of them leaves before this record is durable.
+        /// The generation of the instance's fences. No fence of it leaves before this record is durable.
         generation: FenceGeneration,
     },
-    /// Later fences have this generation: a worker has reported a larger fence than any given out, or the generation before was used up.
+    /// Later fences have this generation, because a worker has reported a fence larger than any issued, or the former generation is used
+    /// up.
     FenceRaised {
         generation: FenceGeneration,
     },
-    /// This worker instance may run tasks; written before it may become HEALTHY.
+    /// This worker instance may run tasks. Written before the instance may become HEALTHY.
     WorkerAssociated {
         worker: WorkerId,
         instance: InstanceRecord,
     },
-    /// This worker instance can run nothing any more, and so became of its tasks: one commit, or a crash in between would
-    /// start them too early.
+    /// This worker instance can no longer run tasks; `tasks` are the statuses of its tasks. One commit: a crash in between would start the
+    /// tasks too early.
     WorkerLeft {
         worker: WorkerId,
         cause: LeftCause,
         /// The time of the record, for people.
         wall: WallTime,
         tasks: Vec<EndedTask>,
-        /// Its tasks were not known: nothing may start for this long, counted anew after a restart.
+        /// The instance's tasks were not known: no task may start for this long, counted again in full after a restart.
         hold_back: Duration,
     },
-    /// Who might run tasks is not known: should this scheduler end before it has waited, the next one waits this long anew.
-    /// Without it a restart would take the directory, which has a record by then, for one that knows.
+    /// The workers that might run tasks are not known. If this scheduler ends before the wait is over, the next one waits this long again.
+    /// Without this record, a restart would trust the directory's record, which does not know those workers.
     HoldBack {
         wait: Duration,
     },
-    /// The hold-back has run its time.
+    /// The hold-back is over.
     HoldBackOver,
-    /// The accepted end of a run, with the backoff that follows.
+    /// An accepted completion of a run, with the backoff that follows.
     TaskEnded(EndedTask),
-    /// A job that was given by API is so from now on.
+    /// A job was saved through the API.
     JobSaved {
         job: JobName,
         saved: SavedJob,
     },
-    /// There is no such job any more, and it is not paused. What its tasks ended in stays.
+    /// A job was deleted; a hold of it ends. The statuses of its tasks stay.
     JobDeleted {
         job: JobName,
         version: JobVersion,
     },
-    /// A job by API or of the config file is paused or cancelled: none of its tasks starts. Running tasks of a cancelled job are killed.
+    /// A job of the API or of the config file is paused or cancelled: none of its tasks starts. Running tasks of a cancelled job are
+    /// killed.
     JobHeld {
         job: JobName,
         hold: Hold,
@@ -89,32 +91,33 @@ pub enum Record {
     JobResumed {
         job: JobName,
     },
-    /// The last ends of these tasks are forgiven, or the run that they were kept waiting for is dead: as they say instead.
+    /// The last completions of these tasks are forgiven, or the lost run that they waited for is dead. The tasks get these statuses
+    /// instead.
     TasksForgiven {
         tasks: Vec<EndedTask>,
     },
-    /// Nobody asks any more how these tasks have ended.
+    /// The completions of these tasks are deleted at a user's request.
     HistoryDeleted {
         number: DeletionNumber,
         tasks: Vec<ForgottenTask>,
     },
-    /// Completions of nodes and jobs that were missing for long are forgotten, with deletions that nobody repeats, and missing nodes and
+    /// Completions of long missing nodes and jobs are forgotten, with deletions that no worker can undo any more. Newly missing nodes and
     /// jobs are noted.
     HistoryTrimmed(Box<Trim>),
-    /// This config file is in force: it stays so when a later scheduler cannot use the file.
+    /// This config file is in force. A later scheduler uses it if it cannot use the file.
     ConfigKept {
         config: KeptConfig,
     },
-    /// Schedules have given times up to where these say, and nodes have come in force that follow from it.
+    /// Schedules have issued times up to these, and the nodes that follow from them have come into force.
     TimesGiven {
         changed: Vec<(ItemName, GivenTimes)>,
-        /// These items will not be asked for any more.
+        /// Schedule items that are not needed any more.
         forgotten: Vec<ItemName>,
     },
 }
 
-/// What a job's changes are numbered by: one counter for all jobs of a directory, so that a job that was deleted and given again
-/// never has an earlier one's number.
+/// The number of a job's change. All jobs of a directory share one counter, so a job that is deleted and saved again never repeats a
+/// number.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -133,13 +136,13 @@ impl fmt::Display for JobVersion {
     }
 }
 
-/// A job that was given by API.
+/// A job that was saved through the API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedJob {
     pub version: JobVersion,
     pub created: WallTime,
     pub modified: WallTime,
-    /// As it was given: what it inherits from the settings changes with them.
+    /// The text as the user sent it. Inherited settings are not filled in, so the job follows changes of the settings.
     pub text: Arc<str>,
 }
 
@@ -148,18 +151,18 @@ pub struct SavedJob {
 pub struct KeptConfig {
     pub path: Arc<str>,
     pub text: Arc<str>,
-    /// When it came in force first with this text.
+    /// The time at which this text first came into force.
     pub since: WallTime,
 }
 
-/// The end of one run.
+/// The completion of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndedTask {
     pub job: JobName,
     pub node: NodeName,
     pub invocation: InvocationId,
     pub status: StoredStatus,
-    /// `None`: as it was told, if it is still the end of the same run. No decision rests on it.
+    /// The story of the run; decisions ignore it. `None`: the story reported before stays, if this is still a completion of the same run.
     pub story: Option<Box<KeptStory>>,
 }
 
@@ -172,12 +175,12 @@ impl EndedTask {
     }
 }
 
-/// What happened in a run, as it is kept.
+/// The story of a run, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptStory {
     pub story: Story,
     pub shard: Shard,
-    /// How long it waited although nothing but a free place was missing, as far as that is known.
+    /// The time that the task waited only for a free worker or free resources, as far as it is known.
     pub queued: Option<Duration>,
 }
 
@@ -186,7 +189,7 @@ pub struct KeptStory {
 pub struct ForgottenTask {
     pub job: JobName,
     pub node: NodeName,
-    /// The run whose end was stored: ends up to this one are no news.
+    /// The run whose completion was stored. Completions up to this run are ignored.
     pub up_to: InvocationId,
 }
 
@@ -199,7 +202,7 @@ pub struct Trim {
     pub missing: Vec<NodeName>,
     /// Nodes that were missing and exist again.
     pub found: Vec<NodeName>,
-    /// Jobs with completions that are missing since then.
+    /// Jobs with completions that are missing since second `observed`.
     pub missing_jobs: Vec<JobName>,
     /// Jobs that were missing and exist again.
     pub found_jobs: Vec<JobName>,
@@ -216,37 +219,37 @@ impl Trim {
     }
 }
 
-/// Counts the records that delete ends, so that it is known which workers were there.
+/// The number of a record that deletes completions. It tells which worker instances were associated before the deletion.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct DeletionNumber(pub u64);
 
-/// What is remembered of a task's deleted ends.
+/// The deletion of a task's completions, as remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Forgotten {
-    /// Ends up to this run's are no news.
+    /// Completions up to this run are ignored.
     pub up_to: InvocationId,
     pub number: DeletionNumber,
 }
 
 impl Forgotten {
-    /// Whoever was there at the later deletion may repeat what either has deleted.
+    /// Merges a deletion. Workers that were associated at the later deletion may repeat the completions that either one deleted.
     pub(crate) fn add(&mut self, other: Forgotten) {
         self.up_to = self.up_to.max(other.up_to);
         self.number = self.number.max(other.number);
     }
 }
 
-/// What must be known of a worker instance to know when it is certainly dead.
+/// The facts from which the scheduler computes when a worker instance is certainly dead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceRecord {
     pub shard: Shard,
     pub machine_lock: MachinePortLock,
     pub heartbeat_period: Duration,
-    /// As last sent to it: a later scheduler may have shorter ones, the worker has these.
+    /// The timeouts that were last sent to the instance. A later scheduler may have shorter ones, but the worker uses these.
     pub timeouts: Timeouts,
-    /// The last deletion before it associated first: it may repeat what later ones deleted.
+    /// The last deletion before the instance first associated. The instance may repeat completions that later deletions removed.
     pub since: DeletionNumber,
 }
 
@@ -260,72 +263,72 @@ impl InstanceRecord {
     }
 }
 
-/// Why a worker instance left the record.
+/// The reason for which a worker instance left the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeftCause {
-    /// It said that its tasks are dead.
+    /// The instance reported that its tasks are dead.
     CleanExit,
-    /// Its timers, known to both sides, have run out.
+    /// The instance's timers, known to both sides, have expired.
     Lost,
     /// A successor with its machine lock appeared.
     Replaced,
-    /// Certainly dead: it did not come back within the safe wait of its own timeouts.
+    /// The instance did not come back within the safe wait of its own timeouts, so it is certainly dead.
     DidNotReturn,
-    /// Dead by an operator's word (`brasserie worker forget`), with every process of its tasks.
+    /// An operator declared the instance dead (`brasserie worker forget`), with every process of its tasks.
     Forgotten,
 }
 
-/// The name of an instance that has left, and when it left, for messages to people.
+/// The shard of an instance that has left and the time when it left, for messages to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftInstance {
     pub shard: Shard,
     pub wall: WallTime,
 }
 
-/// Everything durable, as the records add up.
+/// The durable state: the sum of all records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durable {
-    /// `None`: a new directory.
+    /// The identity of the directory. `None`: a new directory.
     pub cluster: Option<ClusterId>,
     /// Every scheduler instance that used this directory.
     pub schedulers: BTreeSet<SchedulerId>,
     /// Worker instances that may run tasks.
     pub instances: BTreeMap<WorkerId, InstanceRecord>,
-    /// Those that left, the latest [`MAX_LEFT`]: a later scheduler must not take one back either, as its tasks are given away. `None`: an
-    /// instance that was not recorded before, or a record of a former release.
+    /// The latest [`MAX_LEFT`] instances that left. A later scheduler must not accept one again, because its tasks may run elsewhere.
+    /// `None`: the instance was not recorded before, or the record is of a former release.
     pub left: BTreeMap<WorkerId, Option<LeftInstance>>,
     pub hold_back: Duration,
-    /// The highest generation of a fence that any scheduler may have given out.
+    /// The highest generation of fences that any scheduler may have issued.
     pub fence_generation: FenceGeneration,
-    /// Jobs that were given by API.
+    /// Jobs that were saved through the API.
     pub jobs: BTreeMap<JobName, SavedJob>,
-    /// The latest number of a job, or of a deletion.
+    /// The latest number of a job's change or deletion.
     pub last_job_version: JobVersion,
-    /// Of whatever origin, and whether or not there are such jobs at present.
+    /// Holds of jobs of any origin, including jobs that do not exist at present.
     pub held: BTreeMap<JobName, Hold>,
     /// The last config file that was in force.
     pub config: Option<KeptConfig>,
-    /// How far each item of a schedule has given its times.
+    /// How far each item of a schedule has issued its times.
     pub times: BTreeMap<ItemName, GivenTimes>,
-    /// The last end of each task.
+    /// The last completion of each task.
     pub statuses: BTreeMap<TaskKey, (InvocationId, StoredStatus)>,
-    /// Up to which run the ends of a task were deleted, as long as some worker might repeat one.
+    /// The run up to which a task's completions were deleted, as long as a worker might repeat one.
     pub forgotten: BTreeMap<TaskKey, Forgotten>,
     /// The newest [`Trim::observed`].
     pub observed: u32,
-    /// Since when, by `observed`, nodes with completions have been missing. A completion ends the note.
+    /// The second, by `observed`, since which each node with completions is missing. A completion on the node removes the entry.
     pub missing: BTreeMap<NodeName, u32>,
-    /// The same for jobs.
+    /// The second, by `observed`, since which each job with completions is missing.
     pub missing_jobs: BTreeMap<JobName, u32>,
-    /// Until when an earlier scheduler may have answered each recorded instance, by the clock that the scheduler is given. An instance
-    /// that is absent counts as answered until now. No record holds this; the caller supplies it.
+    /// The time until which an earlier scheduler may have answered each recorded instance, by the clock that the scheduler is given. An
+    /// absent instance counts as answered until now. No record holds this; the caller supplies it.
     pub answered: BTreeMap<WorkerId, Time>,
-    /// The operator says that the directory was restored from a backup. No record holds this: it counts for one start.
+    /// The operator states that the directory was restored from a backup. No record holds this: it counts for one start.
     pub is_a_backup: bool,
 }
 
 impl Durable {
-    /// Adds one record. Pure: the same records in the same order give the same state.
+    /// Applies one record. The same records in the same order give the same state.
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::SchedulerStarted {
@@ -397,8 +400,8 @@ impl Durable {
         }
     }
 
-    /// Whatever it knows, something may be missing: the scheduler that starts on it waits until every worker that it cannot hear
-    /// of must have ended its tasks.
+    /// Marks the state as restored from a backup. Any fact may be missing, so the scheduler that starts on it waits until every worker that
+    /// does not report must have ended its tasks.
     pub fn restored_from_a_backup(self) -> Self {
         Durable {
             is_a_backup: true,
@@ -406,7 +409,7 @@ impl Durable {
         }
     }
 
-    /// Adds the times until which its instances may have been answered.
+    /// Adds the times until which the instances may have been answered.
     pub fn last_answered(self, answered: BTreeMap<WorkerId, Time>) -> Self {
         Durable { answered, ..self }
     }
@@ -417,19 +420,19 @@ impl Durable {
         let left = instance.map(|InstanceRecord { shard, .. }| LeftInstance { shard, wall });
         self.left.entry(worker).or_insert(left);
         if self.left.len() > MAX_LEFT {
-            // Ids are ordered by start time: the oldest goes.
+            // Ids are ordered by start time, so the oldest is dropped.
             self.left.pop_first();
         }
     }
 
-    /// What nobody is left to repeat: those who left are not heard again.
+    /// Drops deletions that no instance can undo: instances that left report nothing any more.
     fn drop_forgotten(&mut self) {
         let first = self.instances.values().map(|instance| instance.since).min();
         self.forgotten
             .retain(|_, of| first.is_some_and(|first| first < of.number));
     }
 
-    /// The number of the latest deletion of which anything is known.
+    /// Returns the number of the latest deletion that the state mentions.
     pub(crate) fn last_deletion(&self) -> DeletionNumber {
         let forgotten = self.forgotten.values().map(|of| of.number);
         let instances = self.instances.values().map(|instance| instance.since);
@@ -479,7 +482,7 @@ impl Durable {
             .insert(key, (task.invocation, task.status.clone()));
     }
 
-    /// The newest scheduler instance that used the directory.
+    /// Returns the newest scheduler instance that used the directory.
     pub fn last_scheduler(&self) -> Option<SchedulerId> {
         self.schedulers.last().copied()
     }

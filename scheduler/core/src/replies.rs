@@ -1,4 +1,4 @@
-//! Replies that wait for a record: each waits for a bounded time, and one for each run. It does not hold their texts: the shell does.
+//! Replies that wait for a record. Each waits for a bounded time, and at most one for each run. The shell holds their content.
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -14,8 +14,8 @@ use crate::jobs::JobRefusal;
 use crate::workers::forgetting::ForgetRefusal;
 use crate::workers::shape::until_synced;
 
-/// The longest time that a reply waits for its record. A disk that works syncs within a second even under load, so only a store that
-/// stands still gets here; and it is far below the time after which a worker takes its scheduler for lost, so that heartbeats find
+/// The longest time that a reply waits for its record. A working disk syncs within a second even under load, so only a store without
+/// progress takes longer. The limit is far below the time after which a worker counts its scheduler as lost, so that heartbeats find
 /// capacity among calls that wait.
 pub const MAX_REPLY_WAIT: Duration = Duration::from_secs(5);
 
@@ -35,18 +35,18 @@ pub(crate) enum HeldReply {
 struct Waiting {
     after: RecordSeq,
     deadline: Time,
-    /// The reply that the shell holds back until then. `None`: the record shows only whether the store stands still.
+    /// The reply that the shell holds back until then. `None`: the record only serves to detect a store without progress.
     reply: Option<(RequestId, HeldReply)>,
 }
 
-/// All replies that the shell holds back, the records that the store should sync soon, and whether it stands still.
+/// All replies that the shell holds back, the records that the store should sync soon, and whether the store makes progress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replies {
     /// Sorted by deadline.
     waiting: VecDeque<Waiting>,
     /// The request whose reply waits for the record of this run's status. Never iterated.
     latest: IdMap<InvocationId, (RequestId, RecordSeq)>,
-    /// The last durable record when a later one had waited for too long. The store stands still until it syncs another one.
+    /// The last durable record when a later one had waited for too long. The store is stalled until it syncs another record.
     stalled_at: Option<RecordSeq>,
 }
 
@@ -63,7 +63,7 @@ impl HeldReply {
 }
 
 impl Replies {
-    /// Notes a reply that waits from now on. Returns an earlier request about the same run whose reply waited until now, with its refusal.
+    /// Notes a reply that waits from now on. Returns an earlier request about the same run whose reply was waiting, with its refusal.
     pub(crate) fn wait(
         &mut self,
         now: Time,
@@ -81,7 +81,7 @@ impl Replies {
         is_open.then_some((earlier, repeated))
     }
 
-    /// Notices within [`MAX_REPLY_WAIT`] that the store stands still, also if no reply waits for it.
+    /// Watches the store even if no reply waits, so that a stall is noticed within [`MAX_REPLY_WAIT`].
     pub(crate) fn watch(&mut self, now: Time, persisted: RecordSeq, latest: RecordSeq) {
         if latest > persisted && self.waiting.is_empty() {
             self.push(now, latest, None);
@@ -99,7 +99,7 @@ impl Replies {
         });
     }
 
-    /// Records up to this one are durable: the shell has sent the replies that waited for them.
+    /// Handles the durability of all records up to this one: the shell has sent the replies that waited for them.
     pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
         while let Some(first) = self.waiting.front().copied()
             && first.after <= up_to
@@ -134,7 +134,7 @@ impl Replies {
         None
     }
 
-    /// Returns `false` if a repeat has taken the reply's place.
+    /// Forgets a reply. Returns `false` if a repeated request has taken its place.
     fn forget(&mut self, waiting: Waiting) -> bool {
         let Some((request, HeldReply::Status(run))) = waiting.reply else {
             return true;
@@ -146,7 +146,7 @@ impl Replies {
         is_latest || sabotage::on(Sabotage::LetRepeatsPileUp)
     }
 
-    /// Whether a record has waited for [`MAX_REPLY_WAIT`] and none was synced since.
+    /// Returns whether a record has waited for [`MAX_REPLY_WAIT`] and none was synced since.
     pub(crate) fn is_stalled(&self) -> bool {
         self.stalled_at.is_some()
     }
@@ -158,7 +158,7 @@ impl Replies {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
         let Replies {
             waiting,
-            // Follows from `waiting`: the last one of each run.
+            // Follows from `waiting`: the last reply of each run.
             latest: _,
             stalled_at,
         } = self;

@@ -1,10 +1,10 @@
-//! Forgets completions of nodes and jobs that have been missing for long, and what is remembered of deletions that nobody can repeat any
+//! Retention: forgets completions of nodes and jobs that have been missing for long, and remembered deletions that no worker can undo any
 //! more.
 //!
-//! A node that is missing may come back, since its source may have listed nothing for a while, and its tasks must not run again then. A
-//! job may come back, since somebody has renamed it or has left it out of a file by mistake. So only time counts in which a scheduler had a
-//! configuration and a node table in force without them, and a store that works: neither the time in which no scheduler ran, nor a jump of
-//! a clock. That time is recorded, so that it goes on after a restart.
+//! A missing node may come back, because its source may have listed nothing for a while; its tasks must not run again then. A job may come
+//! back, because a user has renamed it or left it out of a file by mistake. So only the time counts in which a scheduler had a
+//! configuration and a node table in force without them, and a working store. Neither the time in which no scheduler ran counts, nor a jump
+//! of a clock. The counted time is recorded, so that it continues after a restart.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,45 +17,45 @@ use crate::news::News;
 use crate::record::{DeletionNumber, Record, Trim};
 use crate::scheduler::Scheduler;
 
-/// Time between two looks at all completions.
+/// The time between two scans of all completions.
 const LONGEST_ROUND: Duration = Duration::from_secs(3600);
-/// The same for a short retention, which is for trials.
+/// The minimum of that time, which applies to a short retention, as in trials.
 const SHORTEST_ROUND: Duration = Duration::from_secs(1);
-/// The retention of a node or job is seen at least this exactly.
+/// The number of scans within the retention time, which bounds how late a completion is forgotten.
 const ROUNDS_OF_RETENTION: u32 = 16;
 
-/// However many completions of missing nodes and jobs there are, none is forgotten earlier than this after its node and job were seen: a
-/// weekend in which nobody notices that a source lists nothing.
+/// The time for which completions are kept after their node or job was found missing, however many there are. It covers a weekend in which
+/// no one notices that a source lists nothing.
 const GRACE: Duration = Duration::from_secs(3 * 86_400);
 
-/// What was deleted this long ago is repeated by no worker. A worker repeats an end that was not acknowledged every eight seconds as long as
-/// it lives, and is lost when it cannot reach the scheduler. If a worker did repeat such an end later, it would be refused.
+/// The time after which no worker repeats a deleted completion. A worker repeats an unacknowledged completion every eight seconds as long
+/// as it lives, and is lost when it cannot reach the scheduler. A later repeat would be refused.
 const REPEATED_FOR: Duration = Duration::from_secs(86_400);
 
-/// Deleted completions that are remembered at most, to know their repeats: a hundred bytes each.
+/// The most deleted completions that are remembered in order to recognize their repeats. Each takes a hundred bytes.
 const MAX_DELETED: usize = 1_000_000;
 
-/// More than passes between two turns of a scheduler that runs.
+/// The longest time between two turns that counts. A running scheduler never pauses for longer.
 const LONGEST_TURN: Duration = Duration::from_secs(600);
-/// The same for a short retention, which is for trials.
+/// The minimum of that time, which applies to a short retention, as in trials.
 const SHORTEST_LONGEST_TURN: Duration = Duration::from_secs(10);
 
-/// Pages of statuses, or jobs without any, that are looked at in one turn: a fraction of a millisecond.
+/// The most pages of statuses, or jobs without any, that are scanned in one turn: a fraction of a millisecond.
 const PAGES_A_TURN: usize = 64;
-/// Facts of one record.
+/// The most facts of one record.
 const FACTS_A_TURN: usize = 1024;
 
-/// For how long, and how many, completions of nodes and jobs are kept that no longer exist. A completion whose node and job exist is always
-/// kept.
+/// The limits on completions of nodes and jobs that no longer exist. A completion whose node and job exist is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     pub missing_for: Duration,
-    /// The completions of nodes and jobs that have been missing longest go first, none before its node or job has been missing for three days.
+    /// The most completions that are kept. Those of the nodes and jobs that have been missing longest are dropped first, but none before
+    /// its node or job has been missing for three days.
     pub max_missing: usize,
 }
 
 impl Retention {
-    /// Nothing is ever forgotten.
+    /// A retention that never forgets anything.
     pub const UNLIMITED: Retention = Retention {
         missing_for: Duration::MAX,
         max_missing: usize::MAX,
@@ -79,7 +79,7 @@ impl Default for Retention {
     }
 }
 
-/// How far that has come.
+/// The progress of the retention.
 ///
 /// ```text
 ///   between rounds ---- time for one ----> looking at all completions, some in each turn ----> between rounds
@@ -88,25 +88,26 @@ impl Default for Retention {
 pub(crate) struct Upkeep {
     /// Seconds in which node tables were in force and the store worked, under all schedulers of the directory.
     observed: u32,
-    /// Up to when it is counted; `None` while it is not.
+    /// The time up to which `observed` is counted; `None` while it is not counted.
     counted: Option<Time>,
     next_round: Option<Time>,
     round: Option<Round>,
-    /// Completions that may be forgotten although their time is not over, and the latest time since which they may have been missing.
+    /// The number of completions that may be forgotten before their time is over, and the latest time since which they may have been
+    /// missing.
     excess: (usize, u32),
-    /// Completions of missing nodes and jobs, as the last round has found.
+    /// The number of completions of missing nodes and jobs in the last round.
     missing: usize,
-    /// The last record: the next one waits until it is durable.
+    /// The last record. The next one waits until it is durable.
     after: Option<RecordSeq>,
-    /// The number of node tables in force up to now, to notice the next one.
+    /// The number of node tables that came into force so far, to detect the next one.
     tables: u64,
-    /// Nodes that are in force again, whose notes the store still has.
+    /// Nodes that are in force again, and still recorded as missing.
     returned: VecDeque<NodeName>,
-    /// Jobs that are configured again, whose notes the store still has.
+    /// Jobs that are configured again, and still recorded as missing.
     returned_jobs: VecDeque<JobName>,
-    /// When things were deleted, by `observed`. After a restart this begins anew.
+    /// The value of `observed` at each deletion. The list is empty after a restart.
     deletions: VecDeque<(DeletionNumber, u32)>,
-    /// The last one that stood there.
+    /// The newest deletion that was added to `deletions`.
     last_deletion: DeletionNumber,
 }
 
@@ -114,7 +115,7 @@ pub(crate) struct Upkeep {
 struct Round {
     job: u32,
     page: usize,
-    /// Completions of missing nodes and jobs by when those were seen.
+    /// The number of completions of missing nodes and jobs, by the time since which those are missing.
     seen: BTreeMap<u32, usize>,
     expired: usize,
 }
@@ -127,12 +128,12 @@ impl Upkeep {
         }
     }
 
-    /// Completions of nodes or jobs that do not exist, as far as anybody has looked.
+    /// Returns the number of completions of nodes or jobs that do not exist, as of the last round.
     pub(crate) fn missing(&self) -> usize {
         self.missing
     }
 
-    /// Counts the time since the last turn. A longer pause than `longest` is that of a scheduler that was stopped.
+    /// Counts the time since the last turn. A pause longer than `longest` means that the scheduler was stopped, and counts as `longest`.
     fn count(&mut self, now: Time, longest: Duration) {
         let counted = *self.counted.get_or_insert(now);
         let passed = now.since(counted);
@@ -145,7 +146,7 @@ impl Upkeep {
         });
     }
 
-    /// The time with which an absence is noted.
+    /// Returns the time with which an absence is noted.
     fn noted_at(&self) -> u32 {
         match sabotage::on(Sabotage::CountAgeFromTheStart) {
             true => 0,
@@ -157,7 +158,7 @@ impl Upkeep {
         Duration::from_secs(u64::from(self.observed.saturating_sub(since)))
     }
 
-    /// All completions were looked at: what the next round forgets to come down to the limit.
+    /// Ends a round: computes how many completions the next round forgets to come down to the limit.
     fn end(&mut self, round: Round, retention: Retention) {
         self.missing = round.seen.values().sum();
         let mut excess = self.missing.saturating_sub(retention.max_missing);
@@ -173,7 +174,7 @@ impl Upkeep {
         self.excess = (all - excess, up_to);
     }
 
-    /// Deletions up to this one are no longer remembered.
+    /// Returns the last deletion that is no longer remembered from now on, if there is one.
     fn settled(&mut self, last: DeletionNumber, deleted: usize) -> Option<DeletionNumber> {
         if self.last_deletion < last {
             self.last_deletion = last;
@@ -194,14 +195,14 @@ impl Upkeep {
 }
 
 impl Scheduler {
-    /// Once a turn.
+    /// Continues the retention. Called once a turn.
     pub(crate) fn trim_history(&mut self, now: Time) {
         let retention = self.options().retention;
         if retention == Retention::UNLIMITED {
             return;
         }
         self.notice_returned();
-        // A source that fails may hide that a node is back.
+        // A failing source may hide that a node is back.
         let is_blind = !self.engine().has_nodes_in_force() || self.nodes_error().is_some();
         if is_blind || self.store_error().is_some() {
             self.upkeep_mut().counted = None;
@@ -229,8 +230,8 @@ impl Scheduler {
         self.go_on_trimming(now, retention, round);
     }
 
-    /// Drops the notes of missing nodes that the table in force has again, and takes the jobs that are configured again. A node or job that
-    /// exists for a few minutes each night is never missing for long, whether or not a round inspects it in these minutes.
+    /// Drops the notes of missing nodes that are in the table in force again, and of jobs that are configured again. A node or job that
+    /// exists for a few minutes each night is never missing for long, even if no round scans it in these minutes.
     fn notice_returned(&mut self) {
         let returned = self.engine_mut().take_returned_jobs();
         self.upkeep_mut().returned_jobs.extend(returned);
@@ -326,7 +327,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns since when the job of a completion has been missing.
+    /// Returns since when the job of a completion has been missing; `None` if it exists. Notes a change.
     fn note_job(&mut self, job: JobId, trim: &mut Trim) -> Option<u32> {
         let since = self.engine().job_missing_since(job);
         let name = self.engine().job_name(job);
@@ -350,7 +351,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns since when the node of a completion has been missing.
+    /// Returns since when the node of a completion has been missing; `None` if it exists. Notes a change.
     fn note_node(&mut self, node: NodeId, trim: &mut Trim) -> Option<u32> {
         match self.engine().presence(node) {
             // [`Scheduler::notice_returned`] has dropped its note.
@@ -365,7 +366,7 @@ impl Scheduler {
         }
     }
 
-    /// Forgets the completion of a task whose node or job is missing, if its time is over or there are too many.
+    /// Forgets the completion of a task whose node or job is missing, if its time is over or there are too many. Returns whether it did.
     fn expire_if_due(
         &mut self,
         now: Time,
@@ -390,7 +391,7 @@ impl Scheduler {
         true
     }
 
-    /// Forgets how the task ended, unless it runs or may be alive, or its end is not durable.
+    /// Forgets the task's completion, unless the task runs or may be alive, or its completion is not durable.
     fn expire(&mut self, now: Time, task: Task, seq: RecordSeq) -> Option<TaskKey> {
         let is_busy = self.tasks().run(task).is_some()
             || self.tasks().is_pending(task)
@@ -404,7 +405,7 @@ impl Scheduler {
         Some(key)
     }
 
-    /// Takes from a store since when nodes and jobs of the history have been missing, before the first event.
+    /// Loads since when nodes and jobs of the history have been missing, before the first event.
     pub fn remember_missing(
         &mut self,
         nodes: impl IntoIterator<Item = (NodeName, u32)>,

@@ -1,4 +1,4 @@
-//! The machine itself: owns everything; one `match` on the event, one line an arm.
+//! The state of a scheduler, and the dispatch of each event to the module that handles it.
 
 mod parts;
 mod problems;
@@ -40,32 +40,32 @@ use crate::workers::asking::Asking;
 use crate::workers::forgetting::Awake;
 use crate::workers::initial_wait::InitialWait;
 
-/// The record that says that this instance uses the directory: always the first.
+/// The record by which this instance registers its use of the data directory. It is always the first record.
 pub(crate) const OWN_RECORD: RecordSeq = RecordSeq(1);
 
-/// How a scheduler is run. Plain settings; the shell fills them from flags.
+/// The settings of a scheduler. The shell fills them from flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub timeouts: Timeouts,
-    /// A newcomer may replace a worker that is not HEALTHY, not only one that is lost.
+    /// A new worker instance may replace a worker that is not HEALTHY, not only one that is lost.
     pub allow_bump_unhealthy_worker: bool,
-    /// `None`: the safe wait.
+    /// The initial wait that the operator sets. `None`: the safe wait.
     pub startup_wait: Option<Duration>,
-    /// The operator says that no scheduler ever ran for these workers; counts only in a directory without a record.
+    /// The operator states that no scheduler ever ran for these workers. It counts only in a directory without a record.
     pub new_cluster: bool,
-    /// After this long a call has an unknown outcome, whatever the shell says later.
+    /// The time after which a call has an unknown outcome, even if the shell reports an outcome later.
     pub call_deadline: Duration,
-    /// For workers that ask for work.
+    /// The settings for pull workers.
     pub work: Policy,
     pub retention: Retention,
-    /// Seeds every random choice.
+    /// The seed of every random choice.
     pub seed: u64,
 }
 
 /// One scheduler instance.
 ///
-/// Call [`Scheduler::handle`] for each event, then [`Scheduler::handle_timeout`] once, then [`Scheduler::poll_effect`] until it
-/// is empty; sleep until [`Scheduler::poll_timeout`] or the next event. `now` never goes back.
+/// Call [`Scheduler::handle`] for each event, then [`Scheduler::handle_timeout`] once, then [`Scheduler::poll_effect`] until it is empty;
+/// sleep until [`Scheduler::poll_timeout`] or the next event. `now` never goes back.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     options: Options,
@@ -78,7 +78,7 @@ pub struct Scheduler {
     fences: Fences,
     orphans: Orphans,
     jobs: Jobs,
-    /// What is recorded of schedules.
+    /// The recorded times of schedules.
     times: ScheduleMemory,
     wait: InitialWait,
     awake: Awake,
@@ -95,13 +95,13 @@ pub struct Scheduler {
     invocation_ids: Rng,
     config_error: Option<String>,
     nodes_error: Option<String>,
-    /// The last turn stopped at its limit of placements, or of tries.
+    /// The last turn stopped at its limit of placements or of tries.
     pub(crate) more_to_place: bool,
-    /// A newer instance runs: this one only ends.
+    /// A newer instance runs, so this one starts nothing and exits.
     stepped_down: Option<SchedulerId>,
 }
 
-/// The numbering of records, and how far they are on disk.
+/// The numbers of the last record and of the last durable record.
 #[derive(Clone, Debug, Default)]
 struct Log {
     last: RecordSeq,
@@ -110,14 +110,14 @@ struct Log {
 }
 
 impl Scheduler {
-    /// A new instance on what the directory holds.
+    /// Creates a new instance on the durable state of the directory.
     pub fn new(options: Options, durable: Durable, now: Time, wall: WallTime) -> Self {
         let options = Options {
             timeouts: options.timeouts.clamped(),
             ..options
         };
         let mut ids = Rng::new(options.seed, Purpose::InstanceIds);
-        // Later than every earlier instance even if the wall clock went back, so that bindings can only move forward.
+        // The start time is later than that of every earlier instance even if the wall clock went back, so bindings only move forward.
         let after_last = durable
             .last_scheduler()
             .map_or(0, |last| last.0.start_time.saturating_add(1));
@@ -150,7 +150,7 @@ impl Scheduler {
             questions: Questions::default(),
             effects: VecDeque::new(),
             news: Kept::default(),
-            // Another stream for each instance, or two of one seed would draw the same ids.
+            // Each instance has its own stream. Otherwise two instances with one seed would draw the same ids.
             invocation_ids: Rng::new(
                 options.seed.wrapping_add(start_time.cast_unsigned()),
                 Purpose::InvocationIds,
@@ -173,13 +173,13 @@ impl Scheduler {
         scheduler
     }
 
-    /// Something happened.
+    /// Handles one event.
     pub fn handle(&mut self, now: Time, event: Event) {
         if let Some(newer) = self.stepped_down {
             return self.handle_stepped_down(now, newer, event);
         }
         self.awake.turn(now);
-        // Before anything is served: a machine that wakes up must not act on stale belief.
+        // Checks workers before the event is served: a machine that wakes up must not act on outdated health.
         self.evaluate_due_workers(now);
         match event {
             Event::WallClock(wall) => self.wall = wall,
@@ -272,7 +272,7 @@ impl Scheduler {
         }
     }
 
-    /// Whatever is due by the clock, then whatever may start. Once a turn.
+    /// Handles everything that is due by the clock, then starts tasks. Called once a turn.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.stepped_down.is_some() {
             return;
@@ -308,7 +308,7 @@ impl Scheduler {
         self.replies.watch(now, persisted, last);
     }
 
-    /// When to call [`Scheduler::handle_timeout`] if nothing happens before.
+    /// Returns when to call [`Scheduler::handle_timeout`] if no event arrives before.
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.stepped_down.is_some() {
             return None;
@@ -335,7 +335,7 @@ impl Scheduler {
         .min()
     }
 
-    /// The next thing to do, in order.
+    /// Returns the next effect, in order.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
@@ -369,12 +369,12 @@ impl Scheduler {
         self.cluster
     }
 
-    /// The latest wall clock that the shell told.
+    /// Returns the latest wall clock that the shell has sent.
     pub fn wall(&self) -> WallTime {
         self.wall
     }
 
-    /// The newer instance for which this one has stepped down.
+    /// Returns the newer instance for which this one has stepped down.
     pub fn stepped_down(&self) -> Option<SchedulerId> {
         self.stepped_down
     }
@@ -383,7 +383,7 @@ impl Scheduler {
         self.stepped_down = Some(newer);
     }
 
-    /// The random half of a new invocation id.
+    /// Draws the random half of a new invocation.
     pub(crate) fn draw_invocation(&mut self) -> i64 {
         self.invocation_ids.next_i64()
     }
@@ -404,29 +404,29 @@ impl Scheduler {
         self.nodes_error.as_deref()
     }
 
-    /// Returns why nothing can be made durable at present: the store reports that it fails, or it stands still.
+    /// Returns why nothing can be made durable at present: the store reports a failure, or it makes no progress.
     pub(crate) fn store_error(&self) -> Option<&str> {
         let stall = "it has not synced a record for seconds; check the disk of the data directory";
         let stalled = self.replies.is_stalled().then_some(stall);
         self.log.error.as_deref().or(stalled)
     }
 
-    /// The latest durable record.
+    /// Returns the latest durable record.
     pub(crate) fn persisted_record(&self) -> RecordSeq {
         self.log.persisted
     }
 
-    /// The latest record, durable or not.
+    /// Returns the latest record, durable or not.
     pub(crate) fn last_record(&self) -> RecordSeq {
         self.log.last
     }
 
-    /// What the next record will be.
+    /// Returns the number of the next record.
     pub(crate) fn next_record(&self) -> RecordSeq {
         self.log.last.next()
     }
 
-    /// Asks for a record to be made durable.
+    /// Requests that a record be made durable.
     pub(crate) fn persist(&mut self, record: Record) -> RecordSeq {
         self.log.last = self.log.last.next();
         let seq = self.log.last;
@@ -439,7 +439,7 @@ impl Scheduler {
         seq
     }
 
-    /// Answers a request at once. If its reply waits for a record, this one takes its place.
+    /// Answers a request at once. This reply replaces one that waits for a record.
     pub(crate) fn reply(&mut self, request: RequestId, reply: Reply) {
         self.effects.push_back(Effect::Reply {
             request,
@@ -472,8 +472,7 @@ impl Scheduler {
         });
     }
 
-    /// Answers requests whose reply has waited for too long. What they asked for may still become durable, so their refusal leaves
-    /// that open.
+    /// Refuses requests whose reply has waited for too long. Their changes may still become durable, and the refusal says so.
     fn abandon_replies(&mut self, now: Time) {
         while let Some((request, refusal)) = self.replies.abandon(now, self.log.persisted) {
             self.reply(request, refusal);
@@ -483,16 +482,20 @@ impl Scheduler {
         }
     }
 
-    /// This instance's own record is durable. A worker that was called before would remember an instance that the directory
-    /// forgets; and calls that waited for a failing store would pile up and leave all at once.
+    /// Returns whether this instance's own record is durable. A worker called before that would remember an instance that the directory
+    /// does not. Calls that waited for a failing store would also pile up and leave all at once.
     pub(crate) fn may_call(&self) -> bool {
         self.is_persisted(OWN_RECORD)
     }
 
-    /// Calls a worker. A call leaves at once, for the records that it rests on are durable when it is decided. A task goes only
-    /// to an instance that became HEALTHY after its record was, and not before the end of its last run is. Questions and kills
-    /// are about runs that were sent so, or that the worker told of. Fetches and healthchecks start no task. And who is asked
-    /// to die before its loss is durable counts as alive after a restart, and is waited for.
+    /// Calls a worker. The call leaves at once, because the records that it depends on are already durable:
+    ///
+    /// * A task goes only to an instance that became HEALTHY after its record was durable, and only after the task's previous completion is
+    ///   durable.
+    /// * Questions and kills concern runs that were started so, or that the worker listed.
+    /// * Fetches and healthchecks start no task.
+    /// * An instance that is asked to die before its loss is durable counts as alive after a restart, and the restarted scheduler waits for
+    ///   it.
     pub(crate) fn send(&mut self, id: CallId, peer: brasserie_common::ServiceAddress, call: Call) {
         assert!(
             self.may_call(),

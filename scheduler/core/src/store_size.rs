@@ -1,4 +1,4 @@
-//! Keeps the store's size and growth, and warns before the disk is full. The shell measures the size.
+//! The store's size and growth, and a warning before the disk is full. The shell measures the size.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,14 +8,14 @@ use brasserie_common::Time;
 
 use crate::scheduler::Scheduler;
 
-/// Time between two kept samples.
+/// The time between two kept samples.
 const SAMPLE: Duration = Duration::from_secs(3600);
-/// Limit for the samples: the growth is that of the last day.
+/// The most samples. They cover the last day.
 const MAX_SAMPLES: usize = 25;
 
 /// A disk is nearly full if less than one part in this many is free, and less than [`ENOUGH_BYTES`].
 const NEARLY_FULL_PART: u64 = 20;
-/// Free bytes that suffice on any disk: room for millions of completions.
+/// Free bytes that suffice on any disk: space for millions of completions.
 const ENOUGH_BYTES: u64 = 1 << 30;
 /// A store that fills its disk within this time causes a warning.
 const SOON: Duration = Duration::from_secs(7 * 86_400);
@@ -28,9 +28,9 @@ const NOTABLE_BYTES: u64 = 256 << 20;
 pub struct StoreSize {
     /// Bytes of the database file and its log.
     pub bytes: u64,
-    /// Bytes of `bytes` that the next records use before the file grows.
+    /// The part of `bytes` that the next records use before the file grows.
     pub free_bytes: u64,
-    /// Size of the file system that holds the store.
+    /// The size in bytes of the file system that holds the store.
     pub disk_bytes: u64,
     /// Free bytes of this file system.
     pub disk_free_bytes: u64,
@@ -51,7 +51,7 @@ pub struct StoreStatus {
     pub growth: Option<StoreGrowth>,
     /// Stored completions, of tasks that exist and of others.
     pub completions: usize,
-    /// Those of `completions` whose node or job does not exist, counted once an hour.
+    /// The part of `completions` whose node or job does not exist, counted once an hour.
     pub missing: usize,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for StoreWarning {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoreSizes {
     last: Option<(Time, StoreSize)>,
-    /// Oldest first.
+    /// Times and sizes in bytes, oldest first.
     samples: VecDeque<(Time, u64)>,
 }
 

@@ -1,4 +1,5 @@
-//! Runs: what the scheduler takes to be running, from before `runTask` is sent until an accepted end or the loss of the worker.
+//! Runs: the tasks that the scheduler considers running, from before `runTask` is sent until a completion is accepted or the worker is
+//! lost.
 
 mod adoption;
 mod beside;
@@ -33,7 +34,7 @@ use problems::Problems;
 pub(crate) use problems::StartTrouble;
 use unsure::UnsureChecks;
 
-/// One run.
+/// One run of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) invocation: InvocationId,
@@ -41,41 +42,43 @@ pub(crate) struct Run {
     pub(crate) next_backoff: BackoffDuration,
     pub(crate) kill_wait: Duration,
     pub(crate) since: Time,
-    /// When its worker said that it has it. `None`: it did not, even if it is taken to run until the worker denies it.
+    /// The time at which the worker confirmed the run. `None`: it has not, even if the run counts as running until the worker denies it.
     pub(crate) confirmed: Option<Time>,
-    /// Before that, if this scheduler has started it. For people.
+    /// The time for which the task was ready before this scheduler started the run; for people.
     pub(crate) queued: Option<Duration>,
-    /// The worker's request for which it was sent.
+    /// The work request for which the run was sent.
     pub(crate) sent_for: Option<WorkRequestSeq>,
-    /// `None`: the worker listed the run without a fence.
+    /// The fence. `None`: the worker listed the run without one.
     pub(crate) fence: Option<Fence>,
     pub(crate) state: RunState,
 }
 
+/// The state of a run.
+///
 /// ```text
 ///   Starting --- runTask done ---> Running <--- adopted from getRunningTasks
 ///      |                              ^
 ///      +--- outcome unknown --> Unsure+  notifyIfTasksNotRunning done
 /// ```
-/// Every state ends with an accepted status or the loss of the worker; Starting also when the call certainly did not happen.
+/// Every state ends with an accepted status or the loss of the worker; Starting also ends when the call certainly did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RunState {
     /// `runTask` has no outcome yet.
     Starting,
-    /// The worker said so, and will report the end.
+    /// The worker has confirmed the run, and will report its completion.
     Running,
-    /// It may or may not have started; the worker is asked.
+    /// The run may or may not have started. The scheduler asks the worker.
     Unsure,
 }
 
-/// As the job says; what has none goes by the settings.
+/// Returns how a job's runs are killed: as the job's config says, else as the settings say.
 pub(crate) fn kill_request(config: Option<&Config>, job: Option<&JobConfig>) -> KillRequest {
     let own = job.map(|job| job.kill_subprocess);
     own.or_else(|| config.map(|config| config.kill_subprocess))
         .unwrap_or_default()
 }
 
-/// A wait as it is stored: whole seconds, rounded up, so that none is lost.
+/// Converts a wait to its stored form: whole seconds, rounded up, so that no wait gets shorter.
 fn stored_seconds(wait: Duration) -> u32 {
     u32::try_from(whole_secs(wait).as_secs()).unwrap_or(u32::MAX)
 }
@@ -86,23 +89,23 @@ impl Run {
     }
 }
 
-/// All runs, and what is remembered of those that ended.
+/// All runs, and the facts remembered of completed runs.
 ///
-/// A task has one run, unless an override or an old backup made somebody start it twice: then the others are beside it, it
-/// starts no third time, and it runs until the last of them has ended.
+/// A task has one run, unless an override or an old backup made a scheduler start it twice. The task then has a main run and further runs
+/// (`beside`). It starts no third time, and counts as running until the last of its runs has completed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
-    /// The run that the engine knows.
+    /// The main run of each running task, which the engine knows.
     runs: BTreeMap<Task, Run>,
-    /// Invariant: only of tasks in `runs`.
+    /// Further runs. Invariant: only of tasks in `runs`.
     beside: Besides,
     floors: Floors,
     on_shard: BTreeMap<Shard, BTreeSet<(Task, InvocationId)>>,
-    /// The invocation of each task's stored end.
+    /// The run of each task's stored completion.
     ended: IdMap<Task, InvocationId>,
-    /// Up to which run ends were deleted: a repeat of one is acknowledged, and is no news, whatever has ended since.
+    /// The run up to which each task's completions were deleted. A repeated report of one is acknowledged and ignored.
     forgotten: DeletedEnds,
-    /// Ends whose record is not durable yet.
+    /// The tasks of each record of completions that is not durable yet.
     pending: BTreeMap<RecordSeq, Vec<Task>>,
     pending_by_task: BTreeMap<Task, RecordSeq>,
     unsure: UnsureChecks,
@@ -110,7 +113,7 @@ pub(crate) struct Tasks {
     problems: Problems,
 }
 
-/// When a job was at work since this scheduler started.
+/// The time in which tasks of a job ran since this scheduler started.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first_start: Time,
@@ -126,7 +129,7 @@ impl Tasks {
         }
     }
 
-    /// A copy that knows what runs, and of what has ended nothing: for who starts and ends nothing in earnest.
+    /// Returns a copy without any completions, for a scheduler copy that starts and completes no real task.
     pub(crate) fn without_ends(&self) -> Tasks {
         Tasks {
             runs: self.runs.clone(),
@@ -155,7 +158,7 @@ impl Tasks {
         self.runs.get(&task)
     }
 
-    /// This very run, whether or not others are beside it.
+    /// Finds this run among the main and the further runs.
     pub(crate) fn find(&self, task: Task, invocation: InvocationId) -> Option<&Run> {
         let run = self.runs.get(&task)?;
         if run.invocation == invocation {
@@ -177,7 +180,7 @@ impl Tasks {
         runs.chain(self.beside.iter())
     }
 
-    /// Of each task of some that runs: its own run, and those beside it.
+    /// Iterates over the running tasks in a range, each with its main run and its further runs.
     pub(crate) fn running_in(
         &self,
         tasks: RangeInclusive<Task>,
@@ -186,7 +189,7 @@ impl Tasks {
         runs.map(|(task, run)| (*task, std::iter::once(run).chain(self.beside.of(*task))))
     }
 
-    /// Iterates over the jobs with running tasks, with the number of these.
+    /// Iterates over the jobs with running tasks, with the number of those tasks.
     pub(crate) fn running_by_job(&self) -> impl Iterator<Item = (JobId, u64)> {
         let spans = self.spans.iter().filter(|(_, span)| span.running > 0);
         spans.map(|(job, span)| (*job, span.running as u64))
@@ -210,7 +213,7 @@ impl Tasks {
         running.flat_map(|(task, runs)| runs.map(move |run| (task, run)))
     }
 
-    /// The runs on a shard, those of one task the earlier first.
+    /// Returns the runs on a shard, ordered by task and then by age, oldest first.
     pub(crate) fn on_shard(&self, shard: &Shard) -> Vec<(Task, InvocationId)> {
         self.on_shard
             .get(shard)
@@ -218,7 +221,7 @@ impl Tasks {
             .unwrap_or_default()
     }
 
-    /// How many run on a shard, and of how many that is not sure.
+    /// Returns the number of runs on a shard, and the number of unsure ones among them.
     pub(crate) fn counts_on(&self, shard: &Shard) -> (usize, usize) {
         (
             self.on_shard.get(shard).map_or(0, BTreeSet::len),
@@ -254,7 +257,8 @@ impl Tasks {
         self.unsure.remove(&run.shard, (task, run.invocation));
     }
 
-    /// The task's own run is over. `seq`: the record of its end, unless it never began. `of`: whose end is stored.
+    /// Ends the main run of the task. `seq` is the record of the completion; `None`: the run never began. `of` is the run whose completion
+    /// is stored.
     pub(crate) fn end(&mut self, now: Time, task: Task, of: InvocationId, seq: Option<RecordSeq>) {
         self.forget_run(now, task);
         if let Some(seq) = seq {
@@ -284,7 +288,7 @@ impl Tasks {
         self.ended.insert(task, invocation);
     }
 
-    /// The stored end of the task is forgotten, by the record `seq`.
+    /// Forgets the stored completion of the task, by the record `seq`.
     pub(crate) fn forget_end(&mut self, task: Task, up_to: InvocationId, seq: RecordSeq) {
         self.ended.remove(&task);
         let number = self.forgotten.next_number();
@@ -326,49 +330,49 @@ impl Tasks {
         self.forgotten.remember(task, of);
     }
 
-    /// The ends that were forgotten since the last time are recorded as forgotten, under this number.
+    /// Counts a recorded deletion, and returns its number. It covers the completions that were forgotten since the last one.
     pub(crate) fn record_forgotten(&mut self) -> DeletionNumber {
         self.forgotten.record()
     }
 
-    /// The last deletion before an instance came first.
+    /// Returns the number of the last deletion before an instance first associated.
     pub(crate) fn associated(&mut self, worker: WorkerId) -> DeletionNumber {
         self.forgotten.associated(worker)
     }
 
-    /// An instance is not heard again.
+    /// Notes that an instance has left for good and reports nothing any more.
     pub(crate) fn left(&mut self, worker: WorkerId) {
         self.forgotten.left(worker);
     }
 
-    /// Something is remembered of deleted ends that nobody can repeat.
+    /// Returns whether a deletion is remembered that no worker can undo any more.
     pub(crate) fn is_drop_due(&self) -> bool {
         self.forgotten.is_drop_due()
     }
 
-    /// Drops some of that.
+    /// Drops some of those deletions.
     pub(crate) fn drop_forgotten(&mut self) {
         self.forgotten.drop_some();
     }
 
-    /// Whether ends of this run were deleted, taken or not.
+    /// Returns whether the deletion of the task's completions covers this run, whether or not its completion was accepted.
     pub(crate) fn is_forgotten(&self, task: Task, invocation: InvocationId) -> bool {
         self.forgotten
             .get(task)
             .is_some_and(|up_to| invocation <= up_to)
     }
 
-    /// The last run whose end was deleted.
+    /// Returns the last run whose completion was deleted.
     pub(crate) fn forgotten(&self, task: Task) -> Option<InvocationId> {
         self.forgotten.get(task)
     }
 
-    /// Nodes that are known here and not to the engine: each time some more, and none when all of them were told in this cycle.
+    /// Returns more of the nodes that only this module refers to. Empty once all of them were returned in this cycle.
     pub(crate) fn next_nodes_beside(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
         self.forgotten.next_nodes(cycle, limit)
     }
 
-    /// The latest run of the task that has ended, whether or not it is known how.
+    /// Returns the latest completed run of the task, even if its completion was deleted.
     pub(crate) fn last_ended(&self, task: Task) -> Option<InvocationId> {
         self.ended(task).max(self.forgotten(task))
     }
@@ -382,7 +386,7 @@ impl Tasks {
         self.ended.get(&task).copied()
     }
 
-    /// The record that an acknowledgement of this task's stored end must wait for.
+    /// Returns the record that an acknowledgement of this task's stored completion must wait for.
     pub(crate) fn pending_record(&self, task: Task) -> Option<RecordSeq> {
         if sabotage::on(Sabotage::AcknowledgeRepeatAtOnce) {
             return None;
@@ -390,7 +394,7 @@ impl Tasks {
         self.pending_by_task.get(&task).copied()
     }
 
-    /// Its stored end is not durable yet.
+    /// Returns whether the task's stored completion is not durable yet.
     pub(crate) fn is_pending(&self, task: Task) -> bool {
         self.pending_by_task.contains_key(&task)
     }
@@ -407,17 +411,17 @@ impl Tasks {
         self.pending_by_task.range(first..=last).next().is_some()
     }
 
-    /// The record that makes every stored end durable, if one is not yet.
+    /// Returns the record that makes every stored completion durable; `None` if all are durable.
     pub(crate) fn last_pending(&self) -> Option<RecordSeq> {
         self.pending.last_key_value().map(|(seq, _)| *seq)
     }
 
-    /// Tasks that have a stored end that is not durable yet.
+    /// Iterates over the tasks whose stored completion is not durable yet.
     pub(crate) fn pending(&self) -> impl Iterator<Item = Task> {
         self.pending_by_task.keys().copied()
     }
 
-    /// Tasks whose latest end is durable now.
+    /// Removes and returns the tasks whose latest completion is durable now.
     pub(crate) fn take_persisted(&mut self, up_to: RecordSeq) -> Vec<Task> {
         let mut released = Vec::new();
         while let Some(entry) = self.pending.first_entry() {
@@ -426,7 +430,7 @@ impl Tasks {
             }
             let (seq, tasks) = entry.remove_entry();
             for task in tasks {
-                // A later end of the same task may still be on its way to the disk.
+                // A later completion of the same task may not be durable yet.
                 if self.pending_by_task.get(&task) == Some(&seq) {
                     self.pending_by_task.remove(&task);
                     released.push(task);

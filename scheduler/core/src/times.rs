@@ -1,12 +1,13 @@
-//! Which times schedules have given, so that a restart neither loses one nor gives it twice.
+//! The times that schedules have issued, so that a restart neither loses one nor issues it twice.
 //!
-//! A time counts as given when nodes come in force that have it, and the record of that is written then: in the log it stands before
-//! the end of any task on them, and before anything else that follows from them. So a crash has two outcomes. The record is on disk:
-//! the nodes were in force, and are given again for what is left of their lives only. It is not: then no end on them is on disk
-//! either, and the times are given again as if they had been missed; what their tasks did meanwhile is known to their workers, which
-//! tell it to the next scheduler before it starts anything.
+//! A time counts as issued when nodes that have it come into force, and its record is written then. The log has that record before the
+//! completion of any task on those nodes, and before anything else that follows from them. So a crash has two outcomes:
 //!
-//! If it were written earlier, a crash before the nodes are in force, and a downtime that outlasts their lives, would lose a time.
+//! * The record is on disk. The nodes were in force, and are issued again only for the rest of their lives.
+//! * The record is not on disk. Then no completion on those nodes is on disk either, and the times are issued again as missed ones. The
+//!   workers know what their tasks did meanwhile, and report it to the next scheduler before it starts anything.
+//!
+//! An earlier record could lose a time: a crash before the nodes are in force, followed by a downtime longer than their lives.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +22,19 @@ use serde::{Deserialize, Serialize};
 use crate::record::{Durable, Record};
 use crate::scheduler::Scheduler;
 
-/// Names an item of a schedule by what it says.
+/// The identity of a schedule item: the text of its settings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ItemName(pub String);
 
-/// How far an item has given its times: an [`ItemMemory`] for the disk.
+/// The issued times of an item: an [`ItemMemory`] for the disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GivenTimes {
     pub stretches: Vec<GivenStretch>,
-    /// No configuration has had the item since.
+    /// The time since which no configuration has the item; `None` if one has it.
     pub absent_since: Option<WallTime>,
 }
 
-/// A [`Stretch`] whose zone goes by its name.
+/// A [`Stretch`] whose zone is stored by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GivenStretch {
     pub after: WallTime,
@@ -60,7 +61,7 @@ impl GivenTimes {
         let stretches = self.stretches.iter().map(|stretch| {
             let zone = Zone::named(&stretch.zone);
             Stretch {
-                // In a zone that is not on the list any more nobody knows which times these were; that they were given is known.
+                // If the zone is no longer in the list, the exact times are unknown, and only the fact that they were issued is known.
                 after: match zone {
                     Some(_) => stretch.after,
                     None => stretch.up_to,
@@ -75,7 +76,7 @@ impl GivenTimes {
 }
 
 impl Durable {
-    /// What schedules have given, for who goes on with them.
+    /// Returns the issued times of schedules, in the form that continues them.
     pub fn schedule_memory(&self) -> ScheduleMemory {
         let items = self.times.iter();
         let items = items.map(|(item, given)| (ItemKey(item.0.clone()), given.memory()));
@@ -111,7 +112,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// Nodes come in force in this turn: records what schedules gave for them.
+    /// Records the times that schedules issued for nodes that come into force in this turn.
     pub(crate) fn record_times(&mut self, now: Time, times: &TimesGiven) {
         for given_up in &times.given_up {
             self.note_problem(now, given_up);

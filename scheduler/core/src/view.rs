@@ -1,4 +1,4 @@
-//! Read-only answers: what people and programs may ask of a scheduler without changing anything.
+//! Queries and their answers. They do not change the scheduler.
 
 mod jobs;
 
@@ -32,19 +32,19 @@ pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
 const MAX_LISTED: usize = 1000;
-/// Limit for the names that a misspelt one is compared with. A comparison takes up to ten microseconds, and heartbeats wait meanwhile.
+/// The most names that a misspelt name is compared with. A comparison takes up to ten microseconds, and heartbeats wait meanwhile.
 const MAX_COMPARED: usize = 500;
 
-/// Limit for the workers that one answer lists: a few MiB, and more than a scheduler serves.
+/// The most workers that one answer lists: a few MiB, and more than a scheduler serves.
 const MAX_LISTED_WORKERS: usize = 10_000;
 
-/// Limit for the bytes of all listed workers' slots in one answer. The answer without them may be 15 MiB, of the 16 MiB of a frame. It
+/// The most bytes of all listed workers' slots in one answer. The answer without them may have 15 of the 16 MiB of a frame. The limit
 /// suffices for 30 resources of a thousand workers.
 const MAX_SLOTS_BYTES: usize = 1024 * 1024;
 /// Bytes of one resource of a worker on the wire, without its name.
 const SLOTS_BYTES: usize = 30;
 
-/// A question.
+/// A query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Query {
     Status,
@@ -52,16 +52,16 @@ pub enum Query {
     Jobs {
         names: Vec<String>,
     },
-    /// Why no task starts at all, for probes: answered at once whatever the disk does.
+    /// Why no task starts; for probes. The answer never waits for the disk.
     NothingStarts,
     /// The configuration in force.
     Config,
-    /// Per level: OR-ed status bits to how many nodes have them, with at most `samples` names each. No jobs: all.
+    /// The number of nodes of each level with each OR-ed value of status bits, with at most `samples` names each. No jobs: all jobs.
     Histograms {
         jobs: Vec<String>,
         samples: usize,
     },
-    /// Why a task is not running: all reasons. An empty node: the reasons of the job as a whole.
+    /// All reasons why a task is not running. An empty node: the reasons that hold for the whole job.
     Explain {
         job: String,
         node: String,
@@ -69,7 +69,7 @@ pub enum Query {
     RunningTasks {
         job: Option<String>,
     },
-    /// Tasks that did not end well, worst first.
+    /// The tasks that are not DONE, failed ones first.
     Unfinished {
         job: String,
         limit: usize,
@@ -78,15 +78,15 @@ pub enum Query {
     JobStatus {
         job: String,
     },
-    /// Tasks, page by page.
+    /// One page of tasks.
     Tasks(TaskList),
-    /// Whom to ask for logs.
+    /// The workers whose logs can be read.
     LogPeers,
-    /// A copy, to try a configuration out on.
+    /// A copy of the scheduler, to plan a configuration.
     WhatIf,
 }
 
-/// An answer; `Unknown` names what does not exist, or is not known yet.
+/// An answer. `Unknown` names the object that does not exist or is not known yet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Status(Box<ClusterStatus>),
@@ -112,44 +112,44 @@ pub struct Histograms {
     pub jobs: Vec<JobHistogram>,
 }
 
-/// One job's histogram: level name, bits, count and sample names.
+/// One job's histogram: for each level, the counts and sample names by status bits.
 pub type JobHistogram = (JobName, Vec<LevelHistogram>);
-/// One level of it.
+/// The histogram of one level.
 pub type LevelHistogram = (String, Vec<(StatusBits, u64, Vec<NodeName>)>);
 
-/// The whole cluster at a glance.
+/// The state of the whole cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterStatus {
     pub scheduler: SchedulerId,
     pub cluster: ClusterId,
     pub wall: WallTime,
-    /// Why nothing is started yet, and what to do; `None` once the initial wait is over.
+    /// Why no task starts yet, and what an operator can do; `None` once the initial wait is over.
     pub initial_wait: Option<String>,
     /// Why the initial wait ended.
     pub wait_ended: Option<String>,
     pub job_totals: JobTotals,
-    /// At most [`MAX_LISTED_JOBS`], in the order of the configuration.
+    /// The most urgent jobs, at most [`MAX_LISTED_JOBS`], in the order of the configuration.
     pub jobs: Vec<JobStatus>,
     pub workers_total: usize,
     pub workers: Vec<WorkerStatus>,
-    /// What somebody should know: config errors, node source failures, store failures.
+    /// Problems for the operator: config errors, failures of node sources, failures of the store.
     pub errors: Vec<String>,
-    /// Why no task starts at all; empty when the scheduler is ready.
+    /// Why no task starts; empty when tasks may start.
     pub nothing_starts: Vec<String>,
-    /// Nodes are known, so that the counts mean something.
+    /// Whether the nodes are loaded, so that the counts are meaningful.
     pub nodes_loaded: bool,
     /// `None`: there is no configuration yet.
     pub config: Option<ConfigInForce>,
     pub work: WorkCounts,
     /// `None` until the shell has measured the store.
     pub store: Option<StoreStatus>,
-    /// At most [`MAX_SCHEDULES`].
+    /// The first [`MAX_SCHEDULES`] schedules.
     pub schedules: Vec<ScheduleView>,
     /// Why the last refresh of the nodes failed; `None` if it has not.
     pub nodes_error: Option<String>,
 }
 
-/// One worker.
+/// The status of one worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerStatus {
     pub shard: Shard,
@@ -157,24 +157,24 @@ pub struct WorkerStatus {
     pub address: ServiceAddress,
     pub id: WorkerId,
     pub health: Health,
-    /// It accepts no more tasks, and ends with those that it has.
+    /// Whether the worker drains: it accepts no more tasks, and exits after its running tasks.
     pub drains: bool,
     pub running: usize,
     pub unsure: usize,
-    /// How often an association with it was begun anew because it obeyed another scheduler.
+    /// How often its association was begun again because the worker obeyed another scheduler.
     pub begun_anew: u32,
     pub since_heartbeat: Option<Duration>,
-    /// Time since the last heartbeat of a HEALTHY worker that has missed heartbeats.
+    /// The time since the last heartbeat of a HEALTHY worker that has missed heartbeats.
     pub silent_for: Option<Duration>,
-    /// What it waits for before it gets tasks.
+    /// The condition that the worker must meet before it gets tasks.
     pub waits_for: Option<String>,
-    /// Time until the worker is lost without new evidence of its health.
+    /// The time until the worker is lost without new evidence of its health.
     pub lost_in: Option<Duration>,
     /// Problems that need an operator.
     pub problems: Vec<String>,
     /// Remarks on the worker.
     pub notes: Vec<String>,
-    /// `None`: it asks for nothing, and gets what there is room for.
+    /// The work request of a pull worker. `None`: the worker requests nothing, and gets tasks while it has free slots.
     pub asked: Option<Asked>,
     /// How the worker contains its tasks, and why, in the worker's words.
     pub containment: Option<Arc<str>>,
@@ -192,16 +192,16 @@ pub struct RunningTaskView {
     pub unsure: bool,
 }
 
-/// A task with an end that is not DONE, or that cannot run.
+/// A task that cannot run, or whose last completion is not DONE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedTaskView {
     pub task: TaskKey,
     pub status: Option<StoredStatus>,
-    /// Why it does not run, when it has not ended.
+    /// Why the task does not run.
     pub reasons: Vec<String>,
 }
 
-/// Whom to ask for logs, and who cannot be asked.
+/// The workers whose logs can be read, and those whose logs cannot.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogPeers {
     pub ask: Vec<(Shard, ServiceAddress)>,
@@ -210,12 +210,12 @@ pub struct LogPeers {
     pub lost: Vec<LostLogs>,
 }
 
-/// Where the logs of a lost worker lie.
+/// The place of a lost worker's logs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LostLogs {
     pub shard: Shard,
     pub hostname: Arc<str>,
-    /// An absolute path there; `None`: the worker did not say.
+    /// An absolute path on that host; `None`: the worker did not report it.
     pub folder: Option<Arc<str>>,
 }
 
@@ -228,7 +228,7 @@ fn not_called(what: &str, name: &str, names: impl Iterator<Item = String>) -> St
     }
 }
 
-/// Rounds a time for people: milliseconds below ten seconds, whole seconds above.
+/// Rounds seconds for people: milliseconds below ten seconds, whole seconds above.
 fn shown(seconds: f64) -> Duration {
     match seconds < 10.0 {
         true => Duration::from_secs_f64(seconds),
@@ -237,7 +237,7 @@ fn shown(seconds: f64) -> Duration {
 }
 
 impl Scheduler {
-    /// Answers a question at `now`.
+    /// Answers a query at `now`.
     pub fn answer(&self, now: Time, query: &Query) -> Answer {
         match query {
             Query::Status => Answer::Status(Box::new(self.status(now))),
@@ -326,7 +326,8 @@ impl Scheduler {
         }
     }
 
-    /// Histograms have no place for a mark, so none is given that would count completions that a crash may still lose.
+    /// Returns why histograms would be wrong. They have no place for a mark, so none is returned that would count completions that a crash
+    /// may still lose.
     fn why_no_histograms(&self, jobs: &[String]) -> Option<String> {
         if !self.marks_completions() {
             return None;
@@ -435,7 +436,7 @@ impl Scheduler {
         Answer::Explain(all.chain(self.config_is_older()).collect())
     }
 
-    /// Whoever asks about what he has just written should learn that it was not read.
+    /// Adds why the config file is not in force: a user who asks about a new job should learn that the file was not read.
     pub(crate) fn and_config(&self, unknown: String) -> String {
         match self.config_is_older() {
             Some(why) => format!("{unknown}; {why}"),
@@ -444,14 +445,14 @@ impl Scheduler {
     }
 
     pub(crate) fn reasons(&self, now: Time, task: Task) -> Vec<String> {
-        // A running or ended task is not held by the initial wait or by the store.
+        // The initial wait and the store do not affect a running task.
         let held = match self.engine().is_running(task) {
             true => Vec::new(),
             false => self.why_nothing_starts(now),
         };
         let mut reasons = self.engine().explain(now, task);
         if !held.is_empty() {
-            // Something is in the way of all.
+            // An obstacle affects all tasks.
             reasons.retain(|reason| *reason != Reason::Runnable);
         }
         let estimate = reasons.iter().find_map(|reason| match reason {
@@ -495,7 +496,7 @@ impl Scheduler {
             .collect()
     }
 
-    /// What it is that takes too long.
+    /// Returns the estimate that makes the task late.
     fn why_late(&self, job: JobId, late_by: LateBy) -> String {
         let Estimate { seconds, basis } = self.estimate(job);
         let time = format_duration(shown(seconds));
@@ -511,7 +512,7 @@ impl Scheduler {
         }
     }
 
-    /// What the engine does not know of the workers that a reason names.
+    /// Returns details of the workers that a reason names, which the engine does not know.
     fn why_at_workers(&self, now: Time, task: Task, reason: &Reason) -> Vec<String> {
         let Reason::NoWorkerNow {
             not_ready,

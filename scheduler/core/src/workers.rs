@@ -1,4 +1,4 @@
-//! The pool: one associated worker instance per shard, the set of those that are not lost, and when to look at each again.
+//! The pool: one associated worker instance for each shard, the set of instances that are not lost, and the timers of each worker.
 
 pub(crate) mod asking;
 mod consensus;
@@ -29,8 +29,8 @@ use consensus::Consensus;
 use remote::Remote;
 use spreading::Spreading;
 
-/// Shards, with those whose worker is dead: each worker keeps a connection, so a pool is some thousands at most, and a peer
-/// that invents names costs no more than tens of MiB.
+/// The most shards, including those of dead workers. Each worker keeps a connection, so a pool has at most some thousands of workers. A
+/// peer that invents names uses at most tens of MiB.
 const MAX_SHARDS: usize = 16_384;
 
 /// All workers by shard.
@@ -38,26 +38,26 @@ const MAX_SHARDS: usize = 16_384;
 pub(crate) struct Workers {
     by_shard: BTreeMap<Shard, Remote>,
     shards: IdMap<WorkerIndex, Shard>,
-    /// The holders of shards, dead ones too.
+    /// The holders of shards, including dead ones.
     by_id: BTreeMap<WorkerId, Shard>,
     by_lock: BTreeMap<MachinePortLock, BTreeSet<Shard>>,
-    /// Shards whose holder is dead, by when they are forgotten. They make room earlier when the pool is full.
+    /// The shards of dead workers, by the time when they are forgotten. They are forgotten earlier when the pool is full.
     dead: BTreeSet<(Time, Shard)>,
-    /// Instances that were lost, replaced, or said goodbye.
+    /// The instances that were lost, replaced, or said goodbye.
     left: BTreeMap<WorkerId, Option<LeftInstance>>,
-    /// Every instance that is not MUST_DIE.
+    /// The set of all instances that are not in MUST_DIE.
     consensus: Consensus,
     spreading: Spreading,
-    /// When each worker wants to be looked at; at most one entry a shard.
+    /// When each worker is evaluated next; at most one entry for each shard.
     wakes: BTreeSet<(Time, Shard)>,
-    /// Associations whose record is not durable yet.
+    /// The shards of associations whose record is not durable yet.
     unrecorded: BTreeMap<RecordSeq, Shard>,
-    /// Instances that were removed in this turn.
+    /// The instances that were removed in this turn.
     gone: Vec<WorkerId>,
 }
 
 impl Workers {
-    /// `left`: who left under earlier schedulers.
+    /// Creates an empty pool. `left` are the instances that left under earlier schedulers.
     pub(crate) fn new(
         scheduler: SchedulerId,
         left: &BTreeMap<WorkerId, Option<LeftInstance>>,
@@ -77,12 +77,13 @@ impl Workers {
         }
     }
 
-    /// Until it is forgotten, a worker that is lost can be heard: it may repeat an end.
+    /// Returns whether the worker holds a shard. A lost worker holds its shard until it is forgotten, and may repeat a completion until
+    /// then.
     pub(crate) fn holds_a_shard(&self, worker: WorkerId) -> bool {
         self.by_id.contains_key(&worker)
     }
 
-    /// Instances that are not heard again, since the last time.
+    /// Removes and returns the instances that were forgotten since the last call, and report nothing any more.
     pub(crate) fn take_gone(&mut self) -> Vec<WorkerId> {
         std::mem::take(&mut self.gone)
     }
@@ -99,7 +100,7 @@ impl Workers {
         self.by_shard.get_mut(shard)
     }
 
-    /// The worker of a shard if it still is this instance.
+    /// Returns the worker of a shard if it is still this instance.
     pub(crate) fn instance_mut(&mut self, shard: &Shard, worker: WorkerId) -> Option<&mut Remote> {
         self.by_shard
             .get_mut(shard)
@@ -118,7 +119,7 @@ impl Workers {
         &mut self.consensus
     }
 
-    /// Whether a worker that asks for work stays in time with one more task, as far as it tells.
+    /// Returns whether a pull worker keeps its deadlines with one more task, as far as its requests show.
     pub(crate) fn keeps_deadlines(&mut self, now: Time, index: WorkerIndex, due: Due) -> Judged {
         let shard = self.shards.get(&index);
         let remote = shard.and_then(|shard| self.by_shard.get_mut(shard));
@@ -127,7 +128,7 @@ impl Workers {
         })
     }
 
-    /// Shard and host of a worker that the engine names.
+    /// Returns the shard and the host of a worker that the engine names.
     pub(crate) fn place_of(&self, index: WorkerIndex) -> (Shard, Arc<str>) {
         let shard = self.shards.get(&index).cloned().unwrap_or_default();
         let hostname = self
@@ -140,18 +141,18 @@ impl Workers {
         self.shards.get(&index)
     }
 
-    /// The shard that this instance holds or held last.
+    /// Returns the shard that this instance holds, or that it held last.
     pub(crate) fn shard_with(&self, worker: WorkerId) -> Option<&Shard> {
         self.by_id.get(&worker)
     }
 
-    /// Who held this machine lock last, on each shard where somebody did.
+    /// Iterates over the last holders of this machine lock, on each shard that had one.
     pub(crate) fn with_lock(&self, lock: &MachinePortLock) -> impl Iterator<Item = &Remote> {
         let shards = self.by_lock.get(lock).into_iter().flatten();
         shards.filter_map(|shard| self.by_shard.get(shard))
     }
 
-    /// It was lost, replaced or said goodbye, so it can never come back.
+    /// Returns whether the instance was lost, replaced or said goodbye, and so can never come back.
     pub(crate) fn has_left(&self, worker: WorkerId) -> bool {
         self.left.contains_key(&worker)
     }
@@ -168,20 +169,20 @@ impl Workers {
         self.left.get(&worker)?.as_ref()
     }
 
-    /// Notes that an instance has left. `None`: one that was not recorded.
+    /// Notes that an instance has left. `left` is `None` for one that was not recorded.
     pub(crate) fn note_left(&mut self, worker: WorkerId, left: Option<LeftInstance>) {
         let known = self.left.entry(worker).or_default();
         if known.is_none() {
             *known = left;
         }
         if self.left.len() > MAX_LEFT {
-            // Ids are ordered by start time: the oldest goes.
+            // Ids are ordered by start time, so the oldest is dropped.
             self.left.pop_first();
         }
     }
 
-    /// Makes room for one more shard: gives up the one of a dead worker. `None` when there is room, `Err` with the limit when
-    /// every shard has a live worker.
+    /// Makes space for one more shard by forgetting a dead worker. Returns `None` if nothing had to be forgotten; errors with the limit if
+    /// every shard has a living worker.
     fn make_room(&mut self) -> Result<Option<WorkerIndex>, usize> {
         if self.by_shard.len() < MAX_SHARDS {
             return Ok(None);
@@ -190,12 +191,12 @@ impl Workers {
         Ok(self.remove(&shard).map(|remote| remote.index()))
     }
 
-    /// When a dead worker is forgotten next.
+    /// Returns when a dead worker is forgotten next.
     pub(crate) fn next_forgotten(&self) -> Option<Time> {
         self.dead.first().map(|(at, _)| *at)
     }
 
-    /// Forgets one dead worker whose time has come. That it has left stays known.
+    /// Forgets one dead worker whose time has come. Its id stays among those that have left.
     fn forget_dead(&mut self, now: Time) -> Option<WorkerIndex> {
         let (_, shard) = self.dead.first().filter(|(at, _)| *at <= now).cloned()?;
         self.remove(&shard).map(|remote| remote.index())
@@ -222,7 +223,7 @@ impl Workers {
         Some(remote)
     }
 
-    /// A new instance takes the shard.
+    /// Gives the shard to a new instance.
     fn insert(&mut self, remote: Remote, recorded_by: RecordSeq) {
         let shard = remote.shard().clone();
         self.remove(&shard);
@@ -235,8 +236,8 @@ impl Workers {
         self.by_shard.insert(shard, remote);
     }
 
-    /// An instance is lost or replaced; it must have been in the set. Its shard is forgotten at `forgotten_at`, unless somebody
-    /// else takes it.
+    /// Removes a lost or replaced instance from the set, of which it must be a member. Its shard is forgotten at `forgotten_at`, unless
+    /// another instance takes the shard.
     fn leave_set(&mut self, worker: WorkerId, forgotten_at: Time, wall: WallTime) {
         self.consensus.leave(worker);
         let shard = self.by_id.get(&worker).cloned();
@@ -255,12 +256,12 @@ impl Workers {
         self.wakes.first().map(|(at, _)| *at)
     }
 
-    /// Looks at this worker again at `at`, and not before.
+    /// Sets when this worker is evaluated next, instead of any earlier setting.
     pub(crate) fn wake_at(&mut self, shard: &Shard, at: Option<Time>) {
         let Some(remote) = self.by_shard.get_mut(shard) else {
             return;
         };
-        // A dead one would be due for ever, as nobody looks at it again.
+        // A timer of a dead worker would be due for ever, because a dead worker is not evaluated.
         let at = at.filter(|_| remote.health() != Health::MustDie);
         if let Some(old) = remote.set_wake(at) {
             self.wakes.remove(&(old, shard.clone()));
@@ -270,7 +271,7 @@ impl Workers {
         }
     }
 
-    /// Who is to be looked at now.
+    /// Returns the shards of the workers that are due.
     pub(crate) fn due(&self, now: Time) -> Vec<Shard> {
         self.wakes
             .iter()
@@ -279,7 +280,7 @@ impl Workers {
             .collect()
     }
 
-    /// Marks associations up to this record as durable, and names their shards.
+    /// Marks the associations up to this record as durable, and returns their shards.
     pub(crate) fn take_recorded(&mut self, up_to: RecordSeq) -> Vec<Shard> {
         let mut shards = Vec::new();
         while let Some(entry) = self.unrecorded.first_entry() {

@@ -1,5 +1,5 @@
-//! A worker that refuses every task for the moment is asked again and again, at a steady pace, whatever else happens: never sooner than
-//! 150 ms after it refused, and without end.
+//! Tests that the scheduler tries a worker which refuses every task again and again, at a steady pace and without end, whatever else
+//! happens. It never does so sooner than 150 ms after a refusal.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -13,12 +13,12 @@ use brasserie_scheduler_core::Call;
 
 use support::{Script, config, worker};
 
-/// Of the mark that a refusal leaves.
+/// Duration of the busy mark after a refusal.
 const PAUSE: Duration = Duration::from_millis(150);
-/// How long the worker refuses.
+/// How long the worker refuses tasks.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// So many tasks are ready, of which a worker may have so many.
+/// A cluster with `tasks` ready tasks, of which a worker may have `slots`.
 fn cluster(tasks: usize, slots: usize) -> Script {
     let nodes: Vec<String> = (0..tasks).map(|node| format!("\"n{node}\": []")).collect();
     Script::with_config(config(&format!(
@@ -30,14 +30,14 @@ fn cluster(tasks: usize, slots: usize) -> Script {
     )))
 }
 
-/// The worker, and what it was sent.
+/// A worker that refuses tasks, and the tasks that it was sent.
 struct Refusing {
     s: Script,
     worker: WorkerDescription,
-    /// How long it takes to refuse.
+    /// Time that a refusal takes.
     latency: Duration,
     open: Vec<(Time, CallId)>,
-    /// When it was sent a task, each time.
+    /// Times at which it was sent a task.
     sent: Vec<Time>,
 }
 
@@ -52,7 +52,7 @@ impl Refusing {
         }
     }
 
-    /// Refuses what was sent, as soon as it can.
+    /// Refuses the tasks that were sent, as soon as `latency` allows.
     fn refuse(&mut self) {
         loop {
             let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
@@ -71,7 +71,7 @@ impl Refusing {
         }
     }
 
-    /// Until the span after the first start is over; heartbeats, each of which makes the scheduler look again, come at these times.
+    /// Runs until `SPAN` after the first start has passed. Each of the heartbeats makes the scheduler check for tasks to start.
     fn run(&mut self, heartbeats: &[Duration]) {
         self.s.join(&self.worker);
         self.refuse();
@@ -105,7 +105,7 @@ integration_tests_properties::properties! {
         latency in prop_oneof![Just(0_u64), 1_u64..400],
         mut heartbeats in proptest::collection::vec(0_u64..60_000, 20..200),
     ) {
-        // It must not be lost.
+        // Regular heartbeats keep the worker from being lost.
         heartbeats.extend((0..6).map(|tenth| tenth * 10_000));
         heartbeats.sort_unstable();
         let heartbeats: Vec<Duration> = heartbeats.into_iter().map(Duration::from_millis).collect();
@@ -117,7 +117,7 @@ integration_tests_properties::properties! {
         for pair in rounds.windows(2) {
             prop_assert!(pair[1].since(pair[0]) >= PAUSE + latency, "{pair:?}");
         }
-        // As many as there is time for, of as many as there is room for.
+        // The number of rounds follows from the time, and the tasks of each round from the slots.
         let most = 1 + SPAN.as_millis() / (PAUSE + latency).as_millis();
         prop_assert_eq!(rounds.len() as u128, most);
         prop_assert_eq!(refusing.sent.len() as u128, most * tasks.min(slots) as u128);

@@ -1,5 +1,5 @@
-//! Workers that ask for work and choose cards themselves: what becomes of a task that one turns down, of which model instances are idle
-//! again, and what a scheduler that was started anew knows of a task that waits for its cards.
+//! Tests of pull workers that choose GPUs themselves: what happens to a task that one turns down, for which model instances are idle again,
+//! and what a restarted scheduler knows of a task that waits for its GPUs.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -19,16 +19,17 @@ use brasserie_scheduler_engine::Task;
 
 use support::{SETTLE, Script, config, listed, options, worker};
 
-/// Of the mark that a refusal leaves.
+/// Duration of the busy mark after a refusal.
 const BUSY: Duration = Duration::from_millis(150);
 
-/// A job of tasks that take a whole card each, and one of such that take half a card; the former come first, and none may wait.
+/// Two jobs whose tasks may not be queued: those of the first take a whole GPU each, those of the second take half a GPU. The first job
+/// comes first.
 const JOBS: [&str; 2] = [
     r#""bistro_job->a": {"command": ["/bin/true"], "resources": {"gpu": 2}}"#,
     r#""bistro_job->b": {"command": ["/bin/true"], "resources": {"gpu": 1}}"#,
 ];
 
-/// A worker that has joined, with cards of these models, each called by its number.
+/// A worker that has joined, with GPUs of these models, each named by its number.
 struct Choosing {
     s: Script,
     worker: WorkerDescription,
@@ -66,7 +67,7 @@ impl Choosing {
         }
     }
 
-    /// So many of these models are idle, each of one, and nobody waits. What it is told.
+    /// Sends a request in which these models have idle instances, with one GPU each, and no task waits. Returns the verdicts.
     fn ask(&mut self, idle: &[(&str, f64)]) -> Vec<WorkVerdict> {
         self.seq += 1;
         let demand = |(model, idle): &(&str, f64)| WorkDemand {
@@ -125,7 +126,7 @@ impl Choosing {
         self.s.complete(call, outcome);
     }
 
-    /// It ended well, and had these cards.
+    /// Completes a task well, which had these GPUs.
     fn end(&mut self, task: &RunningTask, gpus: Vec<GpuShare>) {
         let mut task = task.clone();
         task.give_cards(gpus);
@@ -144,7 +145,7 @@ fn share(device: &str, milli: u32) -> GpuShare {
     }
 }
 
-/// Halves of two cards are idle. The task that needs a whole one is sent, and turned down.
+/// Halves of two GPUs are idle. The task that needs a whole one is sent and turned down.
 fn turned_down() -> Choosing {
     let mut worker = Choosing::new(&["A", "A"], &JOBS);
     worker.ask(&[("A", 1.0)]);
@@ -166,7 +167,7 @@ fn what_was_turned_down_is_sent_again_when_something_has_ended_there() {
     let mut worker = turned_down();
     worker.s.advance(BUSY);
     let halves = worker.accept_all();
-    // A new request alone says nothing of what is free of each card.
+    // A new request alone says nothing about the free part of each GPU.
     assert_eq!(worker.ask(&[("A", 0.5)]), [WorkVerdict::Granted(1)]);
     assert_eq!(worker.jobs_sent(), ["b"]);
     worker.accept_all();
@@ -197,7 +198,7 @@ fn what_was_turned_down_is_sent_again_after_a_while_if_nothing_ends() {
 
 #[test]
 fn idle_again_is_the_model_that_a_task_had_if_its_worker_counted_it_so() {
-    // It is sent as A, and finds only B free.
+    // The task is sent as A and finds only B free.
     for is_counted in [true, false] {
         let mut worker = Choosing::new(&["A", "B"], &JOBS[..1]);
         worker.ask(&[("A", 1.0), ("B", 0.0)]);
@@ -218,7 +219,7 @@ fn idle_again_is_the_model_that_a_task_had_if_its_worker_counted_it_so() {
     }
 }
 
-/// As its worker lists a task that waits for cards.
+/// A task that waits for GPUs, as its worker lists it.
 fn waiting(node: &str, start_time: i64, counts_as: &str) -> RunningTask {
     let need = CardNeed::of_parts(Default::default(), CardAmount::Whole(1));
     RunningTask {
@@ -238,7 +239,7 @@ fn a_scheduler_started_anew_keeps_what_waiting_tasks_want() {
     let mut s = before.s.restart(options());
     let set = WorkerSetId::default();
     let told = s.heartbeat(&worker, set).expect("a free shard").worker_set;
-    // Two runs of one task, of which the first is its own.
+    // The task has two runs, of which the first becomes the task's run.
     let (own, beside) = (waiting("n0", 7, "B"), waiting("n0", 8, "A"));
     s.answer_fetch(vec![own.clone(), beside.clone()]);
     s.answer_healthcheck(&worker);
@@ -251,7 +252,7 @@ fn a_scheduler_started_anew_keeps_what_waiting_tasks_want() {
         engine.gpus_wanted(Task { job, node })
     };
     assert_eq!(wanted(&s), own.gpus_wanted);
-    // Whoever takes its place wants what it wanted itself.
+    // The run that takes its place needs what it needed itself.
     let ended = s.update(&worker, &own, ReportedStatus::failed());
     assert_eq!(ended.1, Ok(()));
     assert_eq!(wanted(&s), beside.gpus_wanted);

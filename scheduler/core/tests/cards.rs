@@ -1,4 +1,4 @@
-//! Cards on their way to workers, and back to a scheduler that was started anew.
+//! Tests of GPUs that are assigned to workers' tasks, and reported to a restarted scheduler.
 
 mod support;
 
@@ -13,7 +13,7 @@ use brasserie_scheduler_core::CallReply;
 
 use support::{SETTLE, Script, config, listed, one_job, options, worker};
 
-/// Tasks of half a card each, on so many nodes.
+/// A job whose tasks take half a GPU each, on `nodes` nodes.
 fn halves(nodes: usize) -> Arc<Config> {
     let names: Vec<String> = (0..nodes).map(|i| format!("\"n{i}\": []")).collect();
     config(&format!(
@@ -26,7 +26,7 @@ fn halves(nodes: usize) -> Arc<Config> {
     ))
 }
 
-/// One of them is listed twice, and is one card nevertheless.
+/// A worker that lists one of these GPUs twice, which still counts once.
 fn with_cards(devices: &[&str]) -> WorkerDescription {
     let mut worker = worker("w", 1, 10);
     let card = |device: &&str| GpuInfo {
@@ -65,7 +65,7 @@ fn a_scheduler_started_anew_learns_from_workers_which_cards_are_taken() {
     let running = started(&mut s);
     let (a, b) = ([half("bus0")], [half("bus1")]);
     assert_eq!(shares(&running), [&a, &a, &b, &b]);
-    // One of each card's has ended.
+    // One task of each GPU completes.
     for (task, card) in [(&running[1], &a), (&running[2], &b)] {
         let acknowledged = s.update(&w, task, ReportedStatus::failed());
         acknowledged.1.expect("known");
@@ -77,7 +77,7 @@ fn a_scheduler_started_anew_learns_from_workers_which_cards_are_taken() {
             "what was given back is given again"
         );
     }
-    // Meanwhile these have ended, too.
+    // These two complete before the restart.
     let lists = |task: &RunningTask| RunningTask {
         gpus: task.gpus.clone(),
         ..listed("w", task.node.as_str(), task.invocation)

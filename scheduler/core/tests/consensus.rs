@@ -1,4 +1,4 @@
-//! Worker sets message by message: who becomes HEALTHY when, and when the initial wait ends by consensus.
+//! Tests of worker sets, message by message: when a worker becomes HEALTHY, and when consensus ends the initial wait.
 
 mod support;
 
@@ -23,9 +23,9 @@ fn restarted() -> Options {
     }
 }
 
-/// A new scheduler for the same workers, on a directory that knows nothing.
+/// Starts a new scheduler for the same workers, on an empty directory.
 fn on_an_empty_directory(s: Script) -> Script {
-    // A second later, or two of one seed would draw the same id.
+    // The start is a second later, because two schedulers of one seed would otherwise draw the same id.
     let mut s = Script::at(restarted(), Durable::default(), s.now + secs(1));
     s.load(one_job(60, ""));
     s
@@ -41,7 +41,7 @@ fn many(n: usize) -> Vec<WorkerDescription> {
         .collect()
 }
 
-/// Id of another scheduler with these members.
+/// A set id of another scheduler with these members.
 fn former(members: &[&WorkerDescription], standing: Standing) -> WorkerSetId {
     let mut hash = WorkerSetHash::NOBODY;
     for member in members {
@@ -55,7 +55,7 @@ fn former(members: &[&WorkerDescription], standing: Standing) -> WorkerSetId {
     }
 }
 
-/// Its first heartbeat here, and its running tasks.
+/// Sends the worker's first heartbeat here, and answers the fetch of its running tasks.
 fn come(s: &mut Script, w: &WorkerDescription, set: WorkerSetId) {
     s.heartbeat(w, set).expect("a free shard");
     s.answer_fetch(Vec::new());
@@ -71,8 +71,7 @@ fn wait(s: &mut Script) -> String {
     s.status().initial_wait.expect("it waits")
 }
 
-/// Plays workers that answer every healthcheck at once, and send back a new set id at once, until nothing is open. Gives the
-/// number of heartbeats.
+/// Plays workers that answer every healthcheck and return each new set id at once, until no call is open. Returns the number of heartbeats.
 fn settle_down(s: &mut Script, workers: &[WorkerDescription]) -> usize {
     let mut heartbeats = 0;
     while let Some((call, what, message)) = s.take_call(|_| true) {
@@ -101,7 +100,7 @@ fn settle_down(s: &mut Script, workers: &[WorkerDescription]) -> usize {
     heartbeats
 }
 
-/// Time passes, and workers that are known send their heartbeats.
+/// Lets time pass while known workers send their heartbeats.
 fn live_on(s: &mut Script, workers: &[WorkerDescription], time: Duration) {
     let end = s.now + time;
     while s.now < end {
@@ -127,7 +126,7 @@ fn achieve_and_maintain_worker_set_consensus() {
     );
     come(&mut s, &impostor, WorkerSetId::default());
     come(&mut s, &b, set);
-    // What they send back is of this scheduler or not; consensus is about what they came with.
+    // Whether later echoes name this scheduler does not matter: consensus uses the sets that workers arrive with.
     s.echo(&a);
     s.heartbeat(&b, former(&[&b], Standing::Settled)).unwrap();
     s.advance(options().timeouts.kill_margin());
@@ -142,7 +141,7 @@ fn achieve_and_maintain_worker_set_consensus() {
             "consensus: the 2 worker(s) that are here are exactly the last set of an earlier scheduler"
         )
     );
-    // It never comes back for that.
+    // The wait does not begin again for a later worker.
     come(&mut s, &worker("d", 4, 13), WorkerSetId::default());
     assert_eq!(s.status().initial_wait, None);
 }
@@ -155,7 +154,7 @@ fn no_consensus_with_empty_worker_set_id() {
     come(&mut s, &a, WorkerSetId::default());
     s.advance(options().timeouts.kill_margin() + secs(1));
     assert!(wait(&mut s).contains("have never had a scheduler"));
-    // Nor with an empty set that some scheduler gave.
+    // An empty set of another scheduler does not count either.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
     come(&mut s, &a, former(&[], Standing::Settled));
@@ -178,7 +177,7 @@ fn history_and_worker_set_id_propagation() {
     for w in &w[..3] {
         s.join(w);
     }
-    // 3 comes, and is lost before anybody hears of it; 4 comes.
+    // Worker 3 arrives and is lost before another worker receives a set with it; then 4 arrives.
     come(&mut s, &w[3], WorkerSetId::default());
     s.heartbeat_with(&w[3], WorkerSetId::default(), true)
         .unwrap();
@@ -187,12 +186,12 @@ fn history_and_worker_set_id_propagation() {
     s.calls.clear();
     s.echo(&w[4]);
     assert_eq!(health(&mut s, &w[4]), Health::Unhealthy);
-    // Any of the three is in every set that the others may hold.
+    // Each of workers 0, 1 and 2 is in every set that the others may hold.
     s.echo(&w[1]);
     assert_eq!(health(&mut s, &w[4]), Health::Unhealthy);
     s.echo(&w[1]);
     assert_eq!(health(&mut s, &w[4]), Health::Healthy);
-    // 1 is lost, and its successor has to be known again, though 0 and 2 have said nothing since.
+    // Worker 1 is lost. Its successor must be known again, although 0 and 2 have sent nothing since.
     let successor = worker("w01", 1, 100);
     come(&mut s, &successor, WorkerSetId::default());
     s.answer_healthcheck(&successor);
@@ -220,7 +219,7 @@ fn a_worker_joins_a_running_pool_within_a_few_round_trips() {
     let heartbeats = settle_down(&mut s, &pool);
     assert_eq!(health(&mut s, &newcomer), Health::Healthy);
     assert!(heartbeats <= 8, "{heartbeats}");
-    // It is told so in no time.
+    // The newcomer is notified without delay.
     s.advance(Duration::from_millis(200));
     settle_down(&mut s, &pool);
     assert_eq!(s.echo(&newcomer).worker_state, Health::Healthy);
@@ -269,7 +268,7 @@ fn a_pool_whose_members_come_and_go_takes_newcomers() {
         s.join(w);
     }
     for round in 0..30 {
-        // Thirty that crash at once after their first heartbeat, each on its own shard again and again.
+        // Thirty workers crash right after their first heartbeat, each on its own shard again and again.
         for i in 0..30 {
             let crashing = worker(&format!("x{i}"), 500 + i, 1000 + round);
             s.heartbeat(&crashing, WorkerSetId::default()).unwrap();
@@ -316,7 +315,7 @@ fn r09_consensus_never_overrides_a_trusted_record_that_misses_someone() {
         !wait(&mut s).contains("former set"),
         "nothing is said of a way that is none"
     );
-    // The same workers and the same ids, on a directory without a record.
+    // The same workers return with the same ids, to a directory without a record.
     let mut s = on_an_empty_directory(s);
     come(&mut s, &a, set);
     s.advance(options().timeouts.kill_margin());
@@ -328,7 +327,7 @@ fn r09_consensus_serves_where_the_record_is_stale_and_misses_nobody() {
     let mut s = Script::with_config(one_job(1, ""));
     let (a, b) = (worker("a", 1, 10), worker("b", 2, 11));
     s.join(&b);
-    // An old backup: it knows of b, and neither of a nor of the scheduler that came after.
+    // The record is an old backup: it has b, but neither a nor the scheduler that came later.
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
     let set = former(&[&a, &b], Standing::Settled);
@@ -342,7 +341,7 @@ fn r09_consensus_serves_where_the_record_is_stale_and_misses_nobody() {
     assert!(s.status().wait_ended.unwrap().starts_with("consensus"));
 }
 
-/// A heartbeat of a stranger is enough to make the record stale, so that must not make anybody in it forgotten.
+/// A heartbeat of a stranger is enough to make the record stale, so this must not drop the workers in it.
 #[test]
 fn r09_consensus_without_somebody_of_a_stale_record_ends_no_wait() {
     let mut s = Script::with_config(one_job(1, ""));
@@ -353,7 +352,7 @@ fn r09_consensus_without_somebody_of_a_stale_record_ends_no_wait() {
     come(&mut s, &a, former(&[&a], Standing::Settled));
     s.advance(options().timeouts.kill_margin() + secs(1));
     assert!(s.status().initial_wait.is_some());
-    // Its successor shows that it is dead.
+    // Its successor shows that b is dead.
     come(&mut s, &worker("b", 2, 12), WorkerSetId::default());
     s.heartbeat_with(&worker("b", 2, 12), WorkerSetId::default(), true)
         .unwrap();
@@ -363,7 +362,7 @@ fn r09_consensus_without_somebody_of_a_stale_record_ends_no_wait() {
 #[test]
 fn r10_ids_given_during_a_wait_do_not_count_for_consensus() {
     let (a, b) = (worker("a", 1, 10), worker("b", 2, 11));
-    // An earlier scheduler waits, and knows of a alone.
+    // An earlier scheduler waits and knows only a.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
     come(&mut s, &a, former(&[&a, &b], Standing::Settled));
@@ -373,7 +372,7 @@ fn r10_ids_given_during_a_wait_do_not_count_for_consensus() {
     come(&mut s, &a, unsettled);
     s.advance(options().timeouts.kill_margin() + secs(1));
     assert!(wait(&mut s).contains("was still waiting"));
-    // Once that scheduler has left its wait it says so, with another version.
+    // A scheduler that has left its wait says so, with another version of the set.
     let mut s = Script::new(restarted(), Durable::default());
     s.load(one_job(1, ""));
     come(&mut s, &a, WorkerSetId::default());
@@ -416,7 +415,7 @@ fn r11_consensus_ends_no_wait_before_the_kill_margin() {
     let start = s.now;
     s.advance(margin - Duration::from_nanos(1));
     assert!(wait(&mut s).contains("All 1 workers of the former set are here"));
-    // It wakes by itself.
+    // The scheduler wakes by itself.
     assert_eq!(s.scheduler.poll_timeout(), Some(start + margin));
     s.advance(Duration::from_nanos(1));
     assert!(s.status().wait_ended.unwrap().starts_with("consensus"));
@@ -457,7 +456,7 @@ fn r12_first_health_is_withheld_while_somebody_could_end_a_wait_without_the_newc
     s.join(&a);
     s.calls.clear();
     let alone = s.told[&a.id].1;
-    // b has everything but that a knows of it.
+    // Worker b lacks only that a knows of it.
     come(&mut s, &b, WorkerSetId::default());
     s.answer_healthcheck(&b);
     for _ in 0..3 {
@@ -465,13 +464,13 @@ fn r12_first_health_is_withheld_while_somebody_could_end_a_wait_without_the_newc
     }
     s.advance(SETTLE);
     assert!(s.starts().iter().all(|task| task.shard != b.shard));
-    // Indeed: should the scheduler and its directory go now, a alone would end the wait.
+    // If the scheduler and its directory were lost now, a alone would end the wait.
     let mut other = Script::at(restarted(), Durable::default(), s.now + secs(1));
     other.load(one_job(1, ""));
     come(&mut other, &a, alone);
     other.advance(options().timeouts.kill_margin());
     assert!(other.status().wait_ended.unwrap().starts_with("consensus"));
-    // A worker that waits for nothing else is not lost for it.
+    // A worker that waits for nothing else is not lost because of this.
     for _ in 0..20 {
         s.heartbeat(&a, alone).unwrap();
         s.echo(&b);
@@ -488,7 +487,7 @@ fn r12_first_health_is_withheld_while_somebody_could_end_a_wait_without_the_newc
         }
     }
     assert_eq!(health(&mut s, &b), Health::Unhealthy);
-    // a says that it knows of b.
+    // Worker a reports that it knows b.
     s.echo(&a);
     assert_eq!(health(&mut s, &b), Health::Healthy);
 }
@@ -500,7 +499,7 @@ fn fifty_workers_on_an_empty_directory_leave_by_consensus_right_after_the_kill_m
     for w in &pool {
         s.join(w);
     }
-    // One round of heartbeats later all hold the same id.
+    // All workers hold the same id after one round of heartbeats.
     for w in &pool {
         s.echo(w);
     }
@@ -537,7 +536,7 @@ fn who_was_healthy_in_the_wait_gets_nothing_while_a_former_set_could_do_without_
     let (a, b) = (worker("a", 1, 10), worker("b", 2, 11));
     s.join(&a);
     assert_eq!(health(&mut s, &a), Health::Healthy);
-    // b comes late, with a set of itself, and hears no answer.
+    // Worker b arrives late with a set of only itself, and receives no answer.
     let alone = std::slice::from_ref(&a);
     live_on(&mut s, alone, options().timeouts.min_safe_wait() - secs(10));
     let set = former(&[&b], Standing::Settled);
@@ -555,7 +554,7 @@ fn who_was_healthy_in_the_wait_gets_nothing_while_a_former_set_could_do_without_
     s.advance(SETTLE);
     assert_eq!(health(&mut s, &a), Health::Healthy);
     assert!(s.starts().is_empty());
-    // It has heard, at last.
+    // Worker b has received an answer.
     s.echo(&b);
     s.advance(SETTLE);
     assert!(!s.starts().is_empty());
@@ -582,7 +581,7 @@ fn wrong_echoes_are_counted_and_shown() {
         errors.contains("2 heartbeat(s) named a worker set that the worker was never given"),
         "{errors}"
     );
-    // A lost one may name what it likes.
+    // A lost worker may name any set.
     s.advance(secs(300));
     assert_eq!(health(&mut s, &a), Health::MustDie);
     for wrong in [known, same_version, never_given] {

@@ -1,4 +1,4 @@
-//! Equal futures have equal fingerprints, and whatever changes the future changes the fingerprint.
+//! Tests that equal futures have equal fingerprints, and that a change of the future changes the fingerprint.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Where a history happens: when, with which draws, to whom.
+/// The setting of a history: its time, its draws, and its ids.
 #[derive(Clone, Copy)]
 struct World {
     start: u64,
@@ -28,8 +28,8 @@ struct World {
     id: i64,
 }
 
-/// A worker joins, gets a task of which the start is unknown, is asked, and ends it; another joins meanwhile. The fingerprint
-/// after every step.
+/// Plays a history: a worker joins, gets a task whose start is unknown, is asked about it, and completes it, while another worker joins.
+/// Returns the fingerprint after every step.
 fn history(world: World) -> Vec<u64> {
     let options = Options {
         seed: world.seed,
@@ -96,7 +96,7 @@ fn neither_the_time_nor_the_drawn_ids_count() {
     );
 }
 
-/// A scheduler with one healthy worker, whose only task has been sent, and what the worker would say about it.
+/// A scheduler with one healthy worker, whose only task has been sent, and the worker's report about it.
 fn at_work() -> (Script, StatusUpdate, brasserie_common::CallId) {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
@@ -174,7 +174,7 @@ fn what_is_only_shown_does_not_count() {
     let wall = s.status().wall;
     let before = s.scheduler.fingerprint(s.now);
     let idle = [
-        // In the second in which it is: only seconds go into ids.
+        // The clock stays within the same second, because ids contain only seconds.
         Event::WallClock(WallTime::from_secs(wall.as_secs()) + Duration::from_millis(999)),
         Event::ConfigFailed {
             message: "no such file".to_owned(),
@@ -236,11 +236,11 @@ fn a_restart_that_finds_the_same_is_the_same_state() {
     assert_ne!(after_restart(one, "n0"), after_restart(one, "n1"));
 }
 
-// ---- statuses of one message are taken in one turn, one after the other: in whatever order, the outcome is the same ----
+// Statuses in one message are applied in one turn, one after the other. Their order does not change the outcome.
 
 const TASKS: usize = 6;
 
-/// A scheduler with healthy workers that run all tasks, and what they would say of each.
+/// A scheduler with healthy workers that run all tasks, and a report about each task.
 fn all_at_work() -> (Script, Vec<StatusUpdate>) {
     let mut s = Script::with_config(one_job(TASKS, ""));
     let workers = [worker("u", 1, 10), worker("v", 2, 20), worker("w", 3, 30)];
@@ -270,7 +270,7 @@ fn all_at_work() -> (Script, Vec<StatusUpdate>) {
     (s, updates)
 }
 
-/// Taken in this order: what is put on disk, sorted, and the answer to each.
+/// Applies the updates in this order. Returns the records, sorted, and the answer to each update.
 fn taken(
     s: &Script,
     updates: &[StatusUpdate],
@@ -328,7 +328,7 @@ integration_tests_properties::properties! {
         for (update, (status, strange)) in updates.iter_mut().zip(statuses.into_iter().zip(&is_strange)) {
             update.status = status;
             if *strange {
-                // Of another instance of the worker.
+                // The update comes from another instance of the worker.
                 update.worker = worker("w", 1, 11).id;
             }
         }
@@ -337,7 +337,7 @@ integration_tests_properties::properties! {
         let (records, _) = taken(&s, &updates, &in_order);
         let (records_so, answers) = taken(&s, &updates, &order);
         prop_assert_eq!(records, records_so);
-        // Of a status that comes twice the later call has the answer, as one reply for each run waits.
+        // The later call of a repeated status gets the answer, because one reply for each run waits.
         let first = order.iter().find(|at| [repeated, TASKS].contains(at));
         let expected = is_strange.iter().chain([&is_strange[repeated]]).enumerate();
         let expected = expected.map(|(at, strange)| (at, !strange && Some(&at) != first));

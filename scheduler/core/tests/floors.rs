@@ -1,4 +1,4 @@
-//! Random histories of one task of which several workers turn out to have a run: it never starts while one of them may be alive.
+//! Random histories of one task whose runs several workers report. The task must never start while one of these runs may be alive.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -15,13 +15,13 @@ use brasserie_scheduler_core::{Call, CallReply, Durable, Event, JobChange, Optio
 use support::{EPOCH, Script, listed, one_job, options, worker};
 
 const TICK: Duration = Duration::from_secs(1);
-/// Before the call is given up.
+/// Time within which the call is answered, before the core abandons it.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
-/// Nobody waits longer: the longest safety wait of a worker that went unseen, and a backoff.
+/// The longest wait: the longest safety wait of a worker that went unseen, plus a backoff.
 const LONGEST: Duration = Duration::from_secs(900);
 const RETRY: &str = r#", "backoff": [1, 3, "fail"]"#;
 
-/// Fewer than the core knows beside each other of one task.
+/// The most known runs of the task, fewer than the core remembers for one task.
 const MOST_KNOWN: usize = 12;
 
 /// A run that a worker has listed.
@@ -37,11 +37,11 @@ enum OtherState {
     Known,
     /// Its worker was lost, at this time at the earliest.
     Lost(Time),
-    /// Its worker has said how it ended.
+    /// Its worker has reported its completion.
     Ended,
 }
 
-/// The run that the scheduler has started on the worker that is there all the time.
+/// The run that the scheduler started on the worker that stays all the time.
 struct Own {
     call: CallId,
     run: RunningTask,
@@ -54,7 +54,7 @@ struct World {
     main: WorkerDescription,
     others: Vec<Other>,
     own: Option<Own>,
-    /// Records that were looked at.
+    /// Number of records that are checked.
     seen: usize,
 }
 
@@ -105,7 +105,7 @@ impl World {
         self.look();
     }
 
-    /// A worker that nobody knew has a run, earlier or later than all that this scheduler starts.
+    /// A worker that was unknown lists a run, earlier or later than all runs that this scheduler starts.
     fn list(&mut self, pick: usize) {
         let known = self.others.iter().filter(|o| o.state == OtherState::Known);
         if known.count() >= MOST_KNOWN {
@@ -157,7 +157,7 @@ impl World {
         self.answer_fetches(successor.id, Vec::new());
     }
 
-    /// A worker tells how its run ended, cut off or not.
+    /// A worker reports the completion of its run, whether or not it is cut off.
     fn end_other(&mut self, pick: usize) {
         if self.others.is_empty() {
             return;
@@ -173,7 +173,7 @@ impl World {
             2 => ReportedStatus::incomplete(),
             _ => ReportedStatus::error_backoff("no"),
         };
-        // Whether or not it is taken: it is dead from here on.
+        // The run is dead from here on, whether or not the report is accepted.
         let _ = self.s.update(&worker, &run, status);
         self.others[at].state = OtherState::Ended;
     }
@@ -216,7 +216,7 @@ impl World {
         });
     }
 
-    /// Nothing that runs is unknown to the next scheduler.
+    /// Restarts the scheduler if the next one would know of every live run.
     fn restart(&mut self) {
         let is_known = |other: &Other| other.state == OtherState::Known;
         if self.own.is_some() || self.others.iter().any(is_known) {
@@ -236,7 +236,7 @@ impl World {
         self.s.join(&self.main);
     }
 
-    /// Time passes; the worker that is there all the time does what keeps it healthy.
+    /// Lets time pass while the permanent worker does what keeps it healthy.
     fn tick(&mut self) {
         let now = self.s.now;
         let is_late = |own: &Own| now.since(own.since) >= ANSWERED_WITHIN;
@@ -254,7 +254,8 @@ impl World {
         self.look();
     }
 
-    /// Once every run has ended, or is lost for longer than it can live, the task starts again, unless it has ended for good.
+    /// Checks that the task starts again once every run has completed, or is lost for longer than it can live, unless the task has ended
+    /// for good.
     fn ends_well(&mut self) {
         for at in 0..self.others.len() {
             if self.others[at].state == OtherState::Known {
@@ -286,9 +287,9 @@ impl World {
         }
     }
 
-    /// Who was lost, and whether the task has started.
+    /// Checks which workers were lost, and whether the task has started.
     fn look(&mut self) {
-        // All that is new has happened since the last tick.
+        // All new records were written since the last tick.
         let now = self.s.now;
         let earliest = Time::ZERO + now.since(Time::ZERO + TICK);
         for record in &self.s.records[self.seen..] {

@@ -1,4 +1,4 @@
-//! Jobs by API beside those of the file: whose name it is, when they take effect, and what survives.
+//! Tests of jobs by API next to those of the file: who owns a name, when changes take effect, and what survives a restart.
 
 #[path = "jobs/file.rs"]
 mod file;
@@ -29,7 +29,7 @@ use brasserie_scheduler_core::{
 
 use support::{Script, config, listed, one_job, options, worker};
 
-/// A job that nothing keeps from running.
+/// A job without obstacles.
 const JOB: &str = r#"{"owner": "ann", "command": ["/bin/true"]}"#;
 
 fn name(job: &str) -> JobName {
@@ -43,7 +43,7 @@ fn restarted() -> Options {
     }
 }
 
-/// A cluster with a worker and a job `j` that does not run.
+/// A cluster with a worker and a disabled job `j`.
 fn quiet() -> Script {
     let mut s = Script::with_config(one_job(1, r#", "enabled": false"#));
     s.join(&worker("w", 1, 10));
@@ -150,7 +150,7 @@ fn a_change_that_rests_on_another_version_is_refused() {
         found: JobVersion(found),
     };
     assert_eq!(save(&mut s, "api", JOB, exactly(1)), Err(stale(1, 2)));
-    // What `getJob` gave goes back as it is.
+    // The text that `getJob` returned can be saved again as it is.
     let with_version = r#"{"version_id": 2, "create_time": 5, "command": ["/bin/true"]}"#;
     let as_text_says = ExpectedVersion::AsTextSays;
     assert_eq!(save(&mut s, "api", with_version, as_text_says), Ok(3));
@@ -171,7 +171,7 @@ fn a_change_that_rests_on_another_version_is_refused() {
         expected: JobVersion(4),
     };
     assert_eq!(save(&mut s, "api", JOB, exactly(4)), Err(gone));
-    // No number comes twice, neither after a deletion nor after a restart.
+    // No version number occurs twice, neither after a deletion nor after a restart.
     assert_eq!(create(&mut s, "api", JOB), 6);
     delete(&mut s, "api", ExpectedVersion::Any).unwrap();
     let mut s = s.restart(restarted());
@@ -192,7 +192,7 @@ fn a_save_that_is_on_its_way_to_the_disk_counts() {
     );
     s.sync();
     assert_eq!(job(&s, "api").unwrap().owner, "eve");
-    // A deletion overtakes a save.
+    // A deletion overtakes a save that is not durable yet.
     assert_eq!(save(&mut s, "api", JOB, exactly(2)), Ok(3));
     assert_eq!(delete(&mut s, "api", exactly(3)), Ok(JobChanged::Deleted));
     s.sync();
@@ -221,7 +221,7 @@ fn pauses_and_deletions_stop_at_once_and_resuming_waits_for_the_disk() {
     assert_eq!((after.is_some(), result), (true, Ok(JobChanged::Resumed)));
     s.advance(Duration::from_secs(1));
     assert_eq!(started(&s), Vec::<String>::new());
-    // Paused again before that is on disk: it never ran.
+    // The job is paused again before its resumption is durable, so it never runs.
     assert!(paused(&mut s).1.is_ok());
     s.sync();
     assert_eq!(started(&s), Vec::<String>::new());
@@ -237,9 +237,9 @@ fn pauses_and_deletions_stop_at_once_and_resuming_waits_for_the_disk() {
     create(&mut s, "api", JOB);
     s.sync_at_once = false;
     delete(&mut s, "api", ExpectedVersion::Any).unwrap();
-    // The worker needs the disk to get healthy; the deletion does not need it.
+    // The deletion takes effect before it is durable.
     assert_eq!(job(&s, "api"), None);
-    // A crash before it was durable takes it back, and nobody was told.
+    // A crash before the deletion is durable undoes it, and no caller was told that it succeeded.
     let s = s.restart(restarted());
     assert_eq!(s.durable.jobs.len(), 1);
 }
@@ -298,7 +298,7 @@ fn no_two_jobs_share_a_name() {
     assert!(save(&mut s, "", JOB, ExpectedVersion::Any).is_err());
 }
 
-/// With levels of its own, so that its nodes could not be those of the one before.
+/// A file with levels of its own, so that the nodes of the former file do not fit it.
 const FILE_WITH_API: &str = r#"{"bistro_settings": {"nodes": {"levels": ["other"],
     "node_sources": [{"source": "manual", "prefs": {"x": [], "y": []}}]}, "resources": {}},
     "bistro_job->api": {"owner": "file", "command": ["/bin/true"]}}"#;
@@ -321,7 +321,7 @@ fn a_file_that_takes_the_name_of_a_job_by_api_waits_for_its_deletion() {
     assert!(reasons(&s, "api", "x").contains("no node"), "and its nodes");
     s.sync_at_once = false;
     delete(&mut s, "api", ExpectedVersion::Any).unwrap();
-    // A crash may still take the deletion back.
+    // A crash may still undo the deletion.
     assert_eq!(job(&s, "api"), None);
     assert_eq!(levels(&s), before);
     s.sync_at_once = true;
@@ -350,7 +350,7 @@ fn a_file_without_the_name_takes_the_place_of_one_that_waits() {
     assert_eq!(s.status().errors, Vec::<String>::new());
     assert_eq!(job(&s, "api").unwrap().owner, "ann");
     assert!(job(&s, "j").unwrap().enabled);
-    // The waiting one is forgotten.
+    // The waiting file is forgotten.
     delete(&mut s, "api", ExpectedVersion::Any).unwrap();
     assert!(job(&s, "api").is_none() && job(&s, "j").is_some());
 }
@@ -391,7 +391,7 @@ fn what_a_job_leaves_out_follows_the_settings() {
         r#""resources": {"l": {"disk": {"default": 1, "limit": 3}}}, "backoff": [8, "fail"]"#,
     ));
     assert_eq!(job(&s, "api").unwrap().backoff.values(), [8]);
-    // A resource that is gone disables the job, and says where it is named.
+    // A resource that is gone disables the job, and the error names it.
     s.load(with(r#""backoff": [8, "fail"]"#));
     let broken = job(&s, "api").unwrap();
     assert!(!broken.can_run());
@@ -516,7 +516,7 @@ fn nothing_changes_while_the_store_cannot_write() {
     assert_eq!(change(&mut s, "j", wish).1, Ok(JobChanged::Paused));
 }
 
-/// `j` on `n0` has failed for good, durably.
+/// A cluster in which `j` on `n0` has failed for good, durably.
 fn failed() -> Script {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
@@ -573,9 +573,9 @@ fn a_forgiven_task_runs_again_once_that_is_durable() {
             .all(|(_, status)| !status.is_failed())
     );
     assert_eq!(kept, s.durable);
-    // It is forgiven: nothing is left to forgive, and the answer waits for nothing.
+    // The task is forgiven already, so the answer waits for nothing.
     assert_eq!(forgive(&mut s), (None, 0));
-    // After a restart, too.
+    // The task stays forgiven after a restart.
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
     let text = reasons(&s, "j", "n0");
@@ -591,7 +591,7 @@ fn a_repeat_of_a_forgiven_end_is_acknowledged_with_it_and_changes_nothing() {
     s.complete(call, CallOutcome::Done(CallReply::Empty));
     s.sync_at_once = false;
     let (end, _) = s.update(&w, &task, ReportedStatus::failed());
-    // Its end is not durable yet: it is held by the later record.
+    // The completion is not durable yet, so the task is held until the later record.
     let (forgiven, tasks) = forgive(&mut s);
     assert_eq!(tasks, 1);
     assert!(forgiven > end);
@@ -676,7 +676,7 @@ fn what_keeps_a_lost_run_and_its_successor_apart_is_not_forgiven() {
         assert_eq!(stored.safety_seconds, status.safety_seconds);
         let text = reasons(&s, "j", "n0");
         assert!(text.contains("it may start again in"), "{text}");
-        // Not a second before the time that it would have waited at least.
+        // The wait ends not a second before the least safety wait.
         s.advance(Duration::from_secs(u64::from(status.safety_seconds) - 7));
         assert!(reasons(&s, "j", "n0").contains("it may start again in"));
         s.advance(Duration::from_secs(7));
@@ -688,7 +688,7 @@ fn what_keeps_a_lost_run_and_its_successor_apart_is_not_forgiven() {
 #[test]
 fn a_running_task_keeps_its_status_until_it_ends() {
     let s = failed();
-    // Somebody has started it again all the same, as its worker says.
+    // The worker reports that another scheduler has started the task again.
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
     let w = worker("w", 1, 10);

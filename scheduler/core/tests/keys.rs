@@ -1,4 +1,4 @@
-//! What a config file says of a task's process reaches the worker with the start, or with the kill.
+//! Tests that a config file's settings for a task's process reach the worker with the start or with the kill.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -17,7 +17,7 @@ use brasserie_scheduler_core::{
 };
 use support::{Script, config, one_job, options, worker};
 
-/// The message that starts the job's task.
+/// Returns the message that starts the job's task.
 fn start_of(config: Arc<Config>) -> RunTaskMessage {
     let mut s = Script::with_config(config);
     s.join(&worker("w", 1, 10));
@@ -89,7 +89,7 @@ fn how_long_a_task_may_take() {
     ));
     assert_eq!(own.options.timeout, Some(Duration::from_secs(90)));
     assert_eq!(own.options.deadline, Some(Duration::from_secs(300)));
-    // The worker ends it as the job says.
+    // The worker kills the task at its limit as the job says.
     let kill = KillRequest {
         method: KillMethod::Kill,
         wait: Duration::ZERO,
@@ -130,11 +130,11 @@ fn what_a_task_is_held_to() {
         )
     };
     assert_eq!(held_to("none", "none"), (0, 0, 0));
-    // Bytes are what the worker is told.
+    // The worker receives bytes.
     assert_eq!(held_to("hard", "none"), (3 << 30, 0, 0));
-    // Twice the cores, rounded.
+    // The worker receives twice the cores, rounded.
     assert_eq!(held_to("none", "soft"), (0, 6, 0));
-    // 270 hundredths of a core.
+    // The limit is 2.7 cores.
     assert_eq!(held_to("none", "hard"), (0, 0, 2700));
 }
 
@@ -256,7 +256,7 @@ fn when_an_incomplete_task_starts_again() {
 
 #[test]
 fn how_long_an_orphan_may_run() {
-    // The job is disabled while its task runs; after how many seconds, if ever, the worker is asked to end it.
+    // The job is disabled while its task runs. Returns after how many seconds, if ever, the worker is asked to kill the task.
     let asked_after = |settings: &str, job: &str| {
         let mut s = Script::with_config(with_settings(settings, job));
         s.join(&worker("w", 1, 10));
@@ -281,7 +281,7 @@ fn how_long_an_orphan_may_run() {
     assert_eq!(asked_after(&key("7"), &key("false")), None);
 }
 
-/// One job on one node; `settings` and `job` begin with a comma.
+/// A config with one job on one node; `settings` and `job` begin with a comma.
 fn with_settings(settings: &str, job: &str) -> Arc<Config> {
     config(&format!(
         r#"{{"bistro_settings": {{

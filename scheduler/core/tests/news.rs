@@ -141,7 +141,7 @@ fn the_log_reports_a_wait_that_begins_late_a_hold_back_and_a_worker_that_drains(
                   data directory does not remember";
     assert!(lines[0].starts_with(begins), "{lines:#?}");
 
-    // A worker that is lost before it has listed its running tasks.
+    // The worker is lost before it has listed its running tasks.
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
@@ -254,7 +254,7 @@ fn refusals_that_go_on_are_one_problem_until_a_task_is_accepted() {
     assert_eq!(s.status().errors, [""; 0]);
 }
 
-/// The worker accepts the next task, and reports how it ended.
+/// Lets the worker accept the next task and report its completion.
 fn end_next(s: &mut Script, w: &WorkerDescription, status: ReportedStatus, story: Story) {
     let (call, task, _) = s.take_start();
     s.complete(call, CallOutcome::Done(CallReply::Empty));
@@ -384,7 +384,7 @@ fn a_worker_that_must_die_receives_the_reason_and_status_shows_it() {
     let shown = s.status().workers[0].problems.join(" ");
     assert!(shown.contains(&format!("must end: {WHY}")), "{shown}");
     assert!(news(&mut s).iter().any(|line| line.contains(WHY)));
-    // Another worker takes its place.
+    // Another worker takes its shard.
     let v = worker("w", 2, 20);
     s.join(&v);
     let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
@@ -432,7 +432,7 @@ fn untaken_news_are_bounded() {
     let dropped: Vec<NewsKind> = dropped.into_keys().collect();
     assert!(news.len() < 300, "{}", news.len());
     assert_eq!(dropped, [NewsKind::Workers]);
-    // They hide nobody's request.
+    // Many lines about workers do not hide a caller's request.
     let last = news.last().map(ToString::to_string);
     assert_eq!(last.as_deref(), Some("this process paused job `j`"));
 }

@@ -1,4 +1,4 @@
-//! What a plan says is what then happens, and asking for it changes nothing.
+//! Tests that a plan predicts what then happens, and that planning changes nothing.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -23,7 +23,7 @@ use proptest::prelude::*;
 
 use support::{Script, config, one_job, options, worker};
 
-/// The least time that a test lets pass.
+/// The shortest time that a test lets pass.
 const STEP: Duration = Duration::from_millis(1);
 
 fn secs(n: u64) -> Duration {
@@ -49,7 +49,7 @@ fn in_force(s: &Script) -> Option<Arc<Config>> {
     }
 }
 
-/// The nodes of a new configuration, as the shell reads them: only if its sources are others.
+/// Returns the nodes of a new configuration as the shell reads them: only if its sources have changed.
 fn proposed(s: &Script, config: &Arc<Config>) -> ProposedNodes {
     let same = in_force(s).is_some_and(|before| {
         before.levels == config.levels && before.node_sources == config.node_sources
@@ -79,7 +79,7 @@ fn plan(s: &Script, config: &Arc<Config>) -> Plan {
     plan_with(s, config, proposed(s, config))
 }
 
-/// Reads a configuration and its nodes within one turn.
+/// Loads a configuration and its nodes within one turn.
 fn load(s: &mut Script, config: &Arc<Config>) {
     let nodes = proposed(s, config);
     s.scheduler.handle(
@@ -129,7 +129,7 @@ fn keys(tasks: impl IntoIterator<Item = (JobName, String)>) -> BTreeSet<(String,
     tasks.map(|(job, node)| (job.to_string(), node)).collect()
 }
 
-/// A worker that runs both tasks of `j`.
+/// A script with a worker that runs both tasks of `j`.
 fn at_work(job: &str) -> Script {
     let mut s = Script::with_config(one_job(2, job));
     s.join(&worker("w", 1, 10));
@@ -186,7 +186,7 @@ fn what_starts_is_counted_by_job_and_named() {
         r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": []}, "resources": {}}}"#,
     ));
     s.join(&worker("w", 1, 10));
-    // Two cores, hence two slots.
+    // The worker has two cores, hence two slots.
     let plan = plan(&s, &one_job(5, ""));
     assert_eq!(plan.tasks.starts, Total::Exactly(2));
     let job = &plan.tasks.jobs.first[0];
@@ -212,7 +212,7 @@ fn what_is_killed_says_when_how_and_why_and_what_runs_on_does_too() {
     assert_eq!(orphan.why, "no enabled node has its name");
     assert_eq!((kill.after, kill.asked), (secs(5), 0));
     assert_eq!(kill.request.method, brasserie_common::KillMethod::Kill);
-    // Tasks of a job that is gone go by the settings, which let them run on.
+    // The settings apply to tasks of a removed job, and let them run on.
     let gone = config(
         r#"{"bistro_settings": {"nodes": {"levels": ["l"], "node_sources": []}, "resources": {}}}"#,
     );
@@ -225,7 +225,7 @@ fn what_is_killed_says_when_how_and_why_and_what_runs_on_does_too() {
     assert_eq!((left.kill, left.shard.as_str()), (None, "w"));
     assert!(left.why.contains("not configured"), "{left:?}");
 
-    // Once it is loaded the rest of the time counts, and to take it back spares the task.
+    // The rest of the time counts once the configuration is loaded, and a return to the former one spares the task.
     load(&mut s, &one_job(1, after));
     s.advance(secs(2));
     let again = plan(&s, &one_job(1, after));
@@ -312,7 +312,7 @@ fn what_holds_everything_back_is_said() {
         plan_off.notes[0].contains("`enabled` is false"),
         "{plan_off:?}"
     );
-    // A cancellation is heeded whatever the configuration says.
+    // A cancellation takes effect whatever the configuration says.
     let request = s.request();
     s.event(Event::ChangeJob {
         request,
@@ -465,7 +465,7 @@ fn a_scheduler_that_is_too_large_says_whom_it_would_kill() {
     );
 }
 
-/// One job of a random configuration.
+/// A job of a random configuration.
 #[derive(Clone, Debug)]
 struct JobDraw {
     name: usize,
@@ -494,7 +494,7 @@ struct ConfigDraw {
 struct HistoryDraw {
     first: ConfigDraw,
     second: Option<ConfigDraw>,
-    /// Its nodes have not come yet.
+    /// The nodes of `second` are not loaded yet.
     unread: bool,
     last: ConfigDraw,
     workers: u8,
@@ -577,7 +577,7 @@ fn history_draw() -> impl Strategy<Value = HistoryDraw> {
 }
 
 impl ConfigDraw {
-    /// Two hosts with four nodes each, of which some are left out and some disabled.
+    /// A config of two hosts with four nodes each, some of which are left out or disabled.
     fn config(&self) -> Arc<Config> {
         let policies = [
             "roundrobin",
@@ -645,7 +645,7 @@ impl JobDraw {
     }
 }
 
-/// Tasks end, go on, or are on their way, as drawn.
+/// Tasks complete, go on running, or stay on their way to the worker, as drawn.
 fn work(s: &mut Script, workers: &[WorkerDescription], fates: &[u8]) {
     for fate in fates {
         let Some((call, _, message)) = s.take_call(|call| matches!(call, Call::RunTask { .. }))
@@ -668,7 +668,7 @@ fn work(s: &mut Script, workers: &[WorkerDescription], fates: &[u8]) {
     }
 }
 
-/// A scheduler somewhere in its life.
+/// A scheduler at some point of its life.
 fn scheduler(draw: &HistoryDraw) -> Script {
     let mut s = Script::with_config(draw.first.config());
     let workers: Vec<WorkerDescription> = (0..draw.workers)
@@ -697,7 +697,7 @@ fn scheduler(draw: &HistoryDraw) -> Script {
         }
         work(&mut s, &workers, late);
     }
-    // What is on its way for too long would be asked about first.
+    // The scheduler would first ask about tasks that are on their way for too long.
     for _ in 0..draw.wait {
         accept_all(&mut s);
         s.advance(secs(1));
@@ -709,7 +709,7 @@ fn scheduler(draw: &HistoryDraw) -> Script {
     s
 }
 
-/// First wishes to end a run from now on, and when they leave.
+/// Returns the first kill request for each run from now on, and when it leaves.
 fn first_kills(s: &mut Script, within: Duration) -> BTreeMap<(TaskKey, InvocationId), Duration> {
     let start = s.now;
     let mut kills = BTreeMap::new();
@@ -741,7 +741,7 @@ fn first_kills(s: &mut Script, within: Duration) -> BTreeMap<(TaskKey, Invocatio
     }
 }
 
-/// How many histories showed what.
+/// Counts of the histories that showed each outcome.
 #[derive(Debug, Default)]
 struct Seen {
     refused: Cell<u32>,
@@ -804,7 +804,7 @@ fn planned_happens(draw: &HistoryDraw, seen: &Seen) -> Result<(), TestCaseError>
     let before = in_force(&s).expect("a configuration");
     let plan = plan(&s, &next);
     seen.note(&plan);
-    // Wishes of before that have no outcome yet.
+    // Earlier kill requests have no outcome yet.
     s.calls
         .retain(|(_, _, call, _)| !matches!(call, Call::KillTask { .. }));
     load(&mut s, &next);

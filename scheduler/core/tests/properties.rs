@@ -1,4 +1,4 @@
-//! Random histories of workers, calls, clocks, stores and restarts, against a model of what really runs where.
+//! Random histories of workers, calls, clocks, stores and restarts, compared with a model of what really runs where.
 
 #[path = "support/values.rs"]
 mod values;
@@ -22,7 +22,7 @@ use values::{EPOCH, listed, one_job, options, worker};
 
 const LOCKS: u8 = 2;
 const STARTS: u8 = 3;
-/// Turns that one instant may take: a few for each worker and call.
+/// The most turns that one instant may take: a few for each worker and call.
 const MAX_TURNS_AT_ONCE: usize = 100;
 
 #[derive(Clone, Debug)]
@@ -59,13 +59,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What is known of a run from outside.
+/// The state of a run as seen from outside.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Open,
-    /// Lost: it may run on for this long after the loss, or after a restart.
+    /// Lost at this time: the run may go on for this long after the loss, or after a restart.
     Lost(Time, Duration),
-    /// Its process is dead, or never was.
+    /// The process is dead or never existed.
     Over,
 }
 
@@ -74,7 +74,7 @@ struct Run {
     task: RunningTask,
     worker: WorkerId,
     fate: Fate,
-    /// What a restarted scheduler can know.
+    /// The fate that a restarted scheduler can know.
     durable: Fate,
     refused: bool,
 }
@@ -93,14 +93,14 @@ struct World {
     unanswered: BTreeMap<RequestId, Option<(InvocationId, ReportedStatus)>>,
     /// Replies that wait for a record. The core may abandon them once.
     waiting: BTreeMap<RequestId, RecordSeq>,
-    /// Acknowledgements on their way: the request, the record that they wait for, the run, its end.
+    /// Acknowledgements on their way: the request, the record that it waits for, the run, and whether it is done.
     acknowledgements: Vec<(RequestId, Option<RecordSeq>, InvocationId, bool)>,
     runs: BTreeMap<InvocationId, Run>,
     sent: BTreeSet<InvocationId>,
     done: BTreeSet<String>,
     sets: BTreeMap<WorkerId, WorkerSetId>,
     beating: Option<WorkerId>,
-    /// Said goodbye, or has a successor on its machine lock.
+    /// Workers that said goodbye, or that have a successor on their machine lock.
     dead: BTreeSet<WorkerId>,
 }
 
@@ -120,7 +120,7 @@ fn name<'a, N: TryFrom<&'a str>>(text: &'a str) -> N {
         .expect("the names of this test are valid")
 }
 
-/// The one true end of a run.
+/// Returns the only true completion of a run.
 fn true_end(run: InvocationId) -> ReportedStatus {
     match run.0.rand.rem_euclid(4) {
         0 => ReportedStatus::done(),
@@ -166,7 +166,7 @@ impl World {
         self.configure(0);
     }
 
-    /// All three nodes or two, the job on or off, its orphans left alone or ended, and the nodes told or not.
+    /// Configures three nodes or two, the job on or off, its orphans left alone or killed, and the nodes loaded or not.
     fn configure(&mut self, kind: u8) {
         let end_after = ["false", "true", "5"][usize::from(kind % 3)];
         let enabled = kind & 4 == 0;
@@ -222,14 +222,14 @@ impl World {
                 Effect::Exit { reason } => panic!("no worker obeys anybody else: {reason}"),
             }
         }
-        // Requests other than to kill are answered in their turn.
+        // Requests other than kills are answered in their turn.
         self.release();
         if !self.lazy {
             self.sync();
         }
     }
 
-    /// A record says that a worker can run nothing any more, or until when it might.
+    /// Applies a record that a worker can run nothing any more, or until when it might.
     fn left(&mut self, record: &Record, set: impl Fn(&mut Run, Fate)) {
         let Record::WorkerLeft {
             worker,
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// Acknowledgements whose record is durable go out.
+    /// Delivers the acknowledgements whose record is durable.
     fn release(&mut self) {
         let synced = self.synced;
         let (out, wait): (Vec<_>, Vec<_>) = std::mem::take(&mut self.acknowledgements)
@@ -412,7 +412,7 @@ impl World {
 
     fn beat(&mut self, worker: WorkerDescription, worker_set: WorkerSetId, goodbye: bool) {
         let id = worker.id;
-        // Alive, so whoever had its machine lock before is dead; and the dead only come late.
+        // This worker is alive, so earlier holders of its machine lock are dead. Dead workers send only late messages.
         for other in (0..LOCKS * STARTS).map(identity) {
             if other.machine_lock == worker.machine_lock && other.id.0.start_time < id.0.start_time
             {
@@ -438,7 +438,7 @@ impl World {
         assert!(!self.unanswered.contains_key(&request));
     }
 
-    /// What the worker says that it runs: all that may run there, some of what ended there, and things nobody knows.
+    /// Returns the worker's list of running tasks: all that may run there, some that ended there, and some that are unknown.
     fn listing(&mut self, worker: WorkerId, mood: u8) -> Vec<RunningTask> {
         let now = self.now;
         let mut tasks = Vec::new();
@@ -505,7 +505,7 @@ impl World {
         }
     }
 
-    /// Lost runs that the scheduler has found again.
+    /// Notes lost runs that the scheduler has found again.
     fn note_adopted(&mut self) {
         let Answer::RunningTasks(running) = self
             .scheduler
@@ -538,7 +538,7 @@ impl World {
         if (how / 8).is_multiple_of(8) {
             worker = identity(how % (LOCKS * STARTS)).id;
         }
-        // What runs is ended by who runs it alone; what was lost also by a successor, which has seen it dead.
+        // Only its own worker completes a live run. A successor, which has seen it dead, may also complete a lost run.
         let is_believed = worker == run.worker || run.fate != Fate::Open;
         let about = is_believed.then(|| (invocation, status.clone()));
         let request = self.request(about);
@@ -561,7 +561,7 @@ impl World {
         assert!(!self.unanswered.contains_key(&request));
     }
 
-    /// All that makes a worker HEALTHY if nothing is against it.
+    /// Does everything that makes a worker HEALTHY unless something prevents it.
     fn join(&mut self, id: u8) {
         let w = identity(id);
         if self.dead.contains(&w.id) {
@@ -605,7 +605,7 @@ impl World {
         if clock_back {
             self.wall_back += Duration::from_secs(500);
         }
-        // What has left and not arrived may still arrive; what has not been answered never is.
+        // Messages that have left may still arrive, but requests without an answer never get one.
         self.calls.clear();
         self.unanswered.clear();
         self.waiting.clear();
@@ -614,7 +614,7 @@ impl World {
         self.synced = RecordSeq::default();
         for run in self.runs.values_mut().filter(|run| run.fate != Fate::Over) {
             run.fate = match (run.fate, run.durable) {
-                // It had its time before, and the task may have run again since.
+                // Its time was over before, and the task may have run again since.
                 (Fate::Lost(at, wait), Fate::Lost(..)) if self.now >= at + wait => Fate::Over,
                 (_, Fate::Lost(_, wait)) => Fate::Lost(self.now, wait),
                 (_, fate @ (Fate::Open | Fate::Over)) => fate,
@@ -629,7 +629,7 @@ impl World {
         self.load();
     }
 
-    /// A heartbeat with a true, old, foreign or impossible set, and sometimes a lie about the worker.
+    /// Sends a heartbeat with a true, old, foreign or impossible set, and sometimes a lie about the worker.
     fn odd_beat(&mut self, id: u8, set: u8, lie: u8) {
         let mut w = identity(id);
         let own = self.sets.get(&w.id).copied().unwrap_or_default();
@@ -653,7 +653,7 @@ impl World {
             _ => {}
         }
         if lie <= 1 {
-            // Somebody else with the same id: not a process of ours.
+            // Another process with the same id sends it.
             let request = self.request(None);
             self.event(Event::Heartbeat {
                 request,
@@ -726,7 +726,7 @@ integration_tests_properties::properties! {
         }
         world.lazy = false;
         world.sync();
-        // Whatever is asked of workers has an outcome by the deadline at the latest.
+        // Every request to workers has an outcome by the deadline at the latest.
         world.advance(Duration::from_secs(6));
         prop_assert!(world.unanswered.is_empty(), "{:?}", world.unanswered);
         prop_assert!(world.acknowledgements.is_empty());

@@ -1,4 +1,4 @@
-//! A store that cannot write, or stands still: nobody waits for it without a bound, and nothing that is not durable is acknowledged.
+//! Tests of a store that fails or stands still: every wait for it is bounded, and nothing is acknowledged before it is durable.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -34,12 +34,12 @@ fn fails(s: &mut Script) {
     });
 }
 
-/// The request of the next heartbeat or status.
+/// Returns the id of the next heartbeat's or status's request.
 fn next_request(s: &mut Script) -> RequestId {
     RequestId(s.request().0 + 1)
 }
 
-/// What has been said of this request, the first one first.
+/// Returns all replies to this request, oldest first.
 fn said(s: &Script, request: RequestId) -> Vec<&Reply> {
     let of = s.replies.iter().filter(|(id, _, _)| *id == request);
     of.map(|(_, _, reply)| reply).collect()
@@ -103,7 +103,7 @@ fn a_reply_that_waits_for_too_long_is_a_refusal_and_the_repeat_is_acknowledged_o
     assert_eq!(said(&s, first), [&refusal]);
     let error = "it has not synced a record for seconds";
     assert!(s.status().errors.iter().any(|e| e.contains(error)));
-    // From now on nobody waits.
+    // No call waits from now on.
     let again = s.update(&w, &task, ReportedStatus::done());
     assert!(
         matches!(again, (None, Err(Rejection::StoreFails { .. }))),
@@ -161,7 +161,7 @@ fn a_newcomer_is_refused_in_bounded_time_and_taken_once_it_is_recorded() {
 #[test]
 fn a_store_that_stands_still_shows_although_no_reply_waits_for_it() {
     let (mut s, ..) = running();
-    // The worker is lost. That is a record, for which nobody waits.
+    // The worker is lost. No reply waits for the record of that.
     let records = s.records.len();
     while s.records.len() == records {
         s.advance(Duration::from_secs(1));
@@ -178,7 +178,7 @@ fn a_store_that_stands_still_shows_although_no_reply_waits_for_it() {
 fn a_store_that_stands_still_shows_although_a_worker_repeats_its_report() {
     let (mut s, w, task) = running();
     assert_eq!(s.update(&w, &task, ReportedStatus::done()).1, Ok(()));
-    // Each repeat takes the place of the one before, so no reply has waited for long.
+    // Each repeat replaces the one before, so no reply has waited for long.
     let pause = MAX_REPLY_WAIT / 2;
     for _ in 0..2 {
         s.advance(pause);
@@ -194,7 +194,7 @@ fn newcomers_are_refused_at_once_while_the_store_fails_and_leave_nothing_behind(
     fails(&mut s);
     let records = s.records.len();
     for life in 1..1000_i32 {
-        // A new one, and a successor of the worker that runs.
+        // The newcomers are a new worker and a successor of the running one.
         let mut successor = w.clone();
         successor.id = WorkerId::new(w.id.0.start_time + i64::from(life), 1);
         for newcomer in [worker("x", life, 11), successor] {
@@ -231,7 +231,7 @@ fn a_change_whose_record_does_not_come_is_told_to_be_in_doubt() {
     s.advance(MAX_REPLY_WAIT);
     let refusal = Reply::JobChanged(Err(JobRefusal::NotDurableYet));
     assert_eq!(said(&s, request).last(), Some(&&refusal));
-    // It lasts all the same.
+    // The change takes effect anyway.
     s.sync();
     assert_eq!(
         s.status().jobs[0].hold,
@@ -255,7 +255,7 @@ fn a_change_of_many_tasks_keeps_nobody_waiting_for_its_next_slice() {
     let refusal = Reply::JobChanged(Err(JobRefusal::NotDurableYet));
     assert_eq!(said(&s, first), [&refusal]);
     assert_eq!(said(&s, second), [&refusal]);
-    // It is done once the store goes on, and nobody is told twice.
+    // The change completes once the store recovers, and no caller gets a second answer.
     for _ in 0..10 {
         s.sync();
     }
@@ -263,7 +263,7 @@ fn a_change_of_many_tasks_keeps_nobody_waiting_for_its_next_slice() {
     assert_eq!((said(&s, first).len(), said(&s, second).len()), (1, 1));
 }
 
-/// Every task of the job fails for good, durably.
+/// Makes every task of the job fail for good, durably.
 fn fail_all(s: &mut Script, w: &WorkerDescription, tasks: usize) {
     let mut ended = 0;
     while ended < tasks {
@@ -341,7 +341,7 @@ fn answers_that_show_completions_leave_when_these_are_durable() {
             assert!(!is_marked(said(&s, request)[0]), "it waits instead");
         }
     }
-    // These show none, or mark it, and probes never wait.
+    // These answers show no completions, or mark them. Answers to probes never wait.
     let (job, node) = (task.job.as_str().to_owned(), task.node.as_str().to_owned());
     let explain = Query::Explain { job, node };
     for query in [Query::NothingStarts, Query::Config, explain] {
@@ -372,7 +372,7 @@ fn an_answer_that_waits_for_too_long_is_marked_and_nobody_waits_any_more() {
         let (request, waits) = ask(&mut s, query);
         assert!(!waits && is_marked(said(&s, request)[0]));
     }
-    // Statuses of tasks are still taken: the store is only slow.
+    // Statuses of tasks are still accepted, because the store is only slow.
     let (after, result) = s.update(&w, &task, ReportedStatus::done());
     assert_eq!((after.is_some(), result), (true, Ok(())));
     s.sync();

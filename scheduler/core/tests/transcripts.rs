@@ -1,4 +1,4 @@
-//! Scenarios of the protocol, message by message.
+//! Tests of the protocol as scenarios, message by message.
 
 mod support;
 
@@ -194,7 +194,7 @@ fn a_silent_worker_is_lost_and_its_task_waits_the_safety_time() {
     s.join(&w);
     let (call, task, _) = s.take_start();
     s.complete(call, CallOutcome::Done(CallReply::Empty));
-    // Heartbeat gap 75 s, then 100 s unhealthy.
+    // The heartbeat gap is 75 s, and the loss follows after 100 s of UNHEALTHY.
     s.advance(secs(174));
     assert_eq!(s.status().workers[0].health, Health::Unhealthy);
     s.advance(secs(2));
@@ -228,7 +228,7 @@ fn a_silent_worker_is_lost_and_its_task_waits_the_safety_time() {
     s.advance(secs(7));
     assert_eq!(s.starts().len(), 1);
 
-    // The old instance is never taken back.
+    // The old instance never returns.
     assert_eq!(
         s.heartbeat(&w, WorkerSetId::default())
             .unwrap()
@@ -522,7 +522,8 @@ fn losing_a_worker_whose_tasks_were_never_known_holds_everything_back() {
     s.heartbeat(&w, set).unwrap();
     let fresh = worker("fresh", 2, 20);
     s.heartbeat(&fresh, WorkerSetId::default()).unwrap();
-    // Never answers getRunningTasks, nor shows that it heard us: lost in NEW after 100 s, and dead by its own timers after 296.
+    // The worker answers no getRunningTasks and does not show that it received our answer. It is lost in NEW after 100 s, and dead by its
+    // own timers after 296 s.
     s.advance(secs(101));
     assert_eq!(s.durable.hold_back, secs(196));
     assert!(
@@ -531,7 +532,7 @@ fn losing_a_worker_whose_tasks_were_never_known_holds_everything_back() {
             .unwrap()
             .contains("before its running tasks were known")
     );
-    // After a crash the wait runs anew in full.
+    // The wait runs anew in full after a crash.
     let mut s = s.restart(Options {
         new_cluster: false,
         ..options()
@@ -668,7 +669,7 @@ fn a_late_answer_to_an_old_fetch_changes_nothing() {
     let (old, _, _) = s
         .take_call(|c| matches!(c, Call::GetRunningTasks { .. }))
         .unwrap();
-    // The call is given up; another one is sent.
+    // The core abandons the call and sends another one.
     s.advance(secs(7));
     s.answer_fetch(Vec::new());
     s.complete(
@@ -704,7 +705,7 @@ fn a_file_that_cannot_be_used_leaves_the_last_good_config_and_is_told_wherever_o
         panic!("nobody knows it");
     };
     assert!(why.ends_with(told), "{why}");
-    // Tasks go on starting.
+    // Tasks still start.
     let w = worker("w", 1, 10);
     s.join(&w);
     s.take_start();

@@ -1,4 +1,4 @@
-//! Scenarios in which somebody is late, wrong, unlucky or lying, message by message.
+//! Scenarios with late, wrong, unlucky or lying peers, message by message.
 
 mod support;
 
@@ -52,14 +52,14 @@ fn count(s: &Script, matches: impl Fn(&Call) -> bool) -> usize {
         .count()
 }
 
-/// Starts the only task and has the worker say so.
+/// Starts the only task, and lets the worker accept it.
 fn run_one(s: &mut Script) -> brasserie_common::RunningTask {
     let (call, task, _) = s.take_start();
     s.complete(call, CallOutcome::Done(CallReply::Empty));
     task
 }
 
-/// The scheduler never asks to be woken at a time that has passed.
+/// Asserts that the scheduler does not ask to be woken at a time that has passed.
 fn assert_wakes_in_future(s: &Script) {
     let wake = s.scheduler.poll_timeout();
     assert!(wake.is_none_or(|at| at > s.now), "{wake:?} at {:?}", s.now);
@@ -105,7 +105,7 @@ fn an_instance_keeps_its_shard_and_machine_lock_for_life() {
     after.errors.clear();
     assert_eq!(after, before);
     assert_eq!(count(&s, is_suicide), 0, "nobody is to die for that");
-    // Not after its loss either.
+    // The instance cannot change its lock after its loss either.
     s.advance(secs(180));
     assert!(s.heartbeat(&relocked, WorkerSetId::default()).is_err());
     assert_eq!(s.status().workers[0].health, Health::MustDie);
@@ -120,7 +120,7 @@ fn a_machine_lock_has_one_holder_over_all_shards() {
         s.heartbeat(&twin, WorkerSetId::default()),
         Err(Rejection::StaleInstance { .. })
     ));
-    // Began in the same second: the last one to come wins, as on one shard.
+    // Both began in the same second: the last one to arrive wins, as on one shard.
     twin.id = WorkerId::new(10, 77);
     s.heartbeat(&twin, WorkerSetId::default()).unwrap();
     let health: Vec<Health> = s.status().workers.iter().map(|w| w.health).collect();
@@ -174,7 +174,7 @@ fn an_instance_that_may_not_have_our_timeouts_is_given_its_own() {
         if is_fetched {
             s.answer_fetch(vec![task]);
         }
-        // It never heard the answer: it goes by the hundred seconds of the scheduler before, from a second before it is lost.
+        // The worker never received the answer. It uses the former scheduler's hundred seconds, counted from a second before its loss.
         let long = long - secs(1);
         s.advance(secs(3));
         assert_eq!(s.status().workers[0].health, Health::MustDie);
@@ -269,7 +269,7 @@ fn a_safe_wait_that_is_over_while_somebody_is_new_wakes_nobody_for_ever() {
     let wait = options().timeouts.min_safe_wait();
     s.advance(wait - secs(10));
     s.heartbeat(&worker("w", 1, 10), stranger()).unwrap();
-    // Its running tasks do not come, and it is not lost yet.
+    // Its running tasks are not reported, and it is not lost yet.
     s.now = s.now + secs(11);
     s.event(Event::StoreRecovered);
     assert!(s.status().initial_wait.is_some());
@@ -405,7 +405,7 @@ fn an_earlier_run_does_not_take_back_what_a_later_one_has_done() {
     let second = run_one(&mut s);
     assert!(second.invocation > first.invocation);
     s.update(&w, &second, ReportedStatus::done()).1.unwrap();
-    // The acknowledgement of the first end never arrived: the worker still has it.
+    // The acknowledgement of the first completion never arrived, so the worker still holds that completion.
     for ended in [None, Some(failed.clone())] {
         let mut s = Script::at(restarted(), s.durable.clone(), s.now);
         s.load(one_job(1, r#", "backoff": [1, "repeat"]"#));
@@ -490,7 +490,7 @@ fn what_is_not_recorded_is_not_acknowledged() {
     let w = worker("w", 1, 10);
     s.join(&w);
     let first = run_one(&mut s);
-    // Neither started here nor listed.
+    // The first run was neither started here nor listed, and the second has an unknown job.
     for node in ["n9", "n0"] {
         let mut unknown = listed("w", node, InvocationId::new(1, 1));
         unknown.job = if node == "n9" {
@@ -507,7 +507,7 @@ fn what_is_not_recorded_is_not_acknowledged() {
             Ok(())
         );
     }
-    // A run that was given up, while the next one is under way.
+    // The first run was abandoned, and the next one is under way.
     s.advance(secs(180));
     let other = worker("other", 2, 20);
     s.join(&other);
@@ -572,7 +572,7 @@ fn healthchecks_of_one_second_have_different_ids() {
         };
         seen.push(*invocation);
         s.answer_healthcheck(&w);
-        // HEALTHY now, which it does not know: it is poked within the same second.
+        // The worker is HEALTHY and does not know that, so it gets another healthcheck within the same second.
         s.advance(Duration::from_millis(100));
     }
     assert_eq!(seen[0].0.start_time, seen[1].0.start_time);
@@ -600,7 +600,7 @@ fn no_call_leaves_before_the_instance_itself_is_recorded() {
         let calls = effects.filter(|effect| matches!(effect, Effect::Call { .. }));
         calls.collect::<Vec<_>>()
     };
-    // While the store fails they do not gather either.
+    // Calls do not accumulate while the store fails either.
     for i in 0..100 {
         let now = now + secs(i);
         assert_eq!(calls(&mut scheduler, now), []);
@@ -614,8 +614,8 @@ fn no_call_leaves_before_the_instance_itself_is_recorded() {
     assert_eq!(calls.len(), 2, "a fetch and a healthcheck: {calls:?}");
 }
 
-/// The request was on its way for two minutes. Its result is acknowledged, so the worker believes in its health from then on:
-/// the scheduler does not, but it gives the worker up only after the worker has given itself up.
+/// A healthcheck was on its way for two minutes. Its result is acknowledged, so the worker believes in its health from then on. The
+/// scheduler does not, but it declares the loss only after the worker has given itself up.
 #[test]
 fn a_late_healthcheck_makes_nobody_healthy_and_the_loss_late() {
     let mut s = Script::with_config(one_job(1, ""));
@@ -645,7 +645,7 @@ fn a_late_healthcheck_makes_nobody_healthy_and_the_loss_late() {
     assert_eq!(health(&mut s), Health::MustDie);
 }
 
-/// A request that arrived twice is refused the second time: that refusal says nothing about the first.
+/// A request that arrives twice is refused the second time. This refusal says nothing about the first.
 #[test]
 fn a_refused_duplicate_may_run() {
     let mut s = Script::with_config(one_job(1, ""));
@@ -680,7 +680,7 @@ fn was_not_running_keeps_the_step_of_the_backoff() {
     s.update(&w, &second, ReportedStatus::was_not_running())
         .1
         .unwrap();
-    // Also over a restart.
+    // The backoff keeps its step over a restart, too.
     let mut s = s.restart(restarted());
     s.load(one_job(1, job));
     s.join(&worker("w", 1, 11));
@@ -733,7 +733,7 @@ fn a_delayed_heartbeat_does_not_take_back_the_set_that_a_later_one_named() {
     s.heartbeat(&b, WorkerSetId::default()).unwrap();
     let second = s.heartbeat(&a, first.worker_set).unwrap();
     s.heartbeat(&a, second.worker_set).unwrap();
-    // Sent before, delivered now.
+    // The heartbeat was sent earlier and is delivered now.
     s.heartbeat(&a, first.worker_set).unwrap();
     s.answer_fetch(Vec::new());
     s.answer_healthcheck(&a);
@@ -776,7 +776,8 @@ fn a_lost_healthcheck_result_does_not_keep_others_from_being_sent() {
     s.answer_healthcheck(&w);
     s.advance(SETTLE);
     assert_eq!(s.status().workers[0].health, Health::Healthy);
-    // It does not know yet; the refused one, whose result will never come, is no reason not to say so.
+    // The worker does not know yet that it is HEALTHY. The result of the refused healthcheck, which will never come, does not delay another
+    // one.
     s.advance(Duration::from_millis(200));
     assert_eq!(count(&s, is_healthcheck), 1);
 }
@@ -835,10 +836,10 @@ fn a_recorded_instance_that_says_it_is_new_is_not_taken_at_its_word() {
         matches!(refused, Err(Rejection::IdentityChanged { .. })),
         "{refused:?}"
     );
-    // Lost in NEW: the tasks that it was recorded for may run.
+    // The worker is lost in NEW, and the tasks that it was recorded with may run.
     s.heartbeat(&w, WorkerSetId::default()).unwrap();
     s.advance(secs(101));
-    // Its own timers end it 296 s after it came.
+    // Its own timers end it 296 s after its arrival.
     assert_eq!(s.durable.hold_back, secs(196));
 }
 
@@ -873,7 +874,7 @@ fn the_dead_are_forgotten_but_not_that_they_have_left() {
         s.join(w);
     }
     s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
-    // From a goodbye, as nothing is shown of it, and from a loss.
+    // The time counts from a goodbye, of which nothing is shown, or from a loss.
     let known = options().timeouts.min_safe_wait();
     s.advance(secs(176));
     assert_eq!(s.status().workers[0].health, Health::MustDie);
@@ -946,7 +947,7 @@ fn a_worker_says_what_it_waits_for_and_what_it_lacks() {
     s.answer_healthcheck(&slow);
     s.heartbeat(&slow, second).unwrap();
     holds(&mut s, 1, "worker `a`, one of 1 that still hold");
-    // As the original protocol has it.
+    // The original protocol has no digest.
     let mut bare = first;
     bare.hash.digest = None;
     s.heartbeat(&a, bare).unwrap();
@@ -963,7 +964,7 @@ fn a_worker_says_what_it_waits_for_and_what_it_lacks() {
     holds(&mut s, 0, "for a heartbeat; the last one came");
 }
 
-/// What people see of the task on n0.
+/// Returns what people see of the task on n0.
 fn shown_of_n0(s: &mut Script) -> (Counts, Option<StoredStatus>) {
     let counts = s.status().jobs[0].counts;
     let (job, limit) = ("j".to_owned(), 10);
@@ -973,7 +974,7 @@ fn shown_of_n0(s: &mut Script) -> (Counts, Option<StoredStatus>) {
     }
 }
 
-/// A refusal is no run: the task shows no end that nobody has stored, and its next run is not told of any.
+/// A refusal is no run: the task shows only stored completions, and its next run receives none.
 #[test]
 fn a_task_that_was_refused_and_never_ran_is_shown_as_one_that_never_ran() {
     let mut s = Script::with_config(one_job(1, ""));
@@ -986,7 +987,7 @@ fn a_task_that_was_refused_and_never_ran_is_shown_as_one_that_never_ran() {
     assert!(errors.iter().any(|e| e.contains("no room")), "{errors:?}");
     let shown = shown_of_n0(&mut s);
     assert_eq!((shown.0.unstarted, &shown.1), (1, &None));
-    // A scheduler that knows what is stored shows the same.
+    // A scheduler that starts on the stored state shows the same.
     let options = Options {
         startup_wait: Some(Duration::ZERO),
         ..restarted()
@@ -1004,7 +1005,7 @@ fn a_task_that_was_refused_and_never_ran_is_shown_as_one_that_never_ran() {
     assert!(!run.config.contains("prev_status"), "{}", run.config);
 }
 
-/// Tasks of a scheduler whose directory was lost: what they were given was larger than anything that the next one's clock tells it.
+/// The tasks come from a scheduler whose directory was lost. Their fences are larger than any that the next scheduler's clock gives.
 #[test]
 fn a_reported_fence_raises_the_generation_before_anything_starts() {
     let mut s = Script::with_config(one_job(3, ""));
@@ -1056,7 +1057,7 @@ fn a_reported_fence_raises_the_generation_before_anything_starts() {
     );
 }
 
-/// A generation that is used up is followed by the next one, which is durable before another task starts.
+/// A used-up generation is followed by the next one, which is durable before another task starts.
 #[test]
 fn a_used_up_generation_holds_tasks_back_until_the_next_one_is_durable() {
     let mut s = Script::new(options(), Durable::default());

@@ -1,4 +1,4 @@
-//! Workers that obey another scheduler: taken over if it is older, left to it if it is newer.
+//! Tests of workers that obey another scheduler: a scheduler takes them over if the other one is older, and steps down if it is newer.
 
 mod support;
 
@@ -44,7 +44,7 @@ fn at_work(nodes: usize) -> (Script, WorkerDescription, Vec<RunningTask>) {
     (s, w, runs)
 }
 
-/// What the worker is at, and how often it was begun anew.
+/// Returns the worker's health, and how often its association has begun anew.
 fn health(s: &mut Script) -> (Health, u32) {
     let worker = &s.status().workers[0];
     (worker.health, worker.begun_anew)
@@ -107,7 +107,7 @@ fn and_a_fetch_but_not_what_a_heartbeat_names() {
         version: 3,
         ..WorkerSetId::default()
     };
-    // The newer one may be long dead, and this directory an old backup: wait, do not leave.
+    // The newer scheduler may be long dead, and this directory an old backup. So this scheduler waits and does not step down.
     s.heartbeat(&w, set).expect("a free shard");
     assert_eq!(s.exit, None);
     let wait = s.status().initial_wait.expect("it waits");
@@ -160,19 +160,20 @@ fn a_worker_of_an_older_scheduler_is_fetched_anew() {
         .heartbeat(&w, WorkerSetId::default())
         .expect("known")
         .worker_set;
-    // n0 failed and starts again, which is refused.
+    // The task on n0 failed and starts again, and the start is refused.
     let failed = || ReportedStatus::error_backoff("x");
     s.update(&w, &runs[0], failed()).1.expect("known");
     s.advance(secs(2));
     let (call, again, before) = s.take_start();
     s.complete(call, refused(older()));
     assert_eq!(health(&mut s), (Health::New, 1));
-    // Nothing is started there and no status taken until its tasks are known again.
+    // Nothing starts there, and no status is accepted, until its tasks are known again.
     s.advance(secs(2));
     assert!(s.starts().is_empty());
     let refusal = s.update(&w, &runs[1], ReportedStatus::done()).1;
     assert_eq!(refusal, Err(Rejection::StillNew));
-    // n1 is listed: it runs. n2 is not: ask. n0 runs by the other's order: adopted.
+    // The task on n1 is listed, so it runs. That on n2 is not, so the worker is asked. That on n0 runs by the other scheduler's order and
+    // is adopted.
     let theirs = listed("w", "n0", brasserie_common::InvocationId::new(7, 7));
     s.answer_fetch(vec![runs[1].clone(), theirs.clone()]);
     assert_eq!(health(&mut s), (Health::Unhealthy, 1));
@@ -186,12 +187,12 @@ fn a_worker_of_an_older_scheduler_is_fetched_anew() {
     };
     assert_eq!(tasks.len(), 1);
     assert_eq!(tasks[0].1, runs[2].invocation);
-    // The worker has kept our number, so it goes on from there.
+    // The worker has kept our sequence number, so the numbers continue from there.
     assert_eq!(sequence, SequenceNumber(before.0 + 1));
     s.complete(id, CallOutcome::Done(CallReply::Empty));
     let gone = s.update(&w, &runs[2], ReportedStatus::was_not_running());
     assert_eq!(gone.1, Ok(()));
-    // It is HEALTHY again only after a new healthcheck, like any new worker.
+    // The worker is HEALTHY again only after a new healthcheck, like any new worker.
     s.answer_healthcheck(&w);
     s.heartbeat(&w, old_set).expect("known");
     s.advance(SETTLE);
@@ -232,7 +233,7 @@ fn losing_it_before_its_tasks_are_known_again_holds_everything_back() {
     let (call, _, _) = s.take_start();
     let begun = s.now;
     s.complete(call, refused(older()));
-    // No earlier than its own timers: it may hear of the new association a heartbeat gap later.
+    // The loss comes no earlier than by the worker's own timers: it may receive the new association a heartbeat gap later.
     s.advance(secs(175));
     assert_eq!(health(&mut s).0, Health::New);
     s.advance(secs(1));
@@ -242,7 +243,7 @@ fn losing_it_before_its_tasks_are_known_again_holds_everything_back() {
         "{:?}",
         s.now.since(begun)
     );
-    // What was known there is lost as usual; the other's tasks are not known.
+    // Tasks that were known there are lost as usual. The other scheduler's tasks are unknown.
     assert_eq!(s.durable.hold_back, secs(66));
     let (_, lost) = s.durable.statuses.values().last().expect("stored");
     assert_eq!(lost.safety_seconds, 66);

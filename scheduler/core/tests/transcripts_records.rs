@@ -1,4 +1,5 @@
-//! Scenarios about the durable record: what a crash, an old backup or lowered flags must not make a scheduler believe.
+//! Scenarios about the durable record: wrong conclusions that a scheduler must not draw after a crash, from an old backup, or from lowered
+//! flags.
 
 mod support;
 
@@ -103,7 +104,7 @@ fn every_answer_to_a_new_instance_waits_for_its_record() {
     assert_eq!(waits_for[0], waits_for[1]);
 }
 
-/// A directory that waited, was interrupted, and is waited for again, while its only worker is back.
+/// A directory whose wait was interrupted waits again, while its only worker is back.
 #[test]
 fn a_set_is_not_settled_while_an_interrupted_wait_runs_anew() {
     let mut s = Script::new(restarted(), Durable::default());
@@ -138,7 +139,7 @@ fn a_worker_that_the_record_lacks_shows_that_it_is_an_old_backup() {
     let backup = s.durable.clone();
     s.join(&b);
     let (of_a, of_b) = (s.told[&a.id].1, s.told[&b.id].1);
-    // The same scheduler instance gave both ids, so that alone tells nothing.
+    // The same scheduler instance gave both ids, so the ids alone prove nothing.
     let mut s = Script::at(restarted(), backup, s.now);
     s.load(one_job(1, ""));
     s.heartbeat(&b, of_b).unwrap();
@@ -273,7 +274,7 @@ fn the_first_record_is_that_of_the_instance() {
     );
 }
 
-/// Everything is back, and the record looks complete; but it is a backup.
+/// All workers are back and the record looks complete, but it is a backup.
 #[test]
 fn a_restored_backup_is_waited_out_whoever_comes_back() {
     let slow = Timeouts {
@@ -296,7 +297,7 @@ fn a_restored_backup_is_waited_out_whoever_comes_back() {
         let durable = backup.clone().restored_from_a_backup();
         let mut s = Script::at(restarted(), durable, s.now);
         s.load(one_job(1, ""));
-        // A crash in the wait, and a start without the flag, begin it anew.
+        // A crash during the wait, and a start without the flag, begin the wait anew.
         s.advance(secs(600));
         let mut s = s.restart(restarted());
         s.load(one_job(1, ""));
@@ -329,7 +330,7 @@ fn a_restored_backup_is_waited_out_whoever_comes_back() {
 
 #[test]
 fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
-    // Not by an empty directory either, or by a worker that shows it to be old.
+    // The flag holds even for an empty directory, and with a worker that shows the directory to be old.
     let durable = Durable::default().restored_from_a_backup();
     let mut s = Script::new(options(), durable);
     s.load(one_job(1, ""));
@@ -342,14 +343,14 @@ fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
     s.heartbeat(&worker("w", 1, 10), foreign).unwrap();
     let message = s.status().initial_wait.expect("it waits");
     assert!(message.contains("--after-restoring-a-backup"), "{message}");
-    // Past it, what is waited for still is named.
+    // The status still names the missing workers after that time.
     s.advance(secs(10));
     let message = s.status().initial_wait.expect("it waits");
     assert!(
         message.contains("(`w`) have told their running tasks"),
         "{message}"
     );
-    // Those that were given up, too.
+    // Fetches that were abandoned are answered, too.
     let is_fetch = |call: &Call| matches!(call, Call::GetRunningTasks { .. });
     while s.calls.iter().any(|(_, _, call, _)| is_fetch(call)) {
         s.answer_fetch(Vec::new());
@@ -360,7 +361,8 @@ fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
     );
 }
 
-/// A directory with one instance, as a scheduler finds it that starts at `now`, and knows since when nobody has answered that instance.
+/// A scheduler that starts at `now` on a directory with one instance. `bound` is the time since which the instance is known to be
+/// unanswered.
 fn restarted_with_bound(now: Time, bound: Option<Time>) -> Script {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
@@ -394,7 +396,7 @@ fn a_wait_counts_from_when_the_instance_was_last_answered() {
     let minute = Duration::from_secs(60);
     let mut s = restarted_with_bound(start, Some(a_minute_ago));
     assert_eq!(left(&mut s), safe - minute);
-    // Its own start is the latest that any other may have answered.
+    // No other scheduler has answered later than at this one's start.
     let later = Some(start + minute);
     assert_eq!(left(&mut restarted_with_bound(start, later)), safe);
     let long_ago = Some(at(1));
@@ -409,7 +411,7 @@ fn after_a_restart_nobody_declares_a_worker_dead_that_was_answered_within_the_lo
     let loss = options().timeouts.lose_unhealthy_worker_after;
     let start = Time::ZERO + secs(10_000);
     let w = worker("w", 1, 10);
-    // How long after its start the restarted scheduler accepts the declaration.
+    // Returns how long after its start the restarted scheduler accepts the declaration.
     let accepted_after = |bound: Option<Time>| {
         let mut s = restarted_with_bound(start, bound);
         loop {
@@ -447,7 +449,7 @@ fn after_a_restart_nobody_declares_a_worker_dead_that_was_answered_within_the_lo
 #[test]
 fn an_instance_that_is_answered_again_has_no_bound_any_more() {
     let start = Time::ZERO + Duration::from_secs(10_000);
-    // Dead for so long that nothing is left of it.
+    // The instance has been dead for so long that nothing of it is left.
     let long_ago = Time::ZERO + Duration::from_secs(9_000);
     let dead = restarted_with_bound(start, Some(long_ago));
     assert_eq!(dead.scheduler.unanswered().count(), 0);

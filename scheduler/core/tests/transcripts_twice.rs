@@ -1,4 +1,4 @@
-//! Two workers that list one task: an unacknowledged end on one and the next run on the other, or two live runs.
+//! Tests of two workers that list one task: an unacknowledged completion on one and the next run on the other, or two live runs.
 
 mod support;
 
@@ -42,14 +42,14 @@ fn impatience() -> Options {
     }
 }
 
-/// A scheduler that was told not to wait, and meets workers which an earlier one knew.
+/// A scheduler that was told not to wait, and that gets workers of an earlier scheduler.
 fn impatient() -> Script {
     let mut s = Script::new(impatience(), Durable::default());
     s.load(one_job(1, RETRY));
     s
 }
 
-/// The worker associates and lists these.
+/// Lets the worker associate and list these tasks.
 fn meet(s: &mut Script, w: &WorkerDescription, tasks: Vec<RunningTask>) {
     let set = WorkerSetId {
         scheduler: SchedulerId::new(5, 5),
@@ -60,7 +60,7 @@ fn meet(s: &mut Script, w: &WorkerDescription, tasks: Vec<RunningTask>) {
     s.answer_fetch(tasks);
 }
 
-/// The worker becomes HEALTHY.
+/// Makes the worker HEALTHY.
 fn heal(s: &mut Script, w: &WorkerDescription) {
     let set = s
         .heartbeat(w, WorkerSetId::default())
@@ -102,13 +102,13 @@ fn an_end_on_one_and_the_next_run_on_the_other_is_ordinary() {
             errors.iter().all(|e| !e.contains("runs twice")),
             "{errors:?}"
         );
-        // A scheduler that starts on what is stored sees the same.
+        // A scheduler that starts on the stored state sees the same.
         let mut again = Script::at(impatience(), s.durable.clone(), s.now).restart(impatience());
         again.load(one_job(1, RETRY));
         meet(&mut again, &b, vec![new.clone()]);
         meet(&mut again, &a, vec![old.clone()]);
         assert_eq!(counts(&mut again), (1, 0, 1));
-        // The end is stored, so its report is a repeat; the run goes on.
+        // The completion is stored, so its report is a repeat, and the run goes on.
         assert_eq!(s.update(&a, &old, failed()).1, Ok(()));
         s.advance(secs(5));
         assert!(s.starts().is_empty(), "it runs on b");
@@ -138,7 +138,7 @@ fn done_is_done_although_a_further_run_is_alive() {
             s.join(&c);
             assert_eq!(s.update(&a, &done, ReportedStatus::done()).1, Ok(()));
             assert_eq!(counts(&mut s).0, 1, "the other one is alive");
-            // Nothing that the further run says takes DONE back, now or after a restart.
+            // No report of the further run undoes DONE, now or after a restart.
             assert_eq!(s.update(&b, &live, failed()).1, Ok(()));
             s.advance(secs(5));
             assert_eq!(counts(&mut s), (0, 1, 1));
@@ -218,7 +218,7 @@ fn the_loss_of_one_of_two_live_runs_keeps_its_safety_wait() {
     let two = listed("b", "n0", second_run());
     s.advance(secs(95));
     meet(&mut s, &b, vec![two.clone()]);
-    // a has fallen silent after it heard us, and is lost; its processes may live for the safety time.
+    // Worker a is silent after it received an answer, and is lost. Its processes may live for the safety time.
     s.advance(secs(6));
     let health = |s: &mut Script| s.status().workers[0].health;
     assert_eq!(health(&mut s), brasserie_common::Health::MustDie);
@@ -236,7 +236,7 @@ fn the_loss_of_one_of_two_live_runs_keeps_its_safety_wait() {
     assert_eq!(s.starts().len(), 1);
 }
 
-/// The second run of n0 was lost, and the first one, which a lists, has ended well.
+/// A scheduler whose second run of n0 was lost, and whose first run, which a lists, is done.
 fn done_while_a_later_run_is_lost() -> Script {
     let mut s = impatient();
     let [a, b, _] = workers();
@@ -258,12 +258,12 @@ fn done_while_a_later_run_is_lost() -> Script {
     let one = ended(listed("a", "n0", first_run()), ReportedStatus::done());
     meet(&mut s, &a, vec![one]);
     let (of, status) = stored(&s);
-    // As the end of the latest run, so that who deletes it deletes both.
+    // The completion counts for the latest run, so that its deletion deletes both.
     assert!(of == second_run() && status.is_done(), "{status:?}");
     s
 }
 
-/// It was never to be followed, so nothing waited to start when the earlier run was listed.
+/// The lost run had no retries left, so no start was waiting when the earlier run was listed.
 #[test]
 fn a_run_that_was_lost_for_good_is_waited_for_when_an_earlier_one_is_done() {
     let s = done_while_a_later_run_is_lost();
@@ -271,7 +271,7 @@ fn a_run_that_was_lost_for_good_is_waited_for_when_an_earlier_one_is_done() {
     assert!(status.safety_seconds >= 60, "{status:?}");
 }
 
-/// How many tasks an operator makes forget their history, and how many are left alone as they may be alive.
+/// Deletes the history of all tasks. Returns how many lost theirs, and how many were left alone because they may be alive.
 fn delete_history(s: &mut Script) -> (u64, u64) {
     let request = s.request();
     s.event(Event::ChangeJob {
@@ -288,14 +288,14 @@ fn delete_history(s: &mut Script) -> (u64, u64) {
     }
 }
 
-/// Nothing waits to start while it is done; but without history the task would start beside its lost run.
+/// No start waits while the task is done, but without history the task would start beside its lost run.
 #[test]
 fn a_clock_that_is_set_does_not_shorten_the_wait_of_a_task_that_is_done() {
     let mut s = done_while_a_later_run_is_lost();
     assert_eq!(delete_history(&mut s), (0, 1));
     s.clock_is_ahead = secs(100_000);
     assert_eq!(delete_history(&mut s), (0, 1));
-    // The next scheduler waits anew in full, and does not know how late it is either.
+    // The next scheduler waits anew in full, and does not know the true time either.
     let mut s = s.restart(impatience());
     s.load(one_job(1, RETRY));
     s.clock_is_ahead = secs(100_000);

@@ -1,4 +1,4 @@
-//! Workers that ask for work: how long their tasks are taken to run, what they are sent, and when they are looked at.
+//! Tests of pull workers: the estimates of their tasks, the tasks that they are sent, and the rate of their requests.
 
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -21,16 +21,16 @@ use brasserie_scheduler_core::{
 };
 use support::*;
 
-/// One worker of four cores, which asks.
+/// A pull worker of four cores.
 struct Asking {
     script: Script,
     worker: WorkerDescription,
     seq: u64,
-    /// What it says that it has.
+    /// The tasks that the worker reports in its requests.
     known: Vec<KnownTask>,
-    /// What it says of its delay, in seconds.
+    /// The delay that the worker reports, in seconds.
     delay: f64,
-    /// Of which processors it asks for work, and who chooses cards.
+    /// The processors for which the worker requests work, and the side that chooses GPUs.
     of: Processor,
     cards: CardChoice,
 }
@@ -48,11 +48,11 @@ impl Asking {
         let worker = worker("w", 1, 10);
         script.join(&worker);
         script.load(config);
-        // What came while it asked for nothing went by slots.
+        // Tasks are sent by slots while the worker has requested nothing.
         Self::of(script, worker)
     }
 
-    /// One that has joined, and is about to ask.
+    /// A worker that has joined and sends work requests from now on.
     fn of(script: Script, worker: WorkerDescription) -> Self {
         Asking {
             script,
@@ -65,7 +65,7 @@ impl Asking {
         }
     }
 
-    /// Wants work for so many seconds; gives what it is told at last, and what was sent for it.
+    /// Requests work for `secs` instance-seconds. Returns the final reply and the tasks that were sent for it.
     fn ask(&mut self, secs: f64) -> (WorkReply, Vec<RunningTask>) {
         self.ask_for(WorkDemand {
             instance_secs: secs,
@@ -93,7 +93,7 @@ impl Asking {
             work: Box::new(work),
         });
         let mut started = self.take_starts();
-        // Turns without an event, until all has started that may.
+        // The script runs turns without an event until no more tasks start.
         loop {
             self.script.advance(Duration::ZERO);
             let more = self.take_starts();
@@ -108,7 +108,7 @@ impl Asking {
         }
     }
 
-    /// Takes and accepts all that was sent.
+    /// Takes and accepts all tasks that were sent.
     fn take_starts(&mut self) -> Vec<RunningTask> {
         let mut started = Vec::new();
         let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
@@ -128,7 +128,7 @@ impl Asking {
         started
     }
 
-    /// It has ended so, after so many seconds.
+    /// Completes a task with this status and story.
     fn end(&mut self, task: &RunningTask, status: ReportedStatus, story: Story) {
         let request = self.script.request();
         let update = StatusUpdate {
@@ -177,13 +177,13 @@ impl Asking {
 fn ran(seconds: f64) -> Story {
     Story {
         ran: Duration::from_secs_f64(seconds),
-        // At its worker, which is no part of it.
+        // The time at the worker before the start does not count.
         starting: Duration::from_secs(1000),
         ..Story::exited(0)
     }
 }
 
-/// That it may begin is held back until the worker asks.
+/// A config whose job is disabled until the worker requests work.
 fn held(nodes: usize, job: &str) -> Arc<Config> {
     one_job(nodes, &format!(r#"{job}, "enabled": false"#))
 }
@@ -197,7 +197,7 @@ fn granted(reply: &WorkReply) -> u32 {
 
 const MAY_WAIT: &str = r#", "bufferable": true"#;
 
-/// A worker that has asked for nothing yet, and a job whose tasks may wait there.
+/// A worker that has requested nothing yet, and a job whose tasks may be queued there.
 fn ready(nodes: usize, job: &str) -> Asking {
     let job = format!("{MAY_WAIT}{job}");
     let mut asking = Asking::new(held(nodes, &job));
@@ -211,7 +211,7 @@ fn how_long_tasks_take_is_learned_from_those_that_end_well() {
     let mut asking = ready(20, "");
     let is = |seconds, basis| Estimate { seconds, basis };
     assert_eq!(asking.estimate(), is(60.0, Basis::Default));
-    // For a hundred seconds, two tasks of a minute; a guess is told to nobody, as the worker may know better.
+    // A hundred seconds take two tasks of a minute. The default estimate is not sent, because the worker may know better.
     let (reply, tasks) = asking.ask(100.0);
     assert_eq!((granted(&reply), tasks.len()), (2, 2));
     assert!(tasks.iter().all(|task| task.work.est_duration.is_none()));
@@ -224,12 +224,12 @@ fn how_long_tasks_take_is_learned_from_those_that_end_well() {
             .iter()
             .all(|task| task.work.est_duration == Some(25.0))
     );
-    // One that takes more than a tenth longer is believed at once, one that takes less for a tenth.
+    // A run that takes more than a tenth longer replaces the estimate at once. A shorter one counts for a tenth.
     asking.end(&tasks[0], ReportedStatus::done(), ran(40.0));
     assert_eq!(asking.estimate(), is(40.0, Basis::Learned));
     asking.end(&tasks[1], ReportedStatus::done(), ran(30.0));
     assert_eq!(asking.estimate(), is(39.0, Basis::Learned));
-    // What failed, or was ended by somebody, tells nothing.
+    // Failed tasks and killed tasks do not change the estimate.
     asking.end(&tasks[2], ReportedStatus::error_backoff(""), ran(900.0));
     let killed = Story {
         ended_by: Some(EndedBy::Operator),
@@ -237,11 +237,11 @@ fn how_long_tasks_take_is_learned_from_those_that_end_well() {
     };
     asking.end(&tasks[3], ReportedStatus::done(), killed);
     assert_eq!(asking.estimate(), is(39.0, Basis::Learned));
-    // A job that says how long it takes knows best.
+    // The estimate of the job itself takes precedence.
     let says = format!(r#"{MAY_WAIT}, "est_duration": 7"#);
     asking.script.load(one_job(20, &says));
     assert_eq!(asking.estimate(), is(7.0, Basis::Given));
-    // What is gone is forgotten.
+    // The estimate is forgotten with the job.
     let nothing = Config {
         jobs: Vec::new(),
         ..(*one_job(20, "")).clone()
@@ -274,7 +274,7 @@ fn a_task_stays_away_where_it_or_another_one_would_be_late() {
             known.deadline = deadline;
         });
     };
-    // Four cores, a minute each: the first four are in time, a fifth is not.
+    // The worker has four cores, and each task takes a minute. The first four are in time, and a fifth is not.
     let (reply, tasks) = asking.ask(1e6);
     assert_eq!(granted(&reply), 4);
     let late = [
@@ -283,7 +283,7 @@ fn a_task_stays_away_where_it_or_another_one_would_be_late() {
          well yet",
     ];
     assert_eq!(asking.explain("n4"), late);
-    // Nothing is over yet.
+    // No task is over yet.
     tell(&mut asking, 41.0, Some(100.0));
     let (reply, _) = asking.ask(1e6);
     assert_eq!(reply.verdicts, [(Processor::Cpu, WorkVerdict::Deadline)]);
@@ -308,7 +308,7 @@ fn a_task_that_takes_longer_than_its_deadline_is_told_so() {
          miss it on any worker, and is sent only where nobody else misses one for it",
     ];
     assert_eq!(asking.explain("n0"), late);
-    // An estimate may be wrong.
+    // The task may still be sent, because an estimate may be wrong.
     asking.delay = 0.0;
     let (reply, _) = asking.ask(1e6);
     assert!(granted(&reply) > 0, "{reply:?}");
@@ -320,13 +320,13 @@ fn a_worker_that_is_done_gets_at_once_what_would_have_been_late() {
     let (reply, tasks) = asking.ask(1e6);
     assert_eq!(granted(&reply), 4);
     assert!(asking.explain("n4")[0].contains("it would miss its deadline"));
-    // Within the same request, which lingers: it ends after twenty seconds, and the others still take more than there is time for.
+    // The same request lingers. After twenty seconds the remaining tasks still take too long.
     asking.script.advance(Duration::from_secs(20));
     assert_eq!(asking.take_starts(), []);
     asking.end(&tasks[0], ReportedStatus::done(), ran(60.0));
     let more = asking.take_starts();
     assert_eq!(more.len(), 1);
-    // A run that is lost is over as well, and so is one that never began.
+    // A failed run is over as well, and so is one that never began.
     asking.end(
         &tasks[1],
         ReportedStatus::error_backoff("it failed"),
@@ -373,7 +373,7 @@ fn a_delay_that_is_over_holds_nothing_back() {
     assert_eq!(reply.verdicts, [(Processor::Cpu, WorkVerdict::Deadline)]);
     asking.script.advance(Duration::from_secs(29));
     assert_eq!(asking.take_starts(), []);
-    // Nothing else happens meanwhile: it is waited for.
+    // The scheduler wakes by itself, although no other event occurs.
     asking.script.advance(Duration::from_secs(2));
     assert_eq!(asking.take_starts().len(), 2);
 }
@@ -394,11 +394,11 @@ fn a_plan_starts_what_is_asked_for_and_nothing_that_would_be_late() {
         };
         copy.plan(proposal).tasks.starts
     };
-    // A minute each, on four cores; and no more than was asked for.
+    // Each task takes a minute, on four cores. The plan starts no more than was requested.
     assert_eq!(starts(&asking), Total::Exactly(4));
     asking.ask(100.0);
     assert_eq!(starts(&asking), Total::Exactly(2));
-    // The scheduler does as it was planned.
+    // The scheduler does what the plan said.
     asking.script.load(job(8));
     assert_eq!(asking.take_starts().len(), 2);
 }
@@ -408,7 +408,7 @@ fn what_was_learned_decides_who_is_late() {
     let mut asking = ready(40, r#", "deadline": 100"#);
     let (_, tasks) = asking.ask(1.0);
     asking.end(&tasks[0], ReportedStatus::done(), ran(30.0));
-    // Three of half a minute, one after the other, on each of four cores.
+    // Each of the four cores runs three tasks of half a minute, one after the other.
     let (reply, _) = asking.ask(1e6);
     assert_eq!(granted(&reply), 12);
     let why = asking.explain("n39");
@@ -428,11 +428,11 @@ fn one_request_for_many_short_tasks_is_for_all_of_them() {
     }));
     asking.ask(0.0);
     asking.script.load(config);
-    // A thousand a processor.
+    // The limit is a thousand tasks for each processor.
     let (reply, tasks) = asking.ask(1e6);
     let sent = u32::try_from(tasks.len()).expect("a few");
     assert_eq!(sent, 4000);
-    // The answer does not wait for all of them.
+    // The reply does not wait for all of them.
     assert!(granted(&reply) > 0 && granted(&reply) <= sent);
 }
 
@@ -508,7 +508,7 @@ fn requests_are_counted_by_what_became_of_them() {
     asking.ask(1.0);
     (expected.requests, expected.repeated) = (3, 1);
     assert_eq!(asking.counts(), expected);
-    // Two a second, and those of the second before that nobody took.
+    // Two requests a second are admitted, plus the unused ones of the second before.
     for _ in 0..3 {
         asking.script.advance(Duration::from_millis(101));
         asking.ask(1.0);
@@ -529,7 +529,7 @@ fn requests_are_counted_by_what_became_of_them() {
 
 #[test]
 fn a_run_that_its_worker_has_only_just_confirmed_need_not_be_listed() {
-    // It was sent long ago: whether the word of its start comes late, or it never came, and the worker is about to deny the run.
+    // The task was sent long ago. Either the answer to its start comes late, or it never came and the worker is about to deny the run.
     for outcome in [
         CallOutcome::Done(CallReply::Empty),
         CallOutcome::Unknown("cut off".to_owned()),
@@ -584,7 +584,7 @@ fn a_run_that_is_not_listed_any_more_is_told_and_nothing_else_happens() {
         "{:?}",
         status.errors
     );
-    // It is told once: from then on it is none that it has listed.
+    // The problem is counted once: from then on the run is not one that the worker has listed.
     asking.ask(0.0);
     assert_eq!(asking.counts().missing_runs, 1);
 }
@@ -607,7 +607,7 @@ fn a_worker_that_chooses_its_cards_is_told_what_tasks_need_of_them() {
     let worker = asking.worker.clone();
     let set = Default::default();
     asking.script.heartbeat(&worker, set).expect("known");
-    // It has not asked yet: its slots hold, and the card is chosen for it.
+    // The worker has requested nothing yet, so its slots limit it, and the scheduler chooses the GPU.
     let before = asking.take_starts();
     let whole = GpuShare {
         device: "bus0".into(),

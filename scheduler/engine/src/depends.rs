@@ -1,4 +1,4 @@
-//! Which jobs wait for which, in an order that puts those first that others depend on.
+//! Links jobs to the jobs that they wait for, and sorts them so that each comes after those it depends on.
 
 use brasserie_common::JobId;
 use brasserie_common::collections::{IdMap, IdSet};
@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::statuses::job::Job;
 
 impl Engine {
-    /// Links all jobs anew.
+    /// Rebuilds the links of all jobs.
     pub(crate) fn link_dependencies(&mut self) {
         for job in &mut self.jobs {
             job.depends_on.clear();
@@ -22,7 +22,7 @@ impl Engine {
         self.sort_by_dependency();
     }
 
-    /// Links a configured job to those that it waits for.
+    /// Links a configured job to the jobs that it waits for.
     pub(crate) fn link(&mut self, id: JobId) {
         let Some(config) = self.jobs[id.index()].config.clone() else {
             return;
@@ -44,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// The opposite of [`Engine::link`].
+    /// Undoes [`Engine::link`].
     pub(crate) fn unlink(&mut self, id: JobId) {
         for on in std::mem::take(&mut self.jobs[id.index()].depends_on) {
             let dependents = &mut self.jobs[on.index()].dependents;
@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// What is wrong with what jobs wait for.
+    /// Returns messages about dependencies that cannot be met.
     pub(crate) fn dependency_problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for id in &self.configured {
@@ -90,7 +90,7 @@ impl Engine {
         problems
     }
 
-    /// Kahn's algorithm from both ends: what neither end reaches is in a circle, or between two.
+    /// Sorts with Kahn's algorithm from both ends. Jobs that neither end reaches are in a cycle, or between two.
     fn sort_by_dependency(&mut self) {
         let mut open: Vec<JobId> = self.configured.clone();
         let mut first = Vec::new();
@@ -112,7 +112,7 @@ impl Engine {
         self.order_has_changed();
     }
 
-    /// Moves jobs that lack nothing from `open` to `done`, in order.
+    /// Moves jobs whose needs are all met from `open` to `done`, in order.
     fn peel(
         &self,
         open: &mut Vec<JobId>,

@@ -1,4 +1,4 @@
-//! The engine: its tables, and the names that it hands out ids for.
+//! The engine: its tables, and the ids that it assigns to names.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -24,11 +24,11 @@ use crate::statuses::job::Job;
 use crate::statuses::waits::Waits;
 use crate::types::{NodesOf, Task};
 
-/// What may run where. Pure: time comes in, nothing goes out but answers.
+/// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
 ///
-/// Events touch only the part of the forest that they change: a task is *ready*, or waits in the list of one node whose
-/// slots it lacks, or is no candidate at all; see [`Engine::place`] for the invariant that makes this complete. A changed
-/// configuration rebuilds the columns of the jobs that it concerns, a node table those of all jobs, beside those in force.
+/// An event touches only the part of the forest that it changes. A task is *ready*, or waits in the list of one node whose slots it lacks,
+/// or is no candidate; [`Engine::place`] states the invariant that makes this complete. A changed configuration rebuilds the columns of the
+/// affected jobs. A node table builds new columns of all jobs beside those in force.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) job_names: Names<JobName>,
@@ -37,63 +37,63 @@ pub struct Engine {
     pub(crate) config: Option<Arc<Config>>,
     /// The node table in force.
     pub(crate) nodes: Option<Arc<NodeTable>>,
-    /// Whose nodes those in force are.
+    /// The configuration that the nodes in force belong to.
     pub(crate) nodes_of: NodesOf,
-    /// The table in force under the configuration; absent until there are both.
+    /// The table in force under the configuration; absent until both exist.
     pub(crate) forest: Option<Box<Forest>>,
-    /// The newest node table, if nothing has been made of it yet.
+    /// The newest node table, if its processing has not begun.
     pub(crate) waiting: Option<Arc<NodeTable>>,
-    /// How many tables have come in force.
+    /// Number of tables that have come into force.
     pub(crate) put_in_force: u64,
-    /// The node table that is to come in force next.
+    /// The node table that comes into force next.
     pub(crate) refresh: Option<Box<Refresh>>,
-    /// Whose forest and columns stand here at the moment.
+    /// Says whether `forest` and `columns` are at the moment those in force or the next ones.
     pub(crate) side: Side,
     pub(crate) rubbish: Rubbish,
     pub(crate) patience: Patience,
     pub(crate) reclaim: Reclaim,
     pub(crate) plan: SlotPlan,
     pub(crate) ledger: Ledger,
-    /// By job id.
+    /// Indexed by job id.
     pub(crate) jobs: Vec<Job>,
-    /// By job id; empty for one that is not configured.
+    /// Indexed by job id; empty for a job that is not configured.
     pub(crate) columns: Vec<Columns>,
     /// Configured jobs, in file order.
     pub(crate) configured: Vec<JobId>,
-    /// Configured jobs, those that others depend on first; jobs of a circle in between.
+    /// Configured jobs, those first that others depend on. Jobs in a cycle come in between.
     pub(crate) by_dependency: Vec<JobId>,
-    /// How many links there are between jobs and those that they wait for as a whole.
+    /// Number of links between jobs and the jobs that they wait for as a whole.
     pub(crate) gates: usize,
     pub(crate) running: Runs,
     pub(crate) held: IdSet<Task>,
     pub(crate) waits: Waits,
-    /// Nothing starts before.
+    /// No task starts before this time.
     pub(crate) barrier: Option<Time>,
     pub(crate) needs: Needs,
     pub(crate) lists: WaitLists,
     pub(crate) pool: Pool,
     pub(crate) policy: Box<dyn Policy>,
-    /// Jobs that are configured again after they were noted as missing, until [`Engine::take_returned_jobs`].
+    /// Jobs that were noted as missing and are configured again, until [`Engine::take_returned_jobs`].
     pub(crate) returned_jobs: Vec<JobId>,
-    /// Jobs that are configured twice.
+    /// Messages about jobs that are configured twice.
     pub(crate) config_problems: Vec<String>,
     pub(crate) rng: Rng,
     pub(crate) seed: u64,
-    /// For fingerprints: of the configuration and the nodes, once somebody asks.
+    /// Hash of the configuration and the node tables for fingerprints, computed on first use.
     pub(crate) sources_shape: OnceLock<u64>,
 }
 
-/// How far a refresh goes.
+/// The tasks that a refresh of one task updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The task; those that depend on it only if it has become, or no longer is, without hope.
+    /// The task alone. Its dependents follow only if it becomes hopeless or stops being so.
     Own,
-    /// Also those that depend on it.
+    /// The task and its dependents.
     Dependents,
 }
 
 impl Engine {
-    /// `seed` fixes the hashing of names, the shuffle of nodes and random policies.
+    /// Creates an engine without a configuration. `seed` fixes the hashing of names, the shuffle of nodes and random policies.
     pub fn new(seed: u64) -> Self {
         Engine {
             job_names: Names::new(seed),
@@ -137,8 +137,8 @@ impl Engine {
         self.config.as_ref()
     }
 
-    /// Tells whose nodes those in force are, and looks at every gate if that is news: whether all of a job is done can be said of its
-    /// own nodes only.
+    /// Sets the configuration that the nodes in force belong to. Re-evaluates every gate if that changed, because a job can be done as a
+    /// whole only on its own nodes.
     pub fn set_nodes_of(&mut self, of: NodesOf) {
         let before = std::mem::replace(&mut self.nodes_of, of);
         if before != of && self.gates > 0 {
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// The table in force: not one that waits for a configuration, or is being worked on.
+    /// Returns the node table in force, not one that waits or is being processed.
     pub fn nodes(&self) -> Option<&Arc<NodeTable>> {
         self.nodes.as_ref()
     }
@@ -167,23 +167,23 @@ impl Engine {
         NodeId(self.node_names.intern(name))
     }
 
-    /// So many node names will be interned.
+    /// Prepares for `count` more node names.
     pub fn expect_nodes(&mut self, count: usize) {
         self.node_names.expect(count);
     }
 
-    /// The empty name for an id that this engine did not hand out.
+    /// Returns the job's name, or the empty name for an id that this engine did not assign.
     pub fn job_name(&self, job: JobId) -> &JobName {
         self.job_names.get(job.0)
     }
 
-    /// The empty name for an id that this engine did not hand out.
+    /// Returns the node's name, or the empty name for an id that this engine did not assign.
     pub fn node_name(&self, node: NodeId) -> NodeName {
-        // Invariant: only checked names get an id.
+        // Invariant: only valid names get an id.
         NodeName::try_from(self.node_text(node)).expect("a name that was checked")
     }
 
-    /// As [`Engine::node_name`], to look at.
+    /// Returns the same name as [`Engine::node_name`], without a copy.
     pub fn node_text(&self, node: NodeId) -> &str {
         self.node_names.get(node.0)
     }
@@ -196,12 +196,12 @@ impl Engine {
         self.node_names.find(name).map(NodeId)
     }
 
-    /// `None` for a job that is not configured.
+    /// Returns `None` for a job that is not configured.
     pub fn job_config(&self, job: JobId) -> Option<&JobConfig> {
         self.jobs.get(job.index())?.config.as_deref()
     }
 
-    /// The configured jobs, in file order.
+    /// Iterates over the configured jobs, in file order.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
         self.configured.iter().copied()
     }

@@ -1,4 +1,4 @@
-//! Why a task is not running: all reasons, from the same predicates that placement uses.
+//! Explains why a task is not running: all reasons, from the same predicates that placement uses.
 
 mod infeasible;
 mod reason;
@@ -108,7 +108,7 @@ impl Engine {
             Some(_) | None => {}
         }
         if let Some(until) = self.waits.get(task) {
-            // The stored wait is the longer of both; it equals the safety wait if that one decided.
+            // The stored backoff is the longer of both waits. It equals the safety wait if that one decided.
             let is_safety =
                 |s: &StoredStatus| s.safety_seconds > 0 && s.safety_seconds == s.backoff_seconds;
             let wait = match status.as_ref().is_some_and(is_safety) {
@@ -216,7 +216,7 @@ impl Engine {
         level.is_some_and(|level| forest.row_of(level, task.node).is_some())
     }
 
-    /// Which jobs must be done as a whole before.
+    /// Adds the jobs that must be done as a whole before this one.
     fn explain_gates(&self, forest: &Forest, job: &Job, reasons: &mut Vec<Reason>) {
         if self.nodes_of == NodesOf::AnotherConfig && !job.after_all.is_empty() {
             reasons.push(Reason::OtherNodes);
@@ -262,7 +262,7 @@ impl Engine {
         }
     }
 
-    /// Forest, slots and workers. With replicas, what stands in the way of each; nothing if one of them is free.
+    /// Adds reasons about the forest, slots and workers. With replicas, adds the obstacles of each; nothing if one of them is free.
     fn explain_place(
         &self,
         config: &Config,
@@ -382,7 +382,7 @@ impl Engine {
                 None => return,
                 Some(Refusal::Ineligible) => not_ready.add(&worker.shard),
                 Some(Refusal::Draining) => draining += 1,
-                // Room that will be free there is for nobody.
+                // Slots that become free on a draining worker are for no task.
                 Some(Refusal::Short(..) | Refusal::Cards)
                     if worker.eligibility == Eligibility::Draining =>
                 {
@@ -461,7 +461,7 @@ impl Engine {
     }
 }
 
-/// Adds what keeps all tasks of a job from running in its own configuration.
+/// Adds the reasons in a job's own configuration that keep all of its tasks from running.
 fn explain_state(job: &Job, job_config: &JobConfig, reasons: &mut Vec<Reason>) {
     if !job_config.errors.is_empty() {
         reasons.push(Reason::JobErrors(job_config.errors.clone()));

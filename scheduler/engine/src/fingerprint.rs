@@ -1,9 +1,12 @@
-//! The engine's part of a fingerprint: everything that can change what it answers from now on.
+//! The engine's part of a fingerprint: all state that can change its later answers.
 //!
-//! Left out is what follows from the rest (columns, ready lists, limits, the ledger, but for slots held by whoever asked for
-//! them, who tells of them), what is only shown, and the streams of random numbers: a search takes each draw as it comes. So is how far
-//! work is that takes slices: a table on its way, names that are looked through, memory that is given back. In worlds so small that all
-//! their states can be visited each turn brings it to its end, or as far as it gets without others; that there is some left is told.
+//! The fingerprint leaves out:
+//!
+//! * state derived from the rest: columns, ready lists, limits, the ledger. Callers of [`Engine::hold_slots`] add these slots to their own
+//!   part;
+//! * state that is only shown, and the random number streams: a search tries each draw;
+//! * the progress of work in slices: a node table on its way, a reclaim of names, memory release. In worlds small enough for an exhaustive
+//!   search, each turn completes such work or gets as far as it can alone. The fingerprint only says whether some is left.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -16,7 +19,7 @@ use crate::engine::Engine;
 use crate::types::Task;
 
 impl Engine {
-    /// Writes the state into a hash. Small ids stay as they are: they are handed out in order of appearance.
+    /// Writes the state into a hash. Ids are written as they are, because they are assigned in order of appearance.
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put(*self.sources_shape.get_or_init(|| self.hash_sources()));
         s.each(self.job_names.all(), |s, name| s.put(name));
@@ -31,12 +34,12 @@ impl Engine {
         s.put((self.policy.cursor(), self.nodes_of));
     }
 
-    /// A hash of the state, for searches that visit each state once.
+    /// Returns a hash of the state, for searches that visit each state once.
     pub fn fingerprint(&self, now: Time) -> u64 {
         fingerprint_of(|canon, hasher| self.shape(&mut Shape::new(now, canon, hasher)))
     }
 
-    /// Of the configuration and the node table, which change rarely and are long.
+    /// Hashes the configuration and the node tables, which are long and rarely change.
     fn hash_sources(&self) -> u64 {
         let state = SeededState::default();
         let config = self.config.as_ref().map(|config| format!("{config:?}"));
@@ -49,7 +52,7 @@ impl Engine {
         state.hash_one((config, tables))
     }
 
-    /// A shuffle is a draw that is kept.
+    /// Writes the order of shuffled levels, because the shuffle is a random draw that persists.
     fn shape_order<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let is_random = |c: &&std::sync::Arc<brasserie_common_config::Config>| {
             c.node_order == NodeOrder::Random

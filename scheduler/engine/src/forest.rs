@@ -1,4 +1,4 @@
-//! The forest: levels and nodes as columns, and which of them a job may run on.
+//! The forest: levels and nodes as columns, and the filters that say on which nodes a job may run.
 
 pub(crate) mod below;
 mod builder;

@@ -1,4 +1,4 @@
-//! How many nodes of each level have which status bits for a job.
+//! Counts the nodes of each level by a job's status bits.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::statuses::tally::Tally;
 use crate::types::{Histogram, Task};
 
 impl Engine {
-    /// For each level from `instance` down to the job's: how many nodes have which bits, the bits of a node being the union of
-    /// those of the job's tasks on it and below it, and up to `samples` names each. Empty for a job with errors.
+    /// Returns how many nodes of each level, from `instance` down to the job's, have which bits, with up to `samples` names each. A node
+    /// has the union of the bits of the job's tasks on it and below it. Empty for a job with errors.
     ///
-    /// The first call counts all tasks of the job; from then on the numbers follow each change, until the job's columns are
-    /// rebuilt. Names are searched for until there are enough of each kind.
+    /// The first call counts all tasks of the job. Later changes update the counts, until the job's columns are rebuilt. Each call scans
+    /// rows until it has enough names of each kind.
     pub fn histogram(&self, id: JobId, samples: usize) -> Histogram {
         let (Some(config), Some(forest), Some(job)) =
             (&self.config, &self.forest, self.jobs.get(id.index()))
@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// A task's bits may have changed.
+    /// Updates the histogram after a change of a task's bits.
     pub(crate) fn count_again(&mut self, forest: &Forest, id: JobId, canonical: u32) {
         let Some(mut tally) = self.columns[id.index()].tally.take() else {
             return;
@@ -93,7 +93,7 @@ impl Engine {
         self.columns[id.index()].tally = tally.into();
     }
 
-    /// One task's bits as a histogram shows them: USES_BACKOFF means "in backoff now".
+    /// Returns one task's bits for a histogram, where USES_BACKOFF means "in backoff now".
     fn task_bits(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> StatusBits {
         let node = forest.node(row);
         let task = Task { job: id, node };

@@ -1,4 +1,4 @@
-//! What may run where: the forest, statuses, placement and explanations.
+//! Decides which tasks may run where: the forest, statuses, placement and explanations.
 
 #![deny(clippy::iter_over_hash_type)]
 

@@ -1,4 +1,4 @@
-//! Names to small ids and back; keyed hashing, because peers and scripts choose the names.
+//! Maps names to small ids and back. Hashing is keyed, because peers and scripts choose the names.
 
 mod index;
 mod marks;
@@ -16,11 +16,11 @@ use marks::{Bits, Marks, Phase};
 
 use crate::work::Work;
 
-/// Ids in order of first appearance.
+/// Ids of names, in order of first appearance.
 #[derive(Clone, Debug)]
 pub(crate) struct Names<N> {
     names: Vec<N>,
-    /// Answers for ids that nobody handed out.
+    /// The name for ids that were never assigned.
     nobody: N,
     ids: SeededMap<N, u32>,
 }
@@ -38,7 +38,7 @@ impl<N: Clone + Default + Eq + Hash + Borrow<str>> Names<N> {
         if let Some(&id) = self.ids.get(name.borrow()) {
             return id;
         }
-        // Invariant: 2^32 names would need more memory than any machine that we run on has.
+        // Invariant: 2^32 names need more memory than any supported machine has.
         let id = u32::try_from(self.names.len()).expect("fewer than 2^32 names");
         self.names.push(name.clone());
         self.ids.insert(name.clone(), id);
@@ -49,7 +49,7 @@ impl<N: Clone + Default + Eq + Hash + Borrow<str>> Names<N> {
         self.ids.get(name).copied()
     }
 
-    /// The empty name for an id that was never handed out.
+    /// Returns the empty name for an id that was never assigned.
     pub(crate) fn get(&self, id: u32) -> &N {
         self.names.get(id as usize).unwrap_or(&self.nobody)
     }
@@ -58,21 +58,21 @@ impl<N: Clone + Default + Eq + Hash + Borrow<str>> Names<N> {
         self.names.len()
     }
 
-    /// In the order of their ids.
+    /// Returns all names in the order of their ids.
     pub(crate) fn all(&self) -> &[N] {
         &self.names
     }
 }
 
-/// Names that share one text. Small, so that taking one out or putting one in moves a few hundred bytes, and large beside the text's
-/// own costs; as many of the longest names as there may be end below what 16 bits hold.
+/// Number of names that share one text. Few enough that an insertion or removal moves only a few hundred bytes, and many beside the text's
+/// own overhead. Even with the longest names, offsets fit into 16 bits.
 const BLOCK: usize = 32;
 const _: () = assert!(BLOCK * MAX_NAME_BYTES <= u16::MAX as usize);
 
 #[derive(Clone, Debug)]
 struct Block {
     text: String,
-    /// Where each name ends.
+    /// End of each name in the text.
     ends: [u16; BLOCK],
 }
 
@@ -101,19 +101,19 @@ impl Block {
         }
         for end in &mut self.ends[place..] {
             let moved = usize::from(*end) - old.len() + name.len();
-            // Invariant: names are checked to be short before they come here.
+            // Invariant: names are checked to be short before they get here.
             *end = u16::try_from(moved).expect("a block of short names");
         }
     }
 }
 
-/// Blocks that stand in one list: it is copied while it grows, which takes some tens of microseconds at most.
+/// Blocks in one list. A list is copied while it grows, which takes some tens of microseconds at most.
 const LIST: usize = 1024;
 
-/// Blocks by their numbers, at no step in a time that grows with how many they are.
+/// Blocks by number. No step takes time that grows with the number of blocks.
 #[derive(Clone, Debug, Default)]
 struct Blocks {
-    /// Invariant: all but the last have `LIST` blocks, and the last one has some.
+    /// Invariant: every list but the last has `LIST` blocks, and the last has at least one.
     lists: Vec<Vec<Block>>,
 }
 
@@ -146,28 +146,28 @@ impl Blocks {
     }
 }
 
-/// Looking at a block whose names are all kept.
+/// Nanoseconds to scan a block whose names are all kept.
 const LOOK_COST: u64 = 20;
-/// A block whose text is made anew.
+/// Nanoseconds to rebuild the text of a block.
 const BLOCK_COST: u64 = 200;
-/// A name is hashed, and found where nobody has looked for long.
+/// Nanoseconds to hash a name and to find it in cold memory.
 const FREE_COST: u64 = 450;
 
-/// Node names in texts of many. Ten million of them as values of their own would take more memory than all the rest.
+/// Node names, packed into shared texts: ten million separate strings would take more memory than the rest of the engine.
 ///
-/// No step takes time that grows with the number of names: they are added, found and given back while tasks run.
+/// No step takes time that grows with the number of names, because names are added, found and released while tasks run.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeNames {
     blocks: Blocks,
-    /// Of all names together.
+    /// Bytes of all names together.
     text_bytes: usize,
-    /// Ids from here on are nobody's.
+    /// Ids from here on are unassigned.
     end: usize,
-    /// Ids below `end` that were given back: the lowest are handed out first.
+    /// Released ids below `end`. The lowest ones are assigned first.
     free: Bits,
     ids: NameIndex,
     keys: SeededState,
-    /// While it is found out which ids somebody has.
+    /// The ids that are known to be in use, during a reclaim.
     marks: Option<Marks>,
     /// Nodes that a caller has noted as missing, and the time since which each is missing.
     missing: IdMap<u32, u32>,
@@ -191,13 +191,13 @@ impl NodeNames {
         self.intern_checked(name.as_str())
     }
 
-    /// `text` comes from a node table, which checked it.
+    /// Interns a name from a node table, which has checked it.
     pub(crate) fn intern_text(&mut self, text: &str) -> u32 {
         debug_assert!(NodeName::try_from(text).is_ok());
         self.intern_checked(text)
     }
 
-    /// There will be about as many names.
+    /// Prepares for about `count` names.
     pub(crate) fn expect(&mut self, count: usize) {
         let mut ids = std::mem::take(&mut self.ids);
         ids.expect(count, |id| self.keys.hash_one(self.get(id)));
@@ -211,7 +211,7 @@ impl NodeNames {
             return id;
         }
         let index = self.free.take_first().unwrap_or(self.end);
-        // Invariant: 2^32 names would need more memory than any machine that we run on has.
+        // Invariant: 2^32 names need more memory than any supported machine has.
         let id = u32::try_from(index).expect("fewer than 2^32 names");
         let (block, place) = (index / BLOCK, index % BLOCK);
         if block == self.blocks.len() {
@@ -230,7 +230,7 @@ impl NodeNames {
         id
     }
 
-    /// Not a name that nobody has any more, even if it is not given back yet.
+    /// Returns the id of a name. Ignores an unused name even if it is not released yet.
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
         let found = self.find_hashed(self.keys.hash_one(name), name);
         found.filter(|id| !self.marks.as_ref().is_some_and(|marks| marks.dooms(*id)))
@@ -241,7 +241,7 @@ impl NodeNames {
         shard.find(hash, |id| self.get(*id) == name).copied()
     }
 
-    /// Empty for an id that was never handed out.
+    /// Returns the empty text for an id that was never assigned.
     pub(crate) fn get(&self, id: u32) -> &str {
         let index = id as usize;
         if index >= self.end {
@@ -251,17 +251,17 @@ impl NodeNames {
         &block.text[block.range(index % BLOCK)]
     }
 
-    /// What a copy takes.
+    /// Returns about how many bytes a copy takes.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.len() * size_of::<Block>() + self.text_bytes + self.ids.bytes()
     }
 
-    /// In the order of their ids.
+    /// Iterates over all names in the order of their ids.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.end as u32).map(|id| self.get(id))
     }
 
-    /// Names and ids, and of which ids it is known that somebody has them, while that is found out.
+    /// Writes names and ids into a hash, and during a reclaim also the marks.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.each(self.iter(), |s, name| s.put(name));
         s.put(format!("{:?}", self.marks));
@@ -296,39 +296,39 @@ impl NodeNames {
         back
     }
 
-    /// Ids that are some name's are below.
+    /// Returns a bound for ids: every assigned id is lower.
     pub(crate) fn end(&self) -> usize {
         self.end
     }
 
-    /// How many names have an id.
+    /// Returns how many names have an id.
     pub(crate) fn count(&self) -> usize {
         self.end - self.free.count()
     }
 
-    /// Whether an id is some name's.
+    /// Returns whether a name has this id.
     pub(crate) fn has(&self, id: u32) -> bool {
         (id as usize) < self.end && !self.free.contains(id as usize)
     }
 
-    /// From now on it is noted who has which id: whatever is interned, and whatever [`NodeNames::mark`] is told.
+    /// Begins to note which ids are in use: every interned name, and every id passed to [`NodeNames::mark`].
     pub(crate) fn begin_marking(&mut self) {
         self.marks = Some(Marks::new(self.end));
     }
 
-    /// It is being found out which ids somebody has.
+    /// Returns whether a reclaim is finding out which ids are in use.
     pub(crate) fn are_looked_through(&self) -> bool {
         self.marks.is_some()
     }
 
-    /// Somebody has the id.
+    /// Notes that an id is in use.
     pub(crate) fn mark(&mut self, id: u32) {
         if let Some(marks) = &mut self.marks {
             marks.mark(id);
         }
     }
 
-    /// All ids that anybody has are marked: the others are nobody's from now on, and [`NodeNames::sweep`] gives them back.
+    /// Ends the marking. Ids without a mark are unused from now on, and [`NodeNames::sweep`] releases them.
     pub(crate) fn begin_sweeping(&mut self) {
         if let Some(marks) = &mut self.marks {
             marks.phase = Phase::Sweeping {
@@ -337,12 +337,12 @@ impl NodeNames {
         }
     }
 
-    /// Nothing is given back that has not been.
+    /// Abandons the reclaim. Names that are not released yet stay.
     pub(crate) fn forget_marks(&mut self) {
         self.marks = None;
     }
 
-    /// Goes on; whether everything is given back. From the last name to the first, so that the last ones make room for good.
+    /// Releases unused names, from the last one to the first, then drops empty blocks at the end. Returns whether everything is released.
     pub(crate) fn sweep(&mut self, work: &mut Work) -> bool {
         let Some(mut marks) = self.marks.take() else {
             return true;
@@ -387,7 +387,7 @@ impl NodeNames {
         self.blocks.at_mut(block).text.shrink_to_fit();
     }
 
-    /// The last ids, if they are nobody's, are as if they had never been handed out. Whether there may be more in the block before.
+    /// Drops unused ids at the end of the last block. Returns whether the block is gone, so that the one before may follow.
     fn drop_last_block(&mut self) -> bool {
         let Some(last) = self.blocks.len().checked_sub(1) else {
             return false;

@@ -1,4 +1,4 @@
-//! Placement: which task may start, and where.
+//! Placement: which tasks may start, and on which worker.
 
 pub(crate) mod bit_tree;
 mod choose;

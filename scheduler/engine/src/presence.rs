@@ -1,4 +1,4 @@
-//! Tells which nodes with statuses exist in the forest in force, and since when other nodes, and jobs, have been missing, if that was noted.
+//! Presence of nodes and jobs: which nodes are in the forest in force, and since when others have been missing, if a caller noted it.
 
 use brasserie_common::{JobId, JobName, NodeId, NodeName};
 
@@ -51,19 +51,19 @@ impl Engine {
             .collect()
     }
 
-    /// Since when the job has been missing, if it was noted. The caller decides which jobs are missing.
+    /// Returns since when the job has been missing, if a caller noted it. The caller decides which jobs are missing.
     pub fn job_missing_since(&self, job: JobId) -> Option<u32> {
         self.jobs.get(job.index())?.missing_since
     }
 
-    /// Notes that a job is missing, until it is configured or a task of it ends; `None` drops the note.
+    /// Notes that a job is missing, until it is configured or a task of it completes; `None` drops the note.
     pub fn note_job_missing(&mut self, job: JobId, since: Option<u32>) {
         if let Some(job) = self.jobs.get_mut(job.index()) {
             job.missing_since = since;
         }
     }
 
-    /// Nodes on which the job has ended, of one page of its statuses; `None` behind the last page.
+    /// Returns the nodes of one page of the job's statuses; `None` behind the last page.
     pub fn ended_nodes_of_page(&self, job: JobId, page: usize) -> Option<Vec<NodeId>> {
         let statuses = &self.jobs.get(job.index())?.statuses;
         Some(statuses.page(page)?.collect())

@@ -1,8 +1,8 @@
-//! Names of nodes that nobody has any more are given back, with their ids: in slices, while tasks run.
+//! Releases the names of nodes that nothing refers to any more, with their ids: in slices, while tasks run.
 //!
-//! Whoever has a node is looked through, one after the other. Meanwhile a node changes hands only through this engine: by its name, as
-//! a task of an event, or as one of the forest in force. In the first two cases it is marked there and then, and the forest stays until
-//! everything is marked. So no node is missed that goes from one who is not looked through yet to one who has been.
+//! A reclaim scans the holders of node ids one after the other. Meanwhile another holder can get a node only through this engine: by its
+//! name, as the task of an event, or from the forest in force. The first two mark the id immediately, and the forest does not change until
+//! everything is marked. So the reclaim misses no node that moves from a holder not scanned yet to one already scanned.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -16,11 +16,11 @@ use crate::placement::RunPath;
 use crate::placement::resources::Charge;
 use crate::work::Work;
 
-/// A row of the forest is looked at.
+/// Nanoseconds for a row of the forest.
 const ROW_COST: u64 = 5;
-/// A page of statuses, or the place of one.
+/// Nanoseconds for a page of statuses, present or not.
 const PAGE_COST: u64 = 100;
-/// A job, if it has nothing.
+/// Nanoseconds for a job, without its pages and waits.
 const JOB_COST: u64 = 20;
 const WAIT_COST: u64 = 50;
 const RUN_COST: u64 = 200;
@@ -28,40 +28,40 @@ const RUN_COST: u64 = 200;
 /// ```text
 ///   Forest --> Statuses --> Waits --> Running --> Others --all told--> Sweep --> done
 /// ```
-/// Another forest: it is given up, and begins anew some time. Nodes that come meanwhile wait.
+/// Another forest abandons the reclaim, which begins anew later. Node tables that arrive meanwhile wait.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     /// Nodes of rows before this one are marked.
     Forest(u32),
-    /// Those with statuses of jobs before this one, and of this one those of the pages before.
+    /// Nodes with statuses are marked: those of jobs before this one, and those of this job's pages before `page`.
     Statuses { job: usize, page: usize },
-    /// Those with waits, up to this one of this job.
+    /// Nodes with waits are marked, up to this wait of this job.
     Waits {
         job: usize,
         after: Option<(Time, NodeId)>,
     },
-    /// Those of runs before this place.
+    /// Nodes of runs before this index are marked.
     Running(usize),
-    /// Whoever drives this engine tells which nodes it has beside.
+    /// The caller reports the nodes that it holds outside the engine.
     Others,
-    /// Everything is marked that anybody has.
+    /// Every id in use is marked, and the others are released.
     Sweep,
 }
 
-/// Which names are needed.
+/// The state of the reclaim of unused node names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reclaim {
     stage: Option<Stage>,
-    /// How often it has begun.
+    /// Number of reclaims so far.
     cycle: u64,
-    /// Names that were left the last time.
+    /// Number of names after the last reclaim.
     kept: usize,
-    /// Nodes with charges of runs that the engine does not know, and how many such charges.
+    /// Nodes with charges of runs that the engine does not know, and the number of these charges.
     charged: BTreeMap<NodeId, u32>,
 }
 
 impl Reclaim {
-    /// There is something to do that nobody else has to do first.
+    /// Returns whether the next step needs nothing from the caller.
     pub(crate) fn is_under_way(&self) -> bool {
         match self.stage {
             Some(
@@ -75,7 +75,7 @@ impl Reclaim {
         }
     }
 
-    /// After a much smaller table fewer names are needed than the last time.
+    /// Expects fewer names after a change to a much smaller table.
     pub(crate) fn table_changes(&mut self, former: usize, rows: usize) {
         if rows < former / 2 {
             self.kept = self.kept.min(rows);
@@ -87,27 +87,27 @@ impl Reclaim {
         self.kept = self.kept.saturating_sub(names);
     }
 
-    /// When it begins, and what it waits for.
+    /// Writes into a hash when the next reclaim begins, or what the current one waits for.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Reclaim {
             stage,
-            // It tells one time from the next, and no more.
+            // The number only distinguishes one reclaim from the next.
             cycle: _,
             kept,
-            // Part of the ledger.
+            // The ledger has these charges.
             charged: _,
         } = self;
         s.put((format!("{stage:?}"), kept));
     }
 
-    /// Somebody takes slots of these without being a run that is known.
+    /// Notes charges of a run that the engine does not know.
     pub(crate) fn hold(&mut self, charges: &[Charge]) {
         for charge in charges {
             *self.charged.entry(charge.node).or_default() += 1;
         }
     }
 
-    /// The reverse of [`Reclaim::hold`].
+    /// Undoes [`Reclaim::hold`].
     pub(crate) fn let_go(&mut self, charges: &[Charge]) {
         for charge in charges {
             let count = self.charged.get_mut(&charge.node);
@@ -121,8 +121,8 @@ impl Reclaim {
 }
 
 impl Engine {
-    /// Whether there are enough names more than were needed the last time. An eighth: so looking through everything costs a few looks
-    /// a name, and names that nobody has take little room beside those that somebody has.
+    /// Returns whether there are an eighth more names than after the last reclaim. So scans cost only a few steps for each name, and unused
+    /// names take little memory beside those in use.
     pub(crate) fn is_reclaim_due(&self) -> bool {
         let is_idle = self.refresh.is_none() && self.reclaim.stage.is_none();
         let kept = self.reclaim.kept;
@@ -135,14 +135,14 @@ impl Engine {
         self.reclaim.cycle += 1;
     }
 
-    /// The forest will be another, or whoever should tell what it has takes longer than a new node table may wait.
+    /// Abandons the reclaim: the forest changes, or the caller takes longer to report its nodes than a new node table may wait.
     pub(crate) fn give_reclaim_up(&mut self) {
         self.node_names.forget_marks();
         self.reclaim.stage = None;
     }
 
-    /// Wants to know which nodes are needed beside those that this engine knows to be: [`Engine::hold_nodes`] takes them, and
-    /// [`Engine::all_nodes_are_held`] the word that there are no more. The number tells one time from the next.
+    /// Returns the number of the reclaim that waits for the nodes held outside this engine, if one does. The caller passes them to
+    /// [`Engine::hold_nodes`], then calls [`Engine::all_nodes_are_held`]. The number distinguishes one reclaim from the next.
     pub fn wants_held_nodes(&self) -> Option<u64> {
         match self.reclaim.stage {
             Some(Stage::Others) => Some(self.reclaim.cycle),
@@ -157,8 +157,8 @@ impl Engine {
         }
     }
 
-    /// The names of these nodes are needed: of all that are kept when this is asked, and of each that is found by its name, and kept,
-    /// while it is asked.
+    /// Keeps the names of these nodes. The caller passes every node that it holds when the reclaim asks, and every node that it finds by
+    /// name and keeps while the reclaim waits.
     pub fn hold_nodes(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         if !self.node_names.are_looked_through() {
             return;
@@ -168,12 +168,12 @@ impl Engine {
         }
     }
 
-    /// Every node is told, or has a task that this engine was told of while it wanted to know.
+    /// Ends the report. Every node held outside was reported, or has a task of which this engine was notified while the reclaim waited.
     pub fn all_nodes_are_held(&mut self) {
         if self.wants_held_nodes().is_none() {
             return;
         }
-        // Few, each of which may come and go at any time.
+        // These are few, and each may come and go at any time.
         let workers = self.pool.nodes();
         let held = self.held.iter().map(|task| task.node);
         let charged = self.reclaim.charged.keys().copied();
@@ -184,7 +184,7 @@ impl Engine {
         self.reclaim.stage = Some(Stage::Sweep);
     }
 
-    /// One slice.
+    /// Runs one slice of the reclaim.
     pub(crate) fn go_on_reclaiming(&mut self, work: &mut Work) {
         while work.is_left()
             && let Some(stage) = self.reclaim.stage
@@ -208,7 +208,7 @@ impl Engine {
 
     fn mark_forest(&mut self, first: u32, work: &mut Work) -> Stage {
         let forest = self.forest.as_ref();
-        // Invariant: without its forest it is given up.
+        // Invariant: a reclaim is abandoned when its forest goes.
         let forest = forest.expect("the forest by which it has begun");
         for row in first..forest.len() as u32 {
             if !work.is_left() {

@@ -1,4 +1,4 @@
-//! How a configuration and a node table come into force.
+//! Puts a configuration into force and updates the jobs that it affects.
 
 mod step;
 
@@ -20,7 +20,7 @@ use crate::placement::resources::SlotPlan;
 use crate::placement::wait_lists::WaitKey;
 use crate::types::WorkerIndex;
 
-/// What a job's columns follow from, beside its statuses and the nodes.
+/// The inputs of a job's columns, except its statuses and the nodes.
 #[derive(Clone, Debug)]
 struct Standing {
     config: Shared<JobConfig>,
@@ -30,13 +30,13 @@ struct Standing {
     infeasible: bool,
 }
 
-/// How far a change of the configuration reaches into a job.
+/// How far a change of the configuration affects a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Nothing,
-    /// Its tasks may have to wait elsewhere, or no longer.
+    /// Its tasks may have to wait at other places.
     Waits,
-    /// The states of its tasks.
+    /// Its tasks may have other states.
     Columns,
 }
 
@@ -48,7 +48,7 @@ enum WorkerLimits {
 }
 
 impl Engine {
-    /// Puts a configuration in force at once, also if that means that the forest must be made anew.
+    /// Puts a configuration into force at once, even if the forest must be rebuilt.
     pub fn apply_config(&mut self, now: Time, config: Arc<Config>) {
         self.begin_config(now, config);
         if self.forest.is_none() {
@@ -56,10 +56,9 @@ impl Engine {
         }
     }
 
-    /// Puts a configuration in force for everything that starts from now on; what runs keeps its charges. Touches the jobs that have
-    /// changed, and those that depend on them; all of them if resources have. Looks at no other job if only jobs have changed, and
-    /// both configurations share the others. Under other levels or another node order no node is in force, until
-    /// [`Engine::continue_refresh`] has come to the end.
+    /// Puts a configuration into force for everything that starts from now on; running tasks keep their charges. Updates the changed jobs
+    /// and their dependents, or all jobs if resources changed. Visits no other job if only jobs changed and both configurations share the
+    /// rest. Under other levels or another node order, no node is in force until [`Engine::continue_refresh`] has completed.
     pub fn begin_config(&mut self, now: Time, config: Arc<Config>) {
         self.expire(now);
         if let Some(step) = self.step_to(&config) {
@@ -104,7 +103,7 @@ impl Engine {
                     self.build_again(&changed, self.levels_below(&self.configured));
                     self.keep_paths();
                     if self.refresh.is_some() || self.waiting.is_some() {
-                        // They must be freed before anything else is done.
+                        // The lists must be freed before other work.
                         self.patience.undo();
                     }
                     self.rubbish.take_lists(&mut self.lists);
@@ -115,7 +114,7 @@ impl Engine {
         self.begin_refresh();
     }
 
-    /// What runs remembers where it was placed, whatever becomes of forest and resources.
+    /// Stores the path of every run, so that it survives changes of the forest and the resources.
     fn keep_paths(&mut self) {
         let Some(forest) = &self.forest else {
             return;
@@ -161,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// A job is configured so from now on.
+    /// Applies a job's configuration.
     fn adopt(&mut self, id: JobId, job_config: &Shared<JobConfig>) {
         let (filters, errors) = JobFilters::new(job_config);
         let unmeetable = self.above_limit(job_config);
@@ -200,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Finds a configured job's demand.
+    /// Assigns a configured job to its demand.
     pub(crate) fn join_pool(&mut self, id: JobId, config: &Config) -> Group {
         let job = &mut self.jobs[id.index()];
         let Some(job_config) = &job.config else {
@@ -213,7 +212,7 @@ impl Engine {
         group
     }
 
-    /// The job is the first of its group.
+    /// Computes which workers can run the first job of a demand.
     pub(crate) fn look_at_demand(&mut self, id: JobId, config: &Config) {
         let demand = self.jobs[id.index()].demand;
         let level = self.plan.at(config.worker_level());
@@ -221,7 +220,7 @@ impl Engine {
             .update_demand(demand, &self.plan, level, &self.ledger);
     }
 
-    /// Knows of each of these jobs which tasks are below which node where they may have to wait.
+    /// Indexes the tasks below each node where tasks of these jobs may have to wait.
     pub(crate) fn index_forest<'a>(
         &self,
         forest: &mut Forest,
@@ -232,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// The levels of these jobs' tasks, each with one above where they may have to wait.
+    /// Returns the levels of these jobs' tasks, each with a level above where they may have to wait.
     pub(crate) fn levels_below<'a>(
         &self,
         jobs: impl IntoIterator<Item = &'a JobId>,
@@ -248,7 +247,7 @@ impl Engine {
         levels.into_iter().collect()
     }
 
-    /// After a change that leaves the forest and the list of resources as they were.
+    /// Applies a change that leaves the forest and the list of resources as they were.
     fn rebuild_changed(
         &mut self,
         config: &Config,
@@ -277,7 +276,7 @@ impl Engine {
                         .level(row)
                         .is_some_and(|level| raised.contains(&level))
             }
-            // Workers may have got other limits.
+            // Workers may have other limits.
             WaitKey::Host(_) => true,
         });
         for key in keys {
@@ -289,7 +288,7 @@ impl Engine {
         self.forest = Some(forest);
     }
 
-    /// Of some jobs those whose columns no longer hold, and those whose tasks may have to wait elsewhere.
+    /// Returns the jobs whose columns no longer hold, and the jobs whose tasks may have to wait elsewhere.
     fn changes(
         &self,
         ids: BTreeSet<JobId>,
@@ -311,7 +310,7 @@ impl Engine {
         (changed, requeued)
     }
 
-    /// By how much a job differs from what it was.
+    /// Returns how far a job differs from its former state.
     fn change_of(&self, id: JobId, standing: Option<&Standing>) -> Change {
         let job = &self.jobs[id.index()];
         let (Some(old), Some(is)) = (standing, &job.config) else {
@@ -345,14 +344,14 @@ impl Engine {
         }
     }
 
-    /// Computes the columns of some jobs, and of those that depend on them, anew; none of their tasks waits in a list then, and
-    /// none of those of `requeued`.
+    /// Recomputes the columns of the changed jobs and their dependents. Afterwards none of their tasks, and none of those of `requeued`, is
+    /// in a wait list.
     pub(crate) fn rebuild_jobs(&mut self, changed: BTreeSet<JobId>, requeued: &BTreeSet<JobId>) {
         let changed = self.with_dependents(changed);
         for id in &changed {
             self.look_whether_infeasible(*id);
         }
-        // Where jobs wait for others as a whole, what they wait for may look otherwise with the same columns.
+        // The gates of jobs that wait for others as a whole may change with the same columns.
         if !changed.is_empty() || !requeued.is_empty() || self.gates > 0 {
             let levels = self.levels_below(changed.iter().chain(requeued));
             self.build_again(&changed, levels);
@@ -383,7 +382,7 @@ impl Engine {
     }
 }
 
-/// Whether every worker has the same limits under both, if resource ids mean the same.
+/// Returns whether every worker has the same limits under both configurations, and resource ids mean the same.
 fn same_worker_limits(a: &Config, b: &Config) -> bool {
     let at_workers = |config: &Config| -> Vec<ResourceLimit> {
         let level = config.worker_level();
@@ -397,7 +396,7 @@ fn same_worker_limits(a: &Config, b: &Config) -> bool {
         && a.physical_resources == b.physical_resources
 }
 
-/// Whether resource ids mean the same; limits may differ.
+/// Returns whether resource ids mean the same; limits may differ.
 fn same_resources(a: &Config, b: &Config) -> bool {
     let declared = |config: &Config| -> Vec<(String, LevelId)> {
         let all = config.resources.iter();

@@ -1,5 +1,4 @@
-//! A new node table comes in force: everything that follows from it is made beside what is in force, in slices, and takes its place
-//! at once when it is whole.
+//! Puts a new node table into force: builds in slices everything that follows from it, beside what is in force, and exchanges both at once.
 
 mod arrivals;
 mod next;
@@ -27,26 +26,26 @@ pub(crate) use patience::Patience;
 use patience::Progress;
 pub(crate) use rubbish::Rubbish;
 
-/// What is done in one turn, in nanoseconds: a slice must stay below five milliseconds also on a machine that is half as fast as the
-/// one on which the pieces were measured.
+/// Work of one turn, in nanoseconds. A slice must stay below five milliseconds even on a machine half as fast as the one on which the costs
+/// were measured.
 const SLICE: u64 = 2_000_000;
-/// A job's columns are exchanged, and the pool is told whether it has anything to try.
+/// Nanoseconds to exchange a job's columns and to tell the pool whether the job has tasks to try.
 const EXCHANGE_COST: u64 = 50;
-/// There is room for those who will wait at a place again.
+/// Nanoseconds to reserve room for the tasks that will wait at a place again.
 const PLACE_COST: u64 = 3;
-/// A job's columns are begun, and told to those that depend on it.
+/// Nanoseconds to begin a job's columns and to update the jobs that depend on it.
 const BEGIN_COST: u64 = 500;
-/// A run's path is written down.
+/// Nanoseconds to store a run's path.
 const PATH_COST: u64 = 500;
-/// A job is passed over.
+/// Nanoseconds to skip a job.
 const LOOK_COST: u64 = 10;
 
-/// Whose forest and columns stand in the engine.
+/// Says which forest and columns the engine's fields hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Those by which tasks are placed.
+    /// Those that placement uses.
     InForce,
-    /// Those that are being made, for as long as it takes to write to them: then nothing is placed or waits.
+    /// Those under construction, for as long as it takes to write to them. Meanwhile nothing is placed, and no task waits in a list.
     Next,
 }
 
@@ -56,41 +55,41 @@ pub(crate) enum Side {
 ///                      v                                       |          |
 ///   Growing ------> Below ------> Columns ------------------> Paths ---> Ready ---> in force
 /// ```
-/// Other levels or another order, in any stage: the newest table begins anew.
+/// If the levels or the node order change, in any stage, the newest table begins anew.
 #[derive(Clone, Debug)]
 enum Stage {
-    /// The forest is not whole, and there are no columns.
+    /// The forest is incomplete, and there are no columns.
     Growing(Box<Growing>),
-    /// Some indexes may be missing that jobs need; these are the levels of all.
+    /// Indexes that jobs need may be missing. These pairs of levels are still to be checked.
     Below(Vec<(LevelId, LevelId)>),
-    /// Jobs before this place have their columns: the restless ones of the order of dependency stand behind all others.
+    /// Progress of two passes over the order of dependency: the first builds the columns of all but the restless jobs, the second theirs.
     Columns(usize),
     /// All jobs have their columns, and all gates follow from them.
     Paths,
-    /// Nothing is left to do but the exchange.
+    /// Only the exchange is left.
     Ready,
 }
 
-/// A node table on its way.
+/// A node table on its way into force.
 ///
-/// Invariant: what is there of its columns is what it would be in force, but for tasks that wait: each event that changes a task in
-/// force changes it here, too.
+/// Invariant: the columns that exist are what they would be in force, except that no task waits in a list. Each event that changes a task
+/// in force changes it here, too.
 #[derive(Clone, Debug)]
 pub(crate) struct Refresh {
     stage: Stage,
-    /// Absent while it grows.
+    /// Absent while the forest grows.
     forest: Option<Box<Forest>>,
     columns: Vec<Columns>,
-    /// Runs before this place no longer name a row of the forest in force, nor do those that have started since.
+    /// Runs before this index, and runs that have started since, no longer refer to a row of the forest in force.
     paths: Option<usize>,
-    /// A job whose columns are so far.
+    /// The job whose columns are under construction, and their progress.
     under_way: Option<(JobId, Filling)>,
     below: Option<Box<BelowBuilder>>,
-    /// Jobs that were changed meanwhile, and all that wait for them: they may be again, so what stays as it is must not wait for them.
+    /// Jobs that changed during this refresh, and all jobs that wait for them. They may change again, so they come last.
     restless: BTreeSet<JobId>,
-    /// How many jobs there were when the forest was whole.
+    /// Number of known jobs when the forest was complete.
     known_jobs: usize,
-    /// As the draws of one refresh that is given up leave no trace.
+    /// The random numbers of this refresh. It has its own, so that an abandoned refresh leaves no trace.
     rng: Rng,
 }
 
@@ -117,7 +116,7 @@ impl Refresh {
 }
 
 impl Engine {
-    /// Puts a node table in force at once, however long it takes; what runs on nodes that are gone goes on.
+    /// Puts a node table into force at once, however long it takes. Tasks that run on removed nodes go on.
     pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
         self.expire(now);
         self.give_refresh_up();
@@ -126,13 +125,12 @@ impl Engine {
         self.finish_refresh();
     }
 
-    /// Begins to put a node table in force: [`Engine::continue_refresh`] does it, turn by turn. A table that comes while one is on its
-    /// way waits for it, so that tables that come faster than they can be put in force do not keep each other out; of those that wait
-    /// the newest counts.
+    /// Begins to put a node table into force; [`Engine::continue_refresh`] does the work, turn by turn. A table that arrives during a
+    /// refresh waits for its end, so that frequent tables do not keep each other out. Of several waiting tables, only the newest is kept.
     pub fn begin_nodes(&mut self, nodes: Arc<NodeTable>) {
         let former = self.waiting.replace(nodes);
         if former.is_some() {
-            // It must be freed before anything else is done.
+            // The former table must be freed before other work.
             self.patience.undo();
         }
         self.rubbish.take_table(former);
@@ -140,7 +138,7 @@ impl Engine {
         self.begin_refresh();
     }
 
-    /// Whether there is anything for [`Engine::continue_refresh`] to do.
+    /// Returns whether [`Engine::continue_refresh`] has work to do.
     pub fn is_refreshing(&self) -> bool {
         self.refresh.is_some()
             || !self.rubbish.is_empty()
@@ -149,13 +147,13 @@ impl Engine {
             || (self.waiting.is_some() && self.config.is_some())
     }
 
-    /// How many tables have come in force so far; also the same one, when it had to be looked at anew.
+    /// Returns how many tables have come into force so far. A table counts again if it was processed anew.
     pub fn tables_put_in_force(&self) -> u64 {
         self.put_in_force
     }
 
-    /// One slice of what [`Engine::begin_nodes`] has begun: some milliseconds at most. [`Engine::nodes`] tells when the table is in
-    /// force.
+    /// Runs one slice of the work that [`Engine::begin_nodes`] began: some milliseconds at most. [`Engine::nodes`] shows when the table is
+    /// in force.
     pub fn continue_refresh(&mut self) {
         self.go_on(&mut Work::new(SLICE));
     }
@@ -227,7 +225,7 @@ impl Engine {
         self.refresh = Some(Box::new(refresh));
     }
 
-    /// What was on its way, or in force, begins anew: under other levels or another order it is another forest.
+    /// Starts over with the newest table: under other levels or another node order, its forest is a different one.
     pub(crate) fn begin_anew(&mut self) {
         self.give_reclaim_up();
         self.patience.undo_again();
@@ -236,7 +234,7 @@ impl Engine {
         if self.waiting.is_none() {
             self.waiting = on_its_way.or(in_force);
         } else {
-            // Their forests have them, too, and go on to the rubbish: so nothing is freed here, and it is charged once.
+            // Their forests hold these tables too, and free them as rubbish. So nothing is freed here, and the cost is charged once.
             drop((on_its_way, in_force));
         }
         let forest = self.forest.take();
@@ -247,7 +245,7 @@ impl Engine {
         self.rubbish.take_lists(&mut self.lists);
     }
 
-    /// The table that was on its way.
+    /// Abandons the refresh. Returns its table.
     fn give_refresh_up(&mut self) -> Option<Arc<NodeTable>> {
         let refresh = *self.refresh.take()?;
         let table = refresh.table().cloned();
@@ -270,7 +268,7 @@ impl Engine {
         table
     }
 
-    /// The node tables that are in force, on their way, or waiting for it: the newest comes last.
+    /// Iterates over the node tables that are in force, on their way, or waiting; the newest comes last.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<NodeTable>> {
         let tables = [self.nodes(), self.table_on_its_way(), self.waiting.as_ref()];
         tables.into_iter().flatten()
@@ -280,7 +278,7 @@ impl Engine {
         self.refresh.as_ref()?.table()
     }
 
-    /// Goes on within a stage, or to the next one.
+    /// Runs a step of the stage, or moves to the next one.
     fn advance(&mut self, refresh: &mut Refresh, work: &mut Work) {
         match &mut refresh.stage {
             Stage::Growing(growing) => {
@@ -373,9 +371,9 @@ impl Engine {
         self.hope_has_changed(refresh, changed);
     }
 
-    /// Brings all gates in line with the columns, which are whole.
+    /// Brings all gates in line with the columns, which are complete.
     ///
-    /// Ends: as [`Engine::rebuild_in_order`], whose passes these are.
+    /// Terminates: these are the passes of [`Engine::rebuild_in_order`].
     fn settle(&mut self, refresh: &mut Refresh, work: &mut Work) {
         if self.gates > 0 {
             let cost = EXCHANGE_COST * self.jobs.len() as u64;
@@ -392,7 +390,7 @@ impl Engine {
         refresh.stage = Stage::Paths;
     }
 
-    /// Does something where the forest and the columns on their way stand in the place of those in force.
+    /// Calls `do_it` while the forest and the columns of the refresh take the place of those in force.
     fn on_next_side<T>(
         &mut self,
         refresh: &mut Refresh,
@@ -408,7 +406,7 @@ impl Engine {
         result
     }
 
-    /// How a run that starts now remembers where it was placed.
+    /// Returns the path that a run that starts now stores.
     pub(crate) fn path_of_run(&self, forest: &Forest, row: u32) -> RunPath {
         let paths = self.refresh.as_ref().map(|refresh| refresh.paths);
         match paths {

@@ -1,4 +1,4 @@
-//! Task statuses: what ended how, what waits until when, and how a change reaches the tasks that depend on it.
+//! Task statuses: how runs completed, how long tasks wait, and how a change reaches dependent tasks.
 
 pub(crate) mod column;
 pub(crate) mod columns;

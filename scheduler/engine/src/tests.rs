@@ -1,4 +1,4 @@
-//! Tests of the engine as a whole: scenarios, and random histories against a plain scheduler that scans everything.
+//! Tests of the engine as a whole: scenarios, and random histories that are compared with a plain scheduler, which scans everything.
 
 mod add_time;
 mod cards;

@@ -1,4 +1,4 @@
-//! What crosses the engine's surface: tasks, workers, placements, counts.
+//! Types of the engine's interface: tasks, workers, placements, counts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Task {
     pub node: NodeId,
 }
 
-/// A shard of the worker pool as the engine knows it. Stays valid until the worker is removed and nothing runs there any more.
+/// A shard of the worker pool. Stays valid until the worker is removed and its last run has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerIndex(pub u32);
 
@@ -26,34 +26,34 @@ impl WorkerIndex {
     }
 }
 
-/// What of a worker's description matters for placement.
+/// The part of a worker's description that matters for placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerResources {
     pub hostname: Arc<str>,
     pub port: i32,
-    /// 0 = unknown.
+    /// Number of CPU cores; 0 = unknown.
     pub cpu_cores: f64,
-    /// 0 = unknown.
+    /// Memory in MiB; 0 = unknown.
     pub memory_mb: f64,
-    /// Graphics cards, each once. None: unknown, and nobody is given any.
+    /// GPUs, each once. Empty if the worker lists none: its slots alone count then, and tasks are assigned no GPUs.
     pub cards: Vec<Card>,
-    /// Whether jobs without a `command` can run there; true for workers that do not say.
+    /// Whether jobs without a `command` can run there; true for workers that do not report it.
     pub has_worker_command: bool,
-    /// How many tasks it can run at once; `None`: it does not say.
+    /// The most tasks that the worker runs at once; `None` if it reports no limit.
     pub room: Option<TaskRoom>,
 }
 
-/// Whose nodes the node table has.
+/// The configuration whose node sources gave the nodes in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NodesOf {
-    /// Those of the configuration's sources.
+    /// The configuration in force.
     #[default]
     ThisConfig,
-    /// Those of other sources; the configuration's own have not been read yet.
+    /// Another configuration. The sources of the one in force have not been read yet.
     AnotherConfig,
 }
 
-/// What a task may use of its machine, as the configuration wants it; 0 = as much as there is.
+/// Limits of a running task on its machine, from the configuration; 0 = unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineLimits {
     pub memory_bytes: i64,
@@ -62,24 +62,24 @@ pub struct MachineLimits {
     pub cpu_quota_milli: i64,
 }
 
-/// Whether a worker may get tasks now: its health and its busy marks, as the protocol machine sees them.
+/// Whether a worker may get tasks now, from its health and its busy marks as the scheduler core sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Eligibility {
     Eligible,
     Ineligible,
-    /// It never will again: it ends with the tasks that it has.
+    /// The worker gets no more tasks and exits when its running tasks have completed.
     Draining,
 }
 
-/// For which tasks of one type of processors a worker that asks for work has credit.
+/// The credit of a pull worker for one type of processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allowance {
     pub bufferable: bool,
     pub immediate: bool,
-    /// What is left of the instances and of the instance-seconds that it asked for; below 0 where more was sent.
+    /// Instances and instance-seconds that are left of the request; below 0 if more was sent.
     pub instances: f64,
     pub instance_secs: f64,
-    /// With this, unless it is 0, and its own estimate a task must stay within its bound; seconds.
+    /// Seconds of queued work. Unless this is 0, a task fits only if this plus its estimate stays within its deadline.
     pub estimated_delay: f64,
 }
 
@@ -93,7 +93,7 @@ impl Allowance {
     };
 }
 
-/// Of all types of a worker's processors that it asked for.
+/// The credit of a pull worker for all types of processors that it requested.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Allowances {
     of_types: Vec<(Processor, Allowance)>,
@@ -110,7 +110,7 @@ impl Allowances {
         }
     }
 
-    /// Who chooses the cards of tasks that are sent there.
+    /// Sets who chooses the GPUs of tasks that are sent to the worker.
     pub fn with_cards(self, cards: CardChoice) -> Self {
         Allowances { cards, ..self }
     }
@@ -119,7 +119,7 @@ impl Allowances {
         self.cards
     }
 
-    /// By this request: with another one all is judged anew.
+    /// Sets the work request of the credit. With another request, all deadlines are judged anew.
     pub fn by(self, request: Option<WorkRequestSeq>) -> Self {
         Allowances { request, ..self }
     }
@@ -135,21 +135,21 @@ impl Allowances {
     }
 }
 
-/// A task that has a deadline, as work: seconds.
+/// A task with a deadline, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Due {
-    /// What it takes.
+    /// Estimated run time.
     pub estimate: f64,
-    /// In which time it must be over.
+    /// Time within which the task must complete.
     pub bound: f64,
 }
 
-/// What there is of work of one type of processors.
+/// Available work for one type of processors, in tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkFound {
-    /// Tasks that are ready, whether or not there is room for them.
+    /// Tasks that are ready, whether or not any worker has free slots for them.
     pub ready: u64,
-    /// Of these, those that would miss their deadlines.
+    /// Tasks in `ready` that would miss deadlines.
     pub late: u64,
 }
 
@@ -160,36 +160,36 @@ pub struct Placement {
     pub worker: WorkerIndex,
 }
 
-/// When a task whose status has changed may be placed again.
+/// The earliest restart of a task whose status has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// As soon as its status allows.
+    /// The task may start as soon as its status allows.
     AtOnce,
-    /// Not before [`crate::Engine::release`]: its status is not durable yet.
+    /// The task waits for [`crate::Engine::release`], because its status is not durable yet.
     HeldUntilReleased,
 }
 
-/// Which tasks may be running somewhere unseen.
+/// Tasks that may be running without the scheduler's knowledge.
 #[derive(Clone, Copy, Debug)]
 pub enum HoldBack<'a> {
     All,
     Tasks(&'a [Task]),
 }
 
-/// What became of a task that a worker says it runs.
+/// The outcome of [`crate::Engine::adopt_running`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdoptOutcome {
     /// Marked running and charged.
     Adopted,
-    /// Marked running and charged; these charges name nodes or resources that the configuration does not know.
+    /// Marked running and charged. The charges listed here name nodes or resources that are not configured.
     AdoptedWithUnknownCharges(Vec<String>),
-    /// Nothing was changed: the engine has it running there.
+    /// Nothing changed: the task already runs on this worker.
     AlreadyRunning(WorkerIndex),
-    /// Nothing was changed: no such worker was announced.
+    /// Nothing changed: the worker is not in the pool.
     UnknownWorker,
 }
 
-/// How many tasks may be tried in vain before whoever places goes on with other things.
+/// A budget of placement attempts: how many tasks may be tried in vain before the caller turns to other events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tries(u64);
 
@@ -202,40 +202,42 @@ impl Tries {
         Tries(u64::MAX)
     }
 
-    /// If not, there may be more to place.
+    /// Returns whether tries are left. If none are, more tasks may be able to start.
     pub fn are_left(self) -> bool {
         self.0 > 0
     }
 
-    /// Of something that cost so many.
+    /// Deducts the tries that a step cost.
     pub(crate) fn take(&mut self, count: u32) {
         self.0 = self.0.saturating_sub(u64::from(count));
     }
 }
 
-/// Whether a worker's tasks stay in time with one more.
+/// Whether a worker's tasks meet their deadlines with one more task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeliness {
     InTime,
     Late,
 }
 
-/// What a look at a worker's deadlines has found, and what it cost.
+/// The result of checking a worker's deadlines, and the cost of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     pub timeliness: Timeliness,
-    /// As many [`Tries`] as would have taken as long.
+    /// Number of [`Tries`] that would have taken as long.
     pub tries: u32,
 }
 
 impl Judged {
-    /// Nobody had to look.
+    /// No check was needed.
     pub const UNSEEN: Judged = Judged {
         timeliness: Timeliness::InTime,
         tries: 0,
     };
 }
 
+/// The state of a task.
+///
 /// ```text
 ///                    place / adopt                         end
 ///   Unstarted, Incomplete, Error ----> Running ----> Done | Failed | Incomplete | Error | InBackoff
@@ -246,22 +248,22 @@ impl Judged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TaskState {
-    /// Has never ended.
+    /// The task has no status.
     Unstarted,
     Running,
     Done,
-    /// The last run asked for another one.
+    /// The last run asked for another run.
     Incomplete,
     /// The last run ended in an error, and its backoff is over.
     Error,
-    /// The last run ended in a status that waits.
+    /// The task waits after its last run: a backoff or a safety wait.
     InBackoff,
     Failed,
     /// Cannot start with this configuration and pool: a need above every limit, no command, a dependency that cannot be done.
     Never,
-    /// A filter of the job keeps it off this node; not counted as a task.
+    /// A filter of the job excludes this node; not counted as a task.
     Avoided,
-    /// The node or an ancestor is disabled, or is not in the forest at the job's level; not counted as a task.
+    /// The node or an ancestor is disabled, or the node is not at the job's level; not counted as a task.
     Disabled,
 }
 
@@ -305,8 +307,8 @@ impl fmt::Display for TaskState {
     }
 }
 
-/// How many tasks of a job are in which state. Every task on an enabled node that no filter avoids is in exactly one of the
-/// fields; `total` is their sum.
+/// Numbers of a job's tasks by state. Every task on an enabled node that no filter excludes counts in exactly one field; `total` is their
+/// sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub total: u64,
@@ -324,5 +326,5 @@ pub struct Counts {
     pub disabled: u64,
 }
 
-/// For each level from `instance` to the job's own: status bits to how many nodes have them, and some of their names.
+/// Nodes by level and status bits, from `instance` to the job's own level: their number, and some of their names.
 pub type Histogram = Vec<(String, BTreeMap<StatusBits, (u64, Vec<NodeName>)>)>;

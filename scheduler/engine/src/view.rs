@@ -1,4 +1,4 @@
-//! Read-only answers: listings, counts, task arguments, problems.
+//! Read-only queries: listings, counts, task arguments, problems.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ use crate::placement::worker_limits::machine_limits;
 use crate::statuses::gate::{Gate, WAITING};
 use crate::types::{Counts, MachineLimits, Task, TaskState};
 
-/// The most problems that are listed: more than anybody reads, few enough for one frame.
+/// The most problems that are listed: more than a person reads, few enough for one frame.
 const MAX_PROBLEMS: usize = 200;
 
-/// What a run gets as its last argument. The names stand in the order of the alphabet, so that equal arguments are equal texts.
+/// The last argument of a run's command. Names are sorted, so that equal arguments are equal texts.
 #[derive(Serialize)]
 struct Argument<'a> {
     config: &'a Value,
@@ -35,7 +35,7 @@ struct Argument<'a> {
 }
 
 impl Engine {
-    /// The backoff step that a run of the task would take now.
+    /// Returns the backoff step that a run of the task would take now.
     pub fn next_backoff(&self, task: Task) -> BackoffDuration {
         let current = self
             .previous_status(task)
@@ -44,7 +44,7 @@ impl Engine {
         self.backoff_of(task.job).next(current)
     }
 
-    /// How many tries of the task have failed; `None` also if that is not known.
+    /// Returns how many tries of the task have failed; `None` without a status, or if the number is unknown.
     pub fn failed_tries(&self, task: Task) -> Option<FailedTries> {
         let status = self.previous_status(task)?;
         status.failed_tries(&self.backoff_of(task.job))
@@ -58,12 +58,12 @@ impl Engine {
         }
     }
 
-    /// What the task's last run ended in.
+    /// Returns the status of the task's last run.
     pub fn previous_status(&self, task: Task) -> Option<StoredStatus> {
         self.jobs.get(task.job.index())?.statuses.get(task.node)
     }
 
-    /// Nodes on which the job has ended other than done, by id, whether or not they are in the forest.
+    /// Returns the nodes, sorted by id, on which the job's status is not done, whether or not they are in the forest.
     pub fn unfinished_nodes(&self, job: JobId) -> Vec<NodeId> {
         let statuses = self.jobs.get(job.index()).map(|job| &job.statuses);
         let unfinished = statuses.into_iter().flat_map(|all| all.iter());
@@ -73,7 +73,7 @@ impl Engine {
         nodes
     }
 
-    /// Nodes on which the job has ended, by id, whether or not they are in the forest.
+    /// Returns the nodes, sorted by id, on which the job has a status, whether or not they are in the forest.
     pub fn ended_nodes(&self, job: JobId) -> Vec<NodeId> {
         let statuses = self.jobs.get(job.index()).map(|job| &job.statuses);
         let all = statuses.into_iter().flat_map(|all| all.iter());
@@ -82,8 +82,8 @@ impl Engine {
         nodes
     }
 
-    /// Names on the path that a running task was placed along, else on its node's first path: root first, own last. Just the
-    /// node if the forest does not have it.
+    /// Returns the names on a task's path, root first and its own node last: the path that a running task was placed along, else its node's
+    /// first path. Returns the node alone if the forest does not have it.
     pub fn path(&self, task: Task) -> Vec<NodeName> {
         let placed_on = match self.running.get(&task).map(|run| &run.path) {
             Some(RunPath::Nodes(nodes)) => return self.names(nodes),
@@ -108,13 +108,13 @@ impl Engine {
         nodes.iter().map(|n| self.node_name(*n)).collect()
     }
 
-    /// Whether there is a node of this name that is enabled itself, at whatever level; what is above it does not matter.
+    /// Returns whether a node of this name is itself enabled, at any level. Its ancestors may be disabled.
     pub fn has_enabled_node(&self, node: NodeId) -> bool {
         let forest = self.forest.as_ref();
         forest.is_some_and(|forest| forest.has_enabled(node))
     }
 
-    /// The JSON object that a run gets as its last argument.
+    /// Returns the JSON object that a run gets as its last argument.
     pub fn task_argument(&self, task: Task, shard: &Shard, hostname: &str) -> String {
         let path = self.path(task);
         let path: Vec<&str> = path.iter().map(NodeName::as_str).collect();
@@ -144,7 +144,7 @@ impl Engine {
             .expect("Invariant: texts and numbers can be written as JSON")
     }
 
-    /// What a running task may use of its machine: by what it took at its start, and the configuration in force.
+    /// Returns the machine limits of a running task, from the slots charged at its start and the configuration in force.
     pub fn machine_limits(&self, task: Task) -> MachineLimits {
         let (Some(config), Some(run)) = (&self.config, self.running.get(&task)) else {
             return MachineLimits::default();
@@ -175,7 +175,7 @@ impl Engine {
         slots.collect()
     }
 
-    /// Kept at each transition.
+    /// Returns the numbers of the job's tasks by state. Each transition keeps them up to date.
     pub fn counts(&self, job: JobId) -> Counts {
         let Some(columns) = self.columns.get(job.index()) else {
             return Counts::default();
@@ -208,13 +208,13 @@ impl Engine {
         counts
     }
 
-    /// When the first of the job's waiting tasks has waited enough.
+    /// Returns when the first wait of the job's tasks ends.
     pub fn next_backoff_end(&self, job: JobId) -> Option<Time> {
         self.waits.next_of(job)
     }
 
-    /// Nothing of the job runs or can come to run while configuration, nodes, workers and other jobs' results stay as they
-    /// are. False before there are a configuration and nodes.
+    /// Returns whether no task of the job runs or can start while configuration, nodes, workers and other jobs' results stay as they are.
+    /// False before there are a configuration and nodes.
     pub fn is_settled(&self, job: JobId) -> bool {
         let columns = &self.columns.get(job.index());
         let (Some(job), Some(columns), Some(_)) =
@@ -226,7 +226,7 @@ impl Engine {
         job.running == 0 && (!may_run || columns.count_all(&WAITING) == 0)
     }
 
-    /// The job's tasks on the nodes of its level, in the order in which they are tried; also avoided and disabled ones.
+    /// Iterates over the job's tasks on the nodes of its level, in scheduling order, including avoided and disabled ones.
     pub fn tasks(&self, job: JobId) -> impl Iterator<Item = Task> + '_ {
         self.tasks_from(job, 0).map(|(_, task)| task)
     }
@@ -261,7 +261,7 @@ impl Engine {
         self.jobs.len() as u32
     }
 
-    /// `Disabled` for a node that is not at the job's level and on which the job has no status.
+    /// Returns the task's state; `Disabled` for a node that is not at the job's level and on which the job has no status.
     pub fn task_state(&self, task: Task) -> TaskState {
         if self.is_running(task) {
             return TaskState::Running;
@@ -279,7 +279,8 @@ impl Engine {
         }
     }
 
-    /// What a person should see: mistakes in the configuration, charges that fit nothing, slots taken beyond their limit.
+    /// Returns problems for people, at most `MAX_PROBLEMS`: mistakes in the configuration, charges that match nothing, slots taken beyond
+    /// their limit, and jobs that can never run.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.config_problems.clone();
         let configured = self.configured.iter().map(|id| &self.jobs[id.index()]);
@@ -320,11 +321,11 @@ impl Engine {
                 let ids = self.plan.at(config.worker_level());
                 let slot = ids.iter().position(|i| *i == id);
                 let worker = self.pool.find(text).and_then(|w| self.pool.get(w));
-                // Whoever asks for work has a queue for those that its processors are too few for.
+                // A pull worker queues tasks that its processors are too few for.
                 let worker = worker.filter(|worker| !worker.queues_for(id));
                 worker.and_then(|w| w.limits.get(slot?).copied())
             } else {
-                // The charges of tasks on nodes that are gone are a problem of their own.
+                // Charges of tasks on removed nodes are a separate problem, see `unknown_charges`.
                 let forest = self.forest.as_ref();
                 let row = forest.and_then(|forest| forest.row_of(level, node));
                 row.map(|_| self.plan.limit(id))

@@ -1,4 +1,4 @@
-//! What a copy of the engine costs, for who bounds it.
+//! Estimates the memory of a copy of the engine, for callers that bound it.
 
 use brasserie_common::JobName;
 
@@ -9,19 +9,19 @@ use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 use crate::types::Task;
 
-/// Charges of a run: few resources at a few levels.
+/// Assumed charges of one run: few resources at a few levels.
 const CHARGES: usize = 8;
-/// What everything else takes for a run: the slots in use, and its place among those of its worker.
+/// Bytes that a run takes in other tables: the slots in use, and its entry among the runs of its worker.
 const RUN_ELSEWHERE: usize = 128;
 
 impl Engine {
-    /// About how many bytes a copy takes for names, statuses, waits and what runs, those of nodes and jobs that are gone included, which
-    /// no number of nodes or tasks in force bounds. Not counted is what follows from the configuration and the nodes in force. Costs a
-    /// look at each job.
+    /// Returns about how many bytes a copy takes for names, statuses, waits and running tasks. This includes nodes and jobs that are gone,
+    /// so the number of nodes and tasks in force does not bound it. Excludes everything derived from the configuration and the nodes in
+    /// force. Visits each job.
     pub fn remembered_bytes(&self) -> usize {
         let of_job = |job: &Job| size_of::<Job>() + job.statuses.bytes();
         let tally = |columns: &Columns| columns.tally.get().map_or(0, |tally| tally.bytes());
-        // A name stands in two tables.
+        // Each name is stored in two tables.
         let job_name = 2 * size_of::<JobName>() + size_of::<u32>();
         let run = size_of::<(Task, Run)>() + CHARGES * size_of::<Charge>() + RUN_ELSEWHERE;
         self.node_names.bytes()

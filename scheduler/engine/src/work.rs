@@ -1,10 +1,8 @@
-//! Work in slices, and giving memory back in slices: the kernel takes milliseconds to take back what a column of ten million nodes
-//! had.
+//! Budgets for work in slices, and memory release in slices: the kernel takes milliseconds to take back a column of ten million nodes.
 
-/// What may be done before the next turn of whoever drives the engine: about so many nanoseconds.
+/// The budget of one slice of work, in nanoseconds.
 ///
-/// Each piece of work costs what it takes with ten million nodes, when nothing that it looks at is near the processor. So most slices
-/// take less.
+/// Each step is charged what it costs with ten million nodes and a cold cache. So most slices take less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
     left: u64,
@@ -19,12 +17,12 @@ impl Work {
         }
     }
 
-    /// Without an end.
+    /// Returns a budget without a limit.
     pub(crate) fn endless() -> Self {
         Work::new(u64::MAX)
     }
 
-    /// Makes it twice as much, so many times.
+    /// Doubles the budget `times` times.
     pub(crate) fn double(&mut self, times: u32) {
         let factor = 1_u64.checked_shl(times).unwrap_or(u64::MAX);
         self.left = self.left.saturating_mul(factor);
@@ -35,47 +33,47 @@ impl Work {
         self.left > 0
     }
 
-    /// Whether a piece that cannot be divided may be done: it fits, or nothing else is done in this slice.
+    /// Returns whether an indivisible step may run: it fits, or nothing has been spent in this slice.
     pub(crate) fn has_room_for(self, nanos: u64) -> bool {
         self.left >= nanos || self.left == self.whole
     }
 
-    /// The last piece may cost more than there is.
+    /// Deducts the cost of a step, which may exceed the rest of the budget.
     pub(crate) fn spend(&mut self, nanos: u64) {
         self.left = self.left.saturating_sub(nanos);
     }
 }
 
-/// A piece of memory that is given back at a time.
+/// Bytes that are given back in one step.
 const PIECE_BYTES: usize = 1 << 20;
-/// The kernel takes 256 pages back, with some reserve for memory that had to be moved.
+/// Nanoseconds that the kernel takes for 256 pages, with some reserve for memory that had to be moved.
 pub(crate) const PIECE_COST: u64 = 250_000;
 
-/// Bytes that are written at a time. In this crate's tests so few that small tables come in pieces, too.
+/// Bytes that are written in one step. This crate's tests write few, so that small tables also need several steps.
 const FILLED_BYTES: usize = if cfg!(test) { 16 } else { 1 << 18 };
-/// The kernel empties a huge page of two MiB when its first byte is written: two milliseconds where memory is slow.
+/// Nanoseconds for a byte. The kernel clears a huge page of 2 MiB at its first write, which takes two milliseconds on slow memory.
 const BYTE_COST: u64 = 1;
 
-/// A page that the kernel empties as a whole.
+/// Bytes of a page that the kernel clears as a whole.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
-/// What the first byte costs of memory of so many bytes that was never touched.
+/// Returns the cost of the first write to `bytes` of untouched memory.
 pub(crate) fn cost_to_touch(bytes: usize) -> u64 {
     BYTE_COST * bytes.min(HUGE_PAGE) as u64
 }
 
-/// Brings a vector to a length by places that all say the same, piece by piece: memory that was used before must be emptied. Whether it
-/// is so long.
+/// Extends a vector to `len` elements with `value`, step by step, because recycled memory must be written. Returns whether the length is
+/// reached.
 pub(crate) fn fill<T: Copy>(vector: &mut Vec<T>, len: usize, value: T, work: &mut Work) -> bool {
     let piece = (FILLED_BYTES / size_of::<T>()).max(1);
-    // All at once, or growing would mean to copy what is there.
+    // Reserves everything at once, because growing would copy the elements.
     vector.reserve_exact(len.saturating_sub(vector.len()));
     while vector.len() < len {
         if !work.is_left() {
             return false;
         }
         if vector.is_empty() {
-            // Where it begins, and where the next page does, are near each other.
+            // The vector may begin shortly before a page boundary, so the clearing of one more page is charged.
             work.spend(cost_to_touch(len * size_of::<T>()));
         }
         let end = len.min(vector.len() + piece);
@@ -85,7 +83,7 @@ pub(crate) fn fill<T: Copy>(vector: &mut Vec<T>, len: usize, value: T, work: &mu
     true
 }
 
-/// Gives the memory of a vector back, from its end; whether all of it is gone.
+/// Gives the memory of a vector back, from its end. Returns whether all of it is gone.
 pub(crate) fn shed<T>(vector: &mut Vec<T>, work: &mut Work) -> bool {
     let piece = (PIECE_BYTES / size_of::<T>()).max(1);
     while vector.capacity() > piece {
@@ -102,12 +100,12 @@ pub(crate) fn shed<T>(vector: &mut Vec<T>, work: &mut Work) -> bool {
     true
 }
 
-/// What [`shed`] costs for so many bytes.
+/// Returns the cost of [`shed`] for `bytes`.
 pub(crate) fn cost_to_shed(bytes: usize) -> u64 {
     PIECE_COST * bytes as u64 / PIECE_BYTES as u64
 }
 
-/// As [`shed`], for text.
+/// Does the same as [`shed`] for text.
 pub(crate) fn shed_text(text: &mut String, work: &mut Work) -> bool {
     while text.capacity() > PIECE_BYTES {
         if !work.is_left() {

@@ -1,4 +1,4 @@
-//! The file itself, in real memory: what the next scheduler may believe, and what it may not.
+//! Tests of the file in real memory: when the next scheduler may use its bounds, and when it must not.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -61,7 +61,7 @@ impl Place {
         self.open().1
     }
 
-    /// A scheduler that starts at `now`, with its record durable.
+    /// Starts a scheduler at `now`, and makes its record durable.
     fn start(&mut self, now: Time) -> (AnsweredFile, Scheduler) {
         let (file, known) = self.open();
         let durable = self.durable.clone().last_answered(known);
@@ -106,7 +106,8 @@ fn options() -> Options {
     }
 }
 
-/// A directory with two instances: one was answered by the last scheduler, until 205 s at most, one only by the scheduler before it.
+/// Returns a directory with two instances. The last scheduler answered one until 205 s at most; only the scheduler before it answered the
+/// other.
 fn answered_by_two_schedulers() -> Place {
     let mut place = Place::new();
     let (mut file, scheduler) = place.start(at(100));
@@ -140,7 +141,7 @@ fn each_instance_counts_from_the_scheduler_that_answered_it_last() {
     let place = answered_by_two_schedulers();
     let known = BTreeMap::from([(W1, at(205)), (W2, at(145))]);
     assert_eq!(place.known(), known);
-    // A scheduler that starts and dies, again and again, changes nothing for those that it has not answered.
+    // A scheduler that starts and dies repeatedly does not change the bounds of instances that it has not answered.
     let mut place = place;
     for start in [300, 400, 500] {
         let (mut file, scheduler) = place.start(at(start));
@@ -206,13 +207,13 @@ fn another_store_boot_or_last_scheduler_makes_it_worthless() {
         assert_eq!(edited(key, value), (doubt, BTreeMap::new()), "{key}");
     }
 
-    // A backup that was put back has another inode, whatever it holds.
+    // A backup restored by renaming has another inode.
     let place = answered_by_two_schedulers();
     fs::copy(place.store(), place.data.path().join("copy")).unwrap();
     fs::rename(place.data.path().join("copy"), place.store()).unwrap();
     assert_eq!(place.known(), BTreeMap::new());
 
-    // Or it was copied into place, and then it remembers another scheduler as its last.
+    // A backup copied into place has another last scheduler.
     let mut place = answered_by_two_schedulers();
     place.durable.schedulers.clear();
     place.durable.schedulers.insert(SchedulerId::new(1, 1));

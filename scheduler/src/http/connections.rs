@@ -1,6 +1,6 @@
-//! The connections of the HTTP server: each carries one request and lives for a bounded time, and idle ones make room for newcomers.
+//! The connections of the HTTP server. Each carries one request and lives for a bounded time; idle ones are closed for newcomers.
 //!
-//! It does not know what is served; that is the router's.
+//! The router decides what is served.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,23 +20,23 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Open connections: some browsers and probes, far below the descriptors that workers need.
+/// Maximum open connections: enough for some browsers and probes, and far below the descriptors that workers need.
 const MAX_CONNECTIONS: usize = 128;
-/// Time from the opening of a connection until the whole head of its request is here. Browsers and probes send it at once.
+/// Limit from the opening of a connection until the whole head of its request has arrived. Browsers and probes send the head at once.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for a whole connection: the largest page at a modem's pace.
+/// Limit for a whole connection, enough for the largest page over a modem.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time that a shutdown gives to requests that have arrived: each is answered by the core within milliseconds.
+/// Time at a shutdown for requests that have arrived. The core answers each within milliseconds.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Pause after a failed `accept`: long enough not to spin while descriptors are exhausted, too short to be noticed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` is cancelled, and for [`DRAIN_TIMEOUT`] longer at most.
+/// Serves until `stop` is cancelled, and then at most [`DRAIN_TIMEOUT`] longer.
 pub(super) async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
     let app = TowerToHyperService::new(app);
     let connections = TaskTracker::new();
     let table = Arc::new(Mutex::new(Table::default()));
-    // One line of log for each time in which connections are refused.
+    // Limits the log to one line for each period in which connections are refused.
     let mut is_refusing = false;
     loop {
         let accepted = tokio::select! {
@@ -58,7 +58,7 @@ pub(super) async fn serve(listener: TcpListener, app: Router, stop: Cancellation
                 is_refusing = false;
                 connections.spawn(converse(stream, app.clone(), seat, stop.clone()));
             }
-            // The peer has given up already.
+            // The peer has already given up.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 table.lock().evict();
@@ -113,16 +113,17 @@ struct Table {
     next: u64,
 }
 
-/// What the table knows of a connection.
+/// The state of a connection that others can see.
 struct Place {
     opened: Instant,
-    /// Whether the head of its request is here.
+    /// Whether the head of its request has arrived.
     has_request: AtomicBool,
     leave: CancellationToken,
 }
 
 impl Table {
-    /// Ends the oldest connection without a request, or one whose peer does not read its answer; `false` if there is none.
+    /// Ends the oldest connection without a request, or else the oldest one whose peer does not read its answer. Returns `false` if there
+    /// is neither.
     fn evict(&mut self) -> bool {
         let stuck = |place: &Place| place.opened.elapsed() >= HEAD_TIMEOUT;
         let idle = self.open.iter().filter_map(|(number, place)| {
@@ -140,7 +141,7 @@ impl Table {
     }
 }
 
-/// One of the limited connections, given back when dropped.
+/// A place among the limited connections, released on drop.
 struct Seat {
     table: Arc<Mutex<Table>>,
     number: u64,

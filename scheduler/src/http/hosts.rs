@@ -1,5 +1,5 @@
-//! The host names to which this server answers. It refuses all others, so that no page of another site reads the cluster through a name that
-//! the site's owner points at this address (DNS rebinding).
+//! Checks the host names of requests. The server refuses unknown names, so that no page of another site reads the cluster through a name
+//! that the site's owner points at this address (DNS rebinding).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use axum::response::{IntoResponse, Response};
 
 /// Names under which browsers may reach the server, besides addresses and `localhost`.
 ///
-/// An address is always allowed: a browser takes the pages of `http://attacker.example` and those of an address for two sites. The owner
-/// of a name can point it at any address (DNS rebinding), so that a name must be one that the operator gave, or the machine's own.
+/// Addresses are always allowed, because a browser treats `http://attacker.example` and an address as two sites. A name must come from the
+/// operator or be the machine's own, because the owner of a name can point it at any address (DNS rebinding).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hosts(Arc<Vec<String>>);
 
 impl Hosts {
-    /// These names, and that of the machine.
+    /// Allows these names and the machine's own.
     pub(crate) fn new(names: Vec<String>, own: Option<String>) -> Self {
         let names = names.into_iter().chain(own);
         Hosts(Arc::new(names.map(|name| bare(&name)).collect()))
     }
 
-    /// Whether requests for this host, without its port, are answered.
+    /// Returns whether requests for this host, without its port, are answered.
     fn allow(&self, host: &str) -> bool {
         let address = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
         if address.unwrap_or(host).parse::<IpAddr>().is_ok() {
@@ -35,12 +35,12 @@ impl Hosts {
     }
 }
 
-/// A name as it is compared: a dot at its end and its case mean nothing.
+/// Returns a name in the form for comparison: lower case, without a trailing dot.
 fn bare(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }
 
-/// Refuses requests for names of others. One that names no host at all comes from no browser.
+/// Refuses requests for unknown host names. A request without a host name does not come from a browser.
 pub(super) async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
     match refusal(&hosts, request.uri(), request.headers()) {
         None => next.run(request).await,

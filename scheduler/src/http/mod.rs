@@ -1,4 +1,4 @@
-//! HTTP for people and probes: liveness, readiness, and the cluster at a glance as a page or as JSON.
+//! HTTP for people and probes: liveness, readiness, and an overview of the cluster as a page or as JSON.
 
 mod connections;
 mod hosts;
@@ -29,10 +29,10 @@ use crate::start::host_name;
 use hosts::Hosts;
 use selection::{BadSelection, Selection};
 
-/// Time in which the core must answer: it takes milliseconds, and probes give up after some seconds.
+/// Limit for the core's answer. The core needs milliseconds, and probes give up after some seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Starts to serve, under these names too, until `stop` is cancelled.
+/// Starts the server, which also answers to these host names, and serves until `stop` is cancelled.
 pub(crate) fn start(
     listener: TcpListener,
     names: Vec<String>,
@@ -54,13 +54,13 @@ fn router(inbox: Inbox, hosts: Hosts) -> Router {
         .layer(middleware::from_fn_with_state(hosts, hosts::check))
 }
 
-/// Whether the process should go on: also while it waits or cannot write, when a restart would only cost time.
+/// Answers whether the process should continue. It should also while it waits or cannot write, when a restart would only cost time.
 async fn live(State(inbox): State<Inbox>) -> Result<&'static str, NoAnswer> {
-    // Through the core: a process whose core hangs is not alive.
+    // Queries the core, because a process whose core hangs is not alive.
     why_nothing_starts(&inbox).await.map(|_| "alive\n")
 }
 
-/// Whether it starts tasks, and if not, why.
+/// Answers whether the scheduler starts tasks, or else why not.
 async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
     Ok(match &*why_nothing_starts(&inbox).await? {
         [] => "ready\n".into_response(),
@@ -71,7 +71,7 @@ async fn ready(State(inbox): State<Inbox>) -> Result<Response, NoAnswer> {
     })
 }
 
-/// The parameters of a URL's query, in their order.
+/// The parameters of a URL's query, in order.
 type Parameters = Wanted<Vec<(String, String)>>;
 
 async fn status(State(inbox): State<Inbox>, Wanted(parameters): Parameters) -> Response {
@@ -150,7 +150,7 @@ async fn selected(
     )))
 }
 
-/// Never waits for the disk.
+/// Returns the reasons why no task starts. Never waits for the disk.
 async fn why_nothing_starts(inbox: &Inbox) -> Result<Vec<String>, NoAnswer> {
     match ask(inbox, Lane::Health, Query::NothingStarts).await? {
         Answer::NothingStarts(reasons) => Ok(reasons),
@@ -167,7 +167,7 @@ async fn ask(inbox: &Inbox, lane: Lane, query: Query) -> Result<Answer, NoAnswer
     }
 }
 
-/// Why the core has not answered.
+/// Why there is no answer from the core.
 #[derive(Debug, thiserror::Error)]
 enum NoAnswer {
     #[error("the scheduler is ending")]

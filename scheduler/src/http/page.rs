@@ -1,4 +1,4 @@
-//! The cluster at a glance as a page: no scripts, nothing to load, readable in a terminal browser.
+//! Renders the cluster overview as a page without scripts or external resources, readable in a terminal browser.
 
 use std::fmt::{self, Display, Write};
 
@@ -11,7 +11,7 @@ const STYLE: &str = "body{font-family:sans-serif;margin:2em}table{border-collaps
     td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}\
     td:first-child,th:first-child{text-align:left}.bad{color:#a00}";
 
-/// Text as HTML shows it: names come from peers and files.
+/// A text that displays as escaped HTML, because names come from peers and files.
 struct Escaped<'a>(&'a str);
 
 impl Display for Escaped<'_> {
@@ -42,7 +42,7 @@ impl Display for InUrl<'_> {
     }
 }
 
-/// `selection` is the query that chose the jobs of `view`.
+/// Renders the page. `selection` is the query that chose the jobs of `view`.
 pub(super) fn render(view: &ClusterView, selection: &Selection) -> String {
     let mut page = String::new();
     // Invariant: writing to a String cannot fail.
@@ -51,7 +51,7 @@ pub(super) fn render(view: &ClusterView, selection: &Selection) -> String {
 }
 
 fn write_page(out: &mut String, view: &ClusterView, selection: &Selection) -> fmt::Result {
-    // The jobs are a page of all in the order of their names.
+    // The listed jobs are one page of all jobs, sorted by name, if the query has `after`.
     let by_name = selection.after.is_some();
     let report = view.report(DEFAULT_ROWS.max(view.jobs.len()));
     write!(
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(InUrl("a b\"&ß").to_string(), "a%20b%22%26%C3%9F");
     }
 
-    /// These fields are all that peers can set.
+    /// These fields are the only ones that peers can set.
     #[test]
     fn nothing_that_the_page_shows_becomes_markup() {
         let hostile = || "<i>\"'".to_owned();

@@ -10,7 +10,7 @@ pub(super) struct Selection {
     pub(super) job: Option<String>,
     /// List jobs sorted by name, from the first one after this name. Empty: from the first job on.
     pub(super) after: Option<String>,
-    /// Limit for the jobs of a page; at most [`MAX_LISTED_JOBS`] count.
+    /// Maximum jobs of a page; [`MAX_LISTED_JOBS`] limits it further.
     pub(super) limit: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! What people and programs ask of the scheduler: looked up in the core, answered on a task of its own.
+//! Serves the queries of people and programs: reads the core's state and sends each answer from a task of its own.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -37,22 +37,22 @@ use super::{export, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::store::{StoreError, Stories};
 
-/// Names that one histogram bucket lists at most, whatever the caller wants: a page for people.
+/// Maximum names in one histogram bucket, whatever the caller requests: people read them.
 const MAX_SAMPLES: usize = 1000;
 
-/// Time in which the disk must give what happened in a run, which takes milliseconds; callers give up soon after.
+/// Limit for reading a run's story from the disk. The read takes milliseconds, and callers give up soon after this.
 const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Answers questions.
+/// Serves queries.
 pub(super) struct Answers {
     inbox: Inbox,
     logs: Logs,
     stories: Arc<Stories>,
-    /// One read of stories at a time: a disk that hangs holds one thread.
+    /// Permits one read of stories at a time, so that a hanging disk blocks one thread only.
     reads: Arc<Semaphore>,
 }
 
-/// Why a question has no answer.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -79,7 +79,7 @@ pub(crate) enum Failure {
     Ending(#[from] tokio::task::JoinError),
 }
 
-/// Takes the expected kind out of an answer.
+/// Extracts the expected kind from an answer.
 macro_rules! expect_answer {
     ($answer:expr, $kind:path) => {
         match $answer {
@@ -103,7 +103,7 @@ impl Answers {
         }
     }
 
-    /// Answers later, on a task of its own; failures become exceptions that the method does not declare.
+    /// Sends the answer from a separate task. A failure becomes an exception that the method does not declare.
     fn later<R, F>(&self, to: Responder, answer: impl FnOnce(Inbox) -> F)
     where
         R: TSerializable,
@@ -118,7 +118,7 @@ impl Answers {
         });
     }
 
-    /// The original's answer has no room to say that there is more, so it is all of them or none.
+    /// Answers with all jobs or fails, because the original's answer has no field that says that more jobs exist.
     pub(super) fn jobs(&self, from: Principal, to: Responder) {
         let inbox = self.inbox.clone();
         tokio::spawn(async move {
@@ -161,7 +161,7 @@ impl Answers {
     pub(super) fn levels(&self, from: Principal, to: Responder) {
         self.later(to, |inbox| async move {
             let config = config(&inbox, from).await?;
-            // Without the instance at the top and the workers at the bottom.
+            // Omits the instance level at the top and the worker level at the bottom.
             let end = config.levels.len().saturating_sub(1).max(1);
             Ok(BistroSchedulerGetLevelsResult {
                 result_value: Some(config.levels.get(1..end).unwrap_or_default().to_vec()),
@@ -194,7 +194,7 @@ impl Answers {
         args: BistroSchedulerGetJobLogsByTimeArgs,
         to: Responder,
     ) {
-        // From the second's first line upwards, or from its last one downwards.
+        // Ascending pages start at the second's first line, descending ones at its last.
         let first = LineId::first_of_second(args.time.into());
         let start = match args.is_ascending {
             true => first,
@@ -236,7 +236,7 @@ impl Answers {
         to: Responder,
         result: impl FnOnce(LogLines) -> R + Send + 'static,
     ) {
-        // The workers' share of the page is set when it is known how many there are.
+        // The limit for each worker is set later, when the number of workers is known.
         let query = match convert::scheduler_log_query(args, 0) {
             Ok(query) => query,
             Err(error) => return bad_argument(to, &error),
@@ -334,7 +334,7 @@ impl Answers {
 }
 
 impl Answers {
-    /// What happened in a task's last run, from the store itself: no memory is spent on it.
+    /// Returns the story of a task's last run. The store keeps stories on disk only, to save memory.
     pub(super) fn history(&self, args: BrasserieGetTaskHistoryArgs, to: Responder) {
         let (stories, reads) = (Arc::clone(&self.stories), Arc::clone(&self.reads));
         self.later(to, |_| async move {
@@ -359,7 +359,7 @@ impl Answers {
     }
 }
 
-/// Reads the request for a page. Errors if its cursor, states or limit are invalid.
+/// Parses the request for a page. Errors if its cursor, states or limit are invalid.
 fn task_list(args: BrasserieGetTaskPageArgs) -> Result<TaskList, Failure> {
     let state = |text: &String| ListedState::parse(text).map_err(Failure::BadList);
     let after = args.after.map(|after| {

@@ -1,4 +1,4 @@
-//! A job of the configuration as the original service shows it.
+//! Converts a job of the configuration to the original service's format.
 
 use brasserie_common::backoff::AfterLast;
 use brasserie_common_config::{Config, Filter, JobConfig, LevelId};
@@ -21,7 +21,7 @@ pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
         priority: Some(job.priority.into()),
         filters: Some(filters.collect()),
         error: Some(errors(&job.errors)),
-        // Values of a policy are at most i32::MAX.
+        // A backoff policy's values are at most i32::MAX.
         backoff_values: Some(
             job.backoff
                 .values()
@@ -66,7 +66,7 @@ pub(super) fn job(config: &Config, job: &JobConfig) -> BistroJobConfig {
     }
 }
 
-/// JSON, as the field promises; empty when the job is well.
+/// Returns the errors as JSON, the format of the field; empty if the job has none.
 fn errors(errors: &[String]) -> String {
     match errors {
         [] => String::new(),

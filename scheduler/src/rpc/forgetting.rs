@@ -1,4 +1,4 @@
-//! `forgetWorker`: an operator declares worker instances dead; the core decides, and its answer comes once that is on disk.
+//! Serves `forgetWorker`, by which an operator declares worker instances dead. The core decides, and answers once its decision is on disk.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct Forgetting {
     room: Arc<Room>,
 }
 
-/// Why nobody was declared dead.
+/// Why no instance was declared dead.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]

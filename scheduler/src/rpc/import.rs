@@ -1,4 +1,4 @@
-//! A job of the original service as the JSON of a config file, so that one parser checks both.
+//! Converts a job of the original service to the JSON of a config file, so that one parser checks both.
 
 use brasserie_common::Bound;
 use brasserie_thrift::generated::common::{
@@ -20,7 +20,7 @@ pub(super) enum ImportError {
     LimitTwice(String),
 }
 
-/// The job's text. What inherits from the settings when it is empty is left out; its name is not in it.
+/// Returns the job's JSON text without its name. Omits the empty fields for which the settings have defaults.
 pub(super) fn job(job: BistroJobConfig) -> Result<String, ImportError> {
     let (backoff, further) = (backoff(&job), further(&job));
     let mut fields = Map::new();
@@ -115,7 +115,8 @@ fn further(job: &BistroJobConfig) -> Vec<(&'static str, Value)> {
         .collect()
 }
 
-/// Nothing, which inherits, is not `["fail"]`, which the values alone cannot say.
+/// Returns `None` if the backoff is empty, so that the settings apply. `["fail"]` is not empty, and only `backoff_fail` tells the two
+/// apart.
 fn backoff(job: &BistroJobConfig) -> Option<Vec<Value>> {
     let values = job.backoff_values.iter().flatten();
     let mut backoff: Vec<Value> = values.map(|v| json!(v)).collect();
@@ -134,7 +135,7 @@ fn from_json(field: &'static str, text: &str) -> Result<Value, ImportError> {
     })
 }
 
-/// The fields that say something.
+/// Returns an object of the fields that have a value.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     let said = fields
         .into_iter()
@@ -202,7 +203,7 @@ fn task_subprocess(options: TaskSubprocessOptions) -> Result<Value, ImportError>
     ]))
 }
 
-/// Their numbers as the file has them; what makes no sense stays for its reader to refuse.
+/// Returns the limits in the format of the config file. The file's parser refuses invalid numbers.
 fn limits(limits: Vec<ResourceLimit>) -> Result<Value, ImportError> {
     let bound = |number: Option<i64>| match number.and_then(Bound::from_number) {
         Some(Bound::Unlimited) => json!(Bound::UNLIMITED),
@@ -230,7 +231,7 @@ fn kill_subprocess(request: &KillRequest) -> Result<Value, ImportError> {
     };
     Ok(object([
         ("method", method.map(|v| json!(v))),
-        // The interface promises that a wait that is not positive kills at once.
+        // The interface promises that a wait of zero or less kills at once.
         (
             "kill_wait_ms",
             request.kill_wait_ms.map(|ms| json!(ms.max(0))),
@@ -244,7 +245,7 @@ mod tests {
     use crate::rpc::export;
     use brasserie_common_config::{JobConfig, ParseOptions, parse, parse_job};
 
-    /// Every field says something, and differs from what the settings say.
+    /// Every field is set, and differs from the settings.
     const FILE: &str = r#"{
         "bistro_settings": {
             "nodes": {"levels": ["host", "db"], "node_sources": []},
@@ -304,7 +305,7 @@ mod tests {
         assert!(!parsed.job.enabled);
         assert_eq!(parsed.job.backoff, config.backoff);
         assert_eq!(parsed.job.resources, [2, 1]);
-        // Unset means never, as the interface has it.
+        // The interface defines an unset field as never.
         assert_eq!(parsed.job.kill_orphan_tasks_after, None);
     }
 

@@ -1,4 +1,4 @@
-//! All jobs, page by page, in an order that no change of other jobs disturbs: so no number of jobs makes an answer too long.
+//! Returns all jobs page by page, ordered by name. Pages bound the length of an answer, whatever the number of jobs.
 
 use std::io;
 
@@ -9,15 +9,15 @@ use thrift::protocol::{TBinaryOutputProtocol, TSerializable};
 
 use super::export;
 
-/// Jobs of one page. An ordinary job takes about half a KiB, so a page is written and read within a few milliseconds, and the most
-/// jobs that there can be by API, 65,536, take 66 calls.
+/// Maximum jobs of one page. An ordinary job takes about half a KiB, so writing and reading a page takes a few milliseconds. The most jobs
+/// that the API can submit, 65,536, take 66 calls.
 pub(super) const MAX_JOBS_A_PAGE: usize = MAX_LISTED_JOBS;
-/// Bytes of one page, but for a job that is longer alone: half of the longest frame. A job by API is a megabyte at most, so each page
-/// brings some of them on.
+/// Maximum bytes of one page, unless its only job is longer: half of the longest frame. A job submitted through the API has at most a
+/// megabyte, so each page holds several.
 const MAX_PAGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// The jobs after a name. Who goes on after the last name of each page meets every job that is there all the while once: names do not
-/// change, and their order does not depend on which others there are.
+/// Returns the jobs after a name. A caller that continues after the last name of each page sees every job that exists throughout exactly
+/// once. Names do not change, and their order does not depend on other jobs.
 pub(super) fn page(config: &Config, args: &BrasserieGetJobPageArgs) -> JobPage {
     let (jobs, after_page) = jobs_after(config, &args.after, args.limit);
     let (jobs, fit) = fitting(jobs.into_iter().map(|job| export::job(config, job)));
@@ -47,7 +47,7 @@ pub(super) fn jobs_after<'c>(
     let mut left: Vec<&JobConfig> = jobs.filter(|job| job.name.as_str() > after).collect();
     let count = limit.min(left.len());
     if count < left.len() {
-        // To sort all for each page would cost more than the page.
+        // Sorting all jobs for each page would cost more than building the page.
         left.select_nth_unstable_by(count, |a, b| a.name.as_str().cmp(b.name.as_str()));
     }
     let after_page = left.len() - count;
@@ -69,7 +69,7 @@ pub(super) fn fitting<T: TSerializable>(entries: impl Iterator<Item = T>) -> (Ve
     (page, true)
 }
 
-/// In the longer one of the two protocols.
+/// Returns the encoded length in the longer of the two protocols.
 fn length(value: &impl TSerializable) -> usize {
     let mut bytes = Bytes(0);
     let mut out = TBinaryOutputProtocol::new(&mut bytes, true);
@@ -129,7 +129,7 @@ mod tests {
         let first = after(&config, "", 2);
         assert_eq!(names(&first), ["C", "a"]);
         assert_eq!((first.total, first.has_more), (Some(5), Some(true)));
-        // One that is gone by now.
+        // No job has this name any more.
         let second = after(&config, "aa", 3);
         assert_eq!(names(&second), ["b", "c", "d"]);
         assert_eq!(second.has_more, Some(false));
@@ -159,7 +159,7 @@ mod tests {
             (vec!["a", "b", "c"], Some(true))
         );
         assert_eq!(names(&after(&long, "c", 0)), ["d", "e"]);
-        // Nobody could ever go on after a page without jobs.
+        // A caller could never continue after a page without jobs.
         let huge = config(&[("a".to_owned(), MAX_PAGE_BYTES), ("b".to_owned(), 0)]);
         let first = after(&huge, "", 0);
         assert_eq!((names(&first), first.has_more), (vec!["a"], Some(true)));

@@ -1,4 +1,4 @@
-//! Jobs by API: what somebody wants changed goes to the core, whose answer comes once it is on disk.
+//! Serves the calls that change jobs. The core decides on each change, and answers once it is on disk.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ use super::service::refuse;
 use crate::inbox::{Inbox, Lane, Stopped};
 use crate::store::Room;
 
-/// In `expectedVersion`: the text's `version_id` says it.
+/// Value of `expectedVersion`: the version is the text's `version_id`.
 const AS_TEXT_SAYS: i64 = -1;
-/// In `expectedVersion`: whatever there is.
+/// Value of `expectedVersion`: any version.
 const ANY: i64 = -2;
 
 /// Changes jobs.
@@ -67,7 +67,7 @@ impl Jobs {
         Jobs { inbox, room }
     }
 
-    /// Asks the core, on a task of its own that gives the outcome to `answer`.
+    /// Sends the change to the core from a separate task, and passes the outcome to `answer`.
     fn change(
         &self,
         from: Principal,
@@ -89,7 +89,7 @@ impl Jobs {
         let change = Ok(JobChange::Save { text, expected });
         self.change(from, name, change, |outcome| match outcome {
             Ok(_) => to.reply(&BistroSchedulerSaveJobResult {}),
-            // Nobody has seen the text, so places in it mean nothing.
+            // The caller never saw the text, so positions in it mean nothing.
             Err(Failure::Refused(JobRefusal::Bad(problems))) => {
                 let lines: Vec<String> = problems.iter().map(without_place).collect();
                 refuse(to, format!("the job cannot be used: {}", lines.join("\n")));
@@ -98,7 +98,7 @@ impl Jobs {
         });
     }
 
-    /// The original declares one exception, for every failure. A change in doubt is none.
+    /// The original declares one exception for every failure. A change whose outcome is in doubt is not a failure.
     pub(super) fn delete(
         &self,
         from: Principal,
@@ -367,7 +367,8 @@ fn history_deleted(changed: JobChanged) -> Option<DeletedHistory> {
     }
 }
 
-/// A refusal is the declared exception; what leaves open whether it happened is not.
+/// Sends the result, or the declared exception for a refusal. An outcome that leaves open whether the change happened becomes an undeclared
+/// exception.
 fn declared<R: TSerializable>(
     to: Responder,
     outcome: Result<JobChanged, Failure>,

@@ -1,4 +1,4 @@
-//! Task logs of all workers as one: asked in parallel, merged by line id, cut where all of them are complete.
+//! Merges the task logs of all workers: requests a page from each in parallel, sorts by line id, and cuts where every page is complete.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use tokio::task::JoinSet;
 use super::pool::WorkerPool;
 use crate::inbox::Inbox;
 
-/// Lines of one page over all workers.
+/// Maximum lines of one page over all workers.
 const PAGE_LINES: usize = 5000;
-/// Lines that each worker is asked for at least, however many there are.
+/// Minimum of lines requested from each worker, however many workers there are.
 const MIN_LINES_PER_WORKER: usize = 100;
-/// Text of one page: with 200 bytes of overhead a line, names of workers included, it stays below a frame of 16 MiB.
+/// Maximum text of one page. With 200 bytes of overhead a line, including the worker's name, the page stays below a frame of 16 MiB.
 const MAX_PAGE_BYTES: usize = 12 * 1024 * 1024;
 const LINE_OVERHEAD_BYTES: usize = 200;
-/// Pages that are gathered at once. Each may hold an answer of every worker, and logs must not crowd out the protocol.
+/// Maximum pages built at once. Each may hold an answer of every worker, and logs must not crowd out the protocol.
 const MAX_PAGES_AT_ONCE: usize = 4;
 /// Limit for the named unhealthy workers, and for the named lost ones.
 const MAX_NAMED: usize = 10;
@@ -40,7 +40,7 @@ pub(super) enum LogsError {
     Stopped,
 }
 
-/// Asks workers for logs.
+/// Reads logs from workers.
 #[derive(Clone)]
 pub(super) struct Logs {
     inbox: Inbox,
@@ -48,7 +48,7 @@ pub(super) struct Logs {
     turns: Arc<Semaphore>,
 }
 
-/// What one worker said.
+/// The answer of one worker.
 struct WorkerPage {
     shard: Shard,
     page: Result<LogPage, String>,
@@ -63,7 +63,7 @@ impl Logs {
         }
     }
 
-    /// One page; its lines are contiguous over all workers that answered, and notices name the others.
+    /// Returns one page. Its lines are contiguous over all workers that answered, and notices name the others.
     pub(super) async fn page(
         &self,
         from: Principal,
@@ -155,7 +155,7 @@ fn unusable(peers: &LogPeers) -> Vec<String> {
     all
 }
 
-/// The first sentences, and how many more there are.
+/// Returns the first sentences, and one that counts the rest.
 fn bounded(sentences: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let more = sentences.len().saturating_sub(MAX_NAMED);
     let mut all: Vec<String> = sentences.take(MAX_NAMED).collect();
@@ -165,8 +165,8 @@ fn bounded(sentences: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     all
 }
 
-/// Every worker's page is complete up to its own next line, so the merged page is up to the nearest of those. The line at
-/// the boundary itself belongs to the next page, whichever worker has it.
+/// Merges the workers' pages. Every page is complete up to its own next line, so the merged page is complete up to the nearest of those.
+/// The line at that boundary belongs to the next page, whichever worker has it.
 fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: WallTime) -> LogPage {
     let mut notices = unusable;
     let mut next: Option<LineId> = None;
@@ -190,7 +190,7 @@ fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: Wa
             }
         }
     }
-    // Sorted for a stable page; an answer's order depends on who was faster.
+    // Sorted, because the order of arrival differs from page to page.
     notices.sort_unstable();
     let is_before = |id: LineId, end: LineId| if ascending { id < end } else { id > end };
     let mut lines: Vec<(LineId, LogLine)> = lines
@@ -200,7 +200,7 @@ fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: Wa
     if let Some(end) = next {
         lines.retain(|(id, _)| is_before(*id, end));
     }
-    // By shard where ids meet, since which worker answered first must not show.
+    // Lines of equal id are sorted by shard, so that the order of arrival does not show.
     lines.sort_by(|(a, one), (b, other)| a.cmp(b).then_with(|| one.shard.cmp(&other.shard)));
     if !ascending {
         lines.reverse();
@@ -211,7 +211,7 @@ fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: Wa
     }
     let notices = notices.into_iter().map(|text| notice(text, now));
     let lines = lines.into_iter().map(|(_, line)| line);
-    // Notices have no id: they come first in ascending pages, last in descending ones, as the id -1 would sort.
+    // Notices have no id. They come first in ascending pages and last in descending ones, as the id -1 would sort.
     let lines = if ascending {
         notices.chain(lines).collect()
     } else {
@@ -220,7 +220,7 @@ fn merge(pages: Vec<WorkerPage>, unusable: Vec<String>, ascending: bool, now: Wa
     LogPage { lines, next }
 }
 
-/// Where a page that is too large for a frame must end; never within lines of one id, which would then be skipped or shown
+/// Returns where to cut a page that is too large for a frame. Never cuts between lines of one id, which would then be skipped or shown
 /// twice.
 fn cut(lines: &[(LineId, LogLine)]) -> Option<(usize, LineId)> {
     let mut bytes = 0;

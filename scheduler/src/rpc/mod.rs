@@ -1,4 +1,4 @@
-//! Thrift in both directions: what others ask of the scheduler, and what it asks of workers.
+//! Thrift in both directions: the calls that the scheduler serves, and its calls to workers.
 
 pub(crate) mod answers;
 mod export;

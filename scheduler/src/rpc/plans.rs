@@ -1,4 +1,4 @@
-//! Plans: a draft of a configuration is read as the file is, and tried out on a copy of the scheduler.
+//! Serves plans: parses a proposed configuration like the config file, and applies it to a copy of the scheduler.
 
 mod wire;
 
@@ -43,13 +43,13 @@ enum Failure {
     Died(#[from] tokio::task::JoinError),
 }
 
-/// What a draft would do, as far as it can be read.
+/// The result of a plan request: the plan if the draft is valid, and the problems of the draft.
 struct Made {
-    /// The file whose place it would take.
+    /// The config file that the draft would replace.
     file: PathBuf,
     errors: Vec<Problem>,
     warnings: Vec<Problem>,
-    /// `None`: the errors make it no configuration.
+    /// `None` if the draft has errors.
     plan: Option<Plan>,
 }
 
@@ -61,7 +61,7 @@ impl Plans {
         }
     }
 
-    /// Answers later, on a task of its own.
+    /// Sends the plan from a separate task.
     pub(super) fn plan(&self, from: Principal, args: BrasseriePlanConfigArgs, to: Responder) {
         let (inbox, proposals) = (self.inbox.clone(), Arc::clone(&self.proposals));
         tokio::spawn(async move {
@@ -121,7 +121,7 @@ async fn make(
     Ok(made)
 }
 
-/// Off the runtime's threads: it takes seconds at times, and the copy is large.
+/// Makes the plan on a blocking thread, because it can take seconds and drops a large copy.
 async fn try_out(copy: Box<WhatIf>, proposal: Proposal) -> Result<Plan, tokio::task::JoinError> {
     tokio::task::spawn_blocking(move || copy.plan(proposal)).await
 }
@@ -149,7 +149,7 @@ fn draft(args: BrasseriePlanConfigArgs) -> Result<Draft, Failure> {
     })
 }
 
-/// Whether the scheduler would read no nodes because of it.
+/// Returns whether the configuration has the same node sources as the current one, so that the scheduler would not read nodes again.
 async fn same_sources(inbox: &Inbox, from: Principal, config: &Config) -> Result<bool, Failure> {
     match inbox.query(from, Query::Config).await? {
         Answer::Config(before) => Ok(before.is_some_and(|before| has_same_nodes(&before, config))),
@@ -157,7 +157,7 @@ async fn same_sources(inbox: &Inbox, from: Principal, config: &Config) -> Result
     }
 }
 
-/// Whoever moves the text into the file's place would have it read otherwise.
+/// Returns a warning if the name of the config file implies another format than the draft's.
 fn other_format(file: &Path, format: Format) -> Option<String> {
     (Format::of_path(file) != format).then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! Calls each worker in the dialect of its own heartbeats: a worker that is no program of ours may understand no other.
+//! Calls each worker in the dialect of its own heartbeats, because a worker of another project may understand no other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use brasserie_common::ServiceAddress;
 use brasserie_thrift::rpc::{ClientPool, ClientProtocol, PeerAddr};
 use parking_lot::Mutex;
 
-/// Workers remembered that speak another dialect than the usual one: as many peers as the pool itself remembers. Beyond it the
-/// memory starts anew, and each worker's next heartbeat brings it back.
+/// Maximum remembered workers with an unusual dialect; the client pool itself remembers as many peers. Beyond the limit all are forgotten,
+/// and each worker's next heartbeat adds its dialect again.
 const MAX_STRANGERS: usize = 4096;
 
 /// The connections to all workers. Clones share them.
 #[derive(Clone)]
 pub(crate) struct WorkerPool {
     pool: ClientPool,
-    /// Only those that do not speak the default.
+    /// The peers whose dialect is not the default.
     strangers: Arc<Mutex<HashMap<PeerAddr, ClientProtocol>>>,
 }
 
@@ -27,7 +27,7 @@ impl WorkerPool {
         }
     }
 
-    /// A heartbeat from the worker that is called at this address came in this dialect.
+    /// Records the dialect of a heartbeat from the worker at this address.
     pub(super) fn heard(&self, address: &ServiceAddress, protocol: ClientProtocol) {
         let peer = peer(address);
         let mut strangers = self.strangers.lock();
@@ -41,7 +41,7 @@ impl WorkerPool {
         strangers.insert(peer, protocol);
     }
 
-    /// How to call the worker at this address.
+    /// Returns the client pool and the peer by which to call the worker at this address.
     pub(super) fn to(&self, address: &ServiceAddress) -> (ClientPool, PeerAddr) {
         let peer = peer(address);
         let protocol = self

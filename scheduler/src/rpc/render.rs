@@ -1,4 +1,4 @@
-//! The scheduler's answers as the wire has them.
+//! Converts the core's answers to wire types.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use brasserie_thrift::generated::scheduler::{BistroCountWithSamples, BistroJobHi
 
 use super::job_pages::fitting;
 
-/// Counts and times beyond the wire's numbers cannot occur, but must not wrap either.
+/// Saturates. Counts and times that exceed the wire's types cannot occur, but must not wrap either.
 fn i64_of(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! The scheduler's Thrift services: which call goes where, and what workers say.
+//! The scheduler's Thrift services: dispatches calls, and passes workers' heartbeats, statuses and work requests to the core.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Service for SchedulerService {
         }
     }
 
-    /// Heartbeats and results of healthchecks must be answered however many calls wait, or all workers would be lost.
+    /// Serves heartbeats and healthcheck results however many calls wait. Otherwise an overloaded scheduler would lose all its workers.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
         let from = Principal::Unauthenticated(call.peer());
         match call.method() {
@@ -152,7 +152,7 @@ impl SchedulerService {
         self.pool.heard(&worker.address, protocol);
         let work = work.filter(|work| work.worker == worker.id);
         if let Some(work) = work.map(Box::new) {
-            // First, so that the heartbeat's answer tells of it.
+            // The work request goes first, so that the heartbeat's answer includes the work.
             let request = None;
             let event = Event::RequestWork {
                 request,
@@ -188,7 +188,7 @@ impl SchedulerService {
     }
 
     pub(super) fn take(&self, lane: Lane, waiter: Waiter, event: impl FnOnce(RequestId) -> Event) {
-        // A lane that fills up just now drops the waiter, whose responder then answers that the call was dropped.
+        // If the lane fills up just now, it drops the waiter. The waiter's responder then answers that the call was dropped.
         if let Err(error) = self.inbox.try_request(lane, waiter, event) {
             tracing::debug!(%error, "a request was turned away");
         }
@@ -201,7 +201,7 @@ fn alive(to: Responder) {
     });
 }
 
-/// An exception that the method does not declare.
+/// Answers with an exception that the method does not declare.
 pub(super) fn refuse(to: Responder, why: impl Display) {
     to.exception(ApplicationErrorKind::InternalError, &why.to_string());
 }

@@ -1,4 +1,4 @@
-//! `updateStatus`, and many of them in one message.
+//! Serves `updateStatus` and `updateStatusBatch`.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use thrift::ApplicationErrorKind;
 use super::service::{SchedulerService, bad_argument, refuse};
 use crate::inbox::{Lane, Waiter};
 
-/// In one message: workers of this project send a tenth of it.
+/// Maximum statuses in one batch. Workers of this project send a tenth of it.
 const MOST_TOGETHER: usize = 1000;
 
-/// The answer to a message of many, which is sent when nobody is left who could add to it. What nobody has said anything of was not
-/// taken: its worker tells it again.
+/// The answer to a batch, sent when the last of its statuses is answered. A status without a result counts as not accepted, and its worker
+/// sends it again.
 struct Results {
     all: Mutex<Vec<StatusResult>>,
     to: Option<Responder>,
@@ -86,7 +86,7 @@ impl SchedulerService {
         });
     }
 
-    /// Each as if it were alone.
+    /// Handles each status of a batch like an `updateStatus` call.
     pub(super) fn update_status_batch(
         &self,
         from: &Principal,
@@ -135,8 +135,8 @@ impl SchedulerService {
         }
     }
 
-    /// A worker keeps what is refused and comes again; to take more would only lengthen a queue that nobody empties. Healthchecks
-    /// write nothing, and the worker would become unhealthy without them.
+    /// Checks whether this status can be accepted now. A worker keeps a refused status and sends it again, so accepting more would only
+    /// lengthen a full queue. Healthchecks write no record, and without them the worker would become unhealthy.
     fn takes(&self, update: &StatusUpdate) -> Result<(), String> {
         if self.room.is_full() && update.job.as_str() != HEALTHCHECK_JOB {
             return Err("the store cannot keep up; send this status again".to_owned());
@@ -166,7 +166,8 @@ fn refusal(why: impl Display) -> StatusResult {
     }
 }
 
-/// As of a call of its own, which cannot be read if one of them is missing. A missing text is read as an empty one, which is no status.
+/// Returns the arguments of an `updateStatus` call, or `None` if a required field is missing. A missing text reads as an empty one, which
+/// is no status.
 fn arguments(update: WireUpdate) -> Option<BistroSchedulerUpdateStatusArgs> {
     Some(BistroSchedulerUpdateStatusArgs {
         running_task: update.running_task?,

@@ -1,4 +1,4 @@
-//! `requestWork`.
+//! Serves `requestWork`.
 
 use brasserie_common::{Principal, WorkRequest};
 use brasserie_scheduler_core::{Event, Reply};

@@ -1,4 +1,4 @@
-//! Calls to workers: from the core's message to the wire, and from what happened to one of four outcomes.
+//! Calls to workers: converts the core's messages to the wire, and maps each result to one of four outcomes.
 
 use brasserie_common::{CallOutcome, RefusalCode, SchedulerId, ServiceAddress, Time};
 use brasserie_scheduler_core::{CallReply, Message, RunTaskMessage};
@@ -14,11 +14,11 @@ use brasserie_thrift::rpc::{CallResult, Unknown};
 
 use super::pool::WorkerPool;
 
-/// One call, ready to be sent.
+/// One call to send.
 pub(crate) struct WorkerCall {
     address: ServiceAddress,
     message: Message,
-    /// Nothing of it leaves later.
+    /// The time after which the call is no longer sent.
     not_after: Time,
 }
 
@@ -32,14 +32,14 @@ impl WorkerCall {
     }
 }
 
-/// The workers, as far as they can be called.
+/// Sends calls to workers.
 #[derive(Clone)]
 pub(crate) struct Workers {
     pub(crate) pool: WorkerPool,
 }
 
 impl Workers {
-    /// Sends the call, and hands its outcome to `done`, on a task of the runtime.
+    /// Sends the call, and passes its outcome to `done` on a runtime task.
     pub(crate) fn call(
         &self,
         call: WorkerCall,
@@ -130,7 +130,8 @@ fn run_task_args(run: RunTaskMessage) -> BistroWorkerRunTaskArgs {
     }
 }
 
-/// A call whose only news is its success, or the exception that it declares, which promises that nothing happened.
+/// Returns the outcome of a call that returns nothing but success or its declared exception. That exception promises that the call had no
+/// effect.
 fn declared<R>(
     result: CallResult<R>,
     exception: impl FnOnce(R) -> Option<BistroWorkerException>,
@@ -181,7 +182,7 @@ pub(super) fn outcome<R>(result: CallResult<R>) -> CallOutcome<R> {
     }
 }
 
-/// A method without a declared exception was refused by a worker that obeys another scheduler instance.
+/// Returns the scheduler instance that the worker obeys, if that is why it refused a method without a declared exception.
 fn bound(why: &Unknown) -> Option<SchedulerId> {
     match why {
         Unknown::Exception { kind: _, message } => convert::bound_of(message),

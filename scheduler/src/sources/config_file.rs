@@ -1,4 +1,4 @@
-//! The configuration file: read when it has changed, and never believed half-written for long.
+//! The watched configuration file. It is read again when it has changed, and a half-written version is not accepted for long.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -16,11 +16,11 @@ use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// A configuration and what is worth a look in it.
+/// A configuration with its warnings and origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedConfig {
     pub config: Arc<Config>,
-    /// Each with its place in the file.
+    /// Warnings, each with its place in the file.
     pub warnings: Vec<String>,
     pub origin: ConfigOrigin,
 }
@@ -34,7 +34,7 @@ impl LoadedConfig {
         }
     }
 
-    /// What an earlier scheduler has kept of a file, read as the file would be.
+    /// Parses a file's text that an earlier scheduler kept, like the file itself.
     pub(crate) fn of_kept(
         kept: &KeptConfig,
         unknown_keys: UnknownKeys,
@@ -48,14 +48,14 @@ impl LoadedConfig {
     }
 }
 
-/// Looks at a file that never look the same twice before that is told: ten seconds at the usual period, far more than a writer
-/// of a file of this size needs.
+/// Checks in a row without two equal stamps before the file is reported as changing: ten seconds at the usual period, far longer than
+/// writing a file of this size takes.
 const MAX_RESTLESS_LOOKS: u32 = 40;
-/// A look at a file that takes this long is reported, and again each time it has taken twice as long: far more than a disk that works needs.
+/// A check of the file that takes this long is reported, and again each time its age has doubled. A working disk needs far less.
 const LONG_LOOK: Duration = Duration::from_secs(10);
 
-/// What tells one content of a file from another without reading it. Every write changes `changed`, whatever an editor does to
-/// the modification time.
+/// Metadata that tells one content of a file from another without reading it. Every write changes `changed`, even if an editor resets the
+/// modification time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     changed: (i64, i64),
@@ -76,24 +76,24 @@ impl Stamp {
     }
 }
 
-/// What one look at the path showed.
+/// The result of one check of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Look {
     File(Stamp),
     Unreadable(String),
 }
 
-/// What the scheduler was last told.
+/// The last report to the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    /// SHA-256 of the bytes, good or not: the same again is no news.
+    /// SHA-256 of the bytes, valid or not. Equal bytes are not reported again.
     Content([u8; 32]),
-    /// Why there are none.
+    /// Why the file cannot be read.
     Problem(String),
 }
 
-/// A watched file. A half-written file may be a good one with half of the jobs missing, so a change is believed when two looks
-/// in a row show the same. The first look of all is believed at once, and looked at again: whoever starts wants to begin.
+/// A watched file. A half-written file may be valid with half of the jobs missing, so a change is accepted when two checks in a row see the
+/// same stamp. The very first version is accepted at once, so that a start need not wait, and is read again later.
 ///
 /// ```text
 ///           looks the same again              another look
@@ -101,19 +101,19 @@ enum Told {
 /// ```
 #[derive(Debug)]
 pub struct ConfigFile {
-    /// Absolute, so that it means the same after a change of the working directory.
+    /// The absolute path, which stays valid after a change of the working directory.
     path: PathBuf,
     unknown_keys: UnknownKeys,
     watch: Watch,
-    /// The look that is under way.
+    /// The check that is in progress.
     pub(super) looking: Option<Looking>,
 }
 
-/// A look on a thread that may block: config files are large at times, and disks are slow.
+/// A check of the file on a blocking thread, because config files can be large and disks slow.
 #[derive(Debug)]
 pub(super) struct Looking {
     began: Instant,
-    /// The age at which the look is reported as slow.
+    /// The age at which the check is reported as slow.
     told_at: Duration,
     look: JoinHandle<(Watch, News)>,
 }
@@ -132,13 +132,13 @@ impl Looking {
 pub(super) struct Watch {
     told: Option<Told>,
     last: Option<Look>,
-    /// Believed; not read again while it looks like this.
+    /// The accepted stamp. The file is not read again while its stamp equals this.
     settled: Option<Look>,
-    /// Looks since it last looked the same twice.
+    /// Checks since two checks in a row saw the same stamp.
     restless: u32,
 }
 
-/// What a look gave, if it is news.
+/// The result of a check; `None` if nothing has changed.
 pub(super) type News = Option<Result<LoadedConfig, String>>;
 
 impl ConfigFile {
@@ -151,7 +151,7 @@ impl ConfigFile {
         })
     }
 
-    /// The same, with another word on keys that nobody reads.
+    /// Sets the treatment of unknown keys.
     pub fn with_unknown_keys(mut self, unknown_keys: UnknownKeys) -> Self {
         self.unknown_keys = unknown_keys;
         self
@@ -161,18 +161,18 @@ impl ConfigFile {
         &self.path
     }
 
-    /// Where relative paths in the file start.
+    /// Returns the folder against which relative paths in the file resolve.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    /// Returns whether a look is under way.
+    /// Returns whether a check is in progress.
     pub(crate) fn is_being_read(&self) -> bool {
         self.looking.is_some()
     }
 
-    /// Returns the new content, or why there is none; `None` while nothing has changed. An error is told once. A look that takes long
-    /// is reported as an error and goes on. Cancel safe: the next call waits for the same look.
+    /// Returns the new content, or why there is none; `None` while nothing has changed. An error is reported once. A slow check is reported
+    /// as an error and continues. Cancel safe: the next call waits for the same check.
     pub async fn check(&mut self) -> News {
         let looking = self.looking.get_or_insert_with(|| {
             let (path, watch) = (self.path.clone(), self.watch.clone());
@@ -193,7 +193,7 @@ impl ConfigFile {
         match looked {
             Ok((mut watch, news)) => {
                 if told_at > LONG_LOOK && news.is_none() {
-                    // The next look tells the content again, which ends the problem.
+                    // The next check reports the content again, which ends the problem.
                     watch.told = Some(Told::Problem(String::new()));
                     watch.settled = None;
                 }
@@ -228,7 +228,7 @@ impl Watch {
             return (self, news);
         }
         self.restless = 0;
-        // The first look may have come in the middle of a write.
+        // The first check may have come in the middle of a write.
         self.settled = (!is_first).then_some(look.clone());
         let news = match look {
             Look::File(_) => self.read(path, unknown_keys),
@@ -251,7 +251,7 @@ impl Watch {
         let bytes = match files::read_regular(path, MAX_CONFIG_BYTES as u64) {
             Ok(bytes) => bytes,
             Err(error) => {
-                // What a disk cannot give now it may give at the next look.
+                // A read error may be temporary, so the next check reads the file again.
                 self.settled = None;
                 return self.tell(error.to_string());
             }
@@ -274,7 +274,7 @@ impl Watch {
     }
 }
 
-/// All problems, a line each, as FILE:LINE:COLUMN.
+/// Parses a configuration. Errors list all problems, one a line, as FILE:LINE:COLUMN.
 fn parse(path: &Path, unknown_keys: UnknownKeys, bytes: &[u8]) -> Result<LoadedConfig, String> {
     let file = path.display().to_string();
     let options = ParseOptions {
@@ -284,7 +284,7 @@ fn parse(path: &Path, unknown_keys: UnknownKeys, bytes: &[u8]) -> Result<LoadedC
     let folder = path.parent().unwrap_or(Path::new("/"));
     let parsed =
         read_config(bytes, options, folder).map_err(|errors| errors.display_with(&file))?;
-    // A job with problems does not run, but the others do: for the file as a whole that is a warning.
+    // A job with problems does not run, but the others do. For the file as a whole such a problem is a warning.
     let warnings = parsed.job_problems().iter().chain(&parsed.warnings);
     let warnings = warnings
         .map(|problem| problem.display_with(&file).to_string())
@@ -301,7 +301,7 @@ fn parse(path: &Path, unknown_keys: UnknownKeys, bytes: &[u8]) -> Result<LoadedC
     })
 }
 
-/// The configuration in a file's bytes; relative paths in it begin in this folder.
+/// Parses the configuration in a file's bytes, and resolves relative paths against this folder.
 pub(super) fn read_config(
     bytes: &[u8],
     options: ParseOptions,
@@ -327,7 +327,7 @@ mod tests {
         let mut file = ConfigFile::new(&path).unwrap();
         file.check().await.unwrap().unwrap();
         std::fs::write(&path, text("rack")).unwrap();
-        // As if the clock of the file system had not moved between the two.
+        // Simulates a file system clock that did not advance between the two writes.
         file.watch.last = Some(Look::File(Stamp::of(&path).unwrap()));
         let loaded = file.check().await.unwrap().unwrap();
         assert_eq!(loaded.config.levels[1], "rack");

@@ -1,4 +1,4 @@
-//! Whose sources are asked: what the core has put in force, on its way from the driver.
+//! Passes the configuration in force from the driver to the node sources.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use brasserie_common_config::Config;
 use brasserie_scheduler_core::{Scheduler, SourceInForce, has_same_nodes};
 use tokio::sync::watch;
 
-/// The configuration in force, and where it comes from.
+/// The configuration in force and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct InForce {
     config: Arc<Config>,
-    /// `None`: from no file.
+    /// The path of its file, or `None` if it comes from no file.
     path: Option<Arc<str>>,
 }
 
@@ -24,12 +24,12 @@ impl InForce {
         &self.config
     }
 
-    /// Absolute, if it comes from a file.
+    /// Returns the absolute path of its file, if it comes from one.
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref().map(Path::new)
     }
 
-    /// Whether nodes of that one are nodes of this one, so that nothing need be read again.
+    /// Returns whether the other configuration has the same node sources, so that its nodes stay valid.
     pub(super) fn has_sources_of(&self, before: &InForce) -> bool {
         let folder = |of: &InForce| of.path().and_then(Path::parent).map(Path::to_owned);
         has_same_nodes(&before.config, &self.config) && folder(before) == folder(self)
@@ -49,7 +49,7 @@ impl From<SourceInForce<'_>> for InForce {
     }
 }
 
-/// The driver's end. It tells what is so, not what has happened, so nothing is lost where two changes come at once.
+/// The driver's sender. It publishes the current state instead of changes, so two changes at once lose nothing.
 pub(crate) struct TellInForce(watch::Sender<Option<InForce>>);
 
 impl TellInForce {
@@ -58,7 +58,7 @@ impl TellInForce {
         (TellInForce(sender), receiver)
     }
 
-    /// After each turn; a look at two pointers where nothing has changed.
+    /// Publishes the configuration in force. Called after each turn; if nothing has changed, this only compares two pointers.
     pub(crate) fn tell(&self, scheduler: &Scheduler) {
         let now = scheduler.source_in_force();
         self.0.send_if_modified(|told| {

@@ -1,5 +1,5 @@
-//! What runs comes from here: the configuration file and the nodes that its sources give, read again and again. A file is told as soon
-//! as it is read; its sources are asked once the core has put it in force.
+//! Reads the configuration file and its node sources repeatedly, and reports them to the core. A file is reported as soon as it is read.
+//! Its node sources are read once the core has put the file in force.
 
 mod config_file;
 mod in_force;
@@ -32,22 +32,22 @@ pub use nodes::{BuiltNodes, InstanceNode, Moment, build_nodes};
 pub(crate) use proposals::{Draft, NotBegun, Proposals, SharedMemory};
 pub use zone::{SystemZone, system_zone};
 
-/// How long the nodes of one refresh stay at least, whatever a schedule and the wall clock say. Times are a second apart at the finest, so
-/// this only bounds how often anybody looks; it is shorter, as the first look falls anywhere between two times, and the next one shall be in
-/// time.
+/// Minimum time between two refreshes of the nodes that follow a schedule or the wall clock. Schedule times are at least a second apart, so
+/// this only bounds how often the clock is checked. It is shorter than a second, because the first check falls anywhere between two times,
+/// and the next refresh must not be late.
 const LEAST_STAY: Duration = Duration::from_millis(250);
 
-/// The longest sleep in one piece before a time of a schedule: people set the wall clock, and machines sleep.
+/// Longest single sleep before a time of a schedule, because people set the wall clock and machines suspend.
 const LOOK_AT_THE_CLOCK: Duration = Duration::from_secs(1);
 
-/// How often sources are looked at.
+/// How often the config file and the node sources are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Periods {
-    /// Whether the config file has changed; believed after two looks, so that a change is in force within a second.
+    /// Interval of checks of the config file. A change counts after two checks, so that it is in force within a second.
     pub config_update: Duration,
-    /// The node sources, when all is well.
+    /// Interval of refreshes of the nodes after a success.
     pub nodes_update: Duration,
-    /// The node sources, after a failure.
+    /// Interval of refreshes of the nodes after a failure.
     pub nodes_retry: Duration,
 }
 
@@ -61,10 +61,10 @@ impl Default for Periods {
     }
 }
 
-/// Where the configuration comes from.
+/// The origin of the configuration.
 #[derive(Clone, Debug)]
 pub enum ConfigSource {
-    /// A file that is watched.
+    /// A watched file.
     File(PathBuf),
     /// A configuration that does not change; scripts run in `folder`.
     Given {
@@ -73,18 +73,19 @@ pub enum ConfigSource {
     },
 }
 
-/// Keeps a scheduler's configuration and nodes fresh until it is told to stop.
+/// Keeps a scheduler's configuration and nodes current until it is stopped.
 pub(crate) struct Sources {
     pub(crate) inbox: Inbox,
     pub(crate) periods: Periods,
     pub(crate) instance: InstanceNode,
-    /// What the core has put in force, if anything: its sources are asked. What is refused would take nodes and times from it.
+    /// The configuration that the core has put in force, whose node sources are read. A refused configuration must not replace its nodes
+    /// and times.
     pub(crate) in_force: watch::Receiver<Option<InForce>>,
     /// `None`: the configuration never changes.
     pub(crate) file: Option<ConfigFile>,
-    /// Where scripts run of a configuration that comes from no file.
+    /// The working directory of scripts of a configuration that comes from no file.
     pub(crate) folder: PathBuf,
-    /// Which times schedules have given: at first those of the scheduler before. Plans begin from it, too.
+    /// The times that schedules have given, initially those of the previous scheduler. Plans begin from them too.
     pub(crate) memory: SharedMemory,
 }
 
@@ -101,19 +102,19 @@ enum Refresh {
     Running(Pin<Box<dyn Future<Output = Refreshed> + Send>>),
 }
 
-/// What a refresh has come to.
+/// The result of a refresh.
 struct Refreshed {
     event: Event,
-    /// When the wall clock makes the nodes others.
+    /// The wall time at which the nodes change.
     until: Option<WallTime>,
     /// Names a source that gave no nodes.
     doubt: Option<String>,
 }
 
-/// What happened while the task slept.
+/// Why the task woke up.
 enum Woken {
     Stop,
-    /// A look at the config file has ended, or takes long.
+    /// A check of the config file has ended, or is slow.
     Looked(News),
     /// Another configuration is in force.
     InForce,
@@ -132,7 +133,7 @@ impl Sources {
         let mut used = self.in_force.borrow_and_update().clone();
         let mut refresh = self.refresh(used.as_ref(), &mut known);
         let mut looks = interval(self.periods.config_update);
-        // After a slow look the next one still comes a period later.
+        // The next check comes a period later, even after a slow one.
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let woken = tokio::select! {
@@ -149,7 +150,7 @@ impl Sources {
                         std::mem::replace(&mut used, self.in_force.borrow_and_update().clone());
                     let both = before.as_ref().zip(used.as_ref());
                     if !both.is_some_and(|(before, now)| now.has_sources_of(before)) {
-                        // The old run, with its scripts, ends here: its nodes could belong to other levels.
+                        // This drops the old refresh and ends its scripts, because its nodes could belong to other levels.
                         refresh = self.refresh(used.as_ref(), &mut known);
                     }
                 }
@@ -162,7 +163,7 @@ impl Sources {
                     } = *refreshed;
                     let wait = match &event {
                         Event::NodesFailed { message } => {
-                            // Without nodes, a program that passed its own configuration exits and reports the error.
+                            // A program that passed its own configuration exits and reports the error if there are no nodes yet.
                             if known.has_nodes || self.file.is_some() {
                                 tracing::error!(
                                     error = message,
@@ -223,11 +224,11 @@ impl Sources {
         }))
     }
 
-    /// Where its relative paths begin.
+    /// Returns the folder against which relative paths of the configuration resolve.
     fn folder_of<'a>(&'a self, in_force: &'a InForce) -> &'a Path {
         match (in_force.path(), &self.file) {
-            // The copy that was kept of another file has a folder of its own.
-            // As text, which is how it is kept.
+            // The configuration is a kept copy of another file, with its own folder. Paths are compared as text, because the copy's path is
+            // kept as text.
             (Some(path), Some(file)) if *path.as_os_str() != *file.path().display().to_string() => {
                 path.parent().unwrap_or(Path::new("/"))
             }
@@ -236,7 +237,7 @@ impl Sources {
         }
     }
 
-    /// A new configuration is told, and so are failures. What becomes of it the core says.
+    /// Reports a new configuration or a failure to the core. The core decides whether the configuration takes effect.
     async fn tell_config(&self, news: News) {
         match news {
             Some(Ok(loaded)) => {
@@ -261,11 +262,11 @@ impl Sources {
     }
 }
 
-/// What one refresh leaves to the next.
+/// State that one refresh passes to the next.
 #[derive(Debug)]
 struct Known {
     memory: Arc<ScheduleMemory>,
-    /// A refresh has given nodes.
+    /// Whether a refresh has given nodes.
     has_nodes: bool,
     /// The last warnings about the machine's zone and about sources without nodes, so that a refresh does not repeat them.
     zone_doubt: Option<String>,
@@ -273,7 +274,7 @@ struct Known {
 }
 
 impl Known {
-    /// The next refresh goes on from this one; one that failed has given nothing.
+    /// Stores the result of a refresh for the next one. A failed refresh changes nothing.
     fn go_on(&mut self, refreshed: &Event, doubt: Option<String>) {
         if let Event::NodesLoaded { nodes, .. } = refreshed {
             let times = nodes.times();
@@ -287,7 +288,7 @@ impl Known {
     }
 }
 
-/// The zone is looked up each time: people change it while programs run.
+/// Returns the time, zone and memory for a refresh. The zone is read each time, because people change it while programs run.
 fn moment(config: &Config, known: &mut Known) -> Moment {
     let found = system_zone();
     let uses_zone = |source: &NodeSource| match source {
@@ -312,7 +313,7 @@ fn moment(config: &Config, known: &mut Known) -> Moment {
     }
 }
 
-/// Waits until `deadline`, or, but not before `earliest`, until the wall clock shows `until`.
+/// Waits until `deadline`. Returns earlier, but not before `earliest`, if the wall clock reaches `until`.
 async fn wait_until(earliest: Time, deadline: Time, until: Option<WallTime>) {
     Clock.sleep_until(earliest).await;
     loop {
@@ -325,7 +326,7 @@ async fn wait_until(earliest: Time, deadline: Time, until: Option<WallTime>) {
     }
 }
 
-/// Waits for the next look at the file, a period after the last one; for ever without a file. Cancel safe.
+/// Waits for the next check of the file, a period after the last one. Waits forever without a file. Cancel safe.
 async fn look(file: Option<&mut ConfigFile>, looks: &mut Interval) -> News {
     let Some(file) = file else {
         return std::future::pending().await;
@@ -336,14 +337,14 @@ async fn look(file: Option<&mut ConfigFile>, looks: &mut Interval) -> News {
     file.check().await
 }
 
-/// Waits until something else is in force; for ever once the core has ended.
+/// Waits until another configuration is in force. Waits forever once the core has ended.
 async fn changed(in_force: &mut watch::Receiver<Option<InForce>>) {
     if in_force.changed().await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Waits for the refresh; for ever when it is idle.
+/// Waits for the refresh. Waits forever when it is idle.
 async fn next(refresh: &mut Refresh) -> Woken {
     match refresh {
         Refresh::Idle => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! Builds the nodes of a configuration, source by source, running scripts where they say so.
+//! Builds the nodes of a configuration source by source, and runs the scripts of script sources.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::script::{Script, ScriptError};
 
-/// Scripts that run at once: enough to hide the waiting of scripts that ask a server, few enough not to load the machine of
-/// a scheduler that starts thousands of them.
+/// Maximum scripts that run at once: enough to overlap scripts that wait for a server, but few enough for the scheduler's machine when
+/// there are thousands of them.
 const MAX_SCRIPTS_AT_ONCE: usize = 4;
 
-/// How much of what was missed, while no scheduler ran, the machine slept or a source failed, is caught up with: a day, within which
-/// somebody has looked. Older times are worth less than the burst of tasks would cost. It is also how long an item is remembered that
-/// is in no configuration any more.
+/// How far back schedule times are caught up that were missed because no scheduler ran, the machine was suspended or a source failed.
+/// Within a day an operator notices, and older times are worth less than the burst of their tasks costs. The memory of a schedule item also
+/// outlives its removal from the configuration by this time.
 const CATCH_UP: Duration = Duration::from_secs(86_400);
 
-/// The name of the node at the top.
+/// The name of the instance node, at the top of the forest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceNode(pub Arc<str>);
 
@@ -48,27 +48,27 @@ pub enum NodesError {
     },
 }
 
-/// When nodes are built, for sources that follow the clock.
+/// The moment for which nodes are built, for sources that follow the clock.
 #[derive(Clone, Debug)]
 pub struct Moment {
     pub now: WallTime,
-    /// Of schedules that name none.
+    /// The zone of schedules that name none.
     pub zone: Zone,
-    /// Of the refresh before; at first of the last one that an earlier scheduler has recorded.
+    /// The memory of the previous refresh. Initially, the memory that the last scheduler recorded.
     pub memory: Arc<ScheduleMemory>,
 }
 
-/// The nodes of a moment.
+/// The nodes of one moment.
 #[derive(Debug)]
 pub struct BuiltNodes {
     pub table: NodeTable,
-    /// From then on they are others. `None`: the clock changes nothing.
+    /// The time at which the nodes change. `None`: the clock changes nothing.
     pub until: Option<WallTime>,
-    /// Names the first source that gave no nodes although it has parents for them and follows no clock. `None`: each gave some.
+    /// Names the first source without nodes that has parents for them and follows no clock. `None`: there is no such source.
     pub doubt: Option<String>,
 }
 
-/// Runs all sources in order; the first failure fails the whole. Dropped before its end, it ends its scripts.
+/// Builds the nodes of all sources in order. The first failure fails the whole refresh. Dropping the future ends its scripts.
 pub async fn build_nodes(
     config: Arc<Config>,
     folder: PathBuf,
@@ -80,7 +80,7 @@ pub async fn build_nodes(
     let mut times = TimesGiven::default();
     let mut doubt = None;
     for (index, source) in config.node_sources.iter().enumerate() {
-        // People count from one.
+        // Positions in messages start at one.
         let position = index + 1;
         builder.begin_source();
         builder = match source {
@@ -114,7 +114,7 @@ pub async fn build_nodes(
     })
 }
 
-/// Returns a sentence that names this source, which gave no nodes; `None` if the source could give none.
+/// Returns a sentence that names this source, which gave no nodes; `None` if the source could not give any.
 fn why_empty(position: usize, source: &NodeSource, builder: &NodeTableBuilder) -> Option<String> {
     let has_parents = |level| !builder.rows_at(level).is_empty();
     match source {
@@ -129,7 +129,7 @@ fn why_empty(position: usize, source: &NodeSource, builder: &NodeTableBuilder) -
     }
 }
 
-/// Off the runtime's threads: a source may have millions of nodes.
+/// Builds on a blocking thread, because a source may have millions of nodes.
 async fn build(
     position: usize,
     mut builder: NodeTableBuilder,
@@ -147,14 +147,14 @@ async fn build(
     finish(position, built.await)
 }
 
-/// What sources that follow the clock add to.
+/// The results so far of the sources that follow the clock.
 struct Timed {
     builder: NodeTableBuilder,
     until: Option<WallTime>,
     times: TimesGiven,
 }
 
-/// Off the runtime's threads, as calendars are slow.
+/// Builds on a blocking thread, because calendar searches are slow.
 async fn add_time(
     position: usize,
     mut timed: Timed,
@@ -225,7 +225,7 @@ async fn run_scripts(
             let run = script.clone().children_of(builder.name(parent).to_owned());
             running.push_back((parent, AbortOnDropHandle::new(tokio::spawn(run))));
         }
-        // In the order of the parents, so that the same scripts give the same order of nodes.
+        // Results are taken in the order of the parents, so that the same scripts give the same order of nodes.
         let Some((parent, run)) = running.pop_front() else {
             return Ok(builder);
         };

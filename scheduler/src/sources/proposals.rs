@@ -1,4 +1,4 @@
-//! Configurations that somebody thinks of: read as the file in force is, with the nodes of their sources.
+//! Reads proposed configurations like the config file, and builds the nodes of their sources.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +17,13 @@ use super::config_file::read_config;
 use super::nodes::{InstanceNode, Moment, build_nodes};
 use super::zone::system_zone;
 
-/// Plans at once: each may hold a copy of a large scheduler, and runs as many scripts at a time as a refresh does.
+/// Maximum plans at once. Each may hold a copy of a large scheduler, and runs as many scripts at once as a refresh does.
 const MAX_PLANS: usize = 2;
-/// For reading the nodes of a plan, of however many scripts: whoever asks waits two minutes, and the rest takes seconds.
+/// Limit for building the nodes of a plan, with any number of scripts. The caller waits two minutes, and the rest of the plan takes
+/// seconds.
 const NODES_DEADLINE: Duration = Duration::from_secs(90);
 
-/// Which times schedules have given; the sources write it, and plans begin from it.
+/// The memory of schedules, which the sources write and plans begin from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedMemory(Arc<Mutex<Arc<ScheduleMemory>>>);
 
@@ -40,7 +41,7 @@ impl SharedMemory {
     }
 }
 
-/// Why a plan is not begun.
+/// Why a plan was not started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotBegun {
     #[error("{MAX_PLANS} plans are being made already; try again when they are done")]
@@ -49,20 +50,20 @@ pub(crate) enum NotBegun {
     NoFile,
 }
 
-/// A text that may become the configuration.
+/// A proposed text of the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft {
     pub(crate) text: Vec<u8>,
     pub(crate) format: Format,
-    /// Where its relative paths begin; `None`: where those of the file in force do.
+    /// The folder against which its relative paths resolve; `None`: the folder of the scheduler's own config file.
     pub(crate) folder: Option<PathBuf>,
 }
 
-/// Reads drafts, with what the scheduler was told of its own file.
+/// Reads drafts with the settings of the scheduler's own file.
 pub(crate) struct Proposals {
     /// `None`: the configuration never changes.
     pub(crate) file: Option<PathBuf>,
-    /// Of that file.
+    /// The folder of that file.
     pub(crate) folder: PathBuf,
     pub(crate) unknown_keys: UnknownKeys,
     pub(crate) instance: InstanceNode,
@@ -70,7 +71,7 @@ pub(crate) struct Proposals {
     pub(crate) room: Arc<Semaphore>,
 }
 
-/// Room for one plan until it is dropped, and the file whose place a draft would take.
+/// A permit for one plan, held until it is dropped, and the file that a draft would replace.
 pub(crate) struct Begun<'a> {
     pub(crate) file: &'a Path,
     pub(crate) room: OwnedSemaphorePermit,
@@ -88,12 +89,12 @@ impl Proposals {
         Ok(Begun { file, room })
     }
 
-    /// Where a draft's relative paths begin.
+    /// Returns the folder against which a draft's relative paths resolve.
     pub(crate) fn folder_of(&self, draft: &Draft) -> PathBuf {
         draft.folder.clone().unwrap_or_else(|| self.folder.clone())
     }
 
-    /// The configuration of a draft, off the runtime's threads: texts are long at times.
+    /// Parses a draft on a blocking thread, because texts can be long.
     pub(crate) async fn read(
         &self,
         draft: Draft,
@@ -106,7 +107,7 @@ impl Proposals {
         tokio::task::spawn_blocking(move || read_config(&draft.text, options, &folder)).await
     }
 
-    /// The nodes that a refresh would give now. Dropped before its end, it ends its scripts.
+    /// Builds the nodes that a refresh would give now. Dropping the future ends its scripts.
     pub(crate) async fn nodes(&self, config: &Arc<Config>, folder: PathBuf) -> ProposedNodes {
         let moment = Moment {
             now: Clock.wall(),

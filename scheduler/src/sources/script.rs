@@ -1,4 +1,4 @@
-//! Runs one script of a node source, with an end to its time, its output and its descendants.
+//! Runs one script of a node source, with limits for its time and output, and ends its descendants.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,17 +12,17 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// Output of one script: a million names of 64 bytes.
+/// Maximum output of one script: a million names of 64 bytes.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
-/// What an error repeats of the script's standard error: its last lines, where scripts say what went wrong.
+/// Maximum bytes of a script's standard error in an error. Its last lines are kept, because scripts report failures there.
 const MAX_TAIL_BYTES: usize = 2048;
 
-/// A program that prints the children of the node that it gets as its only argument.
+/// A program that prints the children of the node in its only argument.
 #[derive(Clone, Debug)]
 pub(super) struct Script {
-    /// Absolute.
+    /// The absolute path of the program.
     pub(super) program: PathBuf,
-    /// Where it runs.
+    /// The working directory.
     pub(super) folder: PathBuf,
     pub(super) timeout: Duration,
 }
@@ -55,7 +55,7 @@ enum Problem {
     NotText { line: usize },
 }
 
-/// The end of the script's standard error.
+/// The last bytes of the script's standard error.
 #[derive(Debug, Default)]
 struct Tail(Vec<u8>);
 
@@ -77,16 +77,16 @@ impl Tail {
     }
 }
 
-/// A process group that ends with this value, unless it has ended by itself.
+/// A process group that is killed when this value is dropped, unless it has ended by itself.
 struct Group {
     child: Child,
 }
 
 impl Group {
     fn kill(&self) {
-        // Known until the child has been waited for: till then nobody else can have this id.
+        // The id stays reserved until the child has been waited for.
         if let Some(id) = self.child.id().and_then(|id| i32::try_from(id).ok()) {
-            // It fails only when the group is gone, which is what is wanted.
+            // The kill fails only if the group is already gone.
             let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
         }
     }
@@ -99,7 +99,7 @@ impl Drop for Group {
 }
 
 impl Script {
-    /// The names, a line each. Dropped before its end, it kills the script.
+    /// Runs the script and returns its output, one name a line. Dropping the future kills the script.
     pub(super) async fn children_of(self, node: String) -> Result<String, ScriptError> {
         let Script {
             program,
@@ -135,7 +135,7 @@ async fn run(
         .kill_on_drop(true);
     let mut tail = Tail::default();
     let begun = Instant::now();
-    // The start waits for the disk that the program is on, and other work must not wait with it.
+    // Spawning waits for the program's disk, so it runs on a blocking thread with the same time limit.
     let start = tokio::task::spawn_blocking(move || command.spawn().map(|child| Group { child }));
     let Ok(started) = tokio::time::timeout(timeout, start).await else {
         return Err(Problem::Timeout {
@@ -175,7 +175,7 @@ async fn run(
 async fn finish(group: &mut Group, tail: &mut Tail) -> Result<(ExitStatus, Vec<u8>), Problem> {
     let stdout = group.child.stdout.take();
     let stderr = group.child.stderr.take();
-    // The first failure ends both: a script that is no longer read may never close the other pipe.
+    // The first failure ends both reads. A script whose one pipe is no longer read may never close the other.
     let (output, ()) = tokio::try_join!(read_output(stdout), read_tail(stderr, tail))?;
     let status = group.child.wait().await.map_err(Problem::Read)?;
     Ok((status, output))

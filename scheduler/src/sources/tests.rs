@@ -1,4 +1,4 @@
-//! Sources against real files and real scripts: what they give, and every way in which they fail.
+//! Tests of the sources with real files and real scripts, including every kind of failure.
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ use super::script::Script;
 use super::*;
 use crate::inbox::{Lanes, lanes};
 
-/// Written by another process: a program that this one has open for writing while another test forks cannot be started.
+/// Writes a script by another process. A program that this process has open for writing while another test forks cannot be started.
 fn write_script(path: &Path, text: &str) {
     let mut child = Command::new("/bin/sh")
         .args(["-c", "cat > \"$0\" && chmod 700 \"$0\""])
@@ -50,7 +50,7 @@ async fn build(sources: &str, folder: &Path) -> Result<NodeTable, String> {
     build_all(sources, folder).await.map(|built| built.table)
 }
 
-/// At a moment in Berlin.
+/// Builds the nodes of sources for a fixed moment in Berlin.
 async fn build_all(sources: &str, folder: &Path) -> Result<BuiltNodes, String> {
     let instance = InstanceNode("top".into());
     let moment = Moment {
@@ -71,7 +71,7 @@ fn names(table: &NodeTable, level: u16) -> Vec<&str> {
 #[tokio::test]
 async fn sources_build_on_each_other_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    // Relative to the folder, with the parent as the only argument; empty lines mean nothing.
+    // The script runs in its folder with the parent as its only argument. Empty lines of its output are skipped.
     write_script(
         &folder.path().join("list"),
         "#!/bin/sh\npwd > where\n[ $# = 1 ] || exit 9\nprintf '%s-a\\n\\n%s-b' \"$1\" \"$1\"\n",
@@ -101,7 +101,7 @@ async fn a_source_without_nodes_is_named() {
         doubt(&format!("{HOSTS}, {SCRIPT}")).await.as_deref(),
         Some(silent)
     );
-    // Whatever has no parents has no nodes because of the source before.
+    // A source without parents has no nodes because of an earlier source, so only that one is named.
     let first = "node source 1 gave no nodes: its script list printed no names";
     assert_eq!(
         doubt(&format!("{nobody}, {SCRIPT}")).await.as_deref(),
@@ -115,7 +115,7 @@ async fn a_source_without_nodes_is_named() {
 #[tokio::test]
 async fn equal_names_under_two_parents_are_an_error_or_paths() {
     let folder = tempfile::tempdir().unwrap();
-    // Each of 40 folders has 50 files with the same names.
+    // Each of 40 folders has 50 files of the same names.
     write_script(&folder.path().join("list"), "#!/bin/sh\nseq -f 'f%g' 50\n");
     let folders = r#"{"source": "range_label", "prefs": {"parent_level": "instance", "start": 1, "end": 40, "format": "d{i}"}}"#;
     let plain = build(&format!("{folders}, {SCRIPT}"), folder.path()).await;
@@ -134,12 +134,12 @@ async fn equal_names_under_two_parents_are_an_error_or_paths() {
     assert_eq!([paths[0], paths[1999]], ["d1/f1", "d40/f50"]);
     let shared = build(&named("shared"), folder.path()).await.unwrap();
     assert_eq!(names(&shared, 2).len(), 2000, "replicas of 50 nodes");
-    // Sources of times are checked too.
+    // Sources of times have the same check.
     let times = TIMES.replace(
         "\"parent_level\": \"host\"",
         "\"parent_level\": \"host\", \"format\": \"{time}\"",
     );
-    // The config shows the nodes of a manual source, but not those of a script.
+    // The config shows the nodes of a manual source, but not those of a script. This clash appears only at the refresh.
     write_script(&folder.path().join("hosts"), "#!/bin/sh\nseq -f 'h%g' 3\n");
     let hosts = r#"{"source": "script", "prefs": {"parent_level": "instance", "script": "hosts"}}"#;
     let error = build(&format!("{hosts}, {times}"), folder.path())
@@ -165,7 +165,7 @@ const TIMES: &str = r#"{"source": "add_time", "prefs": {"parent_level": "host", 
 #[tokio::test]
 async fn times_are_nodes_until_the_clock_changes_them() {
     let folder = tempfile::tempdir().unwrap();
-    // It is 03:46:40 in Berlin's summer.
+    // The moment is 03:46:40 in Berlin's summer time.
     let built = build_all(&format!("{HOSTS}, {TIMES}"), folder.path())
         .await
         .unwrap();
@@ -175,7 +175,7 @@ async fn times_are_nodes_until_the_clock_changes_them() {
     let last = built.table.rows().last().unwrap();
     assert_eq!(built.table.tags(last), &["t".to_owned()].into());
     assert_eq!(built.until, Some(WallTime::from_secs(at_three + 3 * 3600)));
-    // Of several sources the first change counts.
+    // The earliest change of several sources counts.
     let sooner = r#"{"source": "add_time", "prefs": {"parent_level": "host", "schedule": [{"cron": {"epoch": 1000000005}, "lifetime": 1}]}}"#;
     let built = build_all(&format!("{HOSTS}, {TIMES}, {sooner}"), folder.path()).await;
     assert_eq!(
@@ -192,7 +192,7 @@ async fn what_was_missed_is_caught_up_with() {
     let config = config(&format!("{HOSTS}, {TIMES}"));
     let mut memory = Arc::default();
     let mut found = Vec::new();
-    // Ten hours after the first: the lifetime is over, but nobody has seen the time of the night.
+    // Ten hours after the first refresh, the lifetime is over, but no refresh has seen the time of the night.
     for now in [1_000_000_000 - 3 * 3600, 1_000_000_000 + 10 * 3600] {
         let moment = Moment {
             now: WallTime::from_secs(now),
@@ -234,12 +234,12 @@ async fn too_many_times_fail_the_refresh() {
     );
 }
 
-/// As if the core had put it in force.
+/// Returns this configuration as one that the core has put in force.
 fn accepted(config: &Arc<Config>) -> Option<InForce> {
     Some(InForce::from(SourceInForce { config, path: None }))
 }
 
-/// The next refresh is an hour away, and a time begins or ends each second.
+/// The next periodic refresh is an hour away, and a schedule time begins or ends each second.
 #[tokio::test]
 async fn the_clock_refreshes_the_nodes() {
     let folder = tempfile::tempdir().unwrap();
@@ -308,7 +308,7 @@ async fn names_that_are_no_names_fail_the_refresh() {
     }
 }
 
-/// Alive, and not waiting to be reaped.
+/// Returns whether the process exists and is not a zombie.
 fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|text| !text.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
@@ -338,7 +338,7 @@ async fn a_script_that_hangs_is_killed_with_its_descendants() {
         "{error}"
     );
     let child = fs::read_to_string(folder.path().join("child")).unwrap();
-    // Death is a matter of the kernel's; the test ends when it has come.
+    // The kernel ends the child some time after the kill. The test waits for it.
     while is_running(child.trim()) {
         tokio::task::yield_now().await;
     }
@@ -374,7 +374,7 @@ async fn commands_next_to_the_config_file_are_found_from_everywhere() {
     assert_eq!(Path::new(program), folder.path().join("x.sh"));
 }
 
-/// What two looks say of a change: the first one does not believe it.
+/// Returns the result of the second check of a change. The first check must not accept the change.
 async fn change_of(file: &mut ConfigFile) -> Option<Result<LoadedConfig, String>> {
     assert_eq!(file.check().await, None, "seen once");
     file.check().await
@@ -394,7 +394,7 @@ async fn a_config_file_is_read_again_when_it_has_changed() {
     assert_eq!(loaded.config.levels, ["instance", "host", "db", "worker"]);
     assert_eq!(change_of(&mut file).await, None);
 
-    // Replaced, as editors do it.
+    // Editors replace files like this.
     replace(&path, &config_text("").replace("host", "\\q"));
     let error = change_of(&mut file).await.unwrap().unwrap_err();
     assert!(error.contains("c.json:1:"), "{error}");
@@ -406,7 +406,7 @@ async fn a_config_file_is_read_again_when_it_has_changed() {
     )
     .unwrap();
     let loaded = change_of(&mut file).await.unwrap().unwrap();
-    // The job's mistake comes first; that there are no nodes is worth a look, too.
+    // The job's problem comes before the warning about missing nodes.
     let warning = &loaded.warnings[0];
     assert!(
         warning.contains("c.json:1:31: bistro_job->j.command"),
@@ -429,7 +429,7 @@ async fn every_way_of_changing_a_file_is_noticed() {
     file.check().await.unwrap().unwrap();
     assert_eq!(change_of(&mut file).await, None);
 
-    // In place, of the same length, with the old time put back.
+    // The file is rewritten in place with the same length and the old modification time.
     let old = fs::metadata(&path).unwrap().modified().unwrap();
     fs::write(&path, levels("bbbb")).unwrap();
     let rewritten = fs::File::options().write(true).open(&path).unwrap();
@@ -437,7 +437,7 @@ async fn every_way_of_changing_a_file_is_noticed() {
     let loaded = change_of(&mut file).await.unwrap().unwrap();
     assert_eq!(loaded.config.levels[1], "bbbb");
 
-    // A link that is made to point elsewhere.
+    // The path becomes a link, which then changes its target.
     let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
     fs::write(&one, levels("cccc")).unwrap();
     fs::write(&two, levels("dddd")).unwrap();
@@ -452,7 +452,7 @@ async fn every_way_of_changing_a_file_is_noticed() {
         assert_eq!(loaded.config.levels[1], level);
     }
 
-    // The same bytes again are no change, wherever they come from.
+    // Equal bytes are no change, also in another file.
     fs::write(&two, levels("dddd")).unwrap();
     assert_eq!(change_of(&mut file).await, None);
     replace(&path, &levels("dddd"));
@@ -468,7 +468,7 @@ async fn a_half_written_file_is_not_believed() {
     file.check().await.unwrap().unwrap();
     assert_eq!(change_of(&mut file).await, None);
 
-    // Each part is a good configuration by itself.
+    // Each part is a valid configuration by itself.
     let mut written = fs::File::create(&path).unwrap();
     let text = config_text(HOSTS).replace("host", "rack");
     for part in [text.as_bytes(), b" ", b"\n"] {
@@ -478,7 +478,7 @@ async fn a_half_written_file_is_not_believed() {
     let loaded = file.check().await.unwrap().unwrap();
     assert_eq!(loaded.config.levels[1], "rack");
 
-    // A writer that never ends is told, once, and believed when it does.
+    // A file that keeps changing is reported once, and accepted when it settles.
     let mut told = Vec::new();
     for _ in 0..100 {
         written.write_all(b" ").unwrap();
@@ -519,7 +519,7 @@ async fn unknown_keys_refuse_a_file_if_asked_to() {
     assert!(strict(&path).check().await.unwrap().is_ok());
 }
 
-/// At once, so that nobody reads half of it.
+/// Replaces the file atomically, so that no reader sees half of it.
 fn replace(path: &Path, text: &str) {
     let other = path.with_extension("new");
     fs::write(&other, text).unwrap();
@@ -566,7 +566,7 @@ async fn failures_keep_what_was_good_and_are_retried() {
         }
     };
     assert_eq!(names(&nodes, 2), ["h1-x", "h2-x", "h3-x"]);
-    // The next refresh is an hour away, but a new configuration does not wait for it.
+    // The next periodic refresh is an hour away, but a new configuration is refreshed at once.
     replace(&path, "not json");
     let failed = next(&mut lanes).await;
     assert!(matches!(failed, Event::ConfigFailed { .. }), "{failed:?}");
@@ -635,7 +635,8 @@ async fn scripts_run_again_only_for_other_sources() {
     task.await.unwrap();
 }
 
-/// Its name clash may last for days, and the schedules of the one in force must not stop meanwhile, nor its own times pass unseen.
+/// A refused file's name clash may last for days. Meanwhile the schedules in force must continue, and no time of the refused file may count
+/// as given.
 #[tokio::test]
 async fn a_refused_file_leaves_the_sources_and_the_times_of_the_one_in_force() {
     let folder = tempfile::tempdir().unwrap();
@@ -684,7 +685,7 @@ async fn a_refused_file_leaves_the_sources_and_the_times_of_the_one_in_force() {
             other => panic!("{other:?}"),
         }
     };
-    // Nobody says that it is in force.
+    // The new configuration is not reported as in force.
     for _ in 0..3 {
         let Event::NodesLoaded { nodes, config: of } = next(&mut lanes).await else {
             panic!("nodes at the next second");

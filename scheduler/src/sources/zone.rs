@@ -1,4 +1,4 @@
-//! The machine's time zone, for schedules that name none.
+//! Finds the machine's time zone, for schedules that name none.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use std::{env, fs, io};
 use brasserie_common_config::Zone;
 use brasserie_common_runtime::files;
 
-/// Where a machine says its zone: a link into the zone data.
+/// The machine's setting of its zone: a link into the zone data.
 const LOCALTIME: &str = "/etc/localtime";
-/// Where some machines say its name, above all those whose `LOCALTIME` is a copy.
+/// The file with the zone's name on some machines, above all those whose `LOCALTIME` is a copy.
 const TIMEZONE: &str = "/etc/timezone";
-/// What zone data is installed below, wherever that is.
+/// The directory name that precedes zone names in paths of zone data.
 const ZONEINFO: &str = "/zoneinfo/";
-/// A zone's name has 30 bytes at most.
+/// Maximum bytes read. A zone's name has at most 30.
 const MAX_TIMEZONE_BYTES: u64 = 4096;
 
-/// The zone, and what is to be said of it.
+/// The machine's zone and the doubt about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SystemZone {
     pub zone: Zone,
-    /// Why it may not be the one that the machine's people mean.
+    /// Why this may not be the zone that the operator means.
     pub doubt: Option<String>,
 }
 
-/// As the C library finds it, but by its name: by `TZ`, else by the machine's setting, else UTC.
+/// Returns the zone like the C library, but by name: from `TZ`, or else from the machine's setting, or else UTC.
 pub fn system_zone() -> SystemZone {
     let machine = Machine {
         tz: env::var_os("TZ"),
@@ -34,7 +34,7 @@ pub fn system_zone() -> SystemZone {
     machine.zone()
 }
 
-/// What a machine says.
+/// The zone settings of a machine.
 struct Machine {
     tz: Option<OsString>,
     localtime: io::Result<PathBuf>,
@@ -63,14 +63,14 @@ impl Machine {
             return known(zone);
         }
         match &self.localtime {
-            // A machine that says nothing is in UTC, as for the C library.
+            // A machine without a setting is in UTC, as for the C library.
             Err(error) if error.kind() == io::ErrorKind::NotFound => known(Zone::utc()),
             Ok(_) | Err(_) => unknown(format!("{LOCALTIME} does not tell the zone's name")),
         }
     }
 }
 
-/// By a name, or by a path into the zone data.
+/// Finds a zone by its name, or by a path into the zone data.
 fn named(text: &str) -> Option<Zone> {
     let name = text.rsplit_once(ZONEINFO).map_or(text, |(_, name)| name);
     let name = name.strip_prefix("posix/").unwrap_or(name);
@@ -105,7 +105,7 @@ mod tests {
         Err(io::ErrorKind::NotFound.into())
     }
 
-    /// What the C library says of a file that is no link.
+    /// Returns the error that `read_link` gives for a file that is no link.
     fn copied() -> io::Result<&'static str> {
         Err(io::ErrorKind::InvalidInput.into())
     }

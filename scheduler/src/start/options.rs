@@ -1,4 +1,4 @@
-//! How a scheduler is run.
+//! The options with which a scheduler starts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use brasserie_thrift::rpc::Timeouts as CallTimeouts;
 use crate::sources::{ConfigSource, Periods};
 use crate::store::{LostRecords, Usage};
 
-/// Beyond its three timeouts a call may be delayed by our own machine only; after that the core gives it up.
+/// Only a delay on this machine can prolong a call beyond its three timeouts. After this slack the core abandons the call.
 const CALL_SLACK: Duration = Duration::from_secs(1);
 
-/// Whether the operator says that no scheduler ever ran for these workers.
+/// Whether the operator states that no scheduler ever ran for these workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NewCluster {
-    /// A used directory is an error.
+    /// A data directory that was in use is an error.
     Yes,
-    /// In a used directory the records decide.
+    /// The records of a used data directory decide.
     IfUnused,
     #[default]
     No,
 }
 
-/// What the operator says of the data directory.
+/// The operator's statement about the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// It is as the last scheduler left it.
+    /// The directory is as the last scheduler left it.
     AsLeft,
     RestoredFromBackup,
 }
@@ -51,37 +51,37 @@ impl Directory {
     }
 }
 
-/// How a scheduler is run.
+/// The options with which a scheduler starts.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
-    /// Created if need be, and locked for as long as the scheduler lives.
+    /// The data directory, created if missing and locked while the scheduler lives.
     pub data_dir: PathBuf,
-    /// A tmpfs for the time until which workers were answered. `None`: the time is not kept, and each initial wait counts from the
-    /// scheduler's start.
+    /// A tmpfs directory for the time until which workers were answered. `None`: the time is not kept, and each initial wait counts from
+    /// the scheduler's start.
     pub answered_folder: Option<PathBuf>,
     pub config: ConfigSource,
-    /// What a key of a config file means that nobody reads.
+    /// Treatment of unknown keys in a config file.
     pub unknown_keys: UnknownKeys,
     pub listen: ListenAddress,
-    /// `None`: no HTTP.
+    /// The address for HTTP. `None`: no HTTP server.
     pub http_listen: Option<ListenAddress>,
-    /// Names under which browsers may reach it, besides addresses, `localhost` and the machine's own name.
+    /// Host names that browsers may use, besides addresses, `localhost` and the machine's own name.
     pub http_hosts: Vec<String>,
     pub new_cluster: NewCluster,
     pub directory: Directory,
-    /// `None`: the host's name.
+    /// The name of the instance node. `None`: the host's name.
     pub instance_node_name: Option<String>,
     pub timeouts: Timeouts,
     pub allow_bump_unhealthy_worker: bool,
-    /// `None`: the safe wait.
+    /// The initial wait. `None`: the safe wait.
     pub startup_wait: Option<Duration>,
     pub call_timeouts: CallTimeouts,
-    /// For workers that ask for work.
+    /// The policy for pull workers.
     pub work: Policy,
     /// The limits for completions of missing nodes.
     pub retention: Retention,
     pub periods: Periods,
-    /// Who hears that the core's driver lives.
+    /// The service manager, which learns from the watchdog that the driver is alive.
     pub manager: ServiceManager,
 }
 

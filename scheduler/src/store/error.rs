@@ -1,4 +1,4 @@
-//! What can be wrong with the store, in words for an operator.
+//! The errors of the store, worded for an operator.
 
 use std::path::{Path, PathBuf};
 

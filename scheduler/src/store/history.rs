@@ -1,4 +1,4 @@
-//! How tasks ended, read from the file by one thread while another takes in the names: with millions of ends this is what a start waits for.
+//! Reads the completions of tasks on one thread while another adds the names. With millions of completions, a start waits for this.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,16 +13,16 @@ use rusqlite::{Connection, OpenFlags, Row};
 use super::error::StoreError;
 use super::rows::{damaged, instance_id};
 
-/// Ends that one thread hands to the other at a time: a megabyte, so that a million take few allocations and hardly any waking.
+/// Completions that one thread passes to the other at a time: a megabyte, so that a million need few allocations and wakeups.
 const CHUNK: usize = 16_384;
 
-/// Names of one table by their ids, which ascend.
+/// The names of one table with their ids in ascending order.
 struct Names<N> {
     ids: Vec<i64>,
     names: Vec<N>,
 }
 
-/// An end with the ids of its rows.
+/// A completion with the ids of its rows.
 struct Stored {
     job: i64,
     node: i64,
@@ -30,14 +30,14 @@ struct Stored {
     status: StoredStatus,
 }
 
-/// Rows of jobs and nodes that no end names.
+/// Rows of jobs and nodes that no completion refers to.
 #[derive(Debug, Default)]
 pub struct UnusedNames {
     pub(super) jobs: BTreeSet<i64>,
     pub(super) nodes: BTreeSet<i64>,
 }
 
-/// How tasks ended, while it is read: the names are there, the ends come.
+/// The completions of tasks while they are read: the names are loaded, and the completions arrive.
 pub struct Past {
     jobs: Names<JobName>,
     nodes: Names<NodeName>,
@@ -47,15 +47,15 @@ pub struct Past {
 }
 
 impl Past {
-    /// The ends are read by a thread of its own, which ends by itself.
+    /// Starts to read the completions on a separate thread, which ends by itself.
     pub(super) fn read(connection: &Connection, path: &Path) -> Result<Self, StoreError> {
         let path = path.to_owned();
-        // Without a bound: whoever reads them keeps them all.
+        // The channel is unbounded, because the receiver keeps all completions anyway.
         let (sender, ends) = channel();
         let reader = std::thread::Builder::new().name("history".to_owned());
         let read = move || {
             if let Err(error) = load_ends(&path, &sender) {
-                // Nobody hears it whose start has failed otherwise.
+                // The send fails only if the start has already failed for another reason.
                 let _ = sender.send(Err(error));
             }
         };
@@ -69,7 +69,7 @@ impl Past {
         })
     }
 
-    /// Gives all of it to a scheduler that knows nothing yet.
+    /// Passes all completions to a scheduler that has none yet.
     pub fn tell(self, scheduler: &mut Scheduler, now: Time) -> Result<UnusedNames, StoreError> {
         let names = scheduler.remember_names(&self.jobs.names, &self.nodes.names);
         let unused = self.each(|end| scheduler.remember_end(now, &names, end))?;
@@ -77,7 +77,7 @@ impl Past {
         Ok(unused)
     }
 
-    /// All of it, in one piece.
+    /// Returns all completions at once.
     pub(super) fn collect(self) -> Result<(History, UnusedNames), StoreError> {
         let mut history = History {
             jobs: self.jobs.names.clone(),
@@ -96,7 +96,7 @@ impl Past {
         let mut is_used = vec![false; self.nodes.ids.len()];
         for end in self.ends.iter() {
             for end in end? {
-                // They come by job and then by node, so the next name is the likeliest.
+                // Rows come ordered by job and then by node, so the search starts at the previous position.
                 job = self.jobs.find(end.job, job)?;
                 node = self.nodes.find(end.node, node)?;
                 has_ended[job as usize] = true;
@@ -193,7 +193,7 @@ fn load_ends(path: &Path, to: &Sender<Result<Vec<Stored>, StoreError>>) -> Resul
         if ends.len() == CHUNK {
             let full = std::mem::replace(&mut ends, Vec::with_capacity(CHUNK));
             if to.send(Ok(full)).is_err() {
-                // The start has failed otherwise.
+                // The start has failed for another reason.
                 return Ok(());
             }
         }

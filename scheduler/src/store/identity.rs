@@ -1,4 +1,4 @@
-//! Which files a store consists of, and whether they are still the ones at their paths: a successful commit alone proves nothing.
+//! Identifies the files of a store, and checks that they are still the files at their paths. A successful commit alone proves nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn pin(path: PathBuf) -> Result<PinnedFile, StoreError> {
     PinnedFile::at(path.clone()).map_err(|error| StoreError::Inspect { path, error })
 }
 
-/// The folder and the database file: they never change while a scheduler runs.
+/// The folder and the database file, which never change while a scheduler runs.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     folder: PinnedFile,
@@ -30,7 +30,7 @@ impl Identity {
         self.database.id()
     }
 
-    /// Errors if the folder or the database file is not the same any more.
+    /// Errors if the folder or the database file at its path is another one.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         for pinned in [&self.folder, &self.database] {
             if let Some(change) = pinned.change() {
@@ -44,18 +44,18 @@ impl Identity {
     }
 }
 
-/// The write-ahead log, which one connection uses as long as it lives. Its index (`-shm`) does not count: the scheduler has that in memory,
-/// and after a crash it is made anew.
+/// The write-ahead log that one connection uses as long as it lives. Its index (`-shm`) is not checked, because the scheduler has it in
+/// memory and rebuilds it after a crash.
 #[derive(Clone, Debug)]
 pub(super) struct LogFile(PinnedFile);
 
 impl LogFile {
-    /// Of a connection that has read something: before that there may be no log.
+    /// Identifies the log of a connection that has read something. Before that there may be no log.
     pub(super) fn of(database: &Path) -> Result<Self, StoreError> {
         pin(log_of(database)).map(LogFile)
     }
 
-    /// Errors if what was committed may stand in a file that has no name any more.
+    /// Errors if committed data may be in a file that is no longer at its path.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         match self.0.change() {
             None => Ok(()),
@@ -67,7 +67,7 @@ impl LogFile {
     }
 }
 
-/// Bytes at the beginning of a log that hold no records (<https://sqlite.org/fileformat2.html#the_write_ahead_log>).
+/// Bytes of the header of a log (<https://sqlite.org/fileformat2.html#the_write_ahead_log>).
 pub(super) const LOG_HEADER: u64 = 32;
 
 /// The path of a database's write-ahead log.

@@ -1,4 +1,4 @@
-//! Reads and writes the rows of jobs by API, and of paused and cancelled jobs.
+//! Reads and writes the rows of jobs that were submitted through the API, and of paused and cancelled jobs.
 
 use brasserie_common::{Hold, JobName, WallTime};
 use brasserie_scheduler_core::{Durable, JobVersion, Record, SavedJob};
@@ -7,7 +7,7 @@ use rusqlite::{Connection, Transaction, params};
 use super::error::StoreError;
 use super::rows::damaged;
 
-/// The rows' counterpart of [`Durable::apply`], for records about jobs; others change nothing here.
+/// Applies a record about jobs to the rows, like [`Durable::apply`] to memory. Other records change nothing here.
 pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<(), StoreError> {
     match record {
         Record::JobSaved { job, saved } => {
@@ -69,7 +69,7 @@ fn resume(transaction: &Transaction<'_>, job: &JobName) -> Result<(), StoreError
     Ok(())
 }
 
-/// No later job may have this number.
+/// Prevents that a later job gets this number.
 fn used(transaction: &Transaction<'_>, version: JobVersion) -> Result<(), StoreError> {
     transaction
         .prepare_cached("UPDATE meta SET last_job_version = max(last_job_version, ?1)")?

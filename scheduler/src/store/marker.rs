@@ -1,5 +1,5 @@
-//! The file that tells a used data directory from a new one, and a lost log from one that was closed. Without it a damaged directory would
-//! look new, and a new cluster would start tasks that workers of the old one still run.
+//! The marker file tells a used data directory from a new one, and a lost log from a closed one. Without it a damaged directory would look
+//! new, and a new cluster would start tasks that workers of the old one still run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 
-/// The file in the data directory.
+/// The name of the marker file in the data directory.
 pub const MARKER_FILE: &str = "used.json";
-/// Far more than is ever written.
+/// Maximum bytes that are read, far more than a scheduler writes.
 const MAX_BYTES: u64 = 4096;
 const ABOUT: &str = "A scheduler has used this data directory. Do not remove this file: without it a damaged directory looks like a new one.";
 
@@ -20,17 +20,17 @@ const ABOUT: &str = "A scheduler has used this data directory. Do not remove thi
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Log {
-    /// The scheduler has copied it into the database file and ended.
+    /// The scheduler has copied the log into the database file and ended.
     Copied,
-    /// It may hold records that the database file lacks.
+    /// The log may hold records that the database file lacks.
     Needed,
 }
 
-/// What the file says.
+/// The content of the marker file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     pub(super) log: Log,
-    /// The last scheduler that recorded itself; `None` if the file cannot be understood.
+    /// The last scheduler that recorded itself; `None` if the file cannot be parsed.
     pub(super) scheduler: Option<SchedulerId>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Marker {
 struct Text {
     about: String,
     log: Log,
-    /// Start time and random part of the instance.
+    /// The start time and the random part of the instance.
     scheduler: [i64; 2],
 }
 
@@ -51,7 +51,7 @@ impl MarkerFile {
         MarkerFile(folder.join(MARKER_FILE))
     }
 
-    /// Returns `None` if there is no such file. A file that cannot be understood marks the directory as well.
+    /// Returns `None` if there is no marker file. A file that cannot be parsed marks the directory too.
     pub(super) fn read(&self) -> Result<Option<Marker>, StoreError> {
         let bytes = match files::read_regular(&self.0, MAX_BYTES) {
             Ok(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! The durable store: one SQLite file, one thread that writes it, and a report when something is on disk.
+//! The durable store: one SQLite file, a thread that writes it, and reports of the records that are on disk.
 
 mod compaction;
 mod copy;
@@ -38,7 +38,7 @@ use schema::{Database, STEPS, is_empty_file};
 pub use stories::Stories;
 use writer::Writer;
 
-/// The file in the data directory.
+/// The name of the database file in the data directory.
 const FILE: &str = "state.sqlite3";
 
 /// Whether a scheduler has used a data directory before.
@@ -48,40 +48,40 @@ pub enum Usage {
     Used,
 }
 
-/// What the operator says of records that a used directory lacks.
+/// The operator's statement about records that a used directory lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostRecords {
-    /// None are missing, so a directory that lacks some is refused.
+    /// No records are missing. A directory that lacks some is refused.
     None,
-    /// Any may be missing: it is a backup.
+    /// Any records may be missing, because the directory is a backup.
     Expected,
 }
 
-/// An opened store: what it remembers is known, and nothing is written yet.
+/// An opened store. Its records are loaded, and nothing is written yet.
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
     database: Database,
     usage: Usage,
-    /// `None`: the file stands alone, in tests.
+    /// `None`: the database file has no marker file, in tests.
     marker: Option<MarkerFile>,
 }
 
-/// What the writer tells.
+/// A report of the writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreReport {
     /// Every record up to this one is synced to disk.
     Persisted(RecordSeq),
-    /// Nothing can be written; told once per message, and tried again until it works.
+    /// Records cannot be written. The writer retries until it succeeds, and reports each message once.
     Failed(String),
-    /// It works again.
+    /// Writing works again.
     Recovered,
-    /// The size of the store, every few seconds, even while the store does not work.
+    /// The size of the store, reported every few seconds, even while writes fail.
     Measured(StoreSize),
 }
 
 impl Store {
-    /// Opens the store of a directory that this process has locked, and creates it in a new one.
+    /// Opens the store of a directory that this process has locked. Creates it in a new directory.
     pub fn open(directory: &DataDir) -> Result<(Store, Durable), StoreError> {
         let (mut store, mut durable, past) = Self::open_apart(directory, LostRecords::None)?;
         let (history, unused) = past.collect()?;
@@ -90,7 +90,7 @@ impl Store {
         Ok((store, durable))
     }
 
-    /// The same, with how tasks ended apart, which is faster by millions.
+    /// Opens the store, and returns the completions separately. This is faster for millions of completions.
     pub fn open_apart(
         directory: &DataDir,
         lost: LostRecords,
@@ -141,8 +141,8 @@ impl Store {
         Ok((store, durable, past))
     }
 
-    /// Whether a scheduler has used the directory before: it is marked, has records, or has a database file that is empty, as one is
-    /// whose log was lost.
+    /// Returns whether a scheduler has used the directory before. A used directory has a marker, has records, or has an empty database
+    /// file, because a database whose log was lost is empty too.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -152,12 +152,12 @@ impl Store {
         self.database.identity().database()
     }
 
-    /// What happened in runs, for whoever asks.
+    /// Returns a reader of the stories of runs.
     pub fn stories(&self) -> Stories {
         Stories::new(&self.path)
     }
 
-    /// Names that nothing in the file needs go, some with each transaction.
+    /// Lets later transactions delete these names, some with each, because nothing in the file refers to them.
     pub fn drop_names(&mut self, unused: UnusedNames) -> Result<(), StoreError> {
         self.database.drop_names(unused)
     }
@@ -177,7 +177,7 @@ impl Store {
         ))
     }
 
-    /// Starts the writer. `report` is called on its thread and must not block.
+    /// Starts the writer. The writer calls `report` on its thread, so `report` must not block.
     pub fn start(
         self,
         report: impl Fn(StoreReport) + Send + 'static,
@@ -201,7 +201,7 @@ impl Store {
     }
 }
 
-/// Errors if the log that the last scheduler needed is missing or empty. Must come before SQLite opens the file, which makes a new log.
+/// Errors if the log that the last scheduler needed is missing or empty. Call this before SQLite opens the file, which creates a new log.
 fn check_log(marker: &Marker, database: &Path) -> Result<(), StoreError> {
     let path = log_of(database);
     let lost = |path, what| Err(StoreError::LogLost { path, what });
@@ -216,14 +216,14 @@ fn check_log(marker: &Marker, database: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Whether there is a log with something in it.
+/// Returns whether the database has a log with records.
 fn has_log(database: &Path) -> bool {
     log_of(database)
         .metadata()
         .is_ok_and(|log| log.len() > LOG_HEADER)
 }
 
-/// Hands records to the writer. Dropping it writes what still waits, once, and ends the writer.
+/// Passes records to the writer. Dropping it writes the queued records in one last attempt, and ends the writer.
 #[derive(Debug)]
 pub struct StoreHandle {
     queue: Arc<Queue>,
@@ -231,22 +231,22 @@ pub struct StoreHandle {
 }
 
 impl StoreHandle {
-    /// Takes a record and never blocks. Callers that can say no ask [`StoreHandle::room`] first.
+    /// Queues a record without blocking. Callers that can refuse work check [`StoreHandle::room`] first.
     pub fn submit(&self, seq: RecordSeq, record: Record) {
         self.queue.push(seq, record);
     }
 
-    /// Whether the writer keeps up; readable from any thread.
+    /// Returns the fill state of the queue, readable from any thread.
     pub fn room(&self) -> Arc<Room> {
         self.queue.room()
     }
 
-    /// How many transactions were synced to disk.
+    /// Returns the number of transactions synced to disk.
     pub fn commits(&self) -> u64 {
         self.queue.room().commits()
     }
 
-    /// Writes what still waits and ends the writer; the error says what did not get written. Blocks.
+    /// Writes the queued records and ends the writer. Errors if some could not be written. Blocks.
     pub fn close(mut self) -> Result<(), StoreError> {
         self.stop()
     }

@@ -1,4 +1,4 @@
-//! Keeps the files of the store from other users: what SQLite creates by itself, everybody may read.
+//! Makes the files of the store inaccessible to other users, because SQLite creates world-readable files.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use super::error::StoreError;
 
-/// For the owner alone. SQLite gives the log and its index the mode of the database file.
+/// The mode of the database file. SQLite gives the log and its index the same mode.
 const PRIVATE: u32 = 0o600;
 
-/// Creates an empty file unless something has the name.
+/// Creates an empty file unless the path exists.
 pub(super) fn create(path: &Path) -> Result<(), StoreError> {
     let created = OpenOptions::new()
         .write(true)
@@ -25,8 +25,8 @@ pub(super) fn create(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Takes the database file, and everything whose name begins with its name, from other users: former releases left them readable.
-/// Errors if the database file is no regular file. Opens nothing, since closing a file gives up the locks that SQLite has on it.
+/// Removes the access of other users to the database file and all files whose names begin with its name. Former releases created them
+/// readable. Errors if the database file is not a regular file. Opens no file, because closing a file releases SQLite's locks on it.
 pub(super) fn tighten(database: &Path) -> Result<(), StoreError> {
     let metadata = database.symlink_metadata().map_err(inspect(database))?;
     if !metadata.is_file() {
@@ -43,7 +43,7 @@ pub(super) fn tighten(database: &Path) -> Result<(), StoreError> {
             continue;
         }
         let path = entry.path();
-        // Not through links.
+        // Links are not followed.
         let metadata = match path.symlink_metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,

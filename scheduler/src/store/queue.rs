@@ -1,4 +1,4 @@
-//! Records on their way to disk.
+//! The queue of records that are not yet on disk.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -10,17 +10,17 @@ use brasserie_common::RecordSeq;
 use brasserie_scheduler_core::{EndedTask, Record};
 use parking_lot::{Condvar, Mutex};
 
-/// Records that may wait before new statuses are sent back to their workers, which keep and repeat them: a few seconds of
-/// the fastest cluster, so that only a store that stands still ever gets here.
+/// Queued records at which the scheduler refuses new statuses; their workers keep and repeat them. The limit is a few seconds of the
+/// fastest cluster, so only a store that hangs reaches it.
 const MAX_WAITING_RECORDS: usize = 65_536;
-/// The same in bytes: a thousand statuses with the largest data there may be.
+/// The same limit in bytes: a thousand statuses with the largest permitted data.
 const MAX_WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// Records of one transaction: about 100 ms of work, which bounds how long the last of them waits for its sync.
+/// Maximum records of one transaction: about 100 ms of work, which bounds how long the last record waits for its sync.
 const MAX_BATCH_RECORDS: usize = 16_384;
-/// The same in bytes, for the texts of jobs, of which each may have a megabyte.
+/// The same limit in bytes, for the texts of jobs, each of which may have a megabyte.
 const MAX_BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// Whether the writer keeps up.
+/// The fill state of the queue.
 #[derive(Debug, Default)]
 pub struct Room {
     records: AtomicUsize,
@@ -29,20 +29,20 @@ pub struct Room {
 }
 
 impl Room {
-    /// Too much waits: whoever can, should come back later.
+    /// Returns whether the queue is full, so that callers that can should retry later.
     pub fn is_full(&self) -> bool {
         self.records.load(Ordering::Relaxed) >= MAX_WAITING_RECORDS
             || self.bytes.load(Ordering::Relaxed) >= MAX_WAITING_BYTES
     }
 
-    /// Nothing waits.
+    /// Returns whether no record is queued.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         let (records, bytes) = (&self.records, &self.bytes);
         records.load(Ordering::Relaxed) == 0 && bytes.load(Ordering::Relaxed) == 0
     }
 
-    /// How many transactions were synced to disk.
+    /// Returns the number of transactions synced to disk.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
@@ -57,7 +57,7 @@ impl Room {
         self.bytes.fetch_sub(waiting.bytes, Ordering::Relaxed);
     }
 
-    /// A batch is on disk.
+    /// Counts a batch as written to disk.
     pub(super) fn committed(&self, batch: &[Waiting]) {
         self.records.fetch_sub(batch.len(), Ordering::Relaxed);
         self.bytes
@@ -79,7 +79,7 @@ pub(super) struct Waiting {
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Condvar,
-    /// Apart from the other, so that records wake nobody while they gather.
+    /// A separate condition variable, so that new records do not wake a writer that gathers records.
     closed: Condvar,
     room: Arc<Room>,
 }
@@ -90,21 +90,21 @@ struct State {
     end: End,
 }
 
-/// Whether more records may come.
+/// Whether more records may be queued.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum End {
     #[default]
     Open,
-    /// What waits is written once more, then the writer ends.
+    /// The queued records are written in one last attempt, then the writer ends.
     Closed,
 }
 
-/// What the writer shall do next.
+/// The writer's next action.
 pub(super) enum Work {
     Write(Vec<Waiting>),
-    /// `tidy_at` has come.
+    /// `tidy_at` has passed.
     Tidy,
-    /// Nothing waits, and nothing more comes.
+    /// No record is queued, and none will be.
     End,
 }
 
@@ -148,17 +148,17 @@ impl Queue {
         Work::Write(state.waiting.drain(..count).collect())
     }
 
-    /// Lets records gather for this long, unless the queue is closed.
+    /// Lets records accumulate for this long, unless the queue is closed.
     pub(super) fn gather(&self, wait: Duration) {
         let mut state = self.state.lock();
         let is_open = |state: &mut State| state.end == End::Open;
         self.closed.wait_while_for(&mut state, is_open, wait);
     }
 
-    /// Waits before another attempt; true when the queue was closed, so that there is no other attempt.
+    /// Waits before another attempt. Returns true if the queue was closed, so that there is no other attempt.
     pub(super) fn pause(&self, wait: Duration) -> bool {
         let mut state = self.state.lock();
-        // New records wake it too early, which only means one attempt more.
+        // A new record wakes this early, which only causes one more attempt.
         if state.end == End::Open {
             self.changed.wait_for(&mut state, wait);
         }
@@ -167,8 +167,8 @@ impl Queue {
 }
 
 impl State {
-    /// Adds a record. Configurations and given times also come while the store cannot write, however long that lasts, so one record of
-    /// each kind waits at most.
+    /// Adds a record. Configurations and given times also arrive while the store cannot write, without a limit of time. So at most one
+    /// record of each of these kinds is queued.
     fn add(&mut self, seq: RecordSeq, record: Record, room: &Room) {
         let mut entry = Waiting {
             seq,
@@ -187,7 +187,7 @@ impl State {
             && let Some(earlier) = self.waiting.remove(at)
         {
             room.subtract(&earlier);
-            // Times must stand before all that follows from them, and a configuration behind changes of jobs that it needs.
+            // Given times must precede the records that follow from them. A configuration must follow the job changes that it needs.
             place = match entry.record {
                 Record::TimesGiven { .. } => at,
                 _ => self.waiting.len(),
@@ -198,14 +198,14 @@ impl State {
         entry.bytes = weight(&entry.record);
         room.add(entry.bytes);
         self.waiting.insert(place, entry);
-        // Everything up to `seq` is on disk when the last record is.
+        // Once the last queued record is on disk, everything up to `seq` is.
         if let Some(last) = self.waiting.back_mut() {
             last.seq = seq;
         }
     }
 }
 
-/// One record that says what both say, one after the other.
+/// Merges two records into one with the effect of both in order.
 fn joined(earlier: Record, later: Record) -> Record {
     match (earlier, later) {
         (
@@ -228,7 +228,7 @@ fn joined(earlier: Record, later: Record) -> Record {
     }
 }
 
-/// About how much memory a record holds.
+/// Returns the approximate memory of a record in bytes.
 fn weight(record: &Record) -> usize {
     const FIXED: usize = 256;
     let task = |task: &EndedTask| {
@@ -288,7 +288,7 @@ fn approximate_json_bytes(map: &serde_json::Map<String, serde_json::Value>) -> u
         NODE + match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
             Value::String(text) => text.len(),
-            // Depth is bounded by the parser that made the value.
+            // The parser that made the value bounds its depth.
             Value::Array(items) => items.iter().map(value_bytes).sum(),
             Value::Object(fields) => approximate_json_bytes(fields),
         }

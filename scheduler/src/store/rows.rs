@@ -1,4 +1,4 @@
-//! Records as rows: the tables are a projection of what the records add up to, and loading gives exactly that.
+//! Writes records as rows and loads them. The tables are a projection of the records, and loading returns exactly their sum.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -21,17 +21,17 @@ use super::history::UnusedNames;
 use super::schema::Owner;
 use super::{job_rows, source_rows, stories};
 
-/// Names whose ids are kept in memory; more are looked up in the file again. They share their text with the scheduler's
-/// own tables, so this is some 100 MiB at most.
+/// Maximum names whose ids are cached; the ids of others are read from the file. Names share their text with the scheduler's own tables, so
+/// the cache takes some 100 MiB at most.
 const MAX_CACHED_NAMES: usize = 1_000_000;
 
-/// Deleted ends that are dropped in one transaction, when nobody is left who could repeat them: some ten milliseconds.
+/// Maximum deleted completions dropped in one transaction, once no worker can repeat them: some ten milliseconds.
 const MAX_DROPPED: i64 = 4096;
 
-/// Limit for the lookups by which a transaction with records finds unused names: a millisecond. A name takes one lookup for each job.
+/// Maximum lookups for unused names in a transaction with records: a millisecond. A name takes one lookup for each job.
 const LOOKUPS_WITH_RECORDS: i64 = 256;
 
-/// Limit for the lookups of a transaction without records: some milliseconds. Each transaction checks at least one name.
+/// Maximum lookups in a transaction without records: some milliseconds. Each transaction checks at least one name.
 const LOOKUPS_ALONE: i64 = 4096;
 
 /// The other writes of a transaction that drops unused names.
@@ -41,24 +41,24 @@ pub(super) enum Beside {
     Nothing,
 }
 
-/// Ids of names that are in the file. Forgotten with the connection, because a rollback takes ids back.
+/// Ids of names in the file. They are discarded with the connection, because a rollback frees ids again.
 ///
-/// Invariant: the row of a name in `jobs` or `nodes` has no `missing_since_s`, because a completion clears that column only for names that
-/// are not here. A name that is noted as missing leaves them first.
+/// Invariant: no cached name's row in `jobs` or `nodes` has a `missing_since_s`, because a completion clears that column only for names
+/// that are not cached. A name that is recorded as missing is first removed from the cache.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     jobs: SeededMap<JobName, i64>,
     nodes: SeededMap<NodeName, i64>,
-    /// Rows of jobs and nodes that nothing in the file may need. Each is looked up again before it goes.
+    /// Rows of jobs and nodes that may be unused. Each is checked again before it is deleted.
     unused: UnusedNames,
-    /// How many deleted ends may be dropped in this transaction.
+    /// Number of deleted completions that this transaction may still drop.
     may_drop: i64,
-    /// Up to which deletion some are left to be dropped in the next ones.
+    /// The deletion up to which later transactions drop the rest.
     to_drop: Option<i64>,
 }
 
 impl Names {
-    /// Gives the id of a job with a completion, and ends the note that the job is missing.
+    /// Returns the id of a job with a completion, and clears the time since which the job is missing.
     fn job(&mut self, transaction: &Transaction<'_>, name: &JobName) -> rusqlite::Result<i64> {
         if let Some(&id) = self.jobs.get(name) {
             return Ok(id);
@@ -77,7 +77,7 @@ impl Names {
         Ok(id)
     }
 
-    /// The same for a node.
+    /// Returns the id of a node with a completion, and clears the time since which the node is missing.
     fn node(&mut self, transaction: &Transaction<'_>, name: &NodeName) -> rusqlite::Result<i64> {
         if let Some(&id) = self.nodes.get(name) {
             return Ok(id);
@@ -96,7 +96,7 @@ impl Names {
         Ok(id)
     }
 
-    /// These are not needed, but for what is remembered of deleted ends.
+    /// Schedules these names for deletion, except nodes that deleted completions refer to.
     pub(super) fn drop_later(
         &mut self,
         connection: &Connection,
@@ -116,7 +116,7 @@ impl Names {
         self.to_drop.is_some() || !jobs.is_empty() || !nodes.is_empty()
     }
 
-    /// At the beginning of a transaction: what the one before had to leave.
+    /// Begins a transaction: drops deleted completions that the previous one had to leave.
     pub(super) fn begin(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         self.may_drop = MAX_DROPPED;
         match self.to_drop.take() {
@@ -125,7 +125,7 @@ impl Names {
         }
     }
 
-    /// Deleted ends, up to the deletion with this number.
+    /// Drops deleted completions, up to the deletion with this number.
     fn drop_forgotten(
         &mut self,
         transaction: &Transaction<'_>,
@@ -148,7 +148,7 @@ impl Names {
         Ok(())
     }
 
-    /// Some of them, in a transaction that writes anyway. Rolled back with the connection that has this table.
+    /// Deletes some unused names in a transaction that writes anyway. A rollback discards this table with its connection.
     pub(super) fn drop_some(
         &mut self,
         transaction: &Transaction<'_>,
@@ -215,7 +215,7 @@ fn intern(
         .query_row([name], |row| row.get(0))
 }
 
-/// The rows' counterpart of [`Durable::apply`].
+/// Applies a record to the rows, like [`Durable::apply`] to memory.
 pub(super) fn apply(
     transaction: &Transaction<'_>,
     names: &mut Names,
@@ -311,7 +311,7 @@ fn leave(
             row.get(0)
         })
         .optional()?;
-    // Deletions of which nobody is left who was there.
+    // Finds the last deletion that precedes all remaining instances, so that no worker can repeat what it deleted.
     let settled: i64 = transaction
         .prepare_cached(
             "SELECT coalesce((SELECT min(since) FROM instances), (SELECT max(number) FROM forgotten), 0)",
@@ -331,9 +331,9 @@ fn leave(
     Ok(())
 }
 
-/// Of those that left, the oldest go when there are too many. Once a transaction is enough, for the latest of all are the
-/// latest in whichever order they came; and it walks the whole table, which for each worker of a large pool that is lost at
-/// once would hold up every acknowledgement for seconds.
+/// Deletes the oldest instances that left, beyond the limit. Once a transaction suffices, because the newest instances are the same in any
+/// order of arrival. The deletion scans the whole table. If it ran for each worker of a large pool that is lost at once, all
+/// acknowledgements would wait for seconds.
 pub(super) fn forget_those_left_long_ago(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     transaction.execute(
         "DELETE FROM left_instances WHERE (start_time, rand) IN
@@ -522,7 +522,7 @@ fn id_of(select: &mut Statement<'_>, name: &str) -> rusqlite::Result<Option<i64>
     select.query_row([name], |row| row.get(0)).optional()
 }
 
-/// Whether the file holds the cluster and the row of this scheduler.
+/// Returns whether the file has the cluster and the row of this scheduler.
 pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<bool> {
     let Owner { cluster, scheduler } = owner;
     connection.query_row(
@@ -537,7 +537,7 @@ pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<b
     )
 }
 
-/// Everything in the file but the history.
+/// Loads everything in the file but the completions.
 pub(super) fn load(connection: &Connection) -> Result<Durable, StoreError> {
     let mut durable = Durable::default();
     let meta = "SELECT cluster, hold_back_ns, fence_generation, observed_s FROM meta";
@@ -635,7 +635,7 @@ pub(super) fn instance_id(row: &Row<'_>, first_column: usize) -> rusqlite::Resul
     })
 }
 
-/// Longer than 292 years is as good as 292 years.
+/// Saturates at 292 years.
 fn nanos(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

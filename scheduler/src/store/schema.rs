@@ -1,4 +1,4 @@
-//! The file and its format: created, migrated after a backup, or refused by name.
+//! The file and its format: creates it, migrates an older format after a backup, and refuses other files with a reason.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,21 @@ use super::identity::{Identity, LogFile};
 use super::private;
 use super::rows::{self, Beside, Names};
 
-/// Bytes of a log whose records are all in the database file.
+/// Bytes that the log keeps after all its records are in the database file.
 const MAX_IDLE_LOG: i64 = 64 << 20;
-/// Marks a SQLite file as ours: "BRSR".
+/// Application id that marks the SQLite file of this program: "BRSR".
 const APPLICATION_ID: i64 = 0x4252_5352;
-/// How long a write waits for somebody who looks at the file with another program; longer is a failure that is shown.
+/// How long a write waits while another program has the file locked. A longer wait is reported as a failure.
 const BUSY_WAIT: Duration = Duration::from_secs(1);
 
-/// A format and the way to it from the one before.
+/// A format, and the SQL that creates it from the one before.
 pub(super) struct Step {
-    /// The version that the file has afterwards.
+    /// The version of the file after this step.
     pub(super) to: i64,
     pub(super) sql: &'static str,
 }
 
-/// All formats that ever were, in order; the last one is current. Released steps never change.
+/// All formats in order; the last one is current. Released steps never change.
 pub(super) const STEPS: &[Step] = &[
     Step {
         to: 1,
@@ -118,7 +118,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         to: 5,
-        // Whoever is there may have been there at any deletion.
+        // Each instance may have been present at any earlier deletion.
         sql: "
         ALTER TABLE instances ADD COLUMN since INTEGER NOT NULL DEFAULT 0;
         ALTER TABLE forgotten ADD COLUMN number INTEGER NOT NULL DEFAULT 1;
@@ -132,7 +132,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         to: 7,
-        // Schedulers of that time gave out no fences.
+        // Schedulers of that release assigned no fences.
         sql: "ALTER TABLE meta ADD COLUMN fence_generation INTEGER NOT NULL DEFAULT 0;",
     },
     Step {
@@ -162,7 +162,7 @@ pub(super) const STEPS: &[Step] = &[
     },
 ];
 
-/// Whose records a store holds.
+/// The cluster and scheduler whose records a store holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) cluster: ClusterId,
@@ -192,7 +192,7 @@ impl Database {
         Self::open_as(path, steps)
     }
 
-    /// Opens a file that must hold something. Returns `None`, and changes nothing, if it holds nothing.
+    /// Opens a file that must not be empty. Returns `None` and changes nothing if it is empty.
     pub(super) fn open_used(path: &Path, steps: &[Step]) -> Result<Option<Self>, StoreError> {
         if is_empty_file(path)? {
             return Ok(None);
@@ -213,8 +213,8 @@ impl Database {
         Self::open_as(path, steps).map(Some)
     }
 
-    /// Opens the file that was open before, and no other: never creates one, nor fills one that was emptied. The records of `owner`
-    /// must be in it.
+    /// Opens the file that was open before, and no other. Never creates a file, nor fills one that was emptied. The records of `owner` must
+    /// be in it.
     pub(super) fn reopen(
         path: &Path,
         identity: &Identity,
@@ -269,7 +269,7 @@ impl Database {
         })
     }
 
-    /// Whether the file held no tables before it was opened, or did not exist.
+    /// Returns whether the file had no tables before it was opened, or did not exist.
     pub(super) fn was_empty(&self) -> bool {
         self.was_empty
     }
@@ -282,7 +282,7 @@ impl Database {
         &self.log
     }
 
-    /// Everything that the file remembers.
+    /// Loads everything in the file.
     #[cfg(test)]
     pub(super) fn load(&mut self) -> Result<Durable, StoreError> {
         let (mut durable, past) = self.load_apart()?;
@@ -299,7 +299,7 @@ impl Database {
         self.names.drop_later(&self.connection, unused)
     }
 
-    /// Everything that the file remembers, with how tasks ended apart.
+    /// Loads everything in the file, with the completions separately.
     pub(super) fn load_apart(&mut self) -> Result<(Durable, Past), StoreError> {
         let past = Past::read(&self.connection, &self.path)?;
         Ok((rows::load(&self.connection)?, past))
@@ -336,8 +336,8 @@ impl Database {
         self.check_files()
     }
 
-    /// Copies the whole log into the database file and syncs that. The next write begins the log anew. The log is not truncated, so
-    /// that one without records shows that it was emptied.
+    /// Copies the whole log into the database file and syncs it. The next write restarts the log. The log is not truncated, so that an
+    /// empty log shows that it was emptied.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
         let busy: i64 = self
             .connection
@@ -350,7 +350,7 @@ impl Database {
         Ok(())
     }
 
-    /// Applies records in order and syncs them: after an `Ok` they survive a power failure, in the files that the paths lead to.
+    /// Applies records in order and syncs them. After an `Ok` they survive a power failure, in the files at their paths.
     pub(super) fn write<'a>(
         &mut self,
         records: impl Iterator<Item = &'a Record>,
@@ -374,7 +374,7 @@ impl Database {
         self.check_files()
     }
 
-    /// Errors if the paths no longer lead to the files that have the committed data.
+    /// Errors if the files with the committed data are no longer at their paths.
     fn check_files(&self) -> Result<(), StoreError> {
         self.identity.check()?;
         self.log.check()
@@ -386,7 +386,7 @@ impl Database {
     }
 }
 
-/// Whether the file has no bytes. SQLite deletes the log of such a database when it opens it, so this is asked before.
+/// Returns whether the file has no bytes. Call this before SQLite opens the file, because SQLite then deletes the log of an empty database.
 pub(super) fn is_empty_file(path: &Path) -> Result<bool, StoreError> {
     match path.metadata() {
         Ok(found) => Ok(found.len() == 0),
@@ -400,21 +400,21 @@ pub(super) fn is_empty_file(path: &Path) -> Result<bool, StoreError> {
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_WAIT)?;
     compaction::prepare(connection)?;
-    // Readers of other programs do not block the writer, and one sync a commit is enough.
+    // WAL mode: readers of other programs do not block the writer, and a commit needs one sync.
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // FULL: the log is synced before COMMIT returns. In WAL mode less than that loses acknowledged statuses.
+    // FULL: the log is synced before COMMIT returns. In WAL mode a lower setting loses acknowledged statuses.
     connection.pragma_update(None, "synchronous", "full")?;
-    // Otherwise a log that was once long would stay so.
+    // Shrinks a log that was once long.
     connection.pragma_update(None, "journal_size_limit", MAX_IDLE_LOG)?;
-    // What refers to a name has looked it up in the same transaction, and names that go are known to be nobody's. To check that
-    // again would look through all ends for each of them.
+    // References are valid without a check. Each transaction looks up the names that it refers to, and deletes only names without
+    // references. A check by SQLite would scan all completions for each deleted name.
     connection.pragma_update(None, "foreign_keys", "off")?;
-    // The log stays when a connection closes: its absence shows that it was lost, and nothing is copied out of it behind our back.
+    // The log stays when a connection closes. So a missing log means that it was lost, and SQLite copies nothing from it unnoticed.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(())
 }
 
-/// 0 for a file that was just created.
+/// Returns the format version, 0 for a file that was just created.
 fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let error = |error| StoreError::Open {
         path: path.to_owned(),
@@ -427,7 +427,7 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
         .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
         .map_err(error)?;
     if application != APPLICATION_ID {
-        // A crash between creating the file and its first transaction leaves it empty.
+        // A crash between the creation of the file and its first transaction leaves it empty.
         return if tables == 0 {
             Ok(0)
         } else {
@@ -446,7 +446,7 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     })
 }
 
-/// One transaction: a crash leaves the old format or the new one.
+/// Migrates in one transaction, so that a crash leaves the old format or the new one.
 fn migrate(
     connection: &mut Connection,
     path: &Path,
@@ -476,7 +476,7 @@ fn migrate(
         .pragma_update(None, "application_id", APPLICATION_ID)
         .map_err(error)?;
     transaction.commit().map_err(error)?;
-    // The name of a new file is as durable as its content.
+    // Syncs the folder, so that the name of a new file is as durable as its content.
     let folder = path.parent().unwrap_or(Path::new("/"));
     File::open(folder)
         .and_then(|folder| folder.sync_all())
@@ -488,14 +488,14 @@ fn migrate(
     Ok(())
 }
 
-/// The copy that is kept of a store of this format when a later one takes its place.
+/// Returns the path of the copy that is kept of a store of this format after a migration.
 fn copy_of(path: &Path, version: i64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".format-{version}"));
     PathBuf::from(name)
 }
 
-/// The copy is complete and synced before it gets its name, so an unfinished one is never taken for a backup.
+/// Backs up the store. The copy is complete and synced before it gets its name, so an unfinished copy is never mistaken for a backup.
 fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), StoreError> {
     let copy = copy_of(path, version);
     let mut unfinished = copy.clone().into_os_string();
@@ -510,7 +510,7 @@ fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), Sto
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(io_error(error)),
     }
-    // SQLite fills an empty file, and would give a new one to everybody.
+    // SQLite would create the file readable for everybody, but fills an existing empty file.
     private::create(&unfinished)?;
     let target = unfinished.to_string_lossy();
     connection
@@ -527,8 +527,8 @@ fn back_up(connection: &Connection, path: &Path, version: i64) -> Result<(), Sto
     Ok(())
 }
 
-/// Removes the copies that earlier upgrades have left: each is as large as the store was, and nobody goes back by two upgrades. A failure
-/// is only logged, since the store works without this.
+/// Removes the copies of earlier migrations. Each is as large as the store was, and nobody reverts two upgrades. A failure is only logged,
+/// because the store works without this.
 fn remove_copies_before(path: &Path, version: i64) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return;

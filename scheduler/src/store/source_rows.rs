@@ -1,4 +1,4 @@
-//! What comes from the sources, as rows: the last good config file, and how far schedules have given their times.
+//! The rows of the last good config file, and of the times that schedules have given.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use super::error::StoreError;
 use super::rows::damaged;
 
-/// The rows' counterpart of [`Durable::apply`] for [`brasserie_scheduler_core::Record::TimesGiven`].
+/// Applies a [`brasserie_scheduler_core::Record::TimesGiven`] to the rows, like [`Durable::apply`] to memory.
 pub(super) fn apply_times(
     transaction: &Transaction<'_>,
     changed: &[(ItemName, GivenTimes)],
@@ -27,7 +27,7 @@ pub(super) fn apply_times(
     Ok(())
 }
 
-/// The same for [`brasserie_scheduler_core::Record::ConfigKept`].
+/// Applies a [`brasserie_scheduler_core::Record::ConfigKept`] to the rows.
 pub(super) fn apply_config(
     transaction: &Transaction<'_>,
     config: &KeptConfig,

@@ -1,6 +1,6 @@
-//! What happened in runs, beside how they ended: written with each end, read only when somebody asks for it.
+//! The stories of runs, stored with their completions and read only on request.
 //!
-//! A million ends are in this file, so it is kept short: a good end takes some fifty bytes.
+//! The file has a million completions, so a story is kept short: that of a successful run takes some fifty bytes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::error::StoreError;
 use super::rows::{damaged, instance_id};
 
-/// A story's text. What is absent is nothing, zero, or not known.
+/// The text of a story. An absent field is empty, zero or unknown.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Text {
@@ -58,7 +58,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// As it stands in the row of an end.
+/// Returns the text of a story for the row of its completion.
 pub(super) fn to_text(kept: &KeptStory) -> serde_json::Result<String> {
     let KeptStory {
         story,
@@ -133,11 +133,11 @@ fn from_text(text: &str) -> Result<KeptStory, StoreError> {
     })
 }
 
-/// Reads stories beside the writer, which need not wait for it.
+/// Reads stories on a separate connection, so that readers and the writer do not wait for each other.
 #[derive(Debug)]
 pub struct Stories {
     path: PathBuf,
-    /// Opened for the first question.
+    /// Opened for the first request.
     connection: Mutex<Option<Connection>>,
 }
 
@@ -149,7 +149,7 @@ impl Stories {
         }
     }
 
-    /// What happened in the run whose end is stored for the task. Blocks for a read of the disk.
+    /// Returns the story of the run whose completion is stored for the task. Blocks for a read of the disk.
     pub fn of(&self, task: &TaskKey) -> Result<Option<(InvocationId, KeptStory)>, StoreError> {
         let mut kept = self.connection.lock();
         let connection = match kept.take() {
@@ -160,7 +160,7 @@ impl Stories {
             }
         };
         let found = read(&connection, task);
-        // One that has failed is opened anew the next time.
+        // A connection that has failed is not used again.
         if found.is_ok() {
             *kept = Some(connection);
         }

@@ -1,4 +1,4 @@
-//! The store remembers exactly what the records say, survives its own failures, and refuses what it does not understand.
+//! Tests that the store returns exactly what was recorded, recovers from its failures, and refuses files that it does not understand.
 
 use std::fs;
 use std::process::Command;
@@ -23,7 +23,7 @@ use super::queue::Work;
 use super::schema::{Database, STEPS, Step};
 use super::*;
 
-/// Long enough for a slow disk; a test that gets here has failed.
+/// Long enough for a slow disk. A test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a time after the end of any test.
@@ -82,7 +82,7 @@ fn worker() -> impl Strategy<Value = WorkerId> {
     (0..3_i64, 0..2_i64).prop_map(|(start, rand)| WorkerId::new(start, rand))
 }
 
-/// Few, so that records meet.
+/// Generates one of few names, so that records affect the same rows.
 fn job_name() -> impl Strategy<Value = JobName> {
     (0..3_u8).prop_map(|n| JobName::try_from(format!("job '{n}")).unwrap())
 }
@@ -121,7 +121,7 @@ fn record() -> impl Strategy<Value = Record> {
                         suicide_task_kill_wait: period,
                         ..Timeouts::default()
                     },
-                    // An instance keeps it.
+                    // Derived from the instance, because it never changes for one.
                     since: DeletionNumber(worker.0.start_time.unsigned_abs() % 4),
                 };
                 Record::WorkerAssociated { worker, instance }
@@ -148,7 +148,7 @@ fn record() -> impl Strategy<Value = Record> {
     ]
 }
 
-/// What is about jobs and sources.
+/// Generates records about jobs and node sources.
 fn of_jobs() -> impl Strategy<Value = Record> {
     prop_oneof![
         (job_name(), any::<(i32, i64, i64)>(), "[{\u{e9}'\"}]{0,6}").prop_map(
@@ -279,10 +279,10 @@ integration_tests_properties::properties! {
         let folder = tempfile::tempdir().unwrap();
         let mut folded = Durable::default();
         for batch in &batches {
-            // Reopened each time: nothing may live in the connection alone. A commit in doubt is repeated.
+            // The database is reopened for each batch, so no state may live in the connection alone. A commit in doubt is repeated.
             for (name, times) in [("once", 1), ("repeated", 2)] {
                 let mut database = Database::open(&folder.path().join(name)).unwrap();
-                // Now it is known which names are nobody's: they go while records come.
+                // Loading finds the unused names, which later transactions delete.
                 database.load().unwrap();
                 for _ in 0..times {
                     database.write(batch.iter()).unwrap();
@@ -292,8 +292,8 @@ integration_tests_properties::properties! {
         }
         let load = |name| Database::open(&folder.path().join(name)).unwrap().load().unwrap();
         prop_assert_eq!(&load("once"), &folded);
-        // Repeating changes nothing, but that of a deleted history more may be kept than somebody could still ask about: it went
-        // when no worker was left, and in the repetition there is the worker that came afterwards.
+        // Repeating a batch changes nothing except deleted completions. The first attempt dropped some because no worker was left. In the
+        // repetition, the worker that came afterwards is present, so more of them are kept.
         let mut repeated = load("repeated");
         let kept = std::mem::take(&mut repeated.forgotten);
         prop_assert!(folded.forgotten.iter().all(|(task, up_to)| kept.get(task) == Some(up_to)));
@@ -337,7 +337,7 @@ fn reports_follow_the_order_and_survive_a_reopen() {
         }
     }
     assert!((1..=100).contains(&handle.commits()));
-    // Written by the closing itself, though nobody waits for the report.
+    // Closing writes this record, although nothing waits for its report.
     handle.submit(RecordSeq(101), Record::TaskEnded(ended("j", "last", 1)));
     handle.close().unwrap();
     let (_, durable) = Store::open(&directory).unwrap();
@@ -350,7 +350,7 @@ fn a_store_that_fails_reports_nothing_persisted_and_goes_on_in_order() {
     let path = folder.path().join("db");
     let (store, _) = Store::open_file(&path).unwrap();
     let (handle, reports) = collect(store);
-    // Somebody else holds the file: a failure that ends when they let go.
+    // Another connection holds a lock on the file until it rolls back.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     handle.submit(RecordSeq(1), Record::TaskEnded(ended("j", "n", 1)));
@@ -373,8 +373,8 @@ fn a_store_that_fails_reports_nothing_persisted_and_goes_on_in_order() {
     assert_eq!(*invocation, InvocationId::new(17, 3));
 }
 
-/// Set in the process that the test below starts: only there may the limit on file sizes be touched, because it holds for
-/// all of a process.
+/// Set in the process that the test below starts. Only that process may change the limit on file sizes, because the limit affects the whole
+/// process.
 const LIMITED: &str = "BRASSERIE_TEST_FILE_LIMIT";
 
 #[test]
@@ -387,7 +387,7 @@ fn a_full_disk_is_reported_and_overcome() {
 
 /// Runs this test in another process, where [`LIMITED`] is set.
 fn with_limited_files(test: &str) {
-    // An ignored SIGXFSZ turns the limit into a write error, and `exec` hands that on.
+    // An ignored SIGXFSZ turns the limit into a write error, and `exec` passes the ignored signal on.
     let status = Command::new("/bin/sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
@@ -433,7 +433,7 @@ fn fill_and_recover() {
     assert_eq!(Store::open_file(&path).unwrap().1.statuses.len(), 2);
 }
 
-/// Waits for a failure that says this; until then only others are reported.
+/// Waits for a failure that contains this text. Panics if anything but failures is reported before.
 fn fails_with(reports: &mpsc::Receiver<StoreReport>, text: &str) {
     loop {
         match reports.recv_timeout(PATIENCE).unwrap() {
@@ -444,7 +444,7 @@ fn fails_with(reports: &mpsc::Receiver<StoreReport>, text: &str) {
     }
 }
 
-/// Waits for the report that all up to this record is on disk, and returns what came before it.
+/// Waits for the report that all records up to this one are on disk, and returns the reports before it.
 fn until_persisted(reports: &mpsc::Receiver<StoreReport>, seq: u64) -> Vec<StoreReport> {
     let mut before = Vec::new();
     loop {
@@ -472,7 +472,7 @@ fn a_database_file_that_has_left_its_path_is_not_created_again() {
     fs::rename(&path, &aside).unwrap();
     handle.submit(RecordSeq(2), end_of("during"));
     fails_with(&reports, "was deleted or unmounted");
-    // A copy has the same content, and is another file: its log is not the one that was written.
+    // A copy has the same content but is another file, whose log is not the one that was written.
     fs::copy(&aside, &path).unwrap();
     fails_with(&reports, "was replaced by another file");
     fs::rename(&aside, &path).unwrap();
@@ -491,7 +491,7 @@ fn a_folder_that_has_left_its_path_is_not_filled_anew() {
     let (handle, reports) = collect(store);
     handle.submit(RecordSeq(1), end_of("before"));
     assert_eq!(until_persisted(&reports, 1), []);
-    // As after `umount -l`: an empty folder in its place.
+    // Simulates `umount -l`, which leaves an empty folder.
     fs::rename(&folder, &aside).unwrap();
     fs::create_dir(&folder).unwrap();
     handle.submit(RecordSeq(2), end_of("during"));
@@ -526,7 +526,7 @@ fn a_log_that_was_deleted_is_saved_before_anything_is_acknowledged() {
     assert_eq!(until_persisted(&reports, 2), [StoreReport::Recovered]);
     handle.submit(RecordSeq(3), end_of("after"));
     assert_eq!(until_persisted(&reports, 3), []);
-    // As it is on disk at this moment, which a crash would leave.
+    // Copies the files as they are on disk now, like after a crash.
     let crashed = tempfile::tempdir().unwrap();
     for name in ["db", "db-wal"] {
         fs::copy(folder.path().join(name), crashed.path().join(name)).unwrap();
@@ -536,7 +536,7 @@ fn a_log_that_was_deleted_is_saved_before_anything_is_acknowledged() {
     handle.close().unwrap();
 }
 
-/// A store that cannot write, as its file is locked by the connection that is returned.
+/// Returns a store that cannot write, because the returned connection has locked its file.
 fn failing_store(path: &Path) -> (StoreHandle, mpsc::Receiver<StoreReport>, Connection) {
     let (store, _) = Store::open_file(path).unwrap();
     let (handle, reports) = collect(store);
@@ -606,7 +606,7 @@ fn a_store_of_another_scheduler_is_not_gone_on_with() {
     }
 }
 
-/// A directory that the scheduler instance `start` has used, as a crash leaves it: copied while the store was open.
+/// Returns a directory that the scheduler instance `start` has used, as after a crash: a copy made while the store was open.
 fn crashed_directory(start: i64) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let directory = DataDir::open(folder.path()).unwrap();
@@ -643,7 +643,7 @@ fn open_in(folder: &Path, lost: LostRecords) -> Result<(Usage, usize), StoreErro
 #[test]
 fn a_directory_is_marked_and_its_file_complete_before_the_first_record_is_reported() {
     let crashed = crashed_directory(1);
-    // Without the log, and without what came after the first record.
+    // The copy lacks the log, and with it everything after the first record.
     fs::remove_file(crashed.path().join("state.sqlite3-wal")).unwrap();
     let used = open_in(crashed.path(), LostRecords::Expected).unwrap();
     assert_eq!(used, (Usage::Used, 0));
@@ -672,7 +672,8 @@ fn a_crashed_directory_goes_on_and_a_directory_that_was_closed_needs_no_log() {
 
 type Damage = fn(&Path);
 
-/// What the refusal of a directory says, what is done to it, and whether it may be started as a restored backup.
+/// Returns for each damage the text of the refusal, the change to the directory, and whether the directory may be started as a restored
+/// backup.
 fn damages() -> [(&'static str, Damage, bool); 9] {
     [
         (
@@ -749,7 +750,7 @@ fn a_used_directory_that_lacks_something_is_no_new_one() {
         damage(crashed.path());
         let log = || fs::read(crashed.path().join("state.sqlite3-wal")).ok();
         let log_before = log();
-        // The second look finds it as the first one does: a refusal leaves everything as it is.
+        // The second attempt must find the same state, because a refusal changes nothing.
         for _ in 0..2 {
             let text = open_in(crashed.path(), LostRecords::None).unwrap_err();
             let text = text.to_string();
@@ -771,7 +772,7 @@ fn a_directory_without_a_marker_is_used_if_it_holds_records_or_an_empty_file() {
     };
     let file = |folder: &Path| folder.join("state.sqlite3");
     assert_eq!(usage(&|_| {}), Usage::New);
-    // A first start that ended before it recorded itself, as when its port was taken.
+    // A first start may end before it records itself, for example because its port is taken.
     let without_records = |folder: &Path| drop(Database::open(&file(folder)).unwrap());
     assert_eq!(usage(&without_records), Usage::New);
     assert_eq!(
@@ -791,7 +792,7 @@ fn files_of_the_store_are_for_their_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     drop(Database::open_with(&path, &STEPS[..5]).unwrap());
-    // As a former release has left them.
+    // Former releases created the files with this mode.
     for entry in fs::read_dir(folder.path()).unwrap() {
         fs::set_permissions(entry.unwrap().path(), fs::Permissions::from_mode(0o644)).unwrap();
     }
@@ -846,7 +847,7 @@ fn files_of_others_of_the_future_and_of_nobody_are_refused_by_name() {
         "{text}"
     );
     assert!(!text.contains("put back"), "there is no copy: {text}");
-    // The newer version may have upgraded from any format.
+    // A newer release may have upgraded from any format.
     let copy = folder.path().join("db.format-1");
     std::fs::write(&copy, "").unwrap();
     let text = refused(&path);
@@ -951,7 +952,7 @@ fn an_upgrade_removes_the_copies_of_earlier_ones() {
     drop(Database::open(&path).unwrap());
     assert!(has("db.format-4") && !has("db.format-3"));
     assert!(kept.iter().all(|name| has(name)));
-    // A start that upgrades nothing removes nothing.
+    // A start without a migration removes no copies.
     drop(Database::open(&path).unwrap());
     assert!(has("db.format-4"));
 }
@@ -981,7 +982,7 @@ fn the_tenth_format_learns_the_names_of_those_that_leave() {
     let mut database = Database::open(&path).unwrap();
     let mut expected = database.load().unwrap();
     assert_eq!(expected.left, [(WorkerId::new(1, 1), None)].into());
-    // The second record of one instance changes nothing.
+    // The second record of the same instance changes nothing.
     for record in [left(2), left(2), left(3)] {
         database.write([&record].into_iter()).unwrap();
         expected.apply(&record);
@@ -996,7 +997,7 @@ fn the_tenth_format_learns_the_names_of_those_that_leave() {
     assert!(folder.path().join("db.format-10").exists());
 }
 
-/// What [`ended`] gives for `j` on `n`, run 1, before there were stories.
+/// The rows of [`ended`] for `j` on `n`, run 1, in the format without stories.
 const END_OF_THEN: &str = "INSERT INTO jobs VALUES (1, 'j');
     INSERT INTO nodes VALUES (1, 'n');
     INSERT INTO statuses VALUES (1, 1, 17, 1, 4, 1700000000123, 0, 0, NULL);";
@@ -1027,7 +1028,7 @@ fn ends_of_the_fifth_format_have_no_story_and_later_ones_have() {
     assert!(folder.path().join("db.format-5").exists());
 }
 
-/// A file as the program of that time wrote it: its schedulers gave out no fences.
+/// The file is as the former release wrote it, whose schedulers assigned no fences.
 #[test]
 fn the_sixth_format_learns_of_fences() {
     let folder = tempfile::tempdir().unwrap();
@@ -1050,7 +1051,7 @@ fn the_sixth_format_learns_of_fences() {
     assert_eq!(loaded.fence_generation, generation, "it never goes back");
 }
 
-/// Completions of `j` on `n1` to `n3`: the first two nodes and the job are missing.
+/// Writes completions of `j` on `n1` to `n3`, where the first two nodes and the job are missing.
 fn with_missing_nodes(database: &mut Database) {
     let ends: Vec<Record> = (1..4).map(|i| end_of(&format!("n{i}"))).collect();
     database.write(ends.iter()).unwrap();
@@ -1115,7 +1116,7 @@ fn it_is_kept_since_when_nodes_and_jobs_are_missing() {
     assert_eq!(nodes, ["n1", "n3"]);
 }
 
-/// Otherwise a node that was away once would be old as soon as it is away again after a restart.
+/// Otherwise a node that was missing once would count as missing for long as soon as it is missing again after a restart.
 #[test]
 fn a_completion_ends_the_notes_of_its_node_and_job() {
     let folder = tempfile::tempdir().unwrap();
@@ -1157,7 +1158,7 @@ fn a_job_whose_completions_have_expired_leaves_no_row() {
     database.write([end_of("n1")].iter()).unwrap();
     let durable = Database::open(&path).unwrap().load().unwrap();
     assert_eq!((durable.statuses.len(), durable.missing_jobs.len()), (1, 0));
-    // This job was not missing, so its id was known until the row was dropped.
+    // This job was not missing, so its id was cached until its row was deleted.
     database.write([expired(&["n1"])].iter()).unwrap();
     assert_eq!(jobs(&database), 0);
     database.write([end_of("n2")].iter()).unwrap();
@@ -1261,7 +1262,7 @@ fn the_third_format_learns_of_sources_and_keeps_its_jobs() {
     assert!(folder.path().join("db.format-3").exists());
 }
 
-/// Of deletions of that time nobody knows who was there: whoever is there may have been.
+/// The format does not record which instances were present at deletions, so each may have been present.
 #[test]
 fn the_fourth_format_learns_who_was_there_when_ends_were_deleted() {
     let folder = tempfile::tempdir().unwrap();
@@ -1340,7 +1341,7 @@ fn a_story_is_that_of_the_stored_end() {
         let invocation = InvocationId::new(17, run);
         let told = of(&mut database, run, story.clone());
         assert_eq!(told, story.map(|story| (invocation, *story)));
-        // Forgiving it, say, tells nothing of it.
+        // A change without a story, such as forgiving the task, keeps the story.
         assert_eq!(of(&mut database, run, None), told);
     }
     assert_eq!(of(&mut database, 6, None), None, "of another run");
@@ -1374,7 +1375,7 @@ fn a_damaged_story_is_named() {
     assert!(text.contains("`statuses`"), "{text}");
 }
 
-/// The first ends of so many nodes are deleted.
+/// Returns a record that deletes the first completions of this many nodes.
 fn deleted(nodes: usize) -> Record {
     let tasks = (0..nodes).map(|i| ForgottenTask {
         job: JobName::try_from("j").unwrap(),
@@ -1393,7 +1394,7 @@ fn deleted_ends_leave_the_file_a_transaction_after_the_other() {
     let mut database = Database::open(&folder.path().join("db")).unwrap();
     let deleted = deleted(10_000);
     database.write([&deleted].into_iter()).unwrap();
-    // Many leave at once: they share what one transaction may do.
+    // Many instances leave at once and share the limit of one transaction.
     database.write([left(1), left(2), left(3)].iter()).unwrap();
     let mut counts = Vec::new();
     for i in 0..3 {
@@ -1427,7 +1428,7 @@ fn names_that_nothing_needs_leave_the_file() {
     assert!(!database.is_tidying_due().unwrap());
     assert_eq!(count(&database), 400, "a worker might repeat their ends");
     database.write([left(1)].iter()).unwrap();
-    // One comes back before its row is gone.
+    // A completion for one node arrives before its row is deleted.
     let again = Record::TaskEnded(ended("j", "n7", 2));
     let mut counts = Vec::new();
     database.write([&again].into_iter()).unwrap();
@@ -1436,7 +1437,7 @@ fn names_that_nothing_needs_leave_the_file() {
         database.tidy().unwrap();
     }
     assert_eq!((counts, count(&database)), (vec![144], 2));
-    // The row is written anew, because the name was dropped.
+    // The name's row is written again, because it was deleted.
     database.write([&end_of("n8")].into_iter()).unwrap();
     let nodes: Vec<String> = database
         .load()
@@ -1515,7 +1516,7 @@ fn a_store_of_an_earlier_release_can_shrink_after_conversion() {
     assert_eq!(mode, 2);
 }
 
-/// Names the database in the process that the test below starts and kills.
+/// Environment variable that names the database in the process that the test below starts and kills.
 const KILLED: &str = "BRASSERIE_TEST_KILLED_WHILE_TIDYING";
 
 #[test]
@@ -1550,7 +1551,7 @@ fn a_store_that_is_killed_while_it_shrinks_keeps_everything() {
         let steps = lines
             .map_while(Result::ok)
             .filter(|line| line.ends_with("step"));
-        // The process is killed in the middle of the next step.
+        // The process is killed during the next step.
         let killed = steps.take(2).count() == 2;
         child.kill().unwrap();
         child.wait().unwrap();

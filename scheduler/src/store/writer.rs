@@ -1,4 +1,4 @@
-//! The thread that writes: all that waits in one transaction, synced, then reported.
+//! The writer thread: writes all queued records in one transaction, syncs it, and reports it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use super::marker::{Log, MarkerFile};
 use super::queue::{Queue, Waiting, Work};
 use super::schema::{Database, Owner};
 
-/// Between attempts of a store that fails: an operator who frees disk space sees work go on at once, and a disk that hangs
-/// is not made busier.
+/// Time between attempts while writes fail. It is short enough that an operator who frees disk space sees progress at once, and long enough
+/// not to load a hanging disk further.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// After each commit, before the next: a record that comes alone is written at once, while a busy scheduler pays for a sync,
-/// its report and the answers that waited for it a few hundred times a second at most. Nobody's task waits for it: slots are
-/// freed before their record is on disk. Far less than the 100 ms within which `brasserie run` starts its first task.
+/// Pause after each commit. A single record is still written at once. A busy scheduler pays for a sync, its report and the answers that
+/// wait for it at most a few hundred times a second. No task waits for the pause, because slots are released before their record is on
+/// disk. It is far below the 100 ms within which `brasserie run` starts its first task.
 const GATHER: Duration = Duration::from_millis(4);
 
 /// Time between two checks for tidying while no record arrives. After each failure, such as a full disk, it doubles.
 const TIDY_PERIOD: Duration = Duration::from_secs(10);
 
-/// The longest pause of tidying that fails: each failure costs a reopened connection and a copy of the log into the database file.
+/// Longest pause after failed tidying. Each failure costs a reopened connection and a copy of the log into the database file.
 const MAX_TIDY_PAUSE: Duration = Duration::from_secs(3600);
 
-/// Tidying pauses for so many times as long as its last step took: it takes a quarter of the writer's time while records wait.
+/// Pause of tidying, as a multiple of its last step's duration. While records wait, tidying takes a quarter of the writer's time.
 const TIDY_PAUSE: u32 = 3;
 
 /// Time from a record to the check for free pages.
@@ -38,7 +38,7 @@ pub(super) const TIDY_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
     path: PathBuf,
-    /// Of the file that was opened at the start.
+    /// The identity of the file that was opened at the start.
     identity: Identity,
     /// `None` until this scheduler's first record is on disk.
     owner: Option<Owner>,
@@ -48,14 +48,14 @@ pub(super) struct Writer {
     report: Box<dyn Fn(StoreReport) + Send>,
     /// The time of the next check for tidying.
     tidy_at: Instant,
-    /// Unless the last step of tidying went well.
+    /// `None` if the last step of tidying succeeded.
     untidy: Option<Untidy>,
     measured_at: Option<Instant>,
     /// Free bytes in the file at the last check.
     free_bytes: u64,
 }
 
-/// Tidying that fails.
+/// The state of tidying after a failure.
 struct Untidy {
     /// The last error, which is logged once.
     error: String,
@@ -71,21 +71,21 @@ struct Untidy {
 ///                               +--+ it fails again: retry each second
 /// ```
 enum State {
-    /// What was reported is on disk.
+    /// All reported records are on disk.
     Working(Box<Database>),
-    /// After an I/O error a connection may believe things of the file that are not so, so each attempt opens another one.
+    /// A connection may have wrong cached data after an I/O error, so each attempt opens another one.
     Failing {
         /// `None`: no record has failed, only tidying.
         why: Option<String>,
-        /// The log that what was reported may stand in; `None` once all of it is in the database file.
+        /// The log that may hold reported records; `None` once all of them are in the database file.
         log: Option<LogFile>,
-        /// The last connection: the only way to its log if that loses its name.
+        /// The last connection. If its log loses its name, only this connection can reach it.
         last: Option<Box<Database>>,
     },
 }
 
 impl Default for State {
-    /// Only while the state changes.
+    /// A placeholder while the state changes.
     fn default() -> Self {
         State::Failing {
             why: None,
@@ -137,7 +137,7 @@ impl Writer {
         }
     }
 
-    /// Reports the size of the store, unless it did so a moment ago.
+    /// Reports the size of the store, unless it was reported less than [`TIDY_PERIOD`] ago.
     fn measure(&mut self) {
         let is_due = |at: Instant| at.elapsed() >= TIDY_PERIOD;
         if !self.measured_at.is_none_or(is_due) {
@@ -205,12 +205,12 @@ impl Writer {
             tracing::warn!(store = %self.path.display(), %error, "the store cannot be made smaller for now");
         }
         if !compaction::is_busy(&error) {
-            // The same happens after a record that was not written.
+            // A failed write of a record does the same.
             self.distrust(None);
         }
     }
 
-    /// Returns an error only when the queue was closed meanwhile.
+    /// Writes a batch, and retries until it succeeds. Errors only if the queue was closed meanwhile.
     fn write(&mut self, batch: &[Waiting]) -> Result<(), StoreError> {
         while let Err(error) = self.attempt(batch) {
             self.fail(&error);
@@ -222,7 +222,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Applying a batch twice is the same as once, so an attempt whose commit failed in doubt is simply repeated.
+    /// Writes a batch once. Applying a batch twice has the same effect as once, so an attempt whose commit is in doubt is repeated.
     fn attempt(&mut self, batch: &[Waiting]) -> Result<(), StoreError> {
         match &mut self.state {
             State::Working(database) => {
@@ -237,12 +237,12 @@ impl Writer {
                 }
                 *last = None;
                 let opened = Database::reopen(&self.path, &self.identity, self.owner)?;
-                // A log that was deleted meanwhile is replaced by an empty one, which must not pass for it.
+                // SQLite replaces a log that was deleted meanwhile by an empty one, which must not be mistaken for it.
                 log.as_ref().map_or(Ok(()), LogFile::check)?;
                 *log = Some(opened.log().clone());
                 let database = last.insert(Box::new(opened));
-                // After a failed sync the kernel takes pages of the log for clean that never reached the disk, and a commit behind
-                // them would be lost with them. So the database file itself must hold all that could be read.
+                // The kernel treats pages of the log as clean after a failed sync, although they never reached the disk. A later commit to
+                // that log would be lost with them. So everything that can be read is first copied into the database file.
                 database.checkpoint()?;
                 self.identity.check()?;
                 self.owner = store(database, self.marker.as_ref(), batch)?.or(self.owner);
@@ -262,7 +262,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Copies the log into the database file and notes that it may be absent now. Nothing is lost if that fails: the log stays.
+    /// Copies the log into the database file, and marks it as dispensable. If that fails, the log stays and nothing is lost.
     fn finish(&self) {
         let (State::Working(database), Some(marker), Some(owner)) =
             (&self.state, &self.marker, self.owner)
@@ -276,7 +276,7 @@ impl Writer {
         }
     }
 
-    /// The connection is not used for another record. Returns whether the reason is new.
+    /// Retires the connection: no record is written with it any more. Returns whether the reason is new.
     fn distrust(&mut self, reason: Option<String>) -> bool {
         let (is_news, log, last) = match std::mem::take(&mut self.state) {
             State::Working(database) => (true, Some(database.log().clone()), Some(database)),
@@ -308,8 +308,8 @@ impl Writer {
     }
 }
 
-/// Writes a batch. With the record of this scheduler's start the database file itself holds the cluster and this scheduler, and the directory
-/// is marked as used, before anybody is answered. Returns the owner that the batch names.
+/// Writes a batch. If the batch has the record of this scheduler's start, checkpoints the database and marks the directory as used before
+/// any request is answered. Returns the owner that the batch names.
 fn store(
     database: &mut Database,
     marker: Option<&MarkerFile>,

@@ -1,4 +1,4 @@
-//! Each call of the services that people and programs use: its answer, and its refusal.
+//! Tests the calls of the services for people and programs: each answer and each refusal.
 
 use brasserie_common::Health;
 use brasserie_common::logs::LogPage;
@@ -224,7 +224,7 @@ async fn logs_of_all_workers_are_one() {
     let found: BistroSchedulerGetJobLogsByIDResult = client.call("getJobLogsByID", &by_id).await;
     let found = found.result_value.unwrap();
     for (line, shard) in found.lines.iter().flatten().zip(["one", "two"]) {
-        // What a worker tells of a line goes on; whose it is, the scheduler knows best.
+        // The page passes the worker's line through, except the shard, which the scheduler sets.
         assert_eq!(line.worker_shard.as_deref(), Some(shard));
         assert_eq!(line.bytes.as_deref(), Some(&b"\xff"[..]));
         assert_eq!(line.continued, Some(true));

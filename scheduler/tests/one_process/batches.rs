@@ -1,4 +1,4 @@
-//! Many statuses in one message: each as if it were alone.
+//! Tests batches of statuses, each of which is handled like a call of its own.
 
 use brasserie_thrift::generated::common::RunningTask;
 use brasserie_thrift::generated::scheduler::{
@@ -27,7 +27,7 @@ async fn told(client: &Client, updates: Vec<StatusUpdate>) -> Vec<Option<String>
     results.into_iter().map(|one| one.refusal).collect()
 }
 
-/// The refusal of the same status in a call of its own.
+/// Returns the refusal of the same status in a call of its own.
 async fn alone(client: &Client, update: StatusUpdate) -> String {
     let args = BistroSchedulerUpdateStatusArgs {
         running_task: update.running_task.unwrap(),
@@ -71,7 +71,7 @@ async fn each_is_taken_or_refused_as_if_it_were_alone() {
     let results = told(&client, updates).await;
     assert_eq!((&results[4], &results[5]), (&None, &None), "{results:?}");
     let refused = |at: usize| results[at].clone().expect("it is refused");
-    // Of two equal statuses whose record is not durable yet, the later one waits for it; a worker sends the earlier one again.
+    // The later of two equal statuses waits until their record is durable. The earlier one is refused, and a worker would send it again.
     assert!(refused(0).contains("came again"), "{results:?}");
     assert!(
         refused(1).contains("updateStatusBatch.updates[1].running_task.invocationID"),
@@ -83,7 +83,7 @@ async fn each_is_taken_or_refused_as_if_it_were_alone() {
     );
     let as_alone = alone(&client, of_another).await;
     assert!(as_alone.contains(&refused(3)), "{as_alone} {results:?}");
-    // What they took is free.
+    // The accepted statuses have released their slots.
     worker.next_start().await;
     worker.next_start().await;
     scheduler.shutdown().await.unwrap();

@@ -1,4 +1,4 @@
-//! What is acknowledged is on disk, survives a restart, and is not acknowledged while the disk fails.
+//! Tests that acknowledged statuses are on disk and survive a restart, and that none is acknowledged while the disk fails.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ async fn a_config_runs_to_its_end_once() {
     scheduler.shutdown().await.unwrap();
     drop(one);
 
-    // A restart remembers the ends, though not the worker that reported them.
+    // A restart loads the completions, but not the worker that reported them.
     let scheduler = place.start().await;
     until(&scheduler, "settled from the disk alone", all_settled).await;
     let found = status(&scheduler).await;
@@ -67,13 +67,13 @@ async fn nothing_is_acknowledged_while_the_store_fails() {
         s.errors.iter().any(|e| e.contains("locked"))
     })
     .await;
-    // The client has given up waiting by itself, or still waits; it has no answer.
+    // The client has no answer, whether it has timed out or still waits.
     let outcome = report.await.unwrap();
     assert!(
         matches!(outcome, CallResult::Unknown(_)),
         "an answer without a sync"
     );
-    // Until the failure was known, the free slot could be given away; from now on nothing starts.
+    // The free slot may have been reused before the failure was known. From now on no task starts.
     worker.all_started();
     let outcome = worker.reporter.report(second.clone(), "done").await;
     assert!(
@@ -84,7 +84,7 @@ async fn nothing_is_acknowledged_while_the_store_fails() {
 
     other.execute_batch("ROLLBACK").unwrap();
     until(&scheduler, "recovered", |s| s.errors.is_empty()).await;
-    // The status that came during the failure was refused, so it keeps its slot until it comes again.
+    // The status that came during the failure was refused, so its task keeps its slot until the status comes again.
     let acknowledged = worker.reporter.report(second, "done").await;
     assert!(matches!(acknowledged, CallResult::Done(_)));
     worker.next_start().await;
@@ -116,7 +116,7 @@ async fn an_acknowledged_end_is_in_the_file_at_once() {
             .unwrap();
         assert_eq!(ended, expected);
     }
-    // Dropped without a goodbye, as by a kill: what was acknowledged stays.
+    // The scheduler is dropped without a shutdown, like by a kill. Acknowledged statuses stay.
     drop(scheduler);
     let ended: i64 = reader
         .query_row("SELECT count(*) FROM statuses", (), |row| row.get(0))

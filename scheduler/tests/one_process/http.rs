@@ -1,4 +1,4 @@
-//! HTTP under bad manners: silent peers, half requests, names of others; and what probes read while the disk fails.
+//! Tests the HTTP server with silent peers, incomplete requests and unknown host names, and the answers to probes while the disk fails.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use super::worker::{FakeWorker, Tasks};
 use super::{PATIENCE, Place, until};
 
-/// Far above what a shutdown gives to requests (2 s), far below any timeout of a connection that hangs.
+/// Far longer than a shutdown gives to requests (2 s), and far shorter than any timeout of a hanging connection.
 const SOON: Duration = Duration::from_secs(15);
 
 async fn start_with_http(place: &Place, new_cluster: NewCluster) -> (SchedulerHandle, SocketAddr) {
@@ -86,7 +86,7 @@ async fn a_single_byte_does_not_hold_up_a_shutdown() {
     let mut half = TcpStream::connect(address).await.unwrap();
     half.write_all(b"G").await.unwrap();
     let silent = TcpStream::connect(address).await.unwrap();
-    // It is accepted after both.
+    // This connection is accepted after both others.
     assert!(get(address, "/health").await.ends_with("alive\n"));
     let ended = tokio::time::timeout(SOON, scheduler.shutdown()).await;
     ended.expect("the shutdown waits for nobody").unwrap();

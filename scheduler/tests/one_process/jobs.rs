@@ -1,4 +1,4 @@
-//! Jobs by API over Thrift: given, changed, refused, paused, forgiven, deleted, and there after a restart.
+//! Tests the API for jobs over Thrift: jobs are submitted, changed, refused, paused, forgiven, deleted, and still present after a restart.
 
 use brasserie_thrift::generated::brasserie::*;
 use brasserie_thrift::generated::scheduler::*;
@@ -26,7 +26,7 @@ async fn refused(client: &Client, job: &BistroJobConfig) -> String {
         .await
 }
 
-/// The message of the declared exception, if the job is not deleted.
+/// Returns the message of the declared exception, if the job is not deleted.
 pub(crate) async fn delete(client: &Client, name: &str) -> Option<String> {
     let args = BistroSchedulerDeleteJobArgs {
         job_name: name.to_owned(),
@@ -159,7 +159,7 @@ async fn failed_tasks_run_again_when_they_are_forgiven_and_not_while_their_job_i
     let resume = BrasserieResumeJobArgs { job: job() };
     let resumed: BrasserieResumeJobResult = client.call("resumeJob", &resume).await;
     assert_eq!(resumed.ex, None);
-    // Those of the other job follow them.
+    // The tasks of the other job follow.
     for _ in 0..6 {
         let start = worker.next_start().await;
         worker.reporter.report(start, "done").await;
@@ -177,7 +177,7 @@ async fn failed_tasks_run_again_when_they_are_forgiven_and_not_while_their_job_i
     scheduler.shutdown().await.unwrap();
 }
 
-/// The names of one page, how many jobs there are, and whether there are more.
+/// Returns the names of one page, the number of all jobs, and whether more follow.
 async fn page(client: &Client, after: &str, limit: i32) -> (Vec<String>, i64, bool) {
     let args = BrasserieGetJobPageArgs {
         after: after.to_owned(),
@@ -189,7 +189,7 @@ async fn page(client: &Client, after: &str, limit: i32) -> (Vec<String>, i64, bo
     (names.collect(), page.total.unwrap(), page.has_more.unwrap())
 }
 
-/// Between two pages jobs come and go on both sides of the place where the next one begins.
+/// Jobs are added and deleted between two pages, on both sides of the next page's start.
 #[tokio::test]
 async fn pages_miss_and_double_no_job_that_is_there_all_the_while() {
     let place = Place::new();
@@ -213,7 +213,7 @@ async fn pages_miss_and_double_no_job_that_is_there_all_the_while() {
             break;
         }
         pages += 1;
-        // Those of the file come first.
+        // The jobs of the file come first.
         let at = (seen.len() as u32 / 4 * 4) % 20 + 1;
         delete(&client, &format!("j{at:02}")).await;
         for new in [

@@ -1,4 +1,4 @@
-//! A whole scheduler in one process with workers made for the test, over real Thrift, HTTP, files and SQLite.
+//! Tests a whole scheduler in one process with fake workers, over real Thrift, HTTP, files and SQLite.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ use brasserie_scheduler_core::{Answer, ClusterStatus, Query};
 use brasserie_thrift::rpc::{CallResult, ClientConfig, ClientPool, PeerAddr};
 use thrift::protocol::TSerializable;
 
-/// Long enough for a slow machine; a test that gets here has failed.
+/// Long enough for a slow machine. A test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder with a config file and a data directory.
@@ -87,7 +87,7 @@ async fn status(scheduler: &SchedulerHandle) -> ClusterStatus {
     }
 }
 
-/// Looks until it is so. The looking itself takes turns with what is waited for.
+/// Polls until the condition holds. Each poll takes a turn of the driver.
 async fn until(scheduler: &SchedulerHandle, what: &str, is_so: impl Fn(&ClusterStatus) -> bool) {
     let looking = async {
         while !is_so(&status(scheduler).await) {
@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// The text of the exception that the method does not declare.
+    /// Returns the text of the exception that the method does not declare.
     async fn refusal<A: TSerializable, R: TSerializable + Send>(
         &self,
         method: &'static str,

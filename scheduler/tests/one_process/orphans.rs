@@ -1,4 +1,4 @@
-//! What is taken out of the config file while it runs.
+//! Tests running tasks that the config file no longer contains.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Plans over Thrift: what a file would do, and who gets none.
+//! Tests plans over Thrift: the effects of a file, and requests that are refused.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use brasserie_thrift::rpc::{ClientConfig, ClientPool, Timeouts};
 
 use crate::{Client, PATIENCE, Place, read, status, until};
 
-/// Scripts take their time.
+/// Returns a client with a long timeout, because scripts take time.
 fn patient(scheduler: &SchedulerHandle) -> Client {
     let timeouts = Timeouts {
         receive: PATIENCE,
@@ -50,7 +50,7 @@ async fn refused(client: &Client, format: &str, folder: &str) -> String {
     result.ex.unwrap().message.unwrap()
 }
 
-/// The place's config with a script as its only source.
+/// Returns the place's config with a script as its only source.
 fn with_script(place: &Place) -> String {
     let text = read(&place.config());
     let (before, rest) = text.split_once(r#"{"source": "manual""#).unwrap();
@@ -61,7 +61,7 @@ fn with_script(place: &Place) -> String {
 }
 
 fn write_script(path: &Path, text: &str) {
-    // Renamed into place: a file that is open for writing while another test forks cannot be started.
+    // The script is renamed into place. A file that is open for writing while another test forks cannot be started.
     let new = path.with_extension("new");
     fs::write(&new, text).unwrap();
     fs::set_permissions(&new, fs::Permissions::from_mode(0o700)).unwrap();
@@ -99,7 +99,7 @@ async fn a_plan_says_what_changes_and_changes_nothing() {
         .collect();
     assert_eq!(added, ["h3", "d"]);
     assert_eq!((made.nodes_before, made.nodes_after), (Some(5), Some(7)));
-    // No worker is there.
+    // No worker is connected.
     assert_eq!(made.starts, Some(0));
     let status = status(&scheduler).await;
     let names: Vec<&str> = status.jobs.iter().map(|job| job.name.as_str()).collect();
@@ -202,7 +202,7 @@ async fn what_cannot_be_planned_is_refused() {
     scheduler.shutdown().await.unwrap();
 }
 
-/// The place's config with a time at 03:00 on New Year's Day 3000 below each node of its last level.
+/// Returns the place's config with a time at 03:00 on New Year's Day 3000 below each node of its last level.
 fn with_schedule(place: &Place) -> String {
     let text = read(&place.config());
     let text = text.replace(r#"["host", "db"]"#, r#"["host", "db", "day"]"#);

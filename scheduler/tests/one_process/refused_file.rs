@@ -1,4 +1,5 @@
-//! A config file that is refused, as a job by API has one of its names: the sources of the one in force go on, and its own wait.
+//! Tests a config file that is refused because a submitted job has one of its names. The sources in force continue, and those of the file
+//! wait.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +10,11 @@ use brasserie_scheduler::{Periods, SchedulerHandle, StartOptions, start};
 use crate::jobs::{delete, submit};
 use crate::{Client, Place, until};
 
-/// A script beside the file, which leaves a line a run, is the only source. The nodes are named as the script is.
+/// Returns a config whose only source is a script beside the file. The script appends a line for each run, and its node has the script's
+/// name.
 fn with_script(place: &Place, script: &str, job: &str) -> String {
     let path = place.folder.path().join(script);
-    // Renamed into place: a file that is open for writing while another test forks cannot be started.
+    // The script is renamed into place. A file that is open for writing while another test forks cannot be started.
     let new = path.with_extension("new");
     let text = format!("#!/bin/sh\necho run >> runs_of_{script}\necho {script}\n");
     fs::write(&new, text).unwrap();
@@ -42,7 +44,7 @@ async fn begin(place: &Place) -> SchedulerHandle {
     start(options).await.unwrap()
 }
 
-/// Refreshes go on: three from now on, so that at least two began later.
+/// Waits for three more refreshes, so that at least two began after this call.
 async fn until_it_runs_on(scheduler: &SchedulerHandle, place: &Place, script: &str) {
     let before = runs(place, script);
     until(scheduler, "refreshed", |_| {
@@ -68,7 +70,7 @@ async fn the_sources_in_force_go_on_and_those_of_a_refused_file_wait() {
     until_it_runs_on(&scheduler, &place, "first").await;
     scheduler.shutdown().await.unwrap();
 
-    // At a start the copy that was kept is in force.
+    // The kept copy is in force at a start.
     let scheduler = begin(&place).await;
     until(&scheduler, "refused", is_refused).await;
     until_it_runs_on(&scheduler, &place, "first").await;

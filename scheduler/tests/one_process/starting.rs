@@ -1,4 +1,4 @@
-//! What keeps a scheduler from starting, said so that somebody can do something about it; and what does not.
+//! Tests the conditions that prevent a start, whose errors must tell the operator what to do, and conditions that do not.
 
 use brasserie_common_runtime::{ListenAddress, NetworkExposure};
 use brasserie_scheduler::{StartError, StartOptions, start};

@@ -1,5 +1,5 @@
-//! Counts the disk syncs between a status and its acknowledgement, as the kernel saw them: a `kill -9` cannot tell a write that
-//! is synced from one that only the page cache has.
+//! Counts the kernel's disk syncs between a status and its acknowledgement. A `kill -9` cannot tell a synced write from one that is only in
+//! the page cache.
 
 use std::process::Command;
 
@@ -51,7 +51,7 @@ fn every_acknowledgement_follows_a_disk_sync_of_its_own() {
     assert!(syncs.iter().all(|&count| count >= 1), "{syncs:?}");
 }
 
-/// Each status is sent when nothing else waits to be written, between two marks in the trace.
+/// Reports each status when no other record is queued, between two marks in the trace.
 async fn report_one_by_one() {
     let place = Place::new();
     let scheduler = place.start().await;
@@ -66,12 +66,12 @@ async fn report_one_by_one() {
     scheduler.shutdown().await.unwrap();
 }
 
-/// Syncs that succeeded between the marks of each status.
+/// Returns the number of successful syncs between the marks of each status.
 fn syncs_per_status(trace: &str) -> Vec<usize> {
     let mut counts = Vec::new();
     let mut open: Option<usize> = None;
     for line in trace.lines() {
-        // A call that another thread interrupts in the trace ends in a line of its own.
+        // A call that another thread interrupts in the trace ends on a separate line.
         let is_sync = ["fsync(", "fdatasync(", "fsync resumed", "fdatasync resumed"];
         if line.contains("MARK status") {
             open = Some(0);

@@ -1,4 +1,4 @@
-//! Wishes for work over real Thrift, by a call and with a heartbeat.
+//! Tests work requests over real Thrift, by a separate call and with a heartbeat.
 
 use brasserie_common::{
     MachinePortLock, Processor, SchedulerId, ServiceAddress, Shard, WorkDemand, WorkReply,
@@ -38,7 +38,7 @@ fn request(seq: u64) -> WorkRequest {
     }
 }
 
-/// What it wanted something for was not looked at: it is too early.
+/// Returns the reply to a request that came too early and was not served.
 fn put_off(seq: u64) -> WorkReply {
     WorkReply {
         seq: WorkRequestSeq(seq),
@@ -88,7 +88,7 @@ async fn a_wish_of_a_new_worker_is_put_off_and_a_senseless_one_loses_no_heartbea
             hostname: "localhost".into(),
             port: 1,
         },
-        // Nobody listens there.
+        // Nothing listens on this port.
         address: ServiceAddress {
             host: "127.0.0.1".into(),
             port: 9,
@@ -129,7 +129,7 @@ async fn a_wish_of_a_new_worker_is_put_off_and_a_senseless_one_loses_no_heartbea
         assert_eq!(reply, expected.map(put_off), "row {row}");
         known = convert::parse("scheduler", response.id.unwrap()).unwrap();
     }
-    // The same request by a call is the same request, and a later one is told the same as long as the worker is NEW.
+    // A repeated request by a separate call counts as the same request. A later request gets the same answer as long as the worker is NEW.
     for seq in [3, 4] {
         let request = WorkRequest {
             scheduler: known,

@@ -1,4 +1,4 @@
-//! A worker that runs nothing: it takes every task, and reports its end when the test lets it.
+//! A fake worker that runs nothing. It accepts every task, and reports its completion when the test requests that.
 
 use std::sync::Arc;
 
@@ -25,26 +25,26 @@ use brasserie_thrift::rpc::{
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What becomes of tasks.
+/// How a fake worker handles tasks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tasks {
-    /// Their ends are reported at once, as done.
+    /// The worker reports each task at once, as done.
     EndAtOnce,
-    /// The test reports their ends.
+    /// The test reports the completions.
     AreLeftToTheTest,
 }
 
 pub struct FakeWorker {
     pub shard: &'static str,
-    /// Tasks in the order of their starts; healthchecks are not among them.
+    /// Tasks in the order of their starts, without healthchecks.
     pub started: mpsc::UnboundedReceiver<BistroWorkerRunTaskArgs>,
-    /// Wishes to end tasks, in their order.
+    /// Kill requests in order.
     pub kills: mpsc::UnboundedReceiver<BistroWorkerKillTaskArgs>,
     pub reporter: Reporter,
     _stop: DropGuard,
 }
 
-/// Reports ends to the scheduler.
+/// Reports completions to the scheduler.
 #[derive(Clone)]
 pub struct Reporter {
     pool: ClientPool,
@@ -191,7 +191,7 @@ impl FakeWorker {
             .unwrap()
     }
 
-    /// Job and node of everything that was started since the last look.
+    /// Returns job and node of all tasks that were started since the last call.
     pub fn all_started(&mut self) -> Vec<(String, String)> {
         std::iter::from_fn(|| self.started.try_recv().ok())
             .map(|run| (run.rt.job.unwrap(), run.rt.node.unwrap()))
@@ -199,7 +199,7 @@ impl FakeWorker {
     }
 }
 
-/// As often as a worker that is not HEALTHY may: 20 a second.
+/// Sends heartbeats at the highest rate for a worker that is not HEALTHY: 20 a second.
 async fn heartbeats(reporter: Reporter, worker: WorkerDescription, stop: CancellationToken) {
     let mut set = WorkerSetId::default();
     while !stop.is_cancelled() {

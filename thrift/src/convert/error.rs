@@ -1,4 +1,4 @@
-//! Why a message is not what it should be, and where.
+//! The errors of invalid messages, each with the path of the field.
 
 use brasserie_common::ids::NameError;
 
@@ -18,7 +18,7 @@ impl WireError {
         }
     }
 
-    /// The field's names from the outermost message inwards, as the IDL spells them.
+    /// Returns the field's names from the outermost message inwards, as in the IDL.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -27,7 +27,7 @@ impl WireError {
         &self.problem
     }
 
-    /// The same error seen from a message that holds the present one at `path`, which takes the place of the type's name.
+    /// Returns the error for a message that holds this one in its field `path`, which replaces the type's name.
     pub fn inside(self, path: &str) -> Self {
         let rest = self.path.find(['.', '[']).map_or("", |at| &self.path[at..]);
         WireError {
@@ -37,7 +37,7 @@ impl WireError {
     }
 }
 
-/// What is wrong with the field.
+/// The problem of the field.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Problem {
     #[error("it is missing; an identity or an address has no default")]
@@ -60,7 +60,7 @@ pub enum Problem {
     UnknownWord { text: String, allowed: &'static str },
 }
 
-/// The longest piece of a peer's text that an error repeats: errors are logged, and a frame may be long.
+/// Maximum characters of a peer's text that an error repeats, because errors are logged and a frame may be long.
 const MAX_QUOTED_CHARS: usize = 64;
 
 impl Problem {

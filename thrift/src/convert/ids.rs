@@ -1,4 +1,4 @@
-//! Identities: `BistroInstanceID` stands for schedulers, workers and invocations alike.
+//! Identities: `BistroInstanceID` represents schedulers, workers and invocations.
 
 use brasserie_common::{InstanceId, InvocationId, SchedulerId, WorkerId};
 

@@ -1,4 +1,4 @@
-//! Pages of task logs and the questions for them.
+//! Pages of task logs and their queries.
 
 use brasserie_common::logs::{LineId, LinePart, LogLine, LogPage, LogQuery, LogStream};
 use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
@@ -62,7 +62,7 @@ impl From<LogLine> for wire::LogLine {
         wire::LogLine {
             job_id: Some(line.job.into()),
             node_id: Some(line.node.into()),
-            // The wire's 32 bits end in 2038; the line id holds the true second.
+            // The wire's 32 bits end in 2038; the line id has the true second.
             time: Some(saturating_i32(line.time_secs.max(0))),
             line: Some(line.line),
             line_id: Some(line_id_to_wire(line.id)),
@@ -152,7 +152,7 @@ impl From<LogQuery> for BistroWorkerGetJobLogsByIDArgs {
     }
 }
 
-/// What a caller of the scheduler asks for; it cannot say how many lines it wants, so the scheduler does.
+/// Builds the query of a scheduler's caller. Its arguments have no line limit, so the scheduler sets `limit`.
 pub fn scheduler_log_query(
     args: BistroSchedulerGetJobLogsByIDArgs,
     limit: usize,

@@ -1,9 +1,9 @@
-//! The only room where generated and domain types meet: `TryFrom` wire -> common parses and names what is wrong, `From` common
-//! -> wire cannot fail.
+//! Conversions between generated and domain types, which meet only here. `TryFrom` from the wire parses and names the problem; `From` to
+//! the wire cannot fail.
 //!
-//! A field that the original interface always writes but a reader may miss takes its IDL default when it is absent, except for
-//! identities and addresses: a zero there would be somebody else's word. Numbers that the wire cannot hold are clamped on the
-//! way out; durations lose their fraction towards the side on which a worker ends before its scheduler gives its tasks away.
+//! An absent field that the original interface always writes takes its IDL default if readers may lack it. Identities and addresses have no
+//! default, because a zero would identify another party. Numbers that exceed the wire's types saturate. Durations are rounded in the
+//! direction in which a worker ends before its scheduler reassigns its tasks.
 
 mod cluster_view;
 mod error;
@@ -32,7 +32,7 @@ use thrift::OrderedFloat;
 
 use brasserie_common::ids::{MAX_NAME_BYTES, NameError};
 
-/// Parses a message, or one part of it, whose place in the call is `path`, as in `runTask.rt`.
+/// Parses a message, or a part of it. `path` is its place in the call, as in `runTask.rt`.
 pub fn parse<W, D>(path: &str, wire: W) -> Result<D, WireError>
 where
     D: TryFrom<W, Error = WireError>,
@@ -40,7 +40,7 @@ where
     D::try_from(wire).map_err(|error| error.inside(path))
 }
 
-/// Parses each member of a list, whose place in the call is `path`.
+/// Parses each member of a list. `path` is its place in the call.
 pub fn parse_list<W, D>(path: &str, wire: Vec<W>) -> Result<Vec<D>, WireError>
 where
     D: TryFrom<W, Error = WireError>,
@@ -53,7 +53,7 @@ where
         .collect()
 }
 
-/// Parses a name, whose place in the call is `path`.
+/// Parses a name. `path` is its place in the call.
 pub fn parse_name<N>(path: &str, text: impl Into<String>) -> Result<N, WireError>
 where
     N: TryFrom<String, Error = NameError>,
@@ -61,12 +61,12 @@ where
     N::try_from(text.into()).map_err(|error| WireError::new(path, Problem::Name(error)))
 }
 
-/// What a list of domain values is on the wire.
+/// Converts a list of domain values to the wire.
 pub fn to_wire_list<D, W: From<D>>(values: Vec<D>) -> Vec<W> {
     values.into_iter().map(W::from).collect()
 }
 
-/// An identity or an address, which has no default.
+/// Parses an identity or an address, which has no default.
 fn required<W, D>(path: &str, wire: Option<W>) -> Result<D, WireError>
 where
     D: TryFrom<W, Error = WireError>,
@@ -75,7 +75,7 @@ where
     parse(path, wire)
 }
 
-/// A part that takes its default when it is absent.
+/// Parses a part that takes its default when it is absent.
 fn defaulted<W, D>(path: &str, wire: Option<W>) -> Result<D, WireError>
 where
     D: TryFrom<W, Error = WireError> + Default,
@@ -83,7 +83,7 @@ where
     wire.map_or_else(|| Ok(D::default()), |wire| parse(path, wire))
 }
 
-/// A host's name or address, bounded like every other name that is kept.
+/// Parses a host's name or address, with the length limit of other names.
 fn host(path: &str, text: String) -> Result<std::sync::Arc<str>, WireError> {
     if text.len() > MAX_NAME_BYTES {
         return Err(WireError::new(
@@ -109,7 +109,7 @@ fn not_negative(path: &str, value: i64) -> Result<u64, WireError> {
     })
 }
 
-/// An amount: NaN would poison every sum that it enters.
+/// Parses an amount. Rejects NaN, which would invalidate every sum that includes it.
 fn amount(path: &str, value: Option<OrderedFloat<f64>>) -> Result<f64, WireError> {
     let value = value.map_or(0.0, OrderedFloat::into_inner);
     if value.is_finite() && value >= 0.0 {

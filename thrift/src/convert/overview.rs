@@ -1,4 +1,4 @@
-//! How a worker fetches work, for people. Whoever reads it got it from a peer that may be anybody, so every list and text has a limit.
+//! The overview of a worker's work fetch, for people. The reader may get it from any peer, so every list and text has a limit.
 
 use brasserie_common::work::MAX_PROCESSOR_TYPES;
 use brasserie_common::work_overview::{
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::generated::brasserie as wire;
 
-/// The longest text that is kept of one, in characters: several times what any of ours has.
+/// Maximum characters of one text, several times the longest text of this project.
 const MAX_TEXT_CHARS: usize = 1000;
 
 impl TryFrom<wire::WorkFetchStatus> for WorkFetchStatus {
@@ -131,7 +131,7 @@ impl TryFrom<wire::AssociationOverview> for AssociationOverview {
 
 impl From<AssociationOverview> for wire::AssociationOverview {
     fn from(of: AssociationOverview) -> Self {
-        // More would be refused over there, and people want to see some.
+        // The receiver refuses longer lists, and people should see some entries.
         let members = of.members.into_iter().take(MAX_LINES);
         let waits = of.waits.into_iter().take(MAX_LINES);
         wire::AssociationOverview {
@@ -329,7 +329,7 @@ fn wait(path: &str, wait: Option<wire::WaitOverview>) -> Result<Option<WaitOverv
     wait.map(|wait| parse(path, wait)).transpose()
 }
 
-/// For people: what is too long is cut.
+/// Shortens a text for people to [`MAX_TEXT_CHARS`].
 fn text(text: Option<String>) -> String {
     let mut text = text.unwrap_or_default();
     if let Some((end, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
@@ -346,7 +346,7 @@ fn finite(path: &str, value: Option<OrderedFloat<f64>>) -> Result<f64, WireError
     }
 }
 
-/// What makes no sense as an amount would cost the reader all the rest.
+/// Replaces values that are no amounts, because the receiver would refuse the whole message.
 fn number(value: f64) -> OrderedFloat<f64> {
     match value.is_nan() {
         true => 0.0.into(),

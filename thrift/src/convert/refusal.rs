@@ -1,10 +1,10 @@
-//! The declared exception of a worker, which promises that nothing happened.
+//! The declared exception of a worker, which promises that the call had no effect.
 
 use brasserie_common::{InstanceId, RefusalCode, SchedulerId};
 
 use crate::generated::worker::{BistroWorkerException, BistroWorkerExceptionCode};
 
-/// What a worker throws for a refusal.
+/// Returns the exception that a worker throws for a refusal.
 pub fn worker_exception(code: RefusalCode, message: impl Into<String>) -> BistroWorkerException {
     let bound = match code {
         RefusalCode::BoundTo(scheduler) => Some(scheduler.into()),
@@ -32,7 +32,7 @@ pub fn worker_exception(code: RefusalCode, message: impl Into<String>) -> Bistro
     }
 }
 
-/// What a worker's exception means; a code that a newer peer invented is as good as none.
+/// Returns the meaning of a worker's exception. An unknown code of a newer peer counts as no code.
 pub fn refusal(exception: BistroWorkerException) -> (RefusalCode, String) {
     let bound = exception
         .bound
@@ -51,10 +51,10 @@ pub fn refusal(exception: BistroWorkerException) -> (RefusalCode, String) {
     (code, exception.message.unwrap_or_default())
 }
 
-/// How a refusal is told by a method that declares no exception: its text ends so.
+/// The end of the text by which a method without a declared exception reports a binding.
 const BOUND: &str = " [bound to ";
 
-/// The text for a method that declares no exception; the original's peers show it, ours read it.
+/// Returns the refusal text of a method that declares no exception. The original's peers display it; peers of this project parse it.
 pub fn undeclared_refusal(code: RefusalCode, message: &str) -> String {
     match code {
         RefusalCode::BoundTo(scheduler) => format!("{message}{BOUND}{scheduler}]"),
@@ -68,7 +68,7 @@ pub fn undeclared_refusal(code: RefusalCode, message: &str) -> String {
     }
 }
 
-/// The scheduler instance that such a text ends with: then it is a refusal, and nothing happened.
+/// Returns the scheduler instance at the end of such a text. If there is one, the text is a refusal, and the call had no effect.
 pub fn bound_of(text: &str) -> Option<SchedulerId> {
     let (_, id) = text.strip_suffix(']')?.rsplit_once(BOUND)?;
     let (start_time, rand) = id.split_once(':')?;

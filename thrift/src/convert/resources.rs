@@ -1,4 +1,4 @@
-//! Amounts that tasks hold and machines report.
+//! The resources that tasks use and machines report.
 
 use thrift::OrderedFloat;
 
@@ -78,7 +78,7 @@ impl From<GpuInfo> for wire::GPUInfo {
             pci_bus_id: Some(gpu.pci_bus_id),
             memory_mb: Some(OrderedFloat(gpu.memory_mb)),
             compute: Some(OrderedFloat(gpu.compute)),
-            // Absent where nobody said: as before there was such a field.
+            // Absent if unknown, as for peers that lack this field.
             cuda_device: Some(gpu.cuda_device).filter(|name| !name.is_empty()),
         }
     }

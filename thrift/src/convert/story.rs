@@ -1,4 +1,4 @@
-//! What happened in a run. Nothing in it is an error: a status must not be lost for what is told beside it.
+//! The story of a run. No content of it is an error, because a status must not be lost because of its story.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Running tasks, how to run them and how to end them.
+//! Running tasks, their options, and requests to kill them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,8 +82,8 @@ impl TryFrom<wire::RunningTask> for RunningTask {
                 .physical_resources
                 .map(|used| super::parse("RunningTask.physicalResources", used))
                 .transpose()?,
-            // As with `updateStatus`, a text that is no status is an error of the task, not of the call: the list of running
-            // tasks must not be lost for it.
+            // A text that is no status is an error of the task and not of the call, as in `updateStatus`, because the list of running tasks
+            // must not be lost.
             ended: task
                 .ended
                 .map(|text| ReportedStatus::parse(&text, StatusSource::Worker)),
@@ -121,7 +121,7 @@ impl From<RunningTask> for wire::RunningTask {
             deadline_sec: None,
             usage: task.work.cpus.map(work::usage),
             work_request_seq: task.work.request.map(|seq| saturating_i64(seq.0)),
-            // Absent where it says nothing: peers that do not know it get what they always got.
+            // Absent if false, so that peers without this field receive unchanged messages.
             bufferable: Some(task.work.bufferable).filter(|is| *is),
             report: task.work.report.map(|policy| policy.as_str().to_owned()),
             ended: task.ended.map(|status| status.to_wire()),
@@ -170,7 +170,7 @@ impl TryFrom<wire::KillRequest> for KillRequest {
             Some(method) => super::parse("KillRequest.method", method)?,
             None => KillRequest::default().method,
         };
-        // The interface promises that a wait that is not positive kills at once.
+        // The interface promises that a wait of zero or less kills at once.
         let wait_ms = u64::try_from(request.kill_wait_ms.unwrap_or(0)).unwrap_or(0);
         Ok(KillRequest {
             method,
@@ -192,7 +192,7 @@ impl From<KillRequest> for wire::KillRequest {
 impl TryFrom<wire::KillRequest> for Kill {
     type Error = WireError;
 
-    /// Who gives no reason, or one that is not known here, is an operator: his wish costs a task nothing.
+    /// A request without a known reason counts as an operator's, which does not count against the task.
     fn try_from(request: wire::KillRequest) -> Result<Self, WireError> {
         let by = request.reason.as_deref().and_then(EndedBy::parse);
         Ok(Kill {
@@ -216,7 +216,7 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
 
     fn try_from(options: wire::TaskSubprocessOptions) -> Result<Self, WireError> {
         let default = TaskSubprocessOptions::default();
-        // The original clamps a poll period that is not positive, too.
+        // The original also clamps a poll period of zero or less.
         let poll = options.poll_ms.map_or(default.poll, |ms| {
             Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))
         });
@@ -272,7 +272,7 @@ impl TryFrom<wire::TaskSubprocessOptions> for TaskSubprocessOptions {
                 "\"append\" or \"none\"",
             )?,
             timeout: options.timeout_sec.map(timeout).transpose()?,
-            // It travels in the `RunningTask`.
+            // The deadline is a field of `RunningTask`.
             deadline: None,
             limit_kill: options
                 .kill_request
@@ -328,7 +328,7 @@ fn working_directory(path: String) -> Result<String, WireError> {
     ))
 }
 
-/// A name that says something.
+/// Parses the name of a user or group, which must not be empty.
 fn account(path: &str, text: Option<String>) -> Result<Option<AccountName>, WireError> {
     match text {
         None => Ok(None),
@@ -340,7 +340,7 @@ fn account(path: &str, text: Option<String>) -> Result<Option<AccountName>, Wire
     }
 }
 
-/// The longest limit of a run: 68 years, as in configs, so that sums with it do not overflow.
+/// Maximum limit of a run: 68 years, as in configs, so that sums with it do not overflow.
 const MAX_LIMIT: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// The highest signal number of Linux, SIGRTMAX.
@@ -359,7 +359,7 @@ fn signal(number: i32) -> Result<i32, WireError> {
     ))
 }
 
-/// Above zero; longer than a wait can be is as long as one can be.
+/// Parses a limit above zero, and reduces it to [`MAX_LIMIT`].
 fn timeout(seconds: OrderedFloat<f64>) -> Result<Duration, WireError> {
     let path = "TaskSubprocessOptions.timeoutSec";
     let amount = super::amount(path, Some(seconds))?;
@@ -373,7 +373,7 @@ fn timeout(seconds: OrderedFloat<f64>) -> Result<Duration, WireError> {
     Ok(Duration::try_from_secs_f64(amount).map_or(MAX_LIMIT, |limit| limit.min(MAX_LIMIT)))
 }
 
-/// What `RunningTask.deadlineSec` of a `runTask` leaves the run.
+/// Returns the time that `RunningTask.deadlineSec` of a `runTask` leaves the run.
 pub fn deadline(seconds: Option<i64>) -> Result<Option<Duration>, WireError> {
     let Some(seconds) = seconds else {
         return Ok(None);
@@ -382,7 +382,7 @@ pub fn deadline(seconds: Option<i64>) -> Result<Option<Duration>, WireError> {
     Ok(Some(Duration::from_secs(seconds).min(MAX_LIMIT)))
 }
 
-/// As [`deadline`] reads it: whole seconds, rounded up, so that no run is ended too early.
+/// Converts for [`deadline`], rounding up to whole seconds so that no run is ended too early.
 pub fn deadline_to_wire(left: Option<Duration>) -> Option<i64> {
     let left = left?;
     let up = u64::from(left.subsec_nanos() > 0);
@@ -418,7 +418,7 @@ impl From<TaskSubprocessOptions> for wire::TaskSubprocessOptions {
             log_overflow: Some(options.log_overflow.as_str().to_owned()),
             output: Some(options.output.as_str().to_owned()),
             kill_request: options.limit_kill.map(Into::into),
-            // Absent where there are none, as with control groups.
+            // Absent if empty, like control groups.
             limits: Some(limits::to_wire(&options.limits)).filter(|list| !list.is_empty()),
             user: options.user.map(Into::into),
             group: options.group.map(Into::into),
@@ -472,7 +472,7 @@ impl From<CGroupOptions> for wire::CGroupOptions {
             cpu_shares: Some(cgroups.cpu_shares),
             memory_limit_in_bytes: Some(cgroups.memory_limit_in_bytes),
             kill_without_freezer: Some(cgroups.kill_without_freezer),
-            // Absent where there is none: peers that do not know them get what they always got.
+            // Absent if zero, so that peers without this field receive unchanged messages.
             pids_max: Some(cgroups.pids_max).filter(|most| *most > 0),
             cpu_quota_milli: Some(cgroups.cpu_quota_milli).filter(|most| *most > 0),
         }

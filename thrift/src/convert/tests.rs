@@ -783,7 +783,7 @@ fn sound_response() -> wire::SchedulerHeartbeatResponse {
     }
 }
 
-/// The message that a peer gets for a value that breaks one rule.
+/// Returns the error for a value that breaks one rule.
 fn refused<D, W>(sound: impl Fn() -> W, spoil: impl Fn(&mut W)) -> String
 where
     D: std::fmt::Debug + TryFrom<W, Error = WireError>,
@@ -1790,7 +1790,7 @@ fn nonsense_about_work_loses_no_heartbeat_and_no_task() {
     }
 }
 
-/// A worker that fetches work for one scheduler, and has a request under way.
+/// Returns the overview of a worker that fetches work for one scheduler and has a pending request.
 fn sound_overview() -> brasserie::WorkFetchStatus {
     let request = brasserie::WorkRequestOverview {
         state: Some("pending".to_owned()),

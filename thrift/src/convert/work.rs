@@ -1,7 +1,7 @@
-//! Wishes for work and their answers.
+//! Work requests and their answers.
 //!
-//! In a call nonsense is an error, as everywhere. Beside a heartbeat, or an answer to one, or a task, it counts as not said: neither a
-//! worker nor a task may be lost for it.
+//! Invalid content is an error in a separate call. In a heartbeat, its answer or a task, it counts as absent, because neither a worker nor
+//! a task may be lost because of it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::generated::common as wire;
 
-/// The work request that rides in a heartbeat, if it is sound.
+/// Returns the work request in a heartbeat, if it is valid.
 pub fn riding_request(request: Option<wire::WorkRequest>) -> Option<WorkRequest> {
     request.and_then(|request| request.try_into().ok())
 }
@@ -223,7 +223,7 @@ fn verdict_to_wire((processor, verdict): &(Processor, WorkVerdict)) -> wire::Pro
     }
 }
 
-/// What fields 9, 11, 12, 15 and 19 of a `RunningTask` say.
+/// Returns the terms in fields 9, 11, 12, 15 and 19 of a `RunningTask`.
 pub(super) fn terms(task: &wire::RunningTask) -> WorkTerms {
     let seconds = task.est_duration_sec.map(OrderedFloat::into_inner);
     let request = task
@@ -241,7 +241,7 @@ pub(super) fn terms(task: &wire::RunningTask) -> WorkTerms {
     }
 }
 
-/// What field 11 of a `RunningTask` says.
+/// Returns field 11 of a `RunningTask`.
 pub(super) fn usage(cpus: f64) -> BTreeMap<String, OrderedFloat<f64>> {
     [(Processor::Cpu.as_str().to_owned(), cpus.into())].into()
 }
@@ -259,10 +259,10 @@ pub(super) fn seq(path: &str, value: Option<i64>) -> Result<WorkRequestSeq, Wire
     not_negative(path, value.unwrap_or(0)).map(WorkRequestSeq)
 }
 
-/// The longest span that is told, as elsewhere 68 years: sums with it do not overflow.
+/// Maximum time span: 68 years, so that sums with it do not overflow.
 const MAX_SPAN: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// Longer than a span can be is as long as one can be.
+/// Parses a time span, and reduces it to [`MAX_SPAN`].
 pub(super) fn span(path: &str, value: Option<OrderedFloat<f64>>) -> Result<Duration, WireError> {
     let seconds = amount(path, value)?;
     Ok(Duration::try_from_secs_f64(seconds).map_or(MAX_SPAN, |span| span.min(MAX_SPAN)))

@@ -1,4 +1,4 @@
-//! Workers as they describe themselves, worker sets, and the answer to a heartbeat.
+//! The descriptions of workers, worker sets, and the answer to a heartbeat.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ impl TryFrom<wire::WorkerSetID> for WorkerSetId {
 
     fn try_from(set: wire::WorkerSetID) -> Result<Self, WireError> {
         Ok(WorkerSetId {
-            // Before its first answer a worker has no set to name, and sends zeros or nothing.
+            // A worker has no set before its first answer, and sends zeros or nothing.
             scheduler: defaulted("WorkerSetID.schedulerID", set.scheduler_id)?,
             version: set.version.unwrap_or(0),
             hash: defaulted("WorkerSetID.hash", set.hash)?,
@@ -209,14 +209,14 @@ impl From<WorkerDescription> for wire::BistroWorker {
             machine_lock: Some(worker.machine_lock.into()),
             addr: Some(worker.address.into()),
             id: Some(worker.id.into()),
-            // Upwards: a scheduler that expects heartbeats earlier than they come would lose the worker before it ends itself.
+            // Rounded up. A scheduler that expects heartbeats too early would count the worker as lost before it ends itself.
             heartbeat_period_sec: Some(seconds_up(worker.heartbeat_period)),
             protocol_version: Some(worker.protocol_version),
             usable_resources: Some(worker.usable.into()),
             has_worker_command: Some(worker.has_worker_command),
-            // Whoever asks for work with a heartbeat says so itself.
+            // The sender sets this if its heartbeat requests work.
             work_request: None,
-            // Whoever sends the last heartbeat of an instance says so itself.
+            // The sender sets this in the last heartbeat of an instance.
             tasks_are_dead: None,
             draining: match worker.intake {
                 Intake::Draining => Some(true),
@@ -240,9 +240,9 @@ impl From<WorkerDescription> for wire::BistroWorker {
     }
 }
 
-/// The longest path of Linux.
+/// The maximum path length of Linux.
 const MAX_PATH_BYTES: usize = 4096;
-/// What is longer is cut: people read it, and nobody decides by it.
+/// Longer texts are cut, because only people read them.
 const LONGEST_TEXT_CHARS: usize = 200;
 
 fn cut(text: &str) -> Arc<str> {
@@ -250,7 +250,7 @@ fn cut(text: &str) -> Arc<str> {
     text.into()
 }
 
-/// Cuts a scheduler's reason for the death of a worker to a bounded length: a sentence with a few names and times.
+/// Shortens a scheduler's reason for the death of a worker: a sentence with a few names and times.
 pub fn reason(text: &str) -> Arc<str> {
     cut_bytes(text, MAX_TEXT_BYTES).into()
 }
@@ -318,7 +318,7 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
                 response.worker_set_id,
             )?,
             why_must_die: response.why_must_die.map(|why| reason(&why)),
-            // What is told beside the answer: it is not lost for it.
+            // An invalid work verdict counts as absent, so that the answer itself is not lost.
             work: response
                 .work_verdict
                 .and_then(|reply| WorkReply::try_from(reply).ok())
@@ -332,7 +332,7 @@ impl TryFrom<wire::SchedulerHeartbeatResponse> for HeartbeatResponse {
 
 impl From<HeartbeatResponse> for wire::SchedulerHeartbeatResponse {
     fn from(response: HeartbeatResponse) -> Self {
-        // Downwards, and what is subtracted upwards: the worker must end first.
+        // Limits are rounded down, and subtracted times up, because the worker must end first.
         wire::SchedulerHeartbeatResponse {
             id: Some(response.scheduler.into()),
             max_healthcheck_gap: Some(seconds_down(response.max_healthcheck_gap)),

@@ -1,4 +1,4 @@
-//! What all connections of a server may hold together: calls in flight and bytes in flight.
+//! Counts the calls and bytes in flight on all connections of a server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use tokio::sync::futures::Notified;
 
 use super::limits::Limits;
 
-/// Counters of one server. A connection that finds no room stops reading, and after a while refuses all but health calls.
+/// Counters of one server. A connection that exceeds them is not read for a while, and then refuses all but health calls.
 pub(super) struct Budget {
     max_bytes: usize,
     max_calls: usize,
@@ -18,29 +18,29 @@ pub(super) struct Budget {
     room: Notify,
 }
 
-/// What one connection holds. Bytes up to the allowance are its own; those above are charged to the budget.
+/// The bytes held by one connection. Only bytes above the allowance are charged to the budget.
 #[derive(Default)]
 pub(super) struct Account {
     held: AtomicUsize,
 }
 
-/// What a connection may take in.
+/// The calls that a connection may accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// Any call.
     Free,
-    /// Only calls that are answered at once, and health calls: this limit was reached.
+    /// Only health calls, and calls that are answered at once: this limit is exceeded.
     Reserve(Scope),
-    /// Nothing.
+    /// No call.
     Full(Scope),
 }
 
-/// Whose limit was reached.
+/// The owner of the exceeded limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// This connection's: too many calls, or too many unsent replies.
+    /// The connection: too many calls, or too many unsent replies.
     Connection,
-    /// The server's, which all connections share.
+    /// The server: its connections together exceed a shared limit.
     Server,
 }
 
@@ -87,7 +87,7 @@ impl Budget {
         }
     }
 
-    /// What the server as a whole lets a connection take in.
+    /// Returns the calls that the server's limits let a connection accept.
     pub(super) fn room_for(&self, account: &Account) -> Room {
         let calls = self.calls.load(Ordering::Acquire);
         let has_bytes = account.held.load(Ordering::Relaxed) < self.allowance
@@ -101,12 +101,12 @@ impl Budget {
         }
     }
 
-    /// Whether even replies, which nothing else holds back, have outgrown the budget twice over.
+    /// Returns whether the bytes exceed twice the budget, which only replies can do.
     pub(super) fn is_overrun(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > self.max_bytes.saturating_mul(2)
     }
 
-    /// Completes when room has come back; enable it before calling [`Budget::room_for`] once more.
+    /// Completes when capacity has been released. Enable it before calling [`Budget::room_for`] again.
     pub(super) fn room(&self) -> Notified<'_> {
         self.room.notified()
     }

@@ -1,4 +1,4 @@
-//! Clients: one connection per peer, opened on demand, shared by all calls to it.
+//! Clients: one connection for each peer, opened on demand and shared by all calls to the peer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,12 +27,12 @@ use super::protocol::{MessageName, encode_frame};
 use super::responder::CallKind;
 use super::then::{ATTEMPTS, Way, result_of};
 
-/// Where a peer listens, as `host:port`.
+/// The address at which a peer listens, as `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerAddr(Arc<str>);
 
 impl PeerAddr {
-    /// A host name or address, and a port. An IPv6 address may come with or without brackets.
+    /// Builds the address of a host name or IP address and a port. An IPv6 address may have brackets or not.
     pub fn new(host: &str, port: u16) -> Self {
         if host.contains(':') && !host.starts_with('[') {
             PeerAddr(format!("[{host}]:{port}").into())
@@ -41,7 +41,7 @@ impl PeerAddr {
         }
     }
 
-    /// As `host:port`.
+    /// Returns the address as `host:port`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -59,11 +59,11 @@ impl fmt::Display for PeerAddr {
     }
 }
 
-/// How a client speaks. Every server here understands all of them, others perhaps only one: what a peer's own calls arrive
-/// in ([`IncomingCall::protocol`](super::IncomingCall::protocol)) is what it should be called in.
+/// The protocol and transport of a client's calls. Servers of this crate understand all of them; others may understand only one. So call a
+/// peer in the dialect in which its own calls arrive ([`IncomingCall::protocol`](super::IncomingCall::protocol)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientProtocol {
-    /// The compact protocol in plain frames: the shortest.
+    /// The compact protocol in plain frames, the shortest encoding.
     #[default]
     FramedCompact,
     /// The binary protocol in plain frames.
@@ -101,18 +101,18 @@ impl ClientProtocol {
     }
 }
 
-/// Everything that a pool can be told.
+/// The configuration of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct ClientConfig {
-    /// How it speaks.
+    /// The dialect of its calls.
     pub protocol: ClientProtocol,
-    /// How long it waits.
+    /// The timeouts of its calls.
     pub timeouts: Timeouts,
-    /// What it holds.
+    /// The limits of its memory and connections.
     pub limits: Limits,
 }
 
-/// Calls to any number of peers over one connection each. Clones share the connections; the last clone closes them.
+/// A pool of connections, one for each peer. Clones share the connections; dropping the last clone closes them.
 #[derive(Clone)]
 pub struct ClientPool {
     inner: Arc<Inner>,
@@ -130,7 +130,7 @@ pub(super) struct Inner {
     _close_on_drop: DropGuard,
 }
 
-/// The addresses of a peer, once the resolver has answered.
+/// A running DNS lookup of a peer's addresses.
 type Lookup = JoinHandle<io::Result<Vec<SocketAddr>>>;
 
 type BeginLookup = Box<dyn Fn(&PeerAddr) -> Lookup + Send + Sync>;
@@ -138,14 +138,14 @@ type BeginLookup = Box<dyn Fn(&PeerAddr) -> Lookup + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Peer {
     link: Mutex<Option<Arc<Link>>>,
-    /// Locked while connecting, so that calls wait for one connection instead of opening one each. Holds the lookup that an attempt has
-    /// left behind at its timeout: the lookup keeps its thread until the resolver answers, so the next attempt waits for the same one.
+    /// Locked while connecting, so that calls wait for one connection instead of opening one each. Holds the lookup of an attempt that
+    /// timed out. That lookup blocks a thread until the resolver answers, so the next attempt waits for the same lookup.
     connecting: tokio::sync::Mutex<Option<Lookup>>,
     pub(super) losses: LossSignal,
 }
 
 impl ClientPool {
-    /// A pool without connections.
+    /// Creates a pool without connections.
     pub fn new(config: ClientConfig) -> Self {
         let begin_lookup = |peer: &PeerAddr| {
             let name = Arc::clone(&peer.0);
@@ -171,7 +171,7 @@ impl ClientPool {
         }
     }
 
-    /// The same pool, with the same connections, speaking another protocol.
+    /// Returns the same pool with the same connections, for calls in another dialect.
     pub fn speaking(&self, protocol: ClientProtocol) -> ClientPool {
         ClientPool {
             protocol,
@@ -179,8 +179,8 @@ impl ClientPool {
         }
     }
 
-    /// The same pool, with the same connections, for calls of which nothing may leave after this time by the clock that counts
-    /// suspend: what was decided before a pause must not happen after it. One that has begun to leave is not held back.
+    /// Returns the same pool for calls that must not begin to leave after this time, by the clock that counts suspended time. A decision
+    /// from before a pause must not take effect after it. A call that has begun to leave continues.
     pub fn not_after(&self, not_after: Time) -> ClientPool {
         ClientPool {
             not_after,
@@ -188,15 +188,15 @@ impl ClientPool {
         }
     }
 
-    /// Tells of the connections to this peer, present and future, that break.
+    /// Returns a watcher for broken connections to this peer, present and future.
     pub fn losses(&self, peer: &PeerAddr) -> ConnectionLosses {
         ConnectionLosses::new(self.inner.peer(peer))
     }
 
     /// Calls `method` with its arguments struct and waits for its result struct.
     ///
-    /// The arguments are encoded before this returns, so that the future borrows nothing. Dropped before its end, the call
-    /// is withdrawn if none of it has left.
+    /// Encodes the arguments before it returns, so that the future borrows nothing. Dropping the future withdraws the call if none of its
+    /// bytes has left.
     pub fn call<A, R>(
         &self,
         peer: &PeerAddr,
@@ -212,8 +212,8 @@ impl ClientPool {
         async move { result_of(ending.await, method, &limits) }
     }
 
-    /// As [`ClientPool::call`], for who has many calls under way and needs no future of each: over an open connection such a call costs
-    /// no task and no timer of its own. `done` is called once, from the runtime or before this returns, and must not block.
+    /// Calls `method` like [`ClientPool::call`], but without a future, for callers with many calls in flight. Over an open connection the
+    /// call needs no task and no timer of its own. Calls `done` once, from the runtime or before this returns; `done` must not block.
     pub fn call_then<A, R>(
         &self,
         peer: &PeerAddr,
@@ -245,7 +245,7 @@ impl ClientPool {
         }
     }
 
-    /// Sends a oneway call; done when the kernel has all of it.
+    /// Sends a oneway call. The future completes when the kernel has the whole frame.
     pub fn send<A: TSerializable>(
         &self,
         peer: &PeerAddr,
@@ -289,7 +289,7 @@ impl ClientPool {
 }
 
 impl Inner {
-    /// Ids are unique in the pool, so that a frame stays valid on another connection.
+    /// Returns the next sequence id. Ids are unique in the pool, so that a frame stays valid on another connection.
     fn sequence(&self) -> Sequence {
         Sequence(self.next_sequence.fetch_add(1, Ordering::Relaxed) & i32::MAX)
     }
@@ -319,8 +319,8 @@ impl Inner {
         Ok(frame)
     }
 
-    /// Takes a call to its end, over a second connection if the first one was found dead before any byte was sent. Each
-    /// connection gets the whole timeouts, as the first one is usually found dead at once.
+    /// Completes a call, over a second connection if the first one was found dead before any byte was sent. Each connection gets the full
+    /// timeouts, because the first one is usually found dead at once.
     pub(super) async fn drive(
         &self,
         peer: &PeerAddr,
@@ -361,7 +361,7 @@ impl Inner {
         Ending::NotSent(why)
     }
 
-    /// The peer's open connection, or a new one.
+    /// Returns the peer's open connection, or opens a new one.
     async fn link(&self, addr: &PeerAddr) -> Result<Arc<Link>, NotSent> {
         let peer = self.peer(addr);
         if let Some(link) = peer.open_link() {
@@ -382,7 +382,7 @@ impl Inner {
             let (limits, timeouts) = (Arc::clone(&self.limits), self.timeouts);
             let task = LinkTask::new(stream, Arc::clone(&link), limits, timeouts);
             *peer.link.lock() = Some(Arc::clone(&link));
-            // Weak, since a peer without calls and connection may be forgotten.
+            // Weak, so that the pool can forget a peer without calls and connection.
             let (shutdown, its) = (self.shutdown.clone(), Arc::downgrade(&peer));
             tokio::spawn(async move {
                 let by = task.run(shutdown).await;
@@ -405,7 +405,7 @@ impl Inner {
             return Arc::clone(peer);
         }
         if peers.len() >= self.limits.max_idle_peers {
-            // Peers come and go under new addresses; those without calls, connection and lookup are only names.
+            // Peers often return under new addresses. Those without calls, connection and lookup are forgotten.
             peers.retain(|_, peer| {
                 Arc::strong_count(peer) > 1 || peer.open_link().is_some() || peer.is_looked_up()
             });
@@ -425,7 +425,7 @@ impl Peer {
             .cloned()
     }
 
-    /// Whether an attempt to connect has left behind a lookup that is still running.
+    /// Returns whether a lookup still runs whose attempt to connect has timed out.
     fn is_looked_up(&self) -> bool {
         let lookup = self.connecting.try_lock();
         lookup.is_ok_and(|lookup| lookup.as_ref().is_some_and(|it| !it.is_finished()))
@@ -447,7 +447,7 @@ async fn connect(
     let mut last = failed("the name has no address".to_owned());
     for candidate in candidates {
         match TcpStream::connect(candidate).await {
-            // A closed local port in the range of outgoing ports can connect to itself.
+            // A connection to a closed local port in the range of outgoing ports can connect to itself.
             Ok(stream) if stream.local_addr().ok() == stream.peer_addr().ok() => {
                 last = failed("nobody listens there".to_owned());
             }
@@ -463,7 +463,7 @@ async fn connect(
     Err(last)
 }
 
-/// A call in a link, forgotten when its future is dropped.
+/// A call in a link, abandoned when its future is dropped.
 struct Ticket {
     link: Arc<Link>,
     sequence: Sequence,
@@ -515,7 +515,7 @@ impl Drop for Ticket {
 }
 
 fn known(ended: Result<Ending, oneshot::error::RecvError>) -> Ending {
-    // Slots are only dropped with a runtime that is going away.
+    // A slot is only dropped when its runtime shuts down.
     ended.unwrap_or_else(|_| {
         Ending::Unknown(Unknown::ConnectionLost("the client shuts down".to_owned()))
     })
@@ -557,9 +557,9 @@ mod tests {
         let peer = PeerAddr::new("worker", 1);
         let send = || pool.send(&peer, "note", &SlotUse::default());
         for other in 2..4 {
-            // Polls the attempt once, and drops it as a timeout does.
+            // Polls the attempt once and drops it, like a timeout.
             assert!(timeout(Duration::ZERO, send()).await.is_err());
-            // The pool forgets idle peers when it learns of another one.
+            // The pool forgets idle peers when it adds another one.
             drop(pool.losses(&PeerAddr::new("other", other)));
         }
         let answer = lookups.try_recv().expect("a lookup has begun");

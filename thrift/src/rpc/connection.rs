@@ -1,4 +1,4 @@
-//! One connection of a server: reads many frames at once, hands them to the service, writes many answers at once.
+//! One connection of a server: reads many frames at once, passes them to the service, and writes many answers at once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -54,17 +54,17 @@ pub(super) enum Close {
 ///   \--error, idle, slow, stalled----------------------------------------------------------/
 /// ```
 enum Phase {
-    /// Frames are read and calls begun.
+    /// Frames are read, and their calls begin.
     Open,
-    /// Nothing is read; what was begun is answered until `until`.
+    /// No bytes are read. Calls that have begun are answered until `until`.
     Draining { until: Instant, because: Close },
 }
 
-/// Which calls may be accepted.
+/// The calls that a connection accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
     All,
-    /// Only the reserve has room: health calls, and calls that are answered at once.
+    /// Only health calls, and calls that are answered at once, because all other capacity is used.
     HealthCalls,
 }
 
@@ -73,25 +73,25 @@ pub(super) struct Connection<S> {
     outbox: Arc<Outbox>,
     service: Arc<S>,
     phase: Phase,
-    /// Whose limit keeps this connection from being read; `None` while it is read.
+    /// The exceeded limit because of which this connection is not read; `None` while it is read.
     pause: Option<Scope>,
-    /// Since when this connection has had too little room, without having been read to the end since.
+    /// The time since which a limit is exceeded, if the connection has not been read to its end since.
     crowded_since: Option<Instant>,
-    /// Bytes of frames not handled yet; all of them start with a length field.
+    /// Bytes of unhandled frames, from a length field on.
     input: BytesMut,
     booked_input: usize,
-    /// Pieces on their way to the kernel, the first one from `written` on.
+    /// Chunks to write; the first one is written up to `written`.
     output: VecDeque<Vec<u8>>,
     written: usize,
-    /// When bytes last moved, either way.
+    /// The time at which bytes last moved in either direction.
     last_activity: Instant,
-    /// Since when the kernel has taken nothing of `output`.
+    /// The time since which the kernel has accepted no byte of `output`.
     blocked_since: Option<Instant>,
-    /// When the frame that starts `input` began to be waited for.
+    /// The time at which the wait for the first frame in `input` began.
     frame_since: Option<Instant>,
-    /// How many bytes there are of a frame that is not complete.
+    /// The number of bytes of an incomplete frame.
     incomplete: usize,
-    /// Until when the first call must begin to arrive; `None` after it.
+    /// The deadline for the first byte of the first call; `None` once it has arrived.
     first_call_by: Option<Instant>,
 }
 
@@ -118,7 +118,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Serves until the connection ends and says why.
+    /// Serves until the connection ends, and returns the reason.
     pub(super) async fn run(mut self, shutdown: CancellationToken) -> Close {
         let close = loop {
             if let Err(close) = self.turn() {
@@ -133,7 +133,7 @@ impl<S: Service> Connection<S> {
         close
     }
 
-    /// Handles what has arrived and writes what is ready, without waiting.
+    /// Handles the bytes that have arrived and writes ready replies, without waiting.
     fn turn(&mut self) -> Result<(), Close> {
         let mut taken = 0;
         if self.pause.is_none() && self.input.is_empty() {
@@ -165,14 +165,14 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    /// Notes that nothing waits to be read; the next shortage of room begins anew, if this one is over.
+    /// Notes that all received bytes are handled. If no limit is exceeded any more, the next excess starts a new wait.
     fn end_crowd(&mut self) {
         if self.crowded_since.is_some() && self.outbox.room() == Room::Free {
             self.crowded_since = None;
         }
     }
 
-    /// Hands complete frames to the service while limits allow.
+    /// Passes complete frames to the service while limits allow.
     fn dispatch(&mut self) -> Result<(), Close> {
         let limits = self.outbox.limits();
         let mut consumed = 0;
@@ -191,7 +191,7 @@ impl<S: Service> Connection<S> {
                     break None;
                 }
             };
-            // Calls that were answered at once no longer count here, so only calls that wait for their answers pause the connection.
+            // Calls that were answered at once no longer count here. So only calls that wait for their answers pause the connection.
             let accepts = match self.accepts(0) {
                 Ok(accepts) => accepts,
                 Err(scope) => break Some(scope),
@@ -211,16 +211,17 @@ impl<S: Service> Connection<S> {
         self.input.advance(consumed);
         self.note_input(consumed);
         if ended.is_err() {
-            // Answers to the good frames before the bad one are worth a try.
+            // Tries to send the answers to the good frames before the bad one.
             self.flush()?;
         }
         ended
     }
 
-    /// Which calls may be accepted while `incomplete` bytes of a frame are held; otherwise whose limit forbids to read.
+    /// Returns the calls that may be accepted while `incomplete` bytes of a frame are held. Errors with the owner of the exceeded limit if
+    /// the connection must not be read.
     ///
-    /// A connection whose peer sends more than can be answered is not read for a while. If that does not help, a call that keeps the
-    /// peer alive may be stuck behind the others, so that these are read and refused.
+    /// A connection whose peer sends more than the server can answer is not read for a while. If the excess persists, a health call may be
+    /// stuck behind the others, so they are read and refused.
     fn accepts(&self, incomplete: usize) -> Result<Accepts, Scope> {
         let limits = self.outbox.limits();
         match self.outbox.room() {
@@ -235,7 +236,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Keeps account, clock and size of the read buffer in step with its content.
+    /// Updates the account, the clock and the size of the read buffer to its content.
     fn note_input(&mut self, consumed: usize) {
         self.outbox
             .rebook_input(self.booked_input, self.input.len());
@@ -250,9 +251,9 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Reads once; `None` when there is nothing more for now or ever.
+    /// Reads once. Returns `None` if there are no more bytes, for now or ever.
     fn read(&mut self) -> Result<Option<usize>, Close> {
-        // The buffer grows with what has arrived, never with what a length field promises.
+        // The buffer grows with the bytes that have arrived, never with the value of a length field.
         self.input.reserve(READ_CHUNK_BYTES);
         match self.stream.try_read_buf(&mut self.input) {
             Ok(0) => {
@@ -269,7 +270,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Writes until everything is sent or the kernel takes no more.
+    /// Writes until everything is sent or the kernel accepts no more.
     fn flush(&mut self) -> Result<(), Close> {
         loop {
             if self.output.is_empty() {
@@ -305,7 +306,7 @@ impl<S: Service> Connection<S> {
         self.phase = Phase::Draining { until, because };
     }
 
-    /// Waits until there is something to do.
+    /// Waits until there is work.
     async fn wait(&mut self, shutdown: &CancellationToken) -> Result<(), Close> {
         let outbox = Arc::clone(&self.outbox);
         match outbox.doze(&self.output) {
@@ -320,7 +321,7 @@ impl<S: Service> Connection<S> {
         tokio::pin!(room);
         if self.pause.is_some() {
             room.as_mut().enable();
-            // Answered or sent since the pause began, so that no event will tell.
+            // Capacity may have been released since the pause began, and no event will report that.
             if self.accepts(self.incomplete).is_ok() {
                 self.resume().await;
                 return Ok(());
@@ -348,13 +349,13 @@ impl<S: Service> Connection<S> {
         outcome
     }
 
-    /// Goes on without an event, but lets other tasks of this thread run first.
+    /// Continues without an event, but lets other tasks of this thread run first.
     async fn resume(&self) {
         self.outbox.rouse();
         tokio::task::yield_now().await;
     }
 
-    /// The next moment at which [`Connection::check_deadlines`] could close the connection.
+    /// Returns the next moment at which [`Connection::check_deadlines`] could close the connection.
     fn deadline(&self) -> Instant {
         let limits = self.outbox.limits();
         let mut deadline = self.last_activity + limits.idle_timeout;
@@ -394,7 +395,7 @@ impl<S: Service> Connection<S> {
         if let Some(since) = self.frame_since
             && now >= since + limits.frame_timeout
         {
-            // A connection that we do not read because of its own calls may have good frames waiting.
+            // A connection that is not read because of its own calls may have complete frames waiting.
             if self.pause == Some(Scope::Connection) {
                 self.frame_since = Some(now);
             } else {
@@ -405,7 +406,7 @@ impl<S: Service> Connection<S> {
             if self.pause.is_none() {
                 return Err(Close::Silent(limits.first_call_timeout));
             }
-            // The peer may have sent its call, which the server had no room to read.
+            // The peer may have sent its call, but the server's limits prevented the read.
             self.first_call_by = Some(now + limits.first_call_timeout);
         }
         if now >= self.last_activity + limits.idle_timeout {
@@ -418,7 +419,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Gives one frame to the service, or answers it here if it cannot be a call.
+/// Passes one frame to the service, or answers it here if it is not a valid call.
 fn take_frame<S: Service>(
     service: &S,
     outbox: &Arc<Outbox>,
@@ -466,7 +467,7 @@ fn take_frame<S: Service>(
     Ok(())
 }
 
-/// Answers a frame of which only the header transport's part could be read.
+/// Refuses a frame of which only the part of the header transport could be read.
 fn refuse(
     outbox: &Outbox,
     dialect: Dialect,

@@ -1,4 +1,4 @@
-//! Frames: where one ends, which of the three dialects it speaks, and how a reply is wrapped in the same one.
+//! Frames: finds the end of a frame, recognizes its dialect (one of three), and wraps a reply in the same dialect.
 //!
 //! ```text
 //! framed   length:u32 | message                                   message starts with 0x82 (compact) or 0x8001 (binary)
@@ -10,13 +10,13 @@ use std::fmt;
 
 use thrift::ApplicationErrorKind;
 
-/// Bytes of the length field before every frame.
+/// Length of the length field before every frame, in bytes.
 pub(super) const LENGTH_BYTES: usize = 4;
 
 const HEADER_MAGIC: [u8; 2] = [0x0F, 0xFF];
-/// Magic, flags, sequence id and header length.
+/// Length of magic, flags, sequence id and header length, in bytes.
 const HEADER_FIXED_BYTES: usize = 10;
-/// Protocol id, no transforms, two bytes of padding: the only header that we send.
+/// Length of the only header that this crate sends: protocol id, no transforms, two bytes of padding.
 const OUR_HEADER_WORDS: u16 = 1;
 
 const COMPACT_ID: u8 = 0x82;
@@ -27,7 +27,7 @@ const BINARY_VERSION_1: [u8; 2] = [0x80, 0x01];
 const HEADER_PROTOCOL_BINARY: u32 = 0;
 const HEADER_PROTOCOL_COMPACT: u32 = 2;
 
-/// How values become bytes.
+/// The encoding of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// Thrift's compact protocol.
@@ -36,7 +36,7 @@ pub(super) enum Encoding {
     Binary,
 }
 
-/// How a frame is wrapped; a reply repeats its request's.
+/// The wrapping of a frame. A reply repeats that of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Framed(Encoding),
@@ -63,7 +63,7 @@ pub(super) struct Envelope<'a> {
     pub(super) message: &'a [u8],
 }
 
-/// Why a frame cannot be taken.
+/// Why a frame cannot be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
     #[error("bytes of {0}, which is not Thrift")]
@@ -76,7 +76,7 @@ pub(super) enum FrameError {
     UnknownDialect,
     #[error("a header that is longer than its frame or not well formed")]
     BadHeader,
-    /// The sender can be told, because its dialect and sequence id are known.
+    /// An error that can be answered, because dialect and sequence id are known.
     #[error("{message}")]
     Answerable {
         dialect: Dialect,
@@ -85,7 +85,7 @@ pub(super) enum FrameError {
     },
 }
 
-/// Another protocol than Thrift, recognised by its first bytes.
+/// Another protocol than Thrift, recognized by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Foreign {
     Http,
@@ -93,10 +93,10 @@ pub(super) enum Foreign {
 }
 
 impl Foreign {
-    /// Recognises the first bytes of another protocol in place of a frame's length. Read as a length, each would be above 300 MB.
+    /// Recognizes the first bytes of another protocol in place of a frame's length. Read as a length, each of them exceeds 300 MB.
     fn of(first: [u8; LENGTH_BYTES]) -> Option<Self> {
         match &first {
-            // The begin of a reply, and the methods of requests.
+            // The beginning of a reply, and the methods of requests.
             b"HTTP" | b"GET " | b"HEAD" | b"POST" | b"PUT " | b"PATC" | b"DELE" | b"OPTI"
             | b"CONN" | b"TRAC" | b"PRI " => Some(Foreign::Http),
             // A TLS record with a handshake or an alert, version 1.0 to 1.3.
@@ -115,9 +115,9 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// Length of the payload of the frame that starts `buffer`; `None` while its length field or payload is incomplete.
+/// Returns the payload length of the frame that starts `buffer`; `None` while its length field or payload is incomplete.
 ///
-/// The length is judged as soon as it is there, before any byte of the payload is waited for.
+/// The length is checked as soon as it has arrived, before the payload.
 pub(super) fn complete_payload(buffer: &[u8], limit: usize) -> Result<Option<usize>, FrameError> {
     let Some((length, rest)) = buffer.split_first_chunk::<LENGTH_BYTES>() else {
         return Ok(None);
@@ -128,7 +128,7 @@ pub(super) fn complete_payload(buffer: &[u8], limit: usize) -> Result<Option<usi
         if let Some(foreign) = Foreign::of(first) {
             return Err(FrameError::Foreign(foreign));
         }
-        // Unframed Thrift also ends up here.
+        // Unframed Thrift also ends here.
         return Err(FrameError::TooLong { length, limit });
     }
     Ok((rest.len() >= length).then_some(length))
@@ -164,13 +164,13 @@ fn open_header(payload: &[u8]) -> Result<Envelope<'_>, FrameError> {
         .ok_or(FrameError::BadHeader)?;
     let protocol = read_varint(&mut header).ok_or(FrameError::BadHeader)?;
     let transforms = read_varint(&mut header).ok_or(FrameError::BadHeader)?;
-    // What is left of the header is info headers and padding, which nothing here needs.
+    // The rest of the header is info headers and padding, which are not needed.
     let encoding = match protocol {
         HEADER_PROTOCOL_BINARY => Encoding::Binary,
         HEADER_PROTOCOL_COMPACT => Encoding::Compact,
         _ => {
             return Err(FrameError::Answerable {
-                // The sender's own protocol is unknown to us; binary is every implementation's first.
+                // The sender's own protocol is unknown. Every implementation supports binary.
                 dialect: Dialect::Header {
                     encoding: Encoding::Binary,
                     flags,
@@ -196,9 +196,9 @@ fn open_header(payload: &[u8]) -> Result<Envelope<'_>, FrameError> {
     Ok(Envelope { dialect, message })
 }
 
-/// The sequence id by which a reply finds its call.
+/// Returns the sequence id by which a reply finds its call.
 ///
-/// In the header transport the header's counts, as some servers leave the message's at zero.
+/// The header transport's own id counts there, because some servers leave the message's id at zero.
 pub(super) fn sequence_of(envelope: &Envelope<'_>) -> Option<i32> {
     match envelope.dialect {
         Dialect::Header { sequence, .. } => Some(sequence.cast_signed()),
@@ -215,7 +215,7 @@ pub(super) fn sequence_of(envelope: &Envelope<'_>) -> Option<i32> {
     }
 }
 
-/// Starts a frame at the end of `out` and returns what [`end`] needs; the message is appended in between.
+/// Starts a frame at the end of `out`, and returns the value for [`end`]. The caller appends the message in between.
 pub(super) fn begin(out: &mut Vec<u8>, dialect: Dialect) -> FrameStart {
     let start = FrameStart(out.len());
     out.extend_from_slice(&[0; LENGTH_BYTES]);
@@ -234,17 +234,17 @@ pub(super) fn begin(out: &mut Vec<u8>, dialect: Dialect) -> FrameStart {
             out.extend_from_slice(&flags.to_be_bytes());
             out.extend_from_slice(&sequence.to_be_bytes());
             out.extend_from_slice(&OUR_HEADER_WORDS.to_be_bytes());
-            // Both ids are below 128, so that each is a varint of one byte.
+            // Both ids are below 128, so each is a varint of one byte.
             out.extend_from_slice(&[protocol as u8, 0, 0, 0]);
         }
     }
     start
 }
 
-/// Where in its buffer a frame begins.
+/// The position in its buffer at which a frame begins.
 pub(super) struct FrameStart(usize);
 
-/// Writes the length; a frame above the limit is taken back out of `out`.
+/// Writes the length field. A frame above the limit is removed from `out`.
 pub(super) fn end(out: &mut Vec<u8>, start: FrameStart, limit: usize) -> Result<(), FrameError> {
     let length = out.len() - start.0 - LENGTH_BYTES;
     match u32::try_from(length) {
@@ -259,7 +259,7 @@ pub(super) fn end(out: &mut Vec<u8>, start: FrameStart, limit: usize) -> Result<
     }
 }
 
-/// An unsigned varint of at most 32 bits.
+/// Reads an unsigned varint of at most 32 bits.
 fn read_varint(bytes: &mut &[u8]) -> Option<u32> {
     let mut value = 0u32;
     for shift in [0, 7, 14, 21, 28] {

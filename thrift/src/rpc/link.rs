@@ -1,7 +1,7 @@
-//! One connection of a client: calls wait, leave together and are matched with their replies by sequence id.
+//! One connection of a client. Calls wait, leave together and are matched with their replies by sequence id.
 //!
-//! Invariant: bytes go to the kernel only under the lock, so that for each call it is exactly known whether any of its bytes
-//! left. That is the difference between `NotSent` and `Unknown`.
+//! Invariant: bytes go to the kernel only under the lock, so that for each call it is exactly known whether any of its bytes left. This
+//! distinguishes `NotSent` from `Unknown`.
 
 mod state;
 
@@ -21,14 +21,14 @@ use super::limits::{FRAMES_PER_WRITE, Limits, OVERDUE_CHECK, Timeouts};
 use super::outcome::{NotSent, Unknown};
 use super::responder::CallKind;
 
-/// How a call left its link.
+/// The outcome of a call on its link.
 #[derive(Debug)]
 pub(super) enum Ending {
     /// The payload of the reply's frame.
     Reply(Bytes),
-    /// A oneway call is with the kernel.
+    /// The kernel has the whole frame of a oneway call.
     Written,
-    /// The connection ended before the first byte; the frame comes back for another connection.
+    /// The connection ended before the first byte. The frame is returned for another connection.
     Returned {
         frame: Vec<u8>,
         why: NotSent,
@@ -37,10 +37,10 @@ pub(super) enum Ending {
     Unknown(Unknown),
 }
 
-/// Why a connection ends whose peer leaves a frame half read.
+/// The reason for closing a connection whose peer does not read the rest of a frame.
 const DOES_NOT_READ: &str = "the peer does not read";
 
-/// A call on its way, by its sequence id.
+/// The sequence id of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sequence(pub(super) i32);
 
@@ -50,11 +50,11 @@ pub(super) struct Sequence(pub(super) i32);
 /// ```
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// No byte is with the kernel.
+    /// The kernel has no byte.
     Queued,
-    /// Some bytes are with the kernel.
+    /// The kernel has some bytes.
     Leaving,
-    /// All bytes are with the kernel, since then.
+    /// The kernel has all bytes, since this time.
     Sent(Instant),
 }
 
@@ -64,23 +64,23 @@ enum Stage {
 /// ```
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Takes calls.
+    /// The link accepts calls.
     Open,
-    /// Waits for replies, but takes no new calls: the peer may be dead.
+    /// The link waits for replies, but accepts no new calls, because the peer may be dead.
     Retired,
-    /// Ended, for this reason.
+    /// The link has ended, for this reason.
     Closed(String),
 }
 
-/// Who hears of the end of a call. Told outside the lock, since a function may do anything.
+/// The receiver of a call's outcome. It is notified outside the lock, because a function may do anything.
 enum Slot {
-    /// A future, which watches the time itself.
+    /// A future, which checks the time limits itself.
     Future(oneshot::Sender<Ending>),
-    /// A function. The link's task watches the time, which counts from `since`.
+    /// A function. The link's task checks the time limits, which count from `since`.
     Function { done: Done, since: Instant },
 }
 
-/// Takes the end of a call, on the task of its link: it must not block.
+/// Receives the outcome of a call on the task of its link, so it must not block.
 pub(super) type Done = Box<dyn FnOnce(Ending) + Send>;
 
 struct Call {
@@ -89,7 +89,7 @@ struct Call {
     slot: Slot,
 }
 
-/// Ends that are still to be told, when the lock is free.
+/// Outcomes to deliver once the lock is released.
 type Told = Vec<(Slot, Ending)>;
 
 fn tell(told: Told) {
@@ -117,22 +117,22 @@ struct Waiting {
 struct State {
     phase: Phase,
     queue: VecDeque<Waiting>,
-    /// Bytes of the queue's first frame that are with the kernel.
+    /// Bytes of the queue's first frame that the kernel has.
     head_written: usize,
     queued_bytes: usize,
     calls: HashMap<i32, Call>,
-    /// When the task looks for overdue calls with functions; `None` while there are none.
+    /// The time of the next check for overdue calls with functions; `None` if there are no such calls.
     check_at: Option<Instant>,
     last_received: Instant,
     last_used: Instant,
 }
 
-/// What becomes of calls that have not begun to leave when their link closes.
+/// The treatment of calls that have not begun to leave when their link closes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leftovers {
-    /// The connection was at fault: they may try another one.
+    /// The connection was at fault, so the calls may try another one.
     Return,
-    /// The peer is: another connection would fare no better.
+    /// The peer is at fault, so another connection would not help.
     Fail,
 }
 
@@ -143,31 +143,31 @@ pub(super) struct Link {
     wake: Notify,
 }
 
-/// Where a call is when its time to be sent is over.
+/// The stage of a call when its time for sending is over.
 pub(super) enum Overdue {
-    /// It was taken out of the queue and will never be sent.
+    /// The call was removed from the queue and will never be sent.
     Withdrawn,
-    /// Some of its bytes have left; the link has been closed.
+    /// Some of its bytes have left, and the link has been closed.
     Stuck,
-    /// It was sent at that moment and waits for its reply.
+    /// The call was sent at this time and waits for its reply.
     Sent(Instant),
-    /// It has ended; its slot says how.
+    /// The call has ended; its slot has the outcome.
     Ended,
 }
 
-/// Why this side gives up a connection that has not broken.
+/// Why this side closes a connection that is not broken.
 pub(super) enum Useless {
-    /// Nobody uses it.
+    /// No call uses it.
     Idle,
     /// The peer does not answer, or does not read.
     Unresponsive(String),
 }
 
-/// Why a call was not taken; it keeps its frame.
+/// Why a call was not accepted.
 pub(super) enum Rejected {
-    /// The link is closed or closing: try another one.
+    /// The link is closed or closing, so the caller may send the frame over another one.
     Closed(Vec<u8>),
-    /// Too much is waiting.
+    /// Too many calls or bytes are queued.
     Backlogged,
 }
 
@@ -194,7 +194,7 @@ impl Link {
         matches!(self.state.lock().phase, Phase::Open)
     }
 
-    /// Queues a frame, none of which leaves after `not_after`, unless it has begun to.
+    /// Queues a frame. It does not begin to leave after `not_after`.
     pub(super) fn submit(
         &self,
         (sequence, kind): (Sequence, CallKind),
@@ -206,7 +206,7 @@ impl Link {
         Ok(receiver)
     }
 
-    /// As [`Link::submit`], for a function. It is given back with the frame if the call is not taken.
+    /// Queues a frame like [`Link::submit`], for a function. Returns the function and the frame if the call is not accepted.
     pub(super) fn submit_then(
         &self,
         sequence: Sequence,
@@ -242,7 +242,7 @@ impl Link {
         }
         if state.calls.len() >= self.limits.max_client_calls
             || state.queued_bytes + frame.len() > self.limits.max_client_unsent_bytes
-            // After 2^31 calls; an id must never stand for two.
+            // Ids wrap after 2^31 calls, and an id must never stand for two calls.
             || state.calls.contains_key(&sequence.0)
         {
             return Err(Rejected::Backlogged);
@@ -265,13 +265,13 @@ impl Link {
         state.calls.insert(sequence.0, Call { stage, kind, slot });
         drop(state);
         if wakes {
-            // Otherwise the task is awake already or waits for the kernel.
+            // Otherwise the task is awake or waits for the kernel.
             self.wake.notify_one();
         }
         Ok(())
     }
 
-    /// Ends a call whose caller has gone: nothing more of it is sent, unless it has begun to leave.
+    /// Ends a call whose caller has gone. The call is withdrawn unless it has begun to leave.
     pub(super) fn forget(&self, sequence: Sequence) {
         let mut state = self.state.lock();
         state.withdraw(sequence);
@@ -282,7 +282,7 @@ impl Link {
         }
     }
 
-    /// Decides about a call whose time to be sent is over.
+    /// Decides about a call whose time for sending is over.
     pub(super) fn overdue(&self, sequence: Sequence) -> Overdue {
         let mut state = self.state.lock();
         let Some(call) = state.calls.get(&sequence.0) else {
@@ -307,7 +307,7 @@ impl Link {
         }
     }
 
-    /// Ends the calls with functions whose time is over, and says when to look again.
+    /// Ends the overdue calls with functions, and returns the time of the next check.
     pub(super) fn end_overdue(&self, timeouts: &Timeouts) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -329,8 +329,8 @@ impl Link {
         next
     }
 
-    /// A reply did not come in time. If nothing else came either since the call was sent, the peer may be gone without a
-    /// word, and the next call had better find out with a new connection.
+    /// Ends a call without a timely reply. If nothing else arrived since the call was sent, the peer may have vanished silently, so the
+    /// next call uses a new connection.
     pub(super) fn unanswered(&self, sequence: Sequence, sent: Instant) {
         let mut state = self.state.lock();
         state.calls.remove(&sequence.0);
@@ -346,7 +346,7 @@ impl Link {
         tell(told);
     }
 
-    /// Hands a reply to its call. Late replies to calls that have given up go nowhere.
+    /// Delivers a reply to its call. Discards a late reply to an abandoned call.
     pub(super) fn deliver(&self, sequence: Sequence, payload: Bytes) {
         let call = {
             let mut state = self.state.lock();
@@ -372,7 +372,7 @@ impl Link {
         self.state.lock().last_received = Instant::now();
     }
 
-    /// Writes what the kernel takes; `true` when everything is sent.
+    /// Writes as much as the kernel accepts. Returns `true` when everything is sent.
     pub(super) fn write(&self, stream: &TcpStream) -> io::Result<bool> {
         let told = self.state.lock().drop_outdated(Clock.now());
         tell(told);
@@ -406,18 +406,18 @@ impl Link {
         Ok(true)
     }
 
-    /// The moment at which [`Link::end_if_useless`] would close the link if nothing happens.
+    /// Returns the moment at which [`Link::end_if_useless`] would close an unused link.
     pub(super) fn idle_at(&self) -> Instant {
         self.state.lock().last_used + self.limits.client_idle_timeout
     }
 
-    /// Closes the link if nobody needs it any more, or it is of no use; says why it is closed, if it is.
+    /// Closes the link if it is unused or useless. Returns the reason if the link is closed.
     pub(super) fn end_if_useless(&self) -> Option<Useless> {
         let now = Instant::now();
         let mut state = self.state.lock();
         let unused = state.calls.is_empty() && state.queue.is_empty();
         let (why, useless) = match &state.phase {
-            // By a caller whose call is stuck: whatever else closes a link has ended its task.
+            // A caller with a stuck call closed the link. Every other reason to close a link ends its task.
             Phase::Closed(reason) => return Some(Useless::Unresponsive(reason.clone())),
             Phase::Retired if unused => {
                 let why = "the peer did not answer";
@@ -444,7 +444,7 @@ impl Link {
         Some(useless)
     }
 
-    /// Waits until there may be something to write, or the link was closed by a caller.
+    /// Waits until there may be something to write, or a caller closed the link.
     pub(super) async fn changed(&self) {
         self.wake.notified().await;
     }

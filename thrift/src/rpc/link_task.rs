@@ -75,7 +75,7 @@ impl LinkTask {
         }
     }
 
-    /// Moves bytes until the connection ends; its link takes no more calls then.
+    /// Moves bytes until the connection ends. Its link then accepts no more calls.
     pub(super) async fn run(mut self, shutdown: CancellationToken) -> EndedBy {
         let close = loop {
             if let Err(close) = self.turn(&shutdown).await {
@@ -87,7 +87,7 @@ impl LinkTask {
     }
 
     async fn turn(&mut self, shutdown: &CancellationToken) -> Result<(), Close> {
-        // Reading comes first: an end of stream found here keeps waiting calls `NotSent`.
+        // Reads first: if the stream has ended, waiting calls end as `NotSent`.
         self.read()?;
         let output = if self.link.write(&self.stream)? {
             Output::Empty

@@ -1,4 +1,4 @@
-//! Word of connections that broke: the first sign that a peer restarts, long before the next call to it is due.
+//! Reports broken connections, the first sign of a peer's restart, long before the next call to the peer is due.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use tokio::sync::watch;
 
 use super::client::Peer;
 
-/// Who ended a connection of a client.
+/// The side that ended a connection of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndedBy {
-    /// Nobody used it, or the pool is gone.
+    /// The connection was unused, or the pool is gone.
     Us,
-    /// The peer closed it, it broke, or it was given up because the peer was silent or did not read.
+    /// The peer closed the connection, it broke, or it was closed because the peer was silent or did not read.
     Peer,
 }
 
-/// Told on the other side of every [`ConnectionLosses`] of one peer.
+/// The sender that notifies every [`ConnectionLosses`] of one peer.
 #[derive(Debug, Default)]
 pub(super) struct LossSignal(watch::Sender<()>);
 
 impl LossSignal {
-    /// A connection has ended; the pool opens another one for the next call already.
+    /// Notes that a connection has ended. The pool already opens another one for the next call.
     pub(super) fn ended(&self, by: EndedBy) {
         match by {
             EndedBy::Us => {}
@@ -31,11 +31,11 @@ impl LossSignal {
     }
 }
 
-/// The connections to one peer that its side, or an error, has ended since this was made. Opens none itself, keeps no pool
-/// alive, and holds one fact however many connections break.
+/// A watcher for connections to one peer that the peer or an error has ended since the watcher was created. It opens no connection and
+/// keeps no pool alive. Several losses are merged into one.
 pub struct ConnectionLosses {
     seen: watch::Receiver<()>,
-    /// While it is held, the pool does not forget the peer.
+    /// Prevents the pool from forgetting the peer.
     _peer: Arc<Peer>,
 }
 
@@ -47,8 +47,8 @@ impl ConnectionLosses {
         }
     }
 
-    /// Waits until a connection has been lost that was not told before; for ever when there are no more connections. One that
-    /// ended for want of use was not lost. Dropped before its end, it has told nothing.
+    /// Waits until a connection has been lost since the last report; waits forever if no connection is lost any more. A connection closed
+    /// because it was unused is not lost. Cancel safe: a dropped future reports nothing.
     pub async fn next(&mut self) {
         let told = self.seen.changed().await;
         told.expect("the peer, which is held here, keeps the other end");

@@ -1,4 +1,4 @@
-//! Thrift over tokio: framed and header transports on one port, pipelined calls, exact outcomes, bounds on everything.
+//! Thrift over tokio: framed and header transports on one port, pipelined calls, exact outcomes, and a limit for every resource.
 //!
 //! ```text
 //!  caller                                         server
@@ -10,17 +10,17 @@
 //!                LinkTask  <======== one TCP connection ====> Service -+- Responder (now, or later from anywhere)
 //! ```
 //!
-//! * [`Server`] recognizes the dialect of every single frame (`frame`) and answers in the same one. Calls are handed over one
-//!   by one without a task of their own; a [`Service`] that answers at once costs neither a wake-up nor a system call,
-//!   one that needs time sends its [`Responder`] elsewhere. Replies that are ready leave in one write.
-//! * [`ClientPool`] keeps one connection a peer. [`CallResult`] tells apart what a caller must tell apart: `NotSent` means that
-//!   no byte left and none will, `Unknown` that it may have happened. Who has thousands of calls under way hands over a function for the
-//!   end of each ([`ClientPool::call_then`]), which costs no task and no timer a call. [`ConnectionLosses`] tells of a peer that went away
+//! * [`Server`] recognizes the dialect of each frame (`frame`) and answers in the same one. Calls reach the service one by one, without a
+//!   task each. A [`Service`] that answers at once costs neither a wake-up nor a system call; one that needs time passes its [`Responder`]
+//!   on. Ready replies leave in one write.
+//! * [`ClientPool`] keeps one connection for each peer. [`CallResult`] distinguishes the outcomes: `NotSent` means that no byte left and
+//!   none will, `Unknown` that the call may have happened. A caller with thousands of calls in flight passes a function for the outcome of
+//!   each ([`ClientPool::call_then`]), which needs no task and no timer for each call. [`ConnectionLosses`] reports a peer that disconnects
 //!   between two calls.
-//! * [`Limits`] names every bound. Sizes are believed only as far as bytes have arrived (`frame`, `protocol`), what all
-//!   connections hold together is counted (`budget`), and a peer that does not read, or sends too slowly, is let go. While a server or
-//!   a connection has too many unanswered calls, health calls alone are accepted, from a reserve ([`Service::call_from_reserve`]). When
-//!   all connections are taken, a new one takes the place of the oldest idle stranger ([`Responder::mark_known`]).
+//! * [`Limits`] names every limit. Sizes are trusted only as far as bytes have arrived (`frame`, `protocol`). The memory of all connections
+//!   is counted (`budget`), and a peer that does not read, or sends too slowly, is disconnected. While a server or a connection has too
+//!   many unanswered calls, only health calls are accepted, from a reserve ([`Service::call_from_reserve`]). When all connections are
+//!   taken, a new one replaces the oldest idle stranger ([`Responder::mark_known`]).
 
 mod budget;
 mod client;

@@ -1,4 +1,4 @@
-//! Where the answers of one connection wait to be written: filled from any thread, emptied by the connection's task.
+//! Queue of the answers of one connection, filled from any thread and emptied by the connection's task.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,24 +12,24 @@ use tokio::time::Instant;
 use super::budget::{Account, Budget, Room, Scope};
 use super::limits::{CALL_OVERHEAD_BYTES, Limits, REPLY_CHUNK_BYTES};
 
-/// Shared by a connection's task and the responders of its calls.
+/// The answers of a connection, shared by its task and the responders of its calls.
 pub(super) struct Outbox {
     peer: SocketAddr,
     limits: Arc<Limits>,
     budget: Arc<Budget>,
     account: Account,
     state: Mutex<State>,
-    /// Bytes of replies that the kernel has not taken, in `state` and in the hands of the task.
+    /// Bytes of replies that the kernel has not accepted, in `state` and in the task's queue.
     unsent: AtomicUsize,
     calls: AtomicUsize,
     /// Whether the service has accepted a call as one of a peer that it knows.
     is_known: AtomicBool,
-    /// Whether the server needs the place of this connection.
+    /// Whether the server needs this connection's place.
     is_asked_to_leave: AtomicBool,
     wake: Notify,
 }
 
-/// Orders idle strangers for eviction: first those that read their replies, and among them the one whose last call is the oldest.
+/// The order in which idle strangers are evicted: first those that read their replies, and among them the one with the oldest last call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct IdleRank {
     has_unsent: bool,
@@ -37,7 +37,7 @@ pub(super) struct IdleRank {
 }
 
 struct State {
-    /// When the last call came; before the first one, when the connection was opened.
+    /// The time of the last call; before the first one, the time at which the connection was opened.
     last_call: Instant,
     chunks: VecDeque<Vec<u8>>,
     attention: Attention,
@@ -49,7 +49,7 @@ struct State {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attention {
-    /// The task will look at the outbox before it waits, so that answers need not wake it.
+    /// The task will check the outbox before it waits, so answers need not wake it.
     Awake,
     /// The task waits and must be woken.
     Asleep,
@@ -65,18 +65,18 @@ enum Fate {
     Alive,
     /// The peer does not read; the task will close the connection.
     Doomed,
-    /// Nobody is there; answers are thrown away.
+    /// The connection is closed, and answers are discarded.
     Closed,
 }
 
 /// Whether the task may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doze {
-    /// Nothing has come; the next answer wakes the task.
+    /// There are no answers. The next one wakes the task.
     Asleep,
     /// There are answers to take first.
     Busy,
-    /// The peer must be given up.
+    /// The connection must be closed.
     Doomed,
 }
 
@@ -113,17 +113,17 @@ impl Outbox {
         &self.budget
     }
 
-    /// Calls that have no answer yet.
+    /// Returns the number of unanswered calls.
     pub(super) fn calls(&self) -> usize {
         self.calls.load(Ordering::Acquire)
     }
 
-    /// Bytes of replies that the kernel has not taken.
+    /// Returns the bytes of replies that the kernel has not accepted.
     pub(super) fn unsent(&self) -> usize {
         self.unsent.load(Ordering::Acquire)
     }
 
-    /// What this connection may take in: the stricter of its own limits and the server's.
+    /// Returns the calls that this connection may accept, by the stricter of its own limits and the server's.
     pub(super) fn room(&self) -> Room {
         let (limits, calls) = (&self.limits, self.calls());
         let reserved = limits.reserved_calls_per_connection;
@@ -145,12 +145,12 @@ impl Outbox {
         self.is_known.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that a call came just now.
+    /// Notes that a call arrived.
     pub(super) fn note_call(&self) {
         self.state.lock().last_call = Instant::now();
     }
 
-    /// Returns `None` unless the peer is a stranger without a call in flight.
+    /// Returns the rank for eviction, or `None` unless the peer is a stranger without a call in flight.
     pub(super) fn idle_rank(&self) -> Option<IdleRank> {
         let has_calls = self.calls() > 0;
         let stays = has_calls || self.is_known.load(Ordering::Relaxed);
@@ -166,12 +166,12 @@ impl Outbox {
         self.wake.notify_one();
     }
 
-    /// Whether the connection is about to give its place away.
+    /// Returns whether the connection has been asked to close.
     pub(super) fn is_asked_to_leave(&self) -> bool {
         self.is_asked_to_leave.load(Ordering::Relaxed)
     }
 
-    /// Whether the connection must close to make room. A request that came too late is withdrawn.
+    /// Returns whether the connection must close to free its place. Withdraws the request if a call has arrived.
     pub(super) fn must_leave(&self) -> bool {
         self.is_asked_to_leave() && {
             let leaves = self.idle_rank().is_some();
@@ -180,7 +180,7 @@ impl Outbox {
         }
     }
 
-    /// Registers a call and returns what it holds until [`Outbox::end_call`].
+    /// Registers a call, and returns the bytes that it holds until [`Outbox::end_call`].
     pub(super) fn begin_call(&self, frame_bytes: usize) -> usize {
         let held = frame_bytes + CALL_OVERHEAD_BYTES;
         self.calls.fetch_add(1, Ordering::Relaxed);
@@ -189,14 +189,14 @@ impl Outbox {
         held
     }
 
-    /// Takes the answer of a call, an empty one if nothing is to be sent.
+    /// Queues the answer of a call. An empty frame means that nothing is sent.
     pub(super) fn end_call(&self, frame: Vec<u8>, held: usize) {
         let attention = {
             let mut state = self.state.lock();
             if !frame.is_empty() {
                 self.push(&mut state, frame);
             }
-            // Inside the lock, so that the task cannot see no calls and no replies in between.
+            // The lock ensures that the task never sees neither the call nor its reply.
             self.calls.fetch_sub(1, Ordering::AcqRel);
             std::mem::replace(&mut state.attention, Attention::Awake)
         };
@@ -231,18 +231,18 @@ impl Outbox {
         }
     }
 
-    /// Moves what waits to the empty queue of the task.
+    /// Moves the queued answers to the empty queue of the task.
     pub(super) fn take(&self, into: &mut VecDeque<Vec<u8>>) {
         std::mem::swap(&mut self.state.lock().chunks, into);
     }
 
-    /// Notes that the kernel took bytes.
+    /// Notes that the kernel accepted bytes.
     pub(super) fn sent(&self, bytes: usize) {
         self.unsent.fetch_sub(bytes, Ordering::AcqRel);
         self.budget.release(&self.account, bytes);
     }
 
-    /// Charges bytes of an unfinished frame, or gives them back.
+    /// Charges or releases bytes of an incomplete frame.
     pub(super) fn rebook_input(&self, before: usize, now: usize) {
         if now > before {
             self.budget.hold(&self.account, now - before);
@@ -251,8 +251,8 @@ impl Outbox {
         }
     }
 
-    /// Prepares to wait; a task with blocked output of its own waits although more has come. Invariant: what is pushed after
-    /// `Asleep` was returned leaves a permit in `wake`.
+    /// Prepares to wait. A task with blocked output of its own waits even if more answers are queued. Invariant: a push after `Asleep` was
+    /// returned leaves a permit in `wake`.
     pub(super) fn doze(&self, own: &VecDeque<Vec<u8>>) -> Doze {
         let mut state = self.state.lock();
         match state.fate {
@@ -272,12 +272,12 @@ impl Outbox {
         self.wake.notified().await;
     }
 
-    /// Ends the wait, whatever ended it.
+    /// Ends the wait, whatever its cause.
     pub(super) fn rouse(&self) {
         self.state.lock().attention = Attention::Awake;
     }
 
-    /// Throws away what was not sent, now and later.
+    /// Discards all unsent answers, now and later.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.fate = Fate::Closed;

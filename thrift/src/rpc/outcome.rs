@@ -1,23 +1,23 @@
-//! What became of a call, told apart by what the caller may conclude.
+//! The outcome of a call, in the classes from which a caller can draw conclusions.
 
 use thrift::ApplicationErrorKind;
 
-/// The end of a call.
+/// The outcome of a call.
 ///
-/// A *refusal* is a [`CallResult::Done`] whose result struct has a declared exception set: only the caller knows which fields
-/// those are. Together with it these are the four outcomes of the protocol.
+/// A *refusal* is a [`CallResult::Done`] whose result struct has a declared exception set; only the caller knows the names of those fields.
+/// Together with it, these are the four outcomes of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallResult<T> {
     /// The peer answered with the method's result struct.
     Done(T),
-    /// No byte of the frame left this process, and none will: it did not happen.
+    /// No byte of the frame left this process, and none will: the call did not happen.
     NotSent(NotSent),
-    /// It may have happened, once.
+    /// The call may have happened, once.
     Unknown(Unknown),
 }
 
 impl<T> CallResult<T> {
-    /// Changes the result of a finished call.
+    /// Maps the result of a finished call.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> CallResult<U> {
         match self {
             CallResult::Done(value) => CallResult::Done(change(value)),
@@ -26,7 +26,7 @@ impl<T> CallResult<T> {
         }
     }
 
-    /// The result, or the reason why there is none as an error for people.
+    /// Returns the result, or an error for people that says why there is none.
     pub fn into_result(self) -> Result<T, CallError> {
         match self {
             CallResult::Done(value) => Ok(value),
@@ -47,7 +47,7 @@ pub enum CallError {
     Unknown(#[source] Unknown),
 }
 
-/// Why nothing was sent.
+/// Why no byte was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSent {
     /// The peer's name has no address.
@@ -55,7 +55,7 @@ pub enum NotSent {
     Resolve {
         /// The peer.
         peer: String,
-        /// The system's words.
+        /// The system's error text.
         reason: String,
     },
     /// No connection could be opened.
@@ -63,43 +63,43 @@ pub enum NotSent {
     Connect {
         /// The peer.
         peer: String,
-        /// The system's words.
+        /// The system's error text.
         reason: String,
     },
-    /// No connection was there in time.
+    /// No connection was open in time.
     #[error("no connection to {peer} in time")]
     ConnectTimeout {
         /// The peer.
         peer: String,
     },
-    /// Too many calls or bytes wait for this peer already.
+    /// Too many calls or bytes are already queued for this peer.
     #[error("too much waits to be sent to this peer already")]
     Backlogged,
-    /// The connection ended while the call was waiting its turn.
+    /// The connection ended while the call was queued.
     #[error("the connection ended before the call's turn: {0}")]
     ConnectionLost(String),
-    /// The call's turn did not come in time, and it was taken out of the queue.
+    /// The call was not sent in time, and was removed from the queue.
     #[error("the call's turn to be sent did not come in time")]
     SendTimeout,
-    /// The caller's own limit had passed when the call's turn came, by the clock that counts suspend.
+    /// The caller's own time limit had passed when the call could be sent, by the clock that counts suspended time.
     #[error(
         "its time was over before its turn came: was this machine or program paused, or the disk slow?"
     )]
     TooLate,
-    /// The arguments cannot be encoded, or not within the frame limit.
+    /// The arguments cannot be encoded, or exceed the frame limit.
     #[error("{0}")]
     Encode(String),
 }
 
-/// Why the result is not known.
+/// Why the result is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// The peer answered with an exception that the method does not declare.
     #[error("the peer answered with an exception ({kind:?}): {message}")]
     Exception {
-        /// Thrift's kind.
+        /// The kind of the exception.
         kind: ApplicationErrorKind,
-        /// The peer's words.
+        /// The peer's error text.
         message: String,
     },
     /// A part of the frame was sent, but not all of it in time.
@@ -111,7 +111,7 @@ pub enum Unknown {
     /// The connection ended after the first byte of the frame was sent.
     #[error("the connection ended before the reply: {0}")]
     ConnectionLost(String),
-    /// A reply came that is not one to this call.
+    /// The reply does not belong to this call or cannot be decoded.
     #[error("the reply cannot be understood: {0}")]
     BadReply(String),
 }

@@ -1,8 +1,7 @@
-//! The `thrift` crate's protocols over a slice, with bounds on what one message may claim.
+//! The `thrift` crate's protocols over a slice, with limits for the claims of one message.
 //!
-//! Generated code trusts what the protocol says, so the protocol is where hostile sizes stop: no string or container can
-//! be longer than the bytes that have arrived, and every struct and element is charged, at an estimate of what it costs
-//! in memory, to the message's allowance.
+//! Generated code trusts the protocol, so the protocol rejects hostile sizes. No string or container can be longer than the bytes that have
+//! arrived. Every struct and element is charged to the message's allowance, at an estimate of its memory.
 
 use thrift::protocol::{
     TBinaryInputProtocol, TBinaryOutputProtocol, TCompactInputProtocol, TCompactOutputProtocol,
@@ -14,9 +13,9 @@ use thrift::{ProtocolErrorKind, TConfiguration};
 use super::frame::{self, Dialect, Encoding};
 use super::limits::Limits;
 
-/// What a struct costs: generated ones have up to some twenty fields of 24 bytes, most of them half of that.
+/// Estimated memory of a struct: generated ones have up to some twenty fields of 24 bytes, and most have half of that.
 const STRUCT_COST_BYTES: usize = 256;
-/// What an element of a list, a set or a map costs: a `String` or `Vec` and its share of spare capacity or tree node.
+/// Estimated memory of an element of a list, set or map: a `String` or `Vec` and its share of spare capacity or tree node.
 const ELEMENT_COST_BYTES: usize = 32;
 
 enum Inner<'a> {
@@ -79,7 +78,7 @@ impl<'a> MessageInput<'a> {
     }
 }
 
-/// Calls the protocol that the message is in.
+/// Calls a method of the message's protocol.
 macro_rules! delegate {
     ($self:ident.$name:ident()) => {
         match &mut $self.inner {
@@ -89,7 +88,7 @@ macro_rules! delegate {
     };
 }
 
-/// Methods that only delegate.
+/// Defines methods that only delegate.
 macro_rules! delegates {
     ($($name:ident -> $result:ty;)*) => {
         $(fn $name(&mut self) -> thrift::Result<$result> {
@@ -152,7 +151,7 @@ impl TInputProtocol for MessageInput<'_> {
     }
 }
 
-/// Who a message is from and for, and what it is.
+/// The method, kind and sequence id of a message.
 pub(super) struct MessageName {
     pub(super) method: String,
     pub(super) kind: TMessageType,
@@ -168,7 +167,7 @@ pub(super) enum EncodeError {
     Frame(#[from] frame::FrameError),
 }
 
-/// Appends one frame to `out`; on an error `out` is as before.
+/// Appends one frame to `out`. On an error, `out` is unchanged.
 pub(super) fn encode_frame(
     out: &mut Vec<u8>,
     dialect: Dialect,

@@ -1,4 +1,4 @@
-//! One call as a service sees it: what was asked, and the one chance to answer.
+//! One call as a service sees it: its arguments, and the responder for its one answer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use super::frame::Dialect;
 use super::outbox::Outbox;
 use super::protocol::{MessageInput, MessageName, encode_frame};
 
-/// What answers calls.
+/// A service that answers calls.
 ///
-/// `call` runs on the connection's own task, so it must not block: it answers at once, or sends the [`Responder`] to
-/// whoever will. An answer given before `call` returns costs no task, no wake-up and no system call of its own.
+/// `call` runs on the connection's own task, so it must not block. It answers at once, or passes the [`Responder`] on. An answer given
+/// before `call` returns costs no task, no wake-up and no system call of its own.
 pub trait Service: Send + Sync + 'static {
-    /// Takes one call.
+    /// Serves one call.
     fn call(&self, call: IncomingCall<'_>);
 
-    /// Serves a call while so many others wait for their answers that only the reserve has room. The reserve is for the calls that show
+    /// Serves a call while so many unanswered calls exist that only the reserve has capacity. The reserve is for health calls, which show
     /// peers that the other side is alive. A service accepts these, and must answer every other call before it returns. This default
     /// refuses all.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
@@ -37,7 +37,7 @@ impl<S: Service + ?Sized> Service for Arc<S> {
     }
 }
 
-/// The answer to a call for which there is no room.
+/// The answer to a call that exceeds a limit.
 pub const LACK_OF_ROOM: &str = "too many calls wait for their answers here; try again later";
 
 /// Whether the caller waits for an answer.
@@ -45,47 +45,46 @@ pub const LACK_OF_ROOM: &str = "too many calls wait for their answers here; try 
 pub enum CallKind {
     /// A reply is expected.
     Call,
-    /// Nothing is ever sent back.
+    /// No answer is ever sent.
     Oneway,
 }
 
-/// A call whose name is known and whose arguments are still bytes.
+/// A call whose name is decoded and whose arguments are still bytes.
 pub struct IncomingCall<'a> {
     pub(super) input: MessageInput<'a>,
     pub(super) responder: Responder,
 }
 
 impl IncomingCall<'_> {
-    /// Name of the method.
+    /// Returns the name of the method.
     pub fn method(&self) -> &str {
         &self.responder.method
     }
 
-    /// Where the call comes from.
+    /// Returns the address of the caller.
     pub fn peer(&self) -> SocketAddr {
         self.responder.outbox.peer()
     }
 
-    /// What the caller speaks; if it is a server too, it is likely to understand the same.
+    /// Returns the dialect of the call. If the caller is a server too, it is likely to understand the same dialect.
     pub fn protocol(&self) -> ClientProtocol {
         ClientProtocol::of(self.responder.dialect)
     }
 
-    /// Whether an answer is expected.
+    /// Returns whether the caller expects an answer.
     pub fn kind(&self) -> CallKind {
         self.responder.kind
     }
 
-    /// Decodes the arguments and hands them to `handler` with the responder; arguments that cannot be decoded are answered
-    /// with a `ProtocolError` exception, and `handler` is not called.
+    /// Decodes the arguments and passes them to `handler` with the responder. Arguments that cannot be decoded are answered with a
+    /// `ProtocolError` exception, without a call of `handler`.
     pub fn serve<T: TSerializable>(self, handler: impl FnOnce(T, Responder)) {
         if let Some((arguments, responder)) = self.arguments() {
             handler(arguments, responder);
         }
     }
 
-    /// As [`IncomingCall::serve`], for those who prefer `let ... else`: `None` means that the call has been answered with an
-    /// exception.
+    /// Decodes the arguments like [`IncomingCall::serve`]. `None` means that the call has been answered with an exception.
     pub fn arguments<T: TSerializable>(mut self) -> Option<(T, Responder)> {
         match T::read_from_in_protocol(&mut self.input) {
             Ok(arguments) => Some((arguments, self.responder)),
@@ -102,20 +101,20 @@ impl IncomingCall<'_> {
         }
     }
 
-    /// Answers that there is no such method.
+    /// Answers that the method does not exist.
     pub fn unknown_method(self) {
         let message = format!("there is no method {}", self.responder.method);
         self.responder
             .exception(ApplicationErrorKind::UnknownMethod, &message);
     }
 
-    /// Answers that too many calls wait, without having looked at the arguments.
+    /// Answers that too many calls wait, without decoding the arguments.
     pub fn refuse_for_lack_of_room(self) {
         self.responder
             .exception(ApplicationErrorKind::InternalError, LACK_OF_ROOM);
     }
 
-    /// Gives up the arguments, for an answer that does not depend on them.
+    /// Discards the arguments, for an answer that does not depend on them.
     pub fn into_responder(self) -> Responder {
         self.responder
     }
@@ -123,8 +122,8 @@ impl IncomingCall<'_> {
 
 /// The one chance to answer a call, from any thread, now or later.
 ///
-/// Dropped without an answer, it sends an `InternalError` exception, so that no caller waits for nothing. Answers to a
-/// oneway call, and to a caller that has gone, go nowhere.
+/// If it is dropped without an answer, it sends an `InternalError` exception, so that no caller waits in vain. Answers to a oneway call,
+/// and to a caller that has gone, are discarded.
 pub struct Responder {
     pub(super) outbox: Arc<Outbox>,
     pub(super) dialect: Dialect,
@@ -132,7 +131,7 @@ pub struct Responder {
     pub(super) method: String,
     pub(super) kind: CallKind,
     pub(super) state: Answer,
-    /// Bytes that this call holds of the connection's account until it is answered.
+    /// Bytes of the connection's account that this call holds until it is answered.
     pub(super) held: usize,
 }
 
@@ -143,18 +142,18 @@ pub struct Responder {
 pub(super) enum Answer {
     /// The caller may still wait; dropping the responder answers with an exception.
     Pending,
-    /// The answer is in the outbox, or nobody wanted it.
+    /// The answer is in the outbox, or was not expected.
     Given,
 }
 
 impl Responder {
-    /// Name of the method that was called.
+    /// Returns the name of the called method.
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// Marks the caller as known to the service: the server does not close its connection to make room for another one. A service marks
-    /// a peer whose call it has accepted as one of its worker or of its scheduler, never by its address.
+    /// Marks the caller as known to the service, so that the server does not close its connection to free a place. A service marks a peer
+    /// whose call it has accepted as one of its worker or of its scheduler, never by its address.
     pub fn mark_known(&self) {
         self.outbox.mark_known();
     }
@@ -164,7 +163,7 @@ impl Responder {
         self.reply_or_advise(result, "");
     }
 
-    /// As [`Responder::reply`], for an answer that may be longer than a frame: who asked then hears what to do instead.
+    /// Answers like [`Responder::reply`]. If the answer exceeds the frame limit, the caller receives `advice` on what to do instead.
     pub fn reply_or_advise<T: TSerializable>(mut self, result: &T, advice: &str) {
         let encoded = self.encode(TMessageType::Reply, &mut |out| {
             result.write_to_out_protocol(out)
@@ -172,7 +171,7 @@ impl Responder {
         match encoded {
             Ok(frame) => self.finish(frame),
             Err(reason) => {
-                // The reply is too long or too deep, which the caller should learn instead of waiting.
+                // The reply is too long or too deep, and the caller should receive the reason instead of waiting.
                 let text = match advice {
                     "" => reason,
                     advice => format!("{reason}. {advice}"),
@@ -195,7 +194,7 @@ impl Responder {
         match encoded {
             Ok(frame) => self.finish(frame),
             Err(reason) => {
-                // Only with a frame limit below the size of an exception; the caller's timeout tells it.
+                // Happens only with a frame limit below the size of an exception. The caller times out.
                 tracing::warn!(method = %self.method, reason, "an exception could not be sent");
                 self.finish(Vec::new());
             }
@@ -240,7 +239,7 @@ impl Drop for Responder {
     }
 }
 
-/// Thrift's errors print their message only with `Debug`; this is what they mean in words.
+/// Describes an error of Thrift in words, because its own message appears only with `Debug`.
 pub(super) fn describe(error: &thrift::Error) -> String {
     match error {
         thrift::Error::Transport(inner) => format!("{inner}: {}", inner.message),

@@ -1,4 +1,4 @@
-//! The server: one port, three dialects, bounded in everything a peer can ask for.
+//! The server: one port, three dialects, and limits for everything that a peer can request.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,13 +23,13 @@ use super::limits::{
 use super::outbox::Outbox;
 use super::responder::Service;
 
-/// A port that is open but not served yet: its address can be told to others before there is a service.
+/// A port that is open but not served yet, so that its address can be published before there is a service.
 pub struct Server {
     listener: TcpListener,
     local_addr: SocketAddr,
 }
 
-/// A server at work. Dropping the handle stops nothing; cancelling the token given to [`Server::serve`] does.
+/// A running server. Dropping the handle does not stop the server; cancelling the token given to [`Server::serve`] does.
 pub struct ServerHandle {
     local_addr: SocketAddr,
     shutdown: CancellationToken,
@@ -37,7 +37,7 @@ pub struct ServerHandle {
     shared: Arc<Shared>,
 }
 
-/// What a server holds at one moment.
+/// The load of a server at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerLoad {
     /// Open connections.
@@ -52,7 +52,7 @@ struct Shared {
     limits: Arc<Limits>,
     budget: Arc<Budget>,
     table: Mutex<Table>,
-    /// Whether a connection was refused or could not be accepted and none was accepted since, so that a flood makes one line of log.
+    /// Whether a connection was refused or failed, and none was accepted since. A flood of connections then logs one line.
     full: AtomicBool,
     /// The time of the last log line about a peer that speaks another protocol.
     foreign: Mutex<Option<Instant>>,
@@ -66,7 +66,7 @@ struct Table {
 }
 
 impl Server {
-    /// Opens the port; port 0 takes a free one.
+    /// Opens the port. Port 0 selects a free one.
     pub async fn bind(addr: SocketAddr) -> io::Result<Server> {
         let listener = TcpListener::bind(addr).await?;
         let local_addr = listener.local_addr()?;
@@ -76,19 +76,19 @@ impl Server {
         })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Serves until `shutdown` is cancelled: then the port closes, unanswered calls get a short while, and connections end.
+    /// Serves until `shutdown` is cancelled. Then the port closes, unanswered calls get a short while, and connections end.
     pub fn serve<S: Service>(
         self,
         service: S,
         mut limits: Limits,
         shutdown: CancellationToken,
     ) -> ServerHandle {
-        // The other half is for the process itself: its files, and its own calls to peers.
+        // The other half of the descriptors is for the process itself: its files, and its own calls to peers.
         limits.max_connections = limits.max_connections.min(descriptor_limit() / 2).max(1);
         let shared = Arc::new(Shared {
             budget: Arc::new(Budget::new(&limits)),
@@ -118,12 +118,12 @@ impl Server {
 }
 
 impl ServerHandle {
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// What it holds now.
+    /// Returns the current load.
     pub fn load(&self) -> ServerLoad {
         ServerLoad {
             connections: self.shared.table.lock().open.len(),
@@ -145,8 +145,8 @@ impl ServerHandle {
     }
 }
 
-/// Frames leave at once. The kernel asks an idle peer whether it is there: one whose machine or network is gone says nothing, and a known
-/// peer's connection would otherwise keep its place until [`Limits::idle_timeout`].
+/// Configures a connection: frames leave at once, and the kernel probes an idle peer. A peer whose machine or network is gone sends
+/// nothing, and a known peer's connection would otherwise keep its place until [`Limits::idle_timeout`].
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keepalive = TcpKeepalive::new()
@@ -173,10 +173,10 @@ impl<S: Service> Acceptor<S> {
             };
             match accepted {
                 Ok((stream, peer)) => self.admit(stream, peer),
-                // The peer has given up already.
+                // The peer has already given up.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Most likely the process has no descriptors left; an idle stranger's is soon free.
+                    // The process has probably no descriptors left, and evicting an idle stranger frees one soon.
                     self.shared.table.lock().evict();
                     if !self.shared.full.swap(true, Ordering::Relaxed) {
                         tracing::warn!(%error, "cannot accept Thrift connections; trying again until it works");
@@ -254,19 +254,19 @@ impl Table {
         }
     }
 
-    /// Whether one more connection may be opened, in the place of an idle stranger if need be.
+    /// Returns whether one more connection may be opened, if necessary in the place of an idle stranger.
     fn has_place(&self, limit: usize) -> bool {
         if self.open.len() < limit {
             return true;
         }
         let leaving = |open: &&Arc<Outbox>| open.is_asked_to_leave();
         let staying = self.open.len() - self.open.values().filter(leaving).count();
-        // Connections that were asked to leave close within milliseconds. The factor bounds them if they do not.
+        // Connections that were asked to close do so within milliseconds. The factor bounds their number if they do not.
         self.open.len() < limit * 2 && (staying < limit || self.evict())
     }
 }
 
-/// One of the limited connections, given back when dropped.
+/// A place among the limited connections, released on drop.
 struct Seat {
     shared: Arc<Shared>,
     number: u64,

@@ -1,4 +1,4 @@
-//! Calls whose end a function waits for, and what the end of any call says.
+//! Calls whose outcome goes to a function, and the decoding of every call's outcome.
 
 use std::sync::Weak;
 
@@ -14,12 +14,12 @@ use super::outcome::{CallResult, NotSent, Unknown};
 use super::protocol::MessageInput;
 use super::responder::{CallKind, describe};
 
-/// One retry: a connection that has just been opened and is dead as well tells something about the peer.
+/// One retry. If a newly opened connection is dead as well, the peer is at fault.
 pub(super) const ATTEMPTS: usize = 2;
 
-/// A call whose end a function waits for.
+/// A call whose outcome goes to a function.
 pub(super) struct Way {
-    /// Weak, since what waits for a peer must not keep its pool's connections open.
+    /// Weak, because a waiting call must not keep its pool's connections open.
     pub(super) inner: Weak<Inner>,
     pub(super) peer: PeerAddr,
     pub(super) sequence: Sequence,
@@ -27,7 +27,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Over an open connection; over another one if it was dead before any byte left.
+    /// Sends the call over an open connection, and over another one if that was dead before any byte left.
     pub(super) fn over(self, link: &Link, frame: Vec<u8>, done: Done) {
         let (sequence, not_after) = (self.sequence, self.not_after);
         let retried: Done = Box::new(move |ending| match ending {
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    /// Over a connection that may have to be opened first.
+    /// Sends the call over a connection that may have to be opened first.
     pub(super) fn anew(self, frame: Vec<u8>, attempts: usize, done: Done) {
         let Some(inner) = self.inner.upgrade() else {
             let why = "the client shuts down".to_owned();

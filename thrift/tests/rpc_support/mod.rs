@@ -1,6 +1,6 @@
-//! What the tests of the transport share: a small service, its structs written by hand, and a client that sends raw bytes.
+//! Helpers of the transport's tests: a small service, its structs written by hand, and a client that sends raw bytes.
 
-// Each test file is a program of its own and uses a part of this.
+// Each test file is a program of its own and uses only some of these.
 #![expect(dead_code, reason = "no test file uses all of it")]
 
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything that a passing test waits for.
+/// Longer than any wait of a passing test.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Arguments of every method here: `1: string text, 2: i32 number, 3: list<string> items, 4: bool flag`.
@@ -139,8 +139,8 @@ impl TSerializable for NoteResult {
     }
 }
 
-/// `echo` answers at once, `join` too and knows its caller from then on, `refuse` with the declared exception, `drop` not at all, `grow` with `number` bytes; `later` and
-/// oneway calls go to the test.
+/// The test service. `echo` answers at once; `join` does too, and marks its caller as known. `refuse` answers with the declared exception,
+/// `drop` not at all, and `grow` with `number` bytes. `later` and oneway calls go to the test.
 pub struct TestService {
     pub later: mpsc::UnboundedSender<(Note, Responder)>,
 }
@@ -149,7 +149,7 @@ impl Service for TestService {
     fn call(&self, call: IncomingCall<'_>) {
         if call.kind() == CallKind::Oneway {
             call.serve(|note, responder| {
-                // The test may not look.
+                // The test may have dropped the receiver.
                 drop(self.later.send((note, responder)));
             });
             return;
@@ -181,7 +181,7 @@ impl Service for TestService {
         }
     }
 
-    /// `echo` and `join` keep peers healthy here.
+    /// Serves `echo` and `join`, the health calls of this service.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
         match call.method() {
             "echo" | "join" => self.call(call),
@@ -238,7 +238,7 @@ impl TestServer {
     }
 }
 
-/// A reply or exception as it came.
+/// A received reply or exception.
 #[derive(Debug, PartialEq)]
 pub enum RawReply {
     Reply(String, i32, Box<NoteResult>),
@@ -251,7 +251,7 @@ pub enum RawEncoding {
     Binary,
 }
 
-/// A client that sends what it is told.
+/// A client that sends raw bytes.
 pub struct RawClient {
     pub stream: TcpStream,
 }
@@ -264,13 +264,13 @@ impl RawClient {
             .expect("the server reads");
     }
 
-    /// As `send`, for servers that may hang up.
+    /// Sends bytes to a server that may close the connection.
     pub async fn try_send(&mut self, bytes: &[u8]) {
-        // Whether the server listened to the end is not the question.
+        // The server need not read everything.
         drop(self.stream.write_all(bytes).await);
     }
 
-    /// The payload of the next frame; `None` when the server has closed the connection.
+    /// Returns the payload of the next frame; `None` when the server has closed the connection.
     pub async fn next_frame(&mut self) -> Option<Vec<u8>> {
         let read = async {
             let length = self.stream.read_u32().await.ok()?;
@@ -317,7 +317,7 @@ fn parse_with(input: &mut dyn TInputProtocol) -> RawReply {
     }
 }
 
-/// A message without a frame.
+/// Encodes a message without a frame.
 pub fn message(
     encoding: RawEncoding,
     method: &str,
@@ -353,7 +353,7 @@ pub fn framed(payload: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], payload].concat()
 }
 
-/// The payload of a frame in the header transport, with the given header bytes (padded here).
+/// Returns the payload of a frame in the header transport with the given header bytes, which are padded here.
 pub fn with_header(flags: u16, sequence: u32, header: &[u8], message: &[u8]) -> Vec<u8> {
     let mut header = header.to_vec();
     header.resize(header.len().next_multiple_of(4), 0);
@@ -369,7 +369,7 @@ pub fn with_header(flags: u16, sequence: u32, header: &[u8], message: &[u8]) -> 
     .concat()
 }
 
-/// Small numbers from a seed: xorshift64*, so that a failure replays.
+/// Small pseudorandom numbers from a seed (xorshift64*), so that a failure can be reproduced.
 pub struct Random(u64);
 
 impl Random {

@@ -1,5 +1,5 @@
-//! What a worker and one scheduler are to each other: who is bound to whom, the worker's own view of its health, and what was
-//! promised. A worker with several schedulers has one of these for each: to each of them it is another worker.
+//! The association of a worker with one scheduler: the binding, the worker's view of its own health, and the tasks and reports. A worker
+//! with several schedulers has one association for each, and each scheduler sees an independent worker.
 
 mod shape;
 mod trouble;
@@ -35,18 +35,19 @@ use crate::work_fetch::AssociationIndex;
 pub use trouble::HeartbeatTrouble;
 pub use view::LifeStage;
 
-/// Longest wait that a scheduler can ask for: the wire's seconds are 32 bits signed. It keeps sums of waits from overflowing.
+/// The longest wait that a scheduler can request, because the wire carries seconds as signed 32-bit integers. It keeps sums of waits from
+/// overflowing.
 const MAX_WAIT: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// Which scheduler instance may start tasks here.
+/// The scheduler instance that may start tasks here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Binding {
-    /// Nobody has fetched the running tasks.
+    /// No scheduler has fetched the running tasks.
     Unbound,
-    /// This instance fetched them last.
+    /// This instance fetched the running tasks last.
     To(SchedulerId),
-    /// Somebody who gave no name fetched them while a heartbeat was on its way: whoever answers it. Until then the instance
-    /// bound before, if any.
+    /// A scheduler that gave no name fetched the running tasks while a heartbeat was in flight. The worker binds to the instance that
+    /// answers the heartbeat. Until then it stays bound to the earlier instance, if any.
     WhoeverAnswers(Option<SchedulerId>),
 }
 
@@ -60,22 +61,24 @@ impl Binding {
     }
 }
 
-/// Invariant: `newest` is never older than the binding or the scheduler of `response`.
+/// The worker's half of an association.
+///
+/// Invariant: `newest` is never older than the bound instance or the scheduler of `response`.
 #[derive(Clone, Debug)]
 pub struct Association {
     pub(crate) index: AssociationIndex,
-    /// Of the worker.
+    /// The options of the whole worker.
     pub(crate) options: Arc<Options>,
     pub(crate) share: f64,
     pub(crate) whereabouts: Whereabouts,
-    /// As the next heartbeat describes the worker.
+    /// The description that the next heartbeat carries.
     pub(crate) description: WorkerDescription,
     pub(crate) life: Life,
     pub(crate) patience: Patience,
     pub(crate) health: HealthModel,
-    /// The last one that counted; its worker set never goes back to an earlier version.
+    /// The last heartbeat answer that counted. Its worker set never goes back to an earlier version.
     response: Option<HeartbeatResponse>,
-    /// The latest scheduler instance that ever answered or fetched.
+    /// The latest scheduler instance that ever answered a heartbeat or fetched the running tasks.
     pub(crate) newest: Option<SchedulerId>,
     pub(crate) binding: Binding,
     pub(crate) sequence: SequenceNumber,
@@ -134,7 +137,7 @@ impl Association {
         }
     }
 
-    /// A new life after the end of this one, of which nothing is left.
+    /// Replaces this association, which is over, by a new one of the instance `id`.
     pub(crate) fn begin_anew(&mut self, id: WorkerId, now: Time) {
         assert_eq!(self.life, Life::Gone, "Invariant: the last life is over");
         assert!(
@@ -169,15 +172,15 @@ impl Association {
         self.response.as_ref().map(|r| worker_gaps(r, period))
     }
 
-    /// Judges the worker's own health, before anything is served or sent. What should have happened while the machine slept
-    /// is taken to have happened when it was due.
+    /// Judges the worker's own health, before the worker serves or sends anything. If the machine slept through a change, the change is
+    /// dated to when it was due.
     pub(crate) fn judge_health(&mut self, turn: &mut Turn<'_>) {
         let Some(gaps) = self.gaps().filter(|_| self.life.keeps_association()) else {
             return;
         };
-        // It is HEALTHY here only by an answer that said so, which the scheduler formed after the heartbeat that it answers was sent.
-        // So the loss counts from no earlier than that sending, however old or unknown its healthchecks are, and not from the
-        // arrival of the answer.
+        // The worker is HEALTHY only because an answer said so. The scheduler formed that opinion after the answered heartbeat was sent. So
+        // the loss time counts from that sending at the earliest, however old or unknown the healthchecks are, and not from the arrival of
+        // the answer.
         let fresh_until = self.health.next_change(gaps);
         let checked = self.health.last_good_healthcheck();
         let ended = checked.and(fresh_until).max(self.health.last_heartbeat());
@@ -191,17 +194,17 @@ impl Association {
         let lost_at = self.lost_at();
         let verdict = self.health.next(turn.now, gaps, FirstHealth::Withheld);
         let health = match verdict.health {
-            // Whatever our own evidence says: once it was HEALTHY the scheduler's word alone ends it.
+            // Once the worker was HEALTHY, the scheduler's answers alone can end it, whatever the worker's own evidence says.
             _ if lost_at.is_some_and(|at| at <= turn.now) => Health::MustDie,
-            // The scheduler's word stands until its next answer: it may have begun the association anew.
+            // The scheduler's opinion holds until its next answer: the scheduler may have begun the association anew.
             Health::Healthy if self.last_word() != Some(Health::Healthy) => Health::Unhealthy,
             Health::New | Health::Healthy | Health::Unhealthy | Health::MustDie => verdict.health,
         };
         self.health.adopt(turn.now, health);
         match health {
-            // Without a time of our own the scheduler has said so. The wait after which our tasks run elsewhere begins when its
-            // timers run out, which is no earlier than ours by more than the safety margin, and ours have not: the full wait from
-            // now ends in time.
+            // If `lost_at` is `None`, the scheduler has declared the worker lost. The wait after which its tasks run elsewhere begins when
+            // the scheduler's timers run out. They run out before the worker's by at most the safety margin, and the worker's have not run
+            // out. So the full kill wait from now ends in time.
             Health::MustDie => {
                 let since = lost_at.map_or(turn.now, |at| at.min(turn.now));
                 if self.life.keeps_association() {
@@ -236,9 +239,10 @@ impl Association {
         )
     }
 
-    /// When the worker loses itself if nothing more is heard; `None` if nobody has answered it, or it is lost.
+    /// Returns when the worker counts itself as lost if no message arrives. `None` if no scheduler has answered it, or if it is lost
+    /// already.
     pub(crate) fn lost_at(&self) -> Option<Time> {
-        // The limits themselves are still good.
+        // A value at a limit is still good.
         let just_after = |at: Time| at + Duration::from_nanos(1);
         let gaps = self.gaps()?;
         let lose_after = |since: Time| just_after(since + gaps.lose_after);
@@ -250,20 +254,21 @@ impl Association {
         let since = self.health.became_unhealthy();
         match self.health.health() {
             Health::New => Some(lose_after(since)),
-            // It was fine, and the scheduler has said that it is not: it counts there, whatever is known here.
+            // The worker was HEALTHY, and the scheduler says that it is not. The scheduler counts the loss time, whatever the worker knows.
             Health::Unhealthy
                 if self.health.has_been_healthy() && self.last_word() != Some(Health::Healthy) =>
             {
                 Some(lose_after(since))
             }
-            // It is fine and only held back from its first health as long as both are fresh; or they are not.
+            // While heartbeat and healthcheck are fresh, the worker lacks only the permission for its first health and is not lost.
+            // Otherwise the loss time alone counts.
             Health::Unhealthy => Some(lose_after(since).max(fresh_until().unwrap_or_default())),
             Health::Healthy => fresh_until().map(lose_after),
             Health::MustDie => None,
         }
     }
 
-    /// When the judgement could be another one although nothing happens.
+    /// Returns when the result of `judge_health` could change without an event.
     fn health_due(&self, now: Time) -> Option<Time> {
         let gaps = self.gaps().filter(|_| self.life.keeps_association())?;
         let stale = |last: Option<Time>, gap| last.map(|at| at + gap + Duration::from_nanos(1));
@@ -278,15 +283,15 @@ impl Association {
         )
     }
 
-    /// Asks for a heartbeat at once, which only a worker that is still joining needs.
+    /// Requests a heartbeat at once. Only a worker that is still joining needs it.
     pub(crate) fn hurry(&mut self) {
         if self.health.health() != Health::Healthy {
             self.heartbeats.soon();
         }
     }
 
-    /// The scheduler may have restarted. While heartbeats fail, the retries find that out, and no loss may quicken them: a peer
-    /// that closes every connection is tried once a second.
+    /// Requests a heartbeat, because the scheduler may have restarted. While heartbeats fail, this does nothing: the retries find a
+    /// restarted scheduler. So a peer that closes every connection is tried only once a second.
     pub(crate) fn connection_lost(&mut self) {
         if self.trouble.is_none() || self.heartbeats.is_in_flight() {
             self.heartbeats.connection_lost();
@@ -314,7 +319,7 @@ impl Association {
             | Life::Dying { .. }
             | Life::Gone => return,
         };
-        // An ordinary heartbeat that overtakes the goodbye would associate the worker anew.
+        // An ordinary heartbeat would associate the worker anew if it arrived after the goodbye.
         if self.heartbeats.is_in_flight() {
             return;
         }
@@ -341,13 +346,13 @@ impl Association {
         }
     }
 
-    /// Whether it is one of ours that was not given up.
+    /// Returns whether this association made the call and still waits for its outcome.
     pub(crate) fn waits_for(&self, call: CallId) -> bool {
         let is_talk = self.heartbeats.waits_for(call) || self.reports.is_in_flight(call);
         is_talk || self.whereabouts.waits_for(call)
     }
 
-    /// A call has an outcome; one that was given up before is dropped.
+    /// Handles the outcome of a call. Drops it if the call has timed out.
     pub(crate) fn call_completed(
         &mut self,
         turn: &mut Turn<'_>,
@@ -396,7 +401,7 @@ impl Association {
                 let text = "the answer is none to a heartbeat".to_owned();
                 Err(HeartbeatTrouble::Failed(text))
             }
-            // Who refuses it holds no association with us.
+            // A scheduler that refuses the heartbeat has no association with this worker.
             CallOutcome::Refused(_, text) => {
                 self.heartbeats.settled(sent);
                 Err(HeartbeatTrouble::Refused(text))
@@ -427,7 +432,8 @@ impl Association {
         self.check_response(&response)
             .inspect_err(|trouble| self.answer_does_not_count(sent, trouble))?;
         let begun = self.heartbeats.settled(sent);
-        // Both are no later than the scheduler's beginning: it says for how long it has counted after the sending.
+        // Neither time is later than the beginning of the scheduler's count: the scheduler computes `not_healthy_for` after the heartbeat
+        // was sent.
         let told = response.not_healthy_for.map(|so_long| sent - so_long);
         let begun = begun.max(told.unwrap_or_default());
         let before = self.response.take();
@@ -457,7 +463,7 @@ impl Association {
         }
         let was_new = self.health.health() == Health::New;
         self.health.heartbeat(sent);
-        // Dated back, since the scheduler formed its opinion after the sending and before now, or earlier.
+        // The scheduler formed its opinion between the sending and now, or earlier. The earliest possible time counts.
         self.health.adopt(begun, state);
         if was_new && state != Health::New {
             self.reports.ready_all(turn.now);
@@ -494,7 +500,7 @@ impl Association {
         }
     }
 
-    /// What an older scheduler has received, a newer one has not.
+    /// Records a heartbeat whose answer does not count. If an older scheduler has received it, no newer one has.
     fn answer_does_not_count(&mut self, sent: Time, trouble: &HeartbeatTrouble) {
         match trouble {
             HeartbeatTrouble::OldScheduler { .. } => {}
@@ -505,23 +511,23 @@ impl Association {
         }
     }
 
-    /// A scheduler that did not answer before: health and sequence begin anew, tasks stay.
+    /// Begins an association with a scheduler that did not answer before. Health and sequence number begin anew; tasks stay.
     fn associate(&mut self, begun: Time, scheduler: SchedulerId) {
         self.newest = Some(scheduler);
         self.whereabouts.is_another();
-        // From the sending, so that the loss time runs out here before it does there.
+        // The time counts from the sending, so that the loss time runs out here before it does at the scheduler.
         self.health = HealthModel::new(begun);
         if !sabotage::on(Sabotage::KeepCounterForNewScheduler) {
             self.sequence = SequenceNumber::default();
         }
-        // It asks about what it misses itself, and does not wait for healthchecks of others.
+        // The new scheduler asks about the tasks that it misses, and does not wait for healthchecks of other instances.
         let dropped = self.reports.retain(|report| match report.kind {
             Kind::End => true,
             Kind::Healthcheck(requester) => requester >= scheduler,
             Kind::NotRunning => false,
         });
         for (key, invocation) in dropped {
-            // A "not running" answer is about no run of ours, so only healthchecks are found.
+            // A "not running" answer is about no run of this worker, so only healthchecks are found.
             if key.job.as_str() == brasserie_common::ids::HEALTHCHECK_JOB {
                 self.tasks.forget(&key, invocation);
             }
@@ -561,7 +567,7 @@ fn bounded(response: HeartbeatResponse) -> HeartbeatResponse {
     }
 }
 
-/// The later one of two sets of one scheduler; the known one where there is no order, for it was echoed already.
+/// Returns the later of two sets of one scheduler. If they have no order, returns `known`, which the worker has echoed already.
 fn later_set(known: WorkerSetId, heard: WorkerSetId) -> WorkerSetId {
     match version_order(heard.version, known.version) {
         Some(Ordering::Greater) => heard,

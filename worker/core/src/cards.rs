@@ -1,4 +1,4 @@
-//! The cards that tasks were given, or want, against those that the machine has and what runs on them.
+//! The choice and check of GPUs for tasks, against the GPUs of the machine and their use.
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
@@ -9,8 +9,8 @@ use crate::association::Association;
 use crate::machine::Machine;
 
 impl Association {
-    /// A scheduler that chooses cards knows of its own tasks only: it is not told of those that tasks of others have, which it would choose
-    /// in vain again and again.
+    /// Returns the description for a heartbeat. A scheduler that chooses GPUs knows only its own tasks. So the description omits GPUs that
+    /// tasks of other schedulers use, which this scheduler would otherwise choose in vain again and again.
     pub(crate) fn described_on(&self, machine: &Machine) -> WorkerDescription {
         let mut description = self.description.clone();
         let has_others = self.options.associations.len() > 1;
@@ -26,8 +26,8 @@ impl Association {
         description
     }
 
-    /// The cards with which a task can begin now. If its scheduler has chosen them, it has by what it knows; what really runs is known
-    /// here. If the two differ, as after a card has failed, the task is none the worse for it: it may run elsewhere, or later.
+    /// Returns the GPUs with which a task can begin now. A scheduler that has chosen the GPUs may have outdated data, as after a GPU has
+    /// failed. A task that is refused for that loses nothing: it may run elsewhere, or later.
     pub(crate) fn cards_for(
         &self,
         machine: &Machine,
@@ -69,7 +69,7 @@ impl Association {
         })
     }
 
-    /// The cards that are kept for another.
+    /// Returns the GPUs that are reserved for another task.
     fn kept_from(&self, machine: &Machine, task: &RunningTask) -> Vec<std::sync::Arc<str>> {
         let keeper = machine.queue.keeper();
         let is_it = keeper.is_some_and(|(_, (of, key))| {
@@ -81,13 +81,13 @@ impl Association {
         }
     }
 
-    /// How programs call the cards of a task that was accepted.
+    /// Returns the names that programs use for the GPUs of an accepted task.
     pub(crate) fn cuda_devices(&self, task: &RunningTask) -> Vec<String> {
         let cards = &self.description.usable.gpus;
         let of_share = |device: &str| {
             let at = cards.iter().position(|card| card.pci_bus_id == device)?;
             let name = &cards[at].cuda_device;
-            // Programs are told to count cards as they are listed here.
+            // Programs number GPUs in the order in which the worker lists them.
             Some(if name.is_empty() {
                 at.to_string()
             } else {

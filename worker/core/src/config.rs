@@ -1,4 +1,4 @@
-//! What a worker is told at its start and never changes.
+//! The constant options of a worker.
 
 use std::time::Duration;
 
@@ -7,78 +7,80 @@ use brasserie_common::{ServiceAddress, Shard, WorkerDescription, WorkerId};
 
 use crate::work_fetch::{Preemption, Profile, SavedState};
 
-/// Seconds on the wire are 32 bits signed.
+/// The wire carries seconds as signed 32-bit integers.
 const MAX_WIRE: Duration = Duration::from_secs(i32::MAX as u64);
 
-/// A scheduler's part, beside the others.
+/// The default share of a scheduler, relative to the shares of the others.
 const USUAL_SHARE: f64 = 100.0;
 
-/// The constant part of a worker.
+/// The options of a worker. They never change after its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Where the worker listens and what its machine offers: what every scheduler hears of it. Its shard, its instance and its machine lock
-    /// are in `associations`, whatever they are here. The heartbeat period is raised to whole seconds, at least one.
+    /// The worker's address and the resources of its machine, as every scheduler receives them. Its shard, instance and machine lock are
+    /// ignored: those in `associations` count. The heartbeat period is rounded up to whole seconds, at least one.
     pub description: WorkerDescription,
-    /// Who it is for each of its schedulers: one at least.
+    /// One entry per scheduler, at least one.
     pub associations: Vec<AssociationOptions>,
-    /// Between TERM and KILL when the operator ends the worker.
+    /// The wait between TERM and KILL when the operator ends the worker.
     pub shutdown_kill_wait: Duration,
-    /// How long a worker that drains waits for its tasks before it ends them; `None`: for ever.
+    /// The maximum time that a draining worker waits for its tasks before it ends them; `None`: no limit.
     pub drain_timeout: Option<Duration>,
-    /// For jobs without a command; empty = such jobs are refused.
+    /// The command of jobs without a command of their own. If it is empty, such jobs are refused.
     pub worker_command: Vec<String>,
-    /// A call to the scheduler without an outcome after this time has failed, and a later outcome is dropped. It must exceed
-    /// the shell's connect, send and receive timeouts together, or answers that are on their way are thrown away.
+    /// The time after which a call to the scheduler without an outcome has failed; a later outcome is dropped. It must exceed the sum of
+    /// the shell's connect, send and receive timeouts. Otherwise the worker drops answers that are still in flight.
     pub call_deadline: Duration,
-    /// Asks for work and lets tasks wait; `None`: it takes what it is sent, and starts it at once.
+    /// Settings of a pull worker, which requests work and queues tasks. `None`: the worker accepts the tasks that it is sent and starts
+    /// them at once.
     pub work_fetch: Option<WorkFetch>,
 }
 
-/// What the worker is for one scheduler.
+/// The options of one association: the worker as one scheduler sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssociationOptions {
     pub shard: Shard,
-    /// Its first instance; one that ends while others go on is followed by another. No two associations have the same.
+    /// The first instance. If it ends while other associations go on, another instance replaces it. No two associations have the same id.
     pub id: WorkerId,
-    /// Of all its instances, and of no other association: should two of them meet at one scheduler, which goes by two names, neither must
-    /// be taken for the other's successor, whose tasks are dead.
+    /// The lock of all instances of this association, and of no other association. Two associations may meet at one scheduler that has two
+    /// names. With different locks, the scheduler takes neither for the successor of the other, whose tasks would count as dead.
     pub machine_lock: MachinePortLock,
-    /// Of the machine, beside the other shares; 0: only what the others leave.
+    /// The scheduler's share of the machine, relative to the other shares. A scheduler with share 0 gets only what the others leave.
     pub share: f64,
-    /// Where the scheduler is: whoever answers of these, each once. A worker that fetches work has one at least.
+    /// Addresses of the scheduler, each once. Any of them may answer. A pull worker has at least one.
     pub members: Vec<ServiceAddress>,
     pub list: MemberList,
 }
 
-/// Whether the members of a scheduler can become others while the worker runs.
+/// Whether the members of a scheduler can change while the worker runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MemberList {
-    /// They are what the operator has said.
+    /// The operator has named the members.
     #[default]
     Fixed,
-    /// [`crate::Call::ReadMembers`] tells who they are now. By this name what is learned of the scheduler is kept, whoever they are.
+    /// [`crate::Call::ReadMembers`] returns the current members. What the worker learns about the scheduler is saved under the name
+    /// `called`, even if all members change.
     Read { called: String },
 }
 
-/// How a worker fetches work.
+/// The settings of a pull worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkFetch {
     pub profile: Profile,
     pub preemption: Preemption,
-    /// What a card is worth beside a CPU when it is reckoned what each scheduler got.
+    /// The weight of a GPU, in CPUs, in the account of the work that each scheduler got.
     pub card_weight: f64,
-    /// Of the random parts of waits: each worker has another.
+    /// The seed for the random parts of waits. Each worker needs a different one.
     pub seed: u64,
-    /// What was learned before the worker began, aged until now.
+    /// The state that earlier workers learned, aged until now.
     pub saved: Option<SavedState>,
 }
 
-/// A card is worth so many CPUs, if nobody says: at its peak it does some fifty times what one of them does, and the volunteers' system
-/// guesses that a fifth of its peak is used.
+/// The default weight of a GPU, in CPUs. At its peak, a GPU computes about fifty times as much as a CPU, and BOINC assumes that tasks use a
+/// fifth of the peak.
 const USUAL_CARD_WEIGHT: f64 = 10.0;
 
 impl WorkFetch {
-    /// Of a worker that knows nothing yet.
+    /// Returns the settings of a worker that has learned nothing yet.
     pub fn new(profile: Profile, seed: u64) -> Self {
         WorkFetch {
             profile,
@@ -91,7 +93,7 @@ impl WorkFetch {
 }
 
 impl Options {
-    /// For one scheduler, with the usual waits and no command.
+    /// Returns options for one scheduler, with the default waits and no command.
     pub fn new(description: WorkerDescription) -> Self {
         Options {
             associations: vec![AssociationOptions::new(&description)],
@@ -99,13 +101,14 @@ impl Options {
             shutdown_kill_wait: Duration::from_secs(5),
             drain_timeout: None,
             worker_command: Vec::new(),
-            // Twice and a half of the default timeouts, which add up to 4 s.
+            // The default timeouts add up to 4 s; this is 2.5 times as long.
             call_deadline: Duration::from_secs(10),
             work_fetch: None,
         }
     }
 
-    /// What the wire can say: the scheduler judges by the whole seconds that it is sent, and both sides must mean the same.
+    /// Rounds the heartbeat period to what the wire can carry. The scheduler judges by the whole seconds that it receives, and both sides
+    /// must use the same value.
     pub(crate) fn normalised(mut self) -> Self {
         let period = self.description.heartbeat_period;
         let whole = Duration::from_secs(
@@ -120,7 +123,8 @@ impl Options {
 }
 
 impl AssociationOptions {
-    /// By that what is learned of the scheduler is kept: where it was first said to be, or what its list is called.
+    /// Returns the name under which the worker saves what it learns about the scheduler: the name of the member list, or else the first
+    /// address.
     pub(crate) fn called(&self) -> String {
         match &self.list {
             MemberList::Read { called } => called.clone(),
@@ -131,7 +135,7 @@ impl AssociationOptions {
         }
     }
 
-    /// As it is described, with the usual share.
+    /// Returns the options that the description gives, with the default share and no members.
     pub fn new(description: &WorkerDescription) -> Self {
         AssociationOptions {
             shard: description.shard.clone(),

@@ -1,4 +1,5 @@
-//! Ends of tasks and other statuses: what becomes a report, to whom it may go, and whose acknowledgement counts.
+//! Completions of tasks and other statuses: which of them become reports, which scheduler may receive them, and whose acknowledgement
+//! counts.
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
@@ -18,7 +19,7 @@ use crate::timer::REPORT_RETRY;
 use crate::work_fetch::{AssociationIndex, Leaves, TaskEnd};
 
 impl Association {
-    /// The process of a run is gone. The shell says so once for each run; anything else is no run of ours.
+    /// Handles the end of a run's process. The shell reports it once for each run; other events match no run.
     pub(crate) fn task_ended(
         &mut self,
         turn: &mut Turn<'_>,
@@ -27,7 +28,7 @@ impl Association {
         (status, story): (ReportedStatus, Story),
     ) {
         let status = match self.life {
-            // The operator ended it, not a fault of the task: it may run elsewhere at once.
+            // The operator ended the task, which is no fault of the task. It may run elsewhere at once.
             Life::Leaving { .. } if status.is_incomplete_backoff() => status.into_incomplete(),
             Life::Running
             | Life::Draining { .. }
@@ -52,7 +53,7 @@ impl Association {
                 None => self.reports.add(turn.now, running, status, Kind::End),
             }
         } else if self.newest.is_some_and(|newest| requester < newest) {
-            // Who asked is gone.
+            // The scheduler that sent the healthcheck is gone.
             self.tasks.forget(key, invocation);
         } else {
             let kind = Kind::Healthcheck(requester);
@@ -60,7 +61,8 @@ impl Association {
         }
     }
 
-    /// Whether the end of this task waits for others to be told with them. Nothing waits at an association that comes to its end.
+    /// Returns whether the completion of this task is held back, to be sent together with others. An association that is ending holds
+    /// nothing back.
     fn hold(&self, turn: &Turn<'_>, key: &TaskKey) -> Option<Held> {
         let fetching = turn.machine.fetching.as_ref();
         let fetching = fetching.filter(|_| self.life == Life::Running)?;
@@ -76,10 +78,10 @@ impl Association {
         }
     }
 
-    /// To whom reports may go now.
+    /// Returns the scheduler instance that reports may go to now, if any.
     pub(crate) fn addressee(&self) -> Option<Addressee> {
         let scheduler = self.scheduler().filter(|_| self.life != Life::Gone)?;
-        // A dying worker hears no more of its state, so it tries.
+        // A dying worker learns no newer state, so it sends statuses even while NEW.
         let tells_new = !self.life.is_suicide() && self.health.health() == Health::New;
         let open = !tells_new && self.binding.bound() == Some(scheduler);
         Some(Addressee {
@@ -109,7 +111,7 @@ impl Association {
         }
     }
 
-    /// The scheduler is talked to: the ends that wait for that go to it first.
+    /// Sends the held completions, because the worker is about to contact the scheduler.
     pub(crate) fn tell_ends(&mut self, turn: &mut Turn<'_>) {
         self.reports.release(turn.now);
         self.send_reports(turn);
@@ -155,19 +157,21 @@ impl Association {
                 self.not_acknowledged(turn.now, sent);
             }
         } else {
-            // Somebody else is to be told, who has refused nothing yet.
+            // The report is now for another instance, which has not refused it yet.
             self.reports.wait(sent.report, turn.now);
         }
     }
 
-    /// Who does not take the statuses of its own workers may be another instance, which waits for a heartbeat.
+    /// Requests a heartbeat soon. A scheduler that does not accept the statuses of its own workers may be a new instance, which waits for a
+    /// heartbeat.
     fn not_acknowledged(&mut self, now: Time, sent: InFlight) {
         if self.scheduler() == Some(sent.addressed) {
             self.heartbeats.doubted(now);
         }
     }
 
-    /// An end may be forgotten only if the instance that fetches our tasks knows it; it might have fetched them just before.
+    /// Returns whether an acknowledgement counts. A completion may be forgotten only if the bound instance knows it: that instance may have
+    /// fetched the running tasks just before.
     fn counts(&self, sent: InFlight) -> bool {
         let Some(report) = self.reports.get(sent.report) else {
             return false;
@@ -216,7 +220,7 @@ impl Association {
     }
 }
 
-/// Tells the policies of a worker that fetches work how a task has ended.
+/// Reports to the policies of a pull worker how a task has ended.
 fn tell_end(
     fetching: &mut Fetching,
     (now, of): (Time, AssociationIndex),
@@ -238,7 +242,7 @@ fn tell_end(
         Some(_) | None => TaskEnd::Other,
     };
     let is_told_at_once = fetching.report_policy(of, &task.running) == ReportPolicy::Immediate;
-    // Who never ran, or was ended by a fault of the machine, has left nothing idle there.
+    // The scheduler counts nothing as idle again for a run that never began or that a fault of the machine ended.
     let counts = !status.is_incomplete_backoff() && !status.is_overwriteable();
     let leaves = match is_told_at_once && counts {
         true => Leaves::Idle,

@@ -1,4 +1,4 @@
-//! What a worker wants done.
+//! The outputs of the worker core.
 
 use std::sync::Arc;
 
@@ -12,86 +12,86 @@ use brasserie_common::{
 use crate::event::RunTask;
 use crate::work_fetch::{AssociationIndex, Overview};
 
-/// Plain data: ids, never channels or sockets.
+/// One output of the worker core, as plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     Reply {
         request: RequestId,
         reply: Result<Reply, Refusal>,
     },
-    /// Call the scheduler of this association, or read who its members are; report [`crate::Event::CallCompleted`].
+    /// Call the scheduler of this association, or read its member list. Report [`crate::Event::CallCompleted`].
     Call {
         association: AssociationIndex,
         id: CallId,
         call: Call,
     },
-    /// Start the process; report [`crate::Event::TaskEnded`] exactly once, whatever happens.
+    /// Start the process. Report [`crate::Event::TaskEnded`] exactly once, whatever happens.
     Spawn {
         run: Arc<RunTask>,
-        /// What `CUDA_VISIBLE_DEVICES` calls the cards that it may see. None: nobody gave it any, and it sees all.
+        /// The names of the task's GPUs for `CUDA_VISIBLE_DEVICES`. If empty, the task has no GPUs of its own and sees all.
         cuda_devices: Vec<String>,
     },
-    /// Stop the process of this run where it stands, with its process group and, if it has control groups, all that is in them. What has
-    /// left the process group of a task without control groups runs on. Nothing is reported.
+    /// Stop the process of this run with its process group and, if it has control groups, all processes in them. If the task has no control
+    /// groups, processes that have left its process group continue. The shell reports nothing.
     Suspend {
         task: TaskKey,
         invocation: InvocationId,
     },
-    /// Let it go on.
+    /// Continue the stopped process of this run.
     Resume {
         task: TaskKey,
         invocation: InvocationId,
     },
-    /// Signal a process that was started; nothing is reported but, later, its end.
+    /// Signal a process that was started. The shell reports only its later end.
     Kill {
         task: TaskKey,
         invocation: InvocationId,
         kill: Kill,
     },
-    /// This association is over, no process of it is left, and the others go on: find it a new instance and report
-    /// [`crate::Event::NewInstance`]. It must have begun at least a second after `after`, in a second that no instance of this machine
-    /// lock has begun in, and its random bits must be fresh: its scheduler tells the two apart by that.
+    /// Find a new instance for this association, which is over and has no process left, while others go on. Report
+    /// [`crate::Event::NewInstance`]. The instance must begin at least a second after `after`, in a second in which no instance of this
+    /// machine lock has begun. Its random bits must be fresh. The scheduler tells the two instances apart by these values.
     NewInstance {
         association: AssociationIndex,
         after: WorkerId,
     },
-    /// Every association is over and no process is left: end the program.
+    /// End the program: every association is over, and no process is left.
     Exit { reason: ExitReason },
 }
 
-/// Answers to requests.
+/// A successful answer to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Empty,
     RunningTasks(Vec<RunningTask>),
-    /// `None`: this worker fetches none, and takes what it is sent.
+    /// `None`: this worker does not fetch work.
     WorkFetch(Option<Box<Overview>>),
-    /// Of each scheduler that is to be asked.
+    /// One entry for each scheduler that [`crate::Event::FetchWork`] names.
     WorkWishes(Vec<WorkWish>),
 }
 
-/// A declared exception: it promises that nothing happened.
+/// A declared exception. It promises that the request had no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub code: RefusalCode,
     pub message: String,
 }
 
-/// What a worker asks of its scheduler.
+/// A call from the worker to its scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// To [`crate::Association::hears_heartbeats`].
+    /// Goes to [`crate::Association::hears_heartbeats`].
     Heartbeat {
         worker: Box<WorkerDescription>,
         worker_set: WorkerSetId,
         goodbye: Goodbye,
     },
     RequestWork {
-        /// The member of the scheduler that is asked.
+        /// The member of the scheduler that the request goes to.
         to: ServiceAddress,
         request: Box<WorkRequest>,
     },
-    /// To [`crate::Association::hears_statuses`].
+    /// Goes to [`crate::Association::hears_statuses`].
     UpdateStatus {
         task: Arc<RunningTask>,
         status: ReportedStatus,
@@ -99,46 +99,46 @@ pub enum Call {
         worker: WorkerId,
         goes: Goes,
     },
-    /// None to the scheduler, but the question who its members are now: see [`crate::MemberList`].
+    /// Requests the current members of the scheduler from the shell, not from the scheduler; see [`crate::MemberList`].
     ReadMembers,
 }
 
-/// How a status goes to its scheduler. Each is a call of its own here, with an outcome of its own.
+/// How a status travels to its scheduler. In the core, each status is a separate call with its own outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goes {
     Alone,
-    /// In one message with the others of this turn that go so, if the scheduler takes such messages.
+    /// The status shares a message with the other `Together` statuses of this turn, if the scheduler accepts such messages.
     Together,
 }
 
-/// Whether a heartbeat is the last one.
+/// Whether a heartbeat is the last one of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goodbye {
     No,
-    /// Every process of this instance is dead, and it will start none.
+    /// Every process of this instance is dead, and it starts no others.
     TasksAreDead,
 }
 
-/// What the scheduler answered.
+/// The scheduler's answer to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallReply {
     Heartbeat(Box<HeartbeatResponse>),
     /// The status is recorded.
     Acknowledged,
-    /// To a request for work.
+    /// The answer to a request for work.
     Work(Box<WorkReply>),
-    /// The scheduler does not know the call: it is older than that.
+    /// The scheduler does not know the call, because it is older than the call.
     NoSuchCall,
-    /// Each once.
+    /// The current members, each once.
     Members(Vec<ServiceAddress>),
 }
 
-/// Why the program ends.
+/// The reason why the program ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExitReason {
-    /// The operator asked.
+    /// The operator ended the worker.
     Shutdown,
-    /// The scheduler asked.
+    /// The scheduler requested it.
     SuicideRequested,
     /// The worker was unhealthy for too long, or the scheduler says so.
     MustDie,

@@ -1,4 +1,4 @@
-//! What a worker hears.
+//! The inputs of the worker core.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use brasserie_common::{
 use crate::effect::CallReply;
 use crate::work_fetch::AssociationIndex;
 
-/// Plain data: what happened, and who asks.
+/// One input of the worker core, as plain data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The wall clock, told once a turn before anything else.
+    /// The wall clock. The shell sends it once a turn, before all other events.
     WallClock(WallTime),
-    /// `getRunningTasks`. `scheduler` is absent when the peer knows only the original interface.
+    /// `getRunningTasks`. `scheduler` is absent if the peer knows only the original interface.
     GetRunningTasks {
         request: RequestId,
         from: Principal,
         worker: WorkerId,
         scheduler: Option<SchedulerId>,
     },
-    /// `runTask`, healthchecks included.
+    /// `runTask`, for tasks and healthchecks.
     RunTask {
         request: RequestId,
         from: Principal,
@@ -55,9 +55,9 @@ pub enum Event {
         worker: WorkerId,
         kill: Kill,
     },
-    /// Somebody wants to see what the worker's work fetch does.
+    /// A person requests an overview of the worker's work fetch.
     ShowWorkFetch { request: RequestId },
-    /// The operator wants this scheduler, or all, to be asked for work now, whatever the worker waits for of its own accord.
+    /// The operator requests that the worker ask this scheduler, or all, for work now, and not wait as long as it would by itself.
     FetchWork {
         request: RequestId,
         from: Principal,
@@ -68,47 +68,47 @@ pub enum Event {
         call: CallId,
         outcome: CallOutcome<CallReply>,
     },
-    /// The connection to the scheduler of this association broke, or its side closed it: it may have restarted, and then waits to hear
-    /// from us.
+    /// The connection to the scheduler of this association broke, or the scheduler closed it. The scheduler may have restarted and then
+    /// waits for a heartbeat.
     ConnectionLost { association: AssociationIndex },
-    /// What [`crate::Effect::NewInstance`] asked for.
+    /// The new instance that [`crate::Effect::NewInstance`] requested.
     NewInstance {
         association: AssociationIndex,
         id: WorkerId,
     },
-    /// The process of a run is there. Only who has a timeout need be told of; a second time means nothing.
+    /// The process of a run exists. The shell must send this only for runs with a timeout. Repetitions have no effect.
     TaskStarted {
         task: TaskKey,
         invocation: InvocationId,
     },
-    /// The process of a run and all its pipes are gone, or it could not be started at all.
+    /// The process of a run and all its pipes are gone, or the process could not be started.
     TaskEnded {
         task: TaskKey,
         invocation: InvocationId,
         status: ReportedStatus,
         story: Box<Story>,
     },
-    /// What a running task uses.
+    /// The resources that a running task uses.
     TaskSampled {
         task: TaskKey,
         invocation: InvocationId,
         physical: TaskPhysicalResources,
     },
-    /// What the machine offers.
+    /// The resources of the machine.
     UsableResources(UsablePhysicalResources),
-    /// The operator wants the worker gone as soon as its tasks have ended: start none, and let those that run.
+    /// The operator drains the worker: it finishes its running tasks, starts no others, and exits.
     Drain,
-    /// The operator wants the worker gone (SIGTERM, Ctrl-C): end all tasks, tell the scheduler, say goodbye, exit.
+    /// The operator ends the worker (SIGTERM, Ctrl-C): it kills all tasks, reports their completions, says goodbye and exits.
     Shutdown,
 }
 
-/// One `runTask`.
+/// The parameters of one `runTask`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunTask {
     pub task: RunningTask,
     /// The JSON argument of the task.
     pub config: String,
-    /// Empty: the worker's own default command.
+    /// If empty, the worker runs its own default command.
     pub command: Vec<String>,
     pub scheduler: SchedulerId,
     pub worker: WorkerId,

@@ -1,4 +1,4 @@
-//! A worker that fetches work: what its policies hear of associations and tasks, and how what they decide is done.
+//! The work fetch of a pull worker: passes associations and tasks to its policies, and carries out their decisions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,52 +31,52 @@ use choosing::pause_after;
 pub(crate) use choosing::{Turns, choose_runs};
 pub(crate) use wishes::fetches_none;
 
-/// No machine has more processors of one type.
+/// More processors of one type than any machine has.
 const MOST_INSTANCES: f64 = 1_000_000.0;
-/// A worker takes no more than so many times what its buffer holds.
+/// The worker queues at most this many times the content of its buffer.
 const MOST_BUFFERS: f64 = 2.0;
 
-/// For people.
+/// Texts for people.
 const NO_REQUESTS: &str = "it takes no requests, and sends as much as it has slots for";
 const NOT_HEALTHY: &str = "does not take the worker for healthy";
 const ENDING: &str = "the worker takes no more work for it: it drains, or ends";
 
-/// The state of a worker's work fetch, beside its policies'.
+/// The state of the work fetch, apart from the state of the policies.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetching {
     fetcher: Fetcher,
     card_weight: f64,
-    /// By which what was learned of schedulers is saved.
+    /// The names under which the learned state of each scheduler is saved.
     addresses: Vec<String>,
     jobs: Jobs,
     last_task: u64,
-    /// Who each association was with when it was looked last.
+    /// The instances of each association in the last turn.
     met: Vec<Met>,
-    /// By association; one that does not is asked again when it is another instance.
+    /// One entry per association. A scheduler that takes no requests is asked again once another instance answers.
     takes_requests: Vec<Takes>,
     calls: BTreeMap<CallId, Asking>,
-    /// Of the tasks that wait: instances times milliseconds, by type.
+    /// The queued work by processor type, in instance-milliseconds.
     backlog: BTreeMap<Processor, u64>,
-    /// What was chosen last counts until then.
+    /// No new choice of running tasks is made before this time.
     chosen_until: Time,
-    /// It is not looked before whom to ask.
+    /// No new check for a scheduler to ask is made before this time.
     asked_until: Time,
 }
 
-/// Who an association is, and with whom.
+/// The two instances of an association, and whether its scheduler would send nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Met {
     with: Option<(WorkerId, SchedulerId)>,
     is_absent: bool,
-    /// The last one that there was.
+    /// The last known scheduler instance.
     scheduler: Option<SchedulerId>,
 }
 
-/// Whether requests for work are known to a scheduler.
+/// Whether a scheduler knows requests for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Takes {
     Requests,
-    /// So many of its members have said in a row that they do not know the call. Others may be newer.
+    /// This many members in a row have answered that they do not know the call. Other members may be newer.
     NoneOf(usize),
     Nothing,
 }
@@ -89,7 +89,7 @@ impl Takes {
         }
     }
 
-    /// One more of so many does not know the call.
+    /// Records that one more of `members` members does not know the call.
     fn is_unknown_to_one_of(&mut self, members: usize) {
         let before = match *self {
             Takes::Requests => 0,
@@ -103,7 +103,7 @@ impl Takes {
     }
 }
 
-/// A call on its way.
+/// A request for work in flight.
 #[derive(Clone, Copy, Debug)]
 struct Asking {
     association: AssociationIndex,
@@ -111,7 +111,7 @@ struct Asking {
     deadline: Time,
 }
 
-/// The tasks that are there, as policies see them, and whose each is.
+/// The open tasks in the form for policies, with their associations and keys.
 struct Here {
     tasks: Vec<Task>,
     keys: Vec<(AssociationIndex, TaskKey)>,
@@ -155,18 +155,18 @@ impl Fetching {
 
     // ---- tasks ----
 
-    /// A number for a task, and one for its job.
+    /// Returns a new number for a task, and the number of its job.
     pub(crate) fn numbers(&mut self, of: AssociationIndex, job: &JobName) -> (TaskNumber, u32) {
         self.last_task += 1;
         (TaskNumber(self.last_task), self.jobs.number(of, job))
     }
 
-    /// Seconds that a task takes that has not begun.
+    /// Returns the expected run time of a task that has not begun, in seconds.
     pub(crate) fn estimate(&self, of: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
         self.fetcher.expected(of, job, given)
     }
 
-    /// A task was accepted.
+    /// Handles the acceptance of a task.
     pub(crate) fn came(&mut self, now: Time, of: AssociationIndex, piece: &Piece) {
         if piece.waits() {
             *self.backlog.entry(piece.processor.clone()).or_default() += piece.backlog;
@@ -175,20 +175,20 @@ impl Fetching {
         self.fetcher.task_came(&task);
     }
 
-    /// It waits no more, whatever it does instead.
+    /// Removes a task from the backlog, because it is no longer queued.
     pub(crate) fn left_the_queue(&mut self, piece: &Piece) {
         if let Some(backlog) = self.backlog.get_mut(&piece.processor) {
             *backlog = backlog.saturating_sub(piece.backlog);
         }
     }
 
-    /// It does not execute any more, but did until now.
+    /// Records that a task stops executing now.
     pub(crate) fn stopped(&mut self, now: Time, of: AssociationIndex, piece: &Piece) {
         let task = self.task(now, of, piece);
         self.fetcher.task_stopped(now, &task);
     }
 
-    /// It has ended, and stopped before if it executed.
+    /// Handles the end of a task. A task that executed must have been passed to `stopped` before.
     pub(crate) fn ended(
         &mut self,
         now: Time,
@@ -201,12 +201,12 @@ impl Fetching {
         self.fetcher.task_ended(now, &task, end, leaves);
     }
 
-    /// It was refused for the moment.
+    /// Records that a task was refused as busy.
     pub(crate) fn refused(&mut self, of: AssociationIndex) {
         self.fetcher.task_refused(of);
     }
 
-    /// Its scheduler knows its end.
+    /// Handles the scheduler's acknowledgement of a completion.
     pub(crate) fn gone(&mut self, of: AssociationIndex, piece: &Piece) {
         self.fetcher.task_gone(of, piece.number);
     }
@@ -221,13 +221,13 @@ impl Fetching {
         piece.task(now, of, reckoned, type_of_cards)
     }
 
-    /// What a task of so many seconds counts of what waits, for each instance that it uses: no more than one buffer. A long one that waits for
-    /// a single instance is nothing to do for the others, for which work is asked for while it waits.
+    /// Returns the seconds that a queued task adds to the backlog for each instance that it uses: at most one buffer. A long task for a
+    /// single instance gives the other instances nothing to do, so work for them is requested while it waits.
     pub(crate) fn backlog(&self, seconds: f64) -> f64 {
         seconds.min(self.fetcher.profile().high_water())
     }
 
-    /// Whether so much more may wait for the type; the first may always.
+    /// Returns whether another task may wait for this processor type. The first one always may.
     pub(crate) fn may_wait(&self, processor: &Processor) -> bool {
         let waiting = self.backlog.get(processor).copied().unwrap_or(0);
         let instances = self
@@ -238,7 +238,8 @@ impl Fetching {
         waiting == 0 || (waiting as f64) < most * 1000.0
     }
 
-    /// When the end of this task is told. Who takes no requests is never talked to, and waits for none.
+    /// Returns when the completion of this task is reported. A scheduler that takes no requests is never contacted for work, so its
+    /// completions are not held back.
     pub(crate) fn report_policy(&self, of: AssociationIndex, task: &RunningTask) -> ReportPolicy {
         let own = self.fetcher.profile().report;
         match self.takes_requests.get(of.0) {
@@ -249,7 +250,7 @@ impl Fetching {
 
     // ---- schedulers ----
 
-    /// What an answer to a heartbeat says of work.
+    /// Handles the part of a heartbeat answer that concerns work.
     pub(crate) fn heartbeat_answered(
         &mut self,
         now: Time,
@@ -264,12 +265,12 @@ impl Fetching {
         self.fetcher.heartbeat_answered(now, of, request_delay);
     }
 
-    /// The scheduler's instance answers heartbeats at this member, and did not before.
+    /// Records that the scheduler instance answers heartbeats at this member, and did not before.
     pub(crate) fn found_at(&mut self, of: AssociationIndex, member: &ServiceAddress) {
         self.fetcher.found_at(of, member);
     }
 
-    /// The list of the scheduler's members was read; `None`: it could not be.
+    /// Handles a read of the scheduler's member list; `None` if the read failed.
     pub(crate) fn list_read(
         &mut self,
         now: Time,
@@ -279,13 +280,13 @@ impl Fetching {
         self.fetcher.list_read(now, of, read);
     }
 
-    /// What the machine offers is another.
+    /// Sets the resources of the machine.
     pub(crate) fn set_usable(&mut self, now: Time, usable: &UsablePhysicalResources) {
         let processors = processors(usable, self.card_weight);
         self.fetcher.set_processors(now, processors);
     }
 
-    /// Who has a new scheduler, or is a new instance, begins anew; who has met one may be asked.
+    /// Detects associations with a new scheduler or a new worker instance, which begin anew, and those whose scheduler may be asked again.
     fn meet(&mut self, now: Time, associations: &[Association]) {
         for (association, met) in associations.iter().zip(&mut self.met) {
             let with = association.scheduler();
@@ -321,14 +322,14 @@ impl Fetching {
 
     // ---- decisions ----
 
-    /// When there is something to do, if nothing happens until then; `None`: never.
+    /// Returns when there is something to do if no event arrives.
     pub(crate) fn due(&self, waiting: usize) -> Time {
         let call = self.calls.values().next().map(|call| call.deadline);
         let due = self.ask_due().min(self.choice_due(waiting));
         call.map_or(due, |call| due.min(call))
     }
 
-    /// A new choice changes something only if somebody waits; else it is made for the accounts.
+    /// Returns when to choose the running tasks again. Without waiting tasks, a choice changes nothing and only keeps the accounts.
     fn choice_due(&self, waiting: usize) -> Time {
         match waiting {
             0 => self.fetcher.accounts_due(),
@@ -356,7 +357,7 @@ impl Fetching {
         here
     }
 
-    /// Asks, until there is nothing to ask for now.
+    /// Sends requests until there is nothing more to ask for now.
     fn ask(&mut self, associations: &mut [Association], turn: &mut Turn<'_>) {
         self.give_up_calls(turn.now);
         for (association, takes) in associations.iter_mut().zip(&self.takes_requests) {
@@ -375,7 +376,7 @@ impl Fetching {
                 Step::Wait { .. } => return,
                 Step::ReadList { association, why } => {
                     if why == ListReason::NobodyKnown(RpcReason::ResultsDue) {
-                        // Where its members are is asked for work alone.
+                        // Only requests for work need a member. Completions that are due can leave now.
                         associations[association.0].tell_ends(turn);
                     }
                     let one = &mut associations[association.0];
@@ -389,7 +390,7 @@ impl Fetching {
                     }
                 }
                 Step::Ask(request) => {
-                    // What has ended goes first: it frees what the work may need.
+                    // Completions go first: they free resources that the requested tasks may need.
                     associations[request.association.0].tell_ends(turn);
                     self.send(associations, turn, request);
                 }
@@ -412,7 +413,7 @@ impl Fetching {
         overview
     }
 
-    /// All that another worker in its place can use; `wall`: what time it is for people.
+    /// Returns what a later worker in its place can use. `wall` is the current wall clock time.
     pub(crate) fn save(&self, now: Time, wall: WallTime) -> SavedState {
         let Saved {
             contacts,
@@ -439,7 +440,7 @@ impl Fetching {
     }
 }
 
-/// Asks for work, if it is time.
+/// Requests work, if it is time.
 pub(crate) fn ask_for_work(associations: &mut [Association], turn: &mut Turn<'_>) {
     let Some(mut fetching) = turn.machine.fetching.take() else {
         return;
@@ -448,7 +449,7 @@ pub(crate) fn ask_for_work(associations: &mut [Association], turn: &mut Turn<'_>
     turn.machine.fetching = Some(fetching);
 }
 
-/// What a machine offers, by types: cards of one model are one. A machine that says nothing has a CPU.
+/// Returns the processors of the machine by type; GPUs of one model are one type. A machine that reports nothing has one CPU.
 fn processors(usable: &UsablePhysicalResources, card_weight: f64) -> Processors {
     let mut models: BTreeMap<&str, u32> = BTreeMap::new();
     for card in &usable.gpus {
@@ -458,10 +459,10 @@ fn processors(usable: &UsablePhysicalResources, card_weight: f64) -> Processors 
         name: name.to_owned(),
         instances,
         relative_speed,
-        // A worker whose machine is switched off, or taken back, ends: as long as it runs its processors are there.
+        // A worker whose machine is switched off or taken back ends. So while a worker runs, its processors are available.
         availability: 1.0,
     };
-    // A float cast saturates, and what is no number is 0.
+    // A float cast saturates, and NaN becomes 0.
     let cpus = usable.cpu_cores.min(MOST_INSTANCES) as u32;
     let cards = models.into_iter();
     Processors::new(

@@ -1,5 +1,5 @@
-//! When the next heartbeat leaves: each period counted from the last sending, sooner after a failure, at once while joining,
-//! when the scheduler may have restarted, after a healthcheck, and to send back a new set id.
+//! The time of the next heartbeat. Heartbeats leave one period after the last sending, and sooner after a failure. They leave at once while
+//! joining, when the scheduler may have restarted, after a healthcheck, and to echo a new set id.
 
 use std::hash::Hasher;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use brasserie_common::{CallId, Time};
 
 use crate::timer::{EAGER_BURST, EAGER_INTERVAL, HEARTBEAT_RETRY, MESSAGE_LIFE};
 
-/// One association's heartbeats; at most one is on its way.
+/// The heartbeats of one association. At most one is in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeats {
     period: Duration,
@@ -17,21 +17,21 @@ pub(crate) struct Heartbeats {
     next_at: Time,
     haste: Haste,
     echo: EchoRight,
-    /// Rate limit: when the burst would be whole again; each sending moves it on by one interval.
+    /// The rate limit: the time when the full burst is available again. Each sending moves it forward by one interval.
     whole_at: Time,
     astray: Option<Astray>,
 }
 
-/// Heartbeats whose outcome is not known: a scheduler may have received one of them, and associated the worker, or may yet.
+/// Heartbeats with unknown outcomes. A scheduler may have received one of them and associated the worker, or may still do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Astray {
-    /// None of them has made an association earlier than this that a later answer could be about.
+    /// The earliest time at which one of them can have begun the association that a later answer is about.
     since: Time,
-    /// Afterwards none of them can arrive any more.
+    /// The time after which none of them can arrive any more.
     until: Time,
 }
 
-/// Why the next one should leave as soon as the rate limit allows.
+/// The reason why the next heartbeat leaves as soon as the rate limit allows.
 ///
 /// ```text
 ///          soon              connection lost
@@ -47,16 +47,16 @@ struct Astray {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Haste {
     None,
-    /// Something changed that the scheduler should hear, or answer, before a joining worker is HEALTHY.
+    /// Something changed that the scheduler must receive, or answer, before a joining worker is HEALTHY.
     Joining,
-    /// Somebody may wait for what a HEALTHY worker has to say.
+    /// The scheduler may wait for a heartbeat of a HEALTHY worker.
     Asked,
-    /// The scheduler may be another one: it waits for each worker, however healthy that thinks it is.
+    /// The scheduler may have restarted. It then waits for a heartbeat even of a worker that considers itself HEALTHY.
     Restarted,
 }
 
-/// Whether a HEALTHY worker may send an extra heartbeat for a new set id in the last answer: one after each ordinary heartbeat
-/// and after each healthcheck. However often the set changes, there are at most twice as many heartbeats as without.
+/// Whether a HEALTHY worker may send an extra heartbeat for a new set id in the last answer: one after each ordinary heartbeat and one
+/// after each healthcheck. However often the set changes, extra heartbeats at most double the number.
 ///
 /// ```text
 ///   FREE --extra heartbeat for a new set id--> USED --ordinary heartbeat, healthcheck--> FREE
@@ -64,11 +64,11 @@ enum Haste {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum EchoRight {
     Free,
-    /// The next ordinary heartbeat will say it.
+    /// The next ordinary heartbeat echoes the new set id.
     Used,
 }
 
-/// A heartbeat on its way.
+/// A heartbeat in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
     pub(crate) call: CallId,
@@ -77,7 +77,7 @@ pub(crate) struct Beat {
 }
 
 impl Heartbeats {
-    /// The first one leaves at once.
+    /// Creates the state for a worker that starts now. The first heartbeat leaves at once.
     pub(crate) fn new(now: Time, period: Duration) -> Self {
         Heartbeats {
             period,
@@ -94,12 +94,12 @@ impl Heartbeats {
         self.in_flight.is_some()
     }
 
-    /// Whether it is this call.
+    /// Returns whether the heartbeat in flight is this call.
     pub(crate) fn waits_for(&self, call: CallId) -> bool {
         self.in_flight.is_some_and(|beat| beat.call == call)
     }
 
-    /// When the next one leaves, or the one on its way is given up.
+    /// Returns when the next heartbeat leaves, or when the one in flight times out.
     pub(crate) fn due(&self) -> Time {
         match (self.in_flight, self.haste) {
             (Some(beat), _) => beat.deadline,
@@ -114,7 +114,7 @@ impl Heartbeats {
         self.whole_at - EAGER_INTERVAL * (EAGER_BURST - 1)
     }
 
-    /// As soon as the rate limit allows, and after the one on its way has come back.
+    /// Requests a heartbeat as soon as the rate limit allows, after the one in flight has an outcome.
     pub(crate) fn soon(&mut self) {
         self.haste = match self.haste {
             Haste::None | Haste::Joining => Haste::Joining,
@@ -123,7 +123,7 @@ impl Heartbeats {
         };
     }
 
-    /// The worker is HEALTHY: joining is no reason for haste any more.
+    /// Drops the haste of joining, because the worker is HEALTHY.
     pub(crate) fn no_hurry(&mut self) {
         self.haste = match self.haste {
             Haste::None | Haste::Joining => Haste::None,
@@ -132,13 +132,14 @@ impl Heartbeats {
         };
     }
 
-    /// A healthcheck may have come for the sake of the answer's echo.
+    /// Requests a heartbeat after a healthcheck, which the scheduler may have sent to get the echo of its set id.
     pub(crate) fn healthcheck_acknowledged(&mut self) {
         self.echo = EchoRight::Free;
         self.asked();
     }
 
-    /// The last answer brought another set id: others may wait until the scheduler knows that this worker has it.
+    /// Requests a heartbeat because the last answer had another set id. Other workers may wait until the scheduler knows that this one has
+    /// it.
     pub(crate) fn new_set(&mut self) {
         match self.echo {
             EchoRight::Free => {
@@ -149,7 +150,7 @@ impl Heartbeats {
         }
     }
 
-    /// As `soon`, also for a HEALTHY worker.
+    /// Requests a heartbeat as `soon` does, also for a HEALTHY worker.
     pub(crate) fn asked(&mut self) {
         self.haste = match self.haste {
             Haste::None | Haste::Joining | Haste::Asked => Haste::Asked,
@@ -157,12 +158,13 @@ impl Heartbeats {
         };
     }
 
-    /// As `soon`, also for a HEALTHY worker. One on its way does not count: its answer may have come before the loss.
+    /// Requests a heartbeat as `soon` does, also for a HEALTHY worker. A heartbeat in flight does not count: its answer may be older than
+    /// the loss.
     pub(crate) fn connection_lost(&mut self) {
         self.haste = Haste::Restarted;
     }
 
-    /// Like after a failure, though none of ours has failed.
+    /// Schedules the next heartbeat as after a failure, although no heartbeat has failed.
     pub(crate) fn doubted(&mut self, now: Time) {
         self.next_at = self.next_at.min(now + HEARTBEAT_RETRY);
     }
@@ -181,12 +183,12 @@ impl Heartbeats {
         });
     }
 
-    /// The heartbeat that this outcome is for, unless it was given up before.
+    /// Takes the heartbeat that this outcome is for. `None` if it has timed out.
     pub(crate) fn take(&mut self, call: CallId) -> Option<Beat> {
         self.in_flight.take_if(|beat| beat.call == call)
     }
 
-    /// Whether the one on its way has just been given up.
+    /// Abandons the heartbeat in flight if it has timed out, and returns whether it has.
     pub(crate) fn give_up(&mut self, now: Time) -> bool {
         let given_up = self.in_flight.take_if(|beat| beat.deadline <= now);
         if let Some(beat) = given_up {
@@ -195,7 +197,7 @@ impl Heartbeats {
         given_up.is_some()
     }
 
-    /// Somebody may have received it.
+    /// Records a heartbeat that a scheduler may have received.
     pub(crate) fn went_astray(&mut self, sent: Time) {
         let earlier = self.astray.filter(|astray| sent <= astray.until);
         self.astray = Some(Astray {
@@ -204,9 +206,9 @@ impl Heartbeats {
         });
     }
 
-    /// A heartbeat was answered. Gives the earliest time at which the opinion in the answer can have begun, whose clock runs on
-    /// the scheduler from the receipt of whichever heartbeat made it. What follows began after this answer, whatever of the
-    /// earlier ones arrives yet.
+    /// Handles the answer to the heartbeat that was sent at `sent`. Returns the earliest time at which the opinion in the answer can have
+    /// begun. The scheduler counts from the receipt of the heartbeat that began the association. A later association begins after `sent`,
+    /// even if a heartbeat that was sent earlier and arrives later begins it.
     pub(crate) fn settled(&mut self, sent: Time) -> Time {
         let astray = self.astray.filter(|astray| sent <= astray.until);
         self.astray = astray.map(|astray| Astray {
@@ -221,7 +223,7 @@ impl Heartbeats {
         self.next_at = now + self.period.min(HEARTBEAT_RETRY);
     }
 
-    /// For fingerprints.
+    /// Writes the state for fingerprints.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.opt(self.in_flight, |s, beat| {
             s.call(beat.call);
@@ -230,7 +232,7 @@ impl Heartbeats {
         });
         s.deadline(self.next_at);
         s.put((self.haste, self.echo));
-        // A burst that is whole is whole however long ago.
+        // Once the burst is full, it does not matter since when.
         s.deadline(self.whole_at);
         s.opt(self.astray, |s, astray| {
             s.time(astray.since);

@@ -1,4 +1,4 @@
-//! Which invocations were accepted, refused or denied before, so that a repeated message starts nothing.
+//! The invocations that were accepted, refused or denied before, so that a repeated message starts nothing.
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
@@ -8,12 +8,12 @@ use brasserie_common::{InvocationId, Time};
 
 use crate::timer::MESSAGE_LIFE;
 
-/// Ids that one generation keeps: some 4 MiB of memory, and more than a worker can start in most of a minute, so that what
-/// the floor refuses beyond it is nearly a minute late.
+/// The maximum number of ids in one generation, about 4 MiB of memory. A worker cannot start as many tasks in most of a minute, so an id
+/// that the floor refuses is nearly a minute late.
 const MAX_IDS: usize = 100_000;
 
-/// Remembers each invocation for at least the longest life of a message, in bounded memory. Two generations take turns: a new
-/// one begins each message life, and the one before the last is forgotten.
+/// A bounded memory of invocations that keeps each for at least the longest life of a message. A new generation begins once per message
+/// life, and the one before the last is forgotten.
 #[derive(Clone, Debug)]
 pub(crate) struct Invocations {
     current: Generation,
@@ -21,21 +21,21 @@ pub(crate) struct Invocations {
     since: Time,
 }
 
-/// Invariant: every id ever told to this generation is in `ids` or not later than `floor`.
+/// Invariant: every id that this generation has recorded is in `ids` or not later than `floor`.
 #[derive(Clone, Debug, Default)]
 struct Generation {
     ids: BTreeSet<InvocationId>,
-    /// Ids with this start second or an earlier one may have been dropped. The seconds are the scheduler's, compared only
-    /// with each other; should its clock jump back while the floor is set, it is refused until the generation is forgotten.
+    /// Ids with this start second or an earlier one may have been dropped. The seconds are from the scheduler's clock and are compared only
+    /// with each other. If that clock jumps back while the floor is set, new ids are refused until the generation is forgotten.
     floor: Option<i64>,
 }
 
-/// What is known of an invocation.
+/// Whether an invocation is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Familiarity {
     New,
     Known,
-    /// So old that it may have been known.
+    /// The invocation is so old that it may have been known and dropped.
     TooOld,
 }
 
@@ -68,7 +68,7 @@ impl Invocations {
         self.current.remember(id);
     }
 
-    /// What the sabotage of that name does.
+    /// Drops an id, for the injected bugs.
     pub(crate) fn forget(&mut self, id: InvocationId) {
         for generation in [&mut self.current, &mut self.previous] {
             generation.ids.remove(&id);
@@ -79,7 +79,7 @@ impl Invocations {
         if now.since(self.since) < MESSAGE_LIFE {
             return;
         }
-        // Nothing was told to `current` in the second half, or it would have turned over then.
+        // No id was recorded in `current` in the second half, or the generations would have changed then.
         let both_old = now.since(self.since) >= MESSAGE_LIFE * 2;
         let last = std::mem::take(&mut self.current);
         self.previous = if both_old {
@@ -90,7 +90,7 @@ impl Invocations {
         self.since = now;
     }
 
-    /// For fingerprints. The floor is a second of the scheduler's clock, compared only with the seconds of ids.
+    /// Writes the state for fingerprints. The floor is a second of the scheduler's clock, compared only with the seconds of ids.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         for generation in [&self.current, &self.previous] {
             s.each(&generation.ids, |s, id| s.invocation(*id));
@@ -131,7 +131,7 @@ mod tests {
             let mut seen = Invocations::new(Time::ZERO);
             let at = Time::ZERO + second * offset;
             seen.remember(at, InvocationId::new(1, 1));
-            // Other traffic turns generations over at the worst moments.
+            // Other traffic changes generations at the worst moments.
             for later in 1..600 {
                 seen.remember(at + second * later, InvocationId::new(2, i64::from(later)));
             }

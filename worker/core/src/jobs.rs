@@ -1,4 +1,4 @@
-//! The numbers by which policies tell jobs apart.
+//! Numbers for jobs, by which the work fetch policies tell them apart.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use brasserie_common::JobName;
 
 use crate::work_fetch::{AssociationIndex, Saved, SavedState};
 
-/// With more names all are numbered anew, and what was learned of them is lost.
+/// The maximum number of numbered jobs. Another job makes all jobs get new numbers, and what was learned about them is lost.
 const MOST_JOBS: usize = 100_000;
 
-/// Of each association's jobs.
+/// The numbers of all associations' jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Jobs {
     numbers: BTreeMap<(AssociationIndex, JobName), u32>,
@@ -37,8 +37,8 @@ impl Jobs {
             .collect()
     }
 
-    /// What was saved by addresses and names, by the places of these addresses and with numbers for the names. Who is not among them is
-    /// forgotten.
+    /// Converts saved state from addresses and names to indexes into `addresses` and job numbers. Drops the state of schedulers that are
+    /// not in `addresses`.
     pub(crate) fn places(&mut self, saved: &SavedState, addresses: &[String]) -> Saved {
         let own = |address: &String| saved.schedulers.get(address);
         let rec = |address| own(address).map(|one| one.rec).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! The worker protocol machine: its associations with schedulers, the tasks it runs for them, and when it must end itself.
+//! The worker's side of the protocol: its associations with schedulers, the tasks that it runs for them, and the conditions under which it
+//! must end itself.
 //!
-//! The crate is pure. A shell feeds [`Event`]s to [`Worker::handle`], calls [`Worker::handle_timeout`] once a turn, drains
-//! [`Worker::poll_effect`], and sleeps until [`Worker::poll_timeout`] or the next event.
+//! The crate performs no input or output. A shell passes [`Event`]s to [`Worker::handle`], calls [`Worker::handle_timeout`] once a turn,
+//! drains [`Worker::poll_effect`], and sleeps until [`Worker::poll_timeout`] or the next event.
 
 #![deny(clippy::iter_over_hash_type)]
 

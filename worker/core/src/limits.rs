@@ -1,4 +1,4 @@
-//! How long a run may take: the timeout from the start of its process, the deadline from its acceptance, and the kill when one is over.
+//! Time limits of runs: the timeout from the start of the process, the deadline from the acceptance, and the kill when one of them expires.
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
@@ -23,9 +23,9 @@ use crate::tasks::Task;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Counts from when there is a process, without the time for which that was stopped.
+    /// Counts from the start of the process, without the time for which the process is stopped.
     timeout: Option<Duration>,
-    /// What was left at the acceptance.
+    /// The time that was left at the acceptance.
     deadline: Option<Duration>,
     deadline_at: Option<Time>,
     kill: KillRequest,
@@ -33,12 +33,14 @@ pub(crate) struct Limits {
     stage: Stage,
 }
 
+/// The state of the timeout.
+///
 /// ```text
 ///   AWAITED --there is a process--> RUNS <--stopped, goes on--> STOPPED
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutStage {
-    /// Or there is none.
+    /// No process exists yet, or the run has no timeout.
     Awaited,
     Runs {
         until: Time,
@@ -51,12 +53,12 @@ enum TimeoutStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Set,
-    /// It was asked to end, once.
+    /// The run was asked to end, once.
     Over,
 }
 
 impl Limits {
-    /// Of a run that is accepted now; `None`: it has none.
+    /// Returns the limits of a run that is accepted now; `None` if it has none.
     pub(crate) fn new(
         now: Time,
         options: &TaskSubprocessOptions,
@@ -76,7 +78,7 @@ impl Limits {
         })
     }
 
-    /// It is ended then, for that reason, if there is a limit that counts yet.
+    /// Returns when the next limit expires and the reason for the kill. `None` if the run has no active limit.
     fn due(&self) -> Option<(Time, EndedBy)> {
         match self.stage {
             Stage::Set => {}
@@ -87,14 +89,14 @@ impl Limits {
             TimeoutStage::Runs { until } => Some((until, EndedBy::Timeout)),
             TimeoutStage::Awaited | TimeoutStage::Stopped { .. } => None,
         };
-        // Of two at once the deadline, which nobody moves.
+        // If both expire at once, the deadline is the reason, because nothing can move it.
         deadline
             .into_iter()
             .chain(timeout)
             .min_by_key(|(at, _)| *at)
     }
 
-    /// There is a process now.
+    /// Starts the timeout, because the process exists now.
     fn started(&mut self, now: Time) {
         if let (TimeoutStage::Awaited, Some(timeout)) = (self.timeout_stage, self.timeout) {
             self.timeout_stage = TimeoutStage::Runs {
@@ -103,7 +105,7 @@ impl Limits {
         }
     }
 
-    /// The process is stopped, and does not use up its time.
+    /// Suspends the timeout while the process is stopped.
     pub(crate) fn stopped(&mut self, now: Time) {
         if let TimeoutStage::Runs { until } = self.timeout_stage {
             let left = until.since(now);
@@ -111,14 +113,14 @@ impl Limits {
         }
     }
 
-    /// The process goes on.
+    /// Resumes the timeout with the time that was left.
     pub(crate) fn resumed(&mut self, now: Time) {
         if let TimeoutStage::Stopped { left } = self.timeout_stage {
             self.timeout_stage = TimeoutStage::Runs { until: now + left };
         }
     }
 
-    /// For fingerprints.
+    /// Writes the state for fingerprints.
     pub(crate) fn shape<H: Hasher>(self, s: &mut Shape<'_, H>) {
         s.put((self.timeout, self.deadline, self.kill));
         s.put(std::mem::discriminant(&self.stage));
@@ -133,8 +135,8 @@ impl Limits {
     }
 }
 
-/// TERM alone would leave a run that ignores it alive for ever, so KILL follows it: after the wait that a worker grants its tasks
-/// when it has to end, unless the job says one.
+/// Returns a request that certainly ends the run. TERM alone would leave a run alive that ignores it, so KILL follows after the job's own
+/// wait, or else after the kill wait that tasks get when the worker must end.
 fn ends_for_certain(asked: KillRequest, suicide_kill_wait: Duration) -> KillRequest {
     match asked.method {
         KillMethod::Kill | KillMethod::TermWaitKill => asked,
@@ -148,7 +150,9 @@ fn ends_for_certain(asked: KillRequest, suicide_kill_wait: Duration) -> KillRequ
     }
 }
 
-/// When limits are over, earliest first. Invariant: exactly those of live runs that have a limit that counts and is not over.
+/// The expiry times of limits, earliest first.
+///
+/// Invariant: the set holds exactly the next limit of each open run that has one and was not asked to end for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LimitTimers(BTreeSet<(Time, TaskKey)>);
 
@@ -157,7 +161,7 @@ impl LimitTimers {
         self.0.first().map(|(at, _)| *at)
     }
 
-    /// Whose limit is over.
+    /// Returns the task whose limit expired first, if any has expired.
     pub(crate) fn first_until(&self, now: Time) -> Option<&TaskKey> {
         let (_, key) = self.0.first().filter(|(at, _)| *at <= now)?;
         Some(key)
@@ -177,7 +181,7 @@ impl LimitTimers {
 }
 
 impl Association {
-    /// The process of a run is there.
+    /// Starts the timeout of a run, because its process exists.
     pub(crate) fn started(&mut self, now: Time, key: &TaskKey, invocation: InvocationId) {
         let task = self.tasks.get(key);
         let piece = task.and_then(|task| task.piece.as_ref());
@@ -190,7 +194,7 @@ impl Association {
         });
     }
 
-    /// Ends the runs whose time is over, each once.
+    /// Ends each run whose limit has expired, once.
     pub(crate) fn enforce_limits(&mut self, turn: &mut Turn<'_>) {
         while let Some((key, invocation)) = self.tasks.first_over(turn.now) {
             let mut ended = None;
@@ -208,7 +212,7 @@ impl Association {
     }
 }
 
-/// What a run ends as that was ended because its time was over: as its process says, but it is told that, and after how long.
+/// Returns the final status of a run. If a limit ended the run and the status is an error with backoff, the status begins with the limit.
 pub(crate) fn status_of(
     status: ReportedStatus,
     story: &Story,

@@ -1,4 +1,4 @@
-//! What the associations share: the one machine that the tasks of all of them run on, and the queue in which they wait for it.
+//! The machine that all associations share: its resources, their use, and the queue of the tasks that wait for them.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use crate::passing::Scene;
 use crate::queue::{Queue, WHOLE_CPU, cpus_of};
 use crate::work_fetch::AssociationIndex;
 
-/// What is taken of the machine, and who waits for it.
+/// The resources of the machine, their use, and the tasks that wait for them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
-    /// As it lists them, each once.
+    /// The GPUs of the machine, each once.
     pub(crate) cards: Vec<Card>,
-    /// In thousandths; 1 at least.
+    /// Thousandths of a processor, at least one processor.
     all_cpus: u64,
-    /// Tasks with a process, without healthchecks.
+    /// The number of tasks with a process, without healthchecks.
     live_but_healthchecks: usize,
-    /// By those with a process.
+    /// The GPUs that tasks with a process use.
     card_use: CardUse,
-    /// The same of processors, in thousandths, without healthchecks.
+    /// Thousandths of a processor that executing tasks use, without healthchecks.
     busy_cpus: u64,
-    /// Tasks whose processes are stopped for others.
+    /// The number of tasks whose processes are stopped in favour of others.
     stopped: usize,
     pub(crate) queue: Queue,
-    /// `None`: the worker takes what it is sent.
+    /// `None`: the worker does not fetch work.
     pub(crate) fetching: Option<Box<Fetching>>,
 }
 
 impl Machine {
-    /// Of which nothing is taken.
+    /// Returns a machine without tasks.
     pub(crate) fn new(usable: &UsablePhysicalResources, fetching: Option<Box<Fetching>>) -> Self {
         let mut machine = Machine {
             fetching,
@@ -41,11 +41,11 @@ impl Machine {
         machine
     }
 
-    /// What it offers.
+    /// Sets the resources of the machine.
     pub(crate) fn set_usable(&mut self, usable: &UsablePhysicalResources) {
         self.cards.clear();
         for card in &usable.gpus {
-            // One that is listed twice is one.
+            // A GPU that is listed twice counts once.
             if !self
                 .cards
                 .iter()
@@ -57,31 +57,31 @@ impl Machine {
                 });
             }
         }
-        // A float cast saturates, and what is no number is 0: then there is one, as a machine that reports nothing has some.
+        // A float cast saturates, and NaN becomes 0. A machine that reports no processors counts as one processor.
         self.all_cpus = ((usable.cpu_cores * WHOLE_CPU as f64) as u64).max(WHOLE_CPU);
     }
 
-    /// In thousandths of a processor.
+    /// Returns thousandths of a processor.
     pub(crate) fn all_cpus(&self) -> u64 {
         self.all_cpus
     }
 
-    /// The cards that are kept for who was passed too often.
+    /// Returns the GPUs that are reserved for the task that was overtaken too often.
     pub(crate) fn kept_cards(&self) -> Vec<Arc<str>> {
         self.queue.kept_cards(&self.cards, &self.card_use)
     }
 
-    /// How many tasks have a process, without healthchecks.
+    /// Returns the number of tasks with a process, without healthchecks.
     pub(crate) fn live_but_healthchecks(&self) -> usize {
         self.live_but_healthchecks
     }
 
-    /// What is taken of the cards.
+    /// Returns the use of the GPUs.
     pub(crate) fn card_use(&self) -> &CardUse {
         &self.card_use
     }
 
-    /// A task is refused.
+    /// Records that a task was refused.
     pub(crate) fn refuses(&mut self, of: AssociationIndex, code: RefusalCode) {
         if code == RefusalCode::Busy
             && let Some(fetching) = &mut self.fetching
@@ -90,18 +90,19 @@ impl Machine {
         }
     }
 
-    /// Whether anything is free of any card, or there is none to wait for.
+    /// Returns whether a part of any GPU is free. Returns true if the machine has no GPUs, because tasks that need one then have nothing to
+    /// wait for.
     pub(crate) fn has_free_cards(&self) -> bool {
         let mut cards = self.cards.iter();
         self.cards.is_empty() || cards.any(|card| self.card_use.free(&card.device) > 0)
     }
 
-    /// In thousandths of a processor.
+    /// Returns the thousandths of a processor in use.
     pub(crate) fn busy_cpus(&self) -> u64 {
         self.busy_cpus
     }
 
-    /// The task has a process from now on.
+    /// Counts a task whose process begins.
     pub(crate) fn lives(&mut self, task: &RunningTask) {
         if !task.gpus.is_empty() {
             let scene = Scene {
@@ -119,7 +120,7 @@ impl Machine {
         self.card_use.take(&task.gpus);
     }
 
-    /// Its process is stopped: others may have its processors.
+    /// Notes that a process is stopped, which frees its processors for other tasks.
     pub(crate) fn stops(&mut self, task: &RunningTask) {
         self.busy_cpus -= cpus_of(task);
         self.stopped += 1;
@@ -130,12 +131,12 @@ impl Machine {
         self.stopped -= 1;
     }
 
-    /// How many processes are stopped for others.
+    /// Returns the number of processes that are stopped in favour of others.
     pub(crate) fn stopped(&self) -> usize {
         self.stopped
     }
 
-    /// It has none any more.
+    /// Stops counting a task whose process is gone.
     pub(crate) fn is_dead(&mut self, task: &RunningTask) {
         if !task.is_healthcheck() {
             self.live_but_healthchecks -= 1;

@@ -1,4 +1,4 @@
-//! Effects on their way out of the core, and one turn: an instant, the outbox, and what all associations share.
+//! The queue of effects, and the context of one turn.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::effect::{Call, Effect, ExitReason, Refusal, Reply};
 use crate::machine::Machine;
 use crate::work_fetch::AssociationIndex;
 
-/// Drained by the shell once a turn, so its length is bounded by what one turn of events can cause.
+/// The effects that the shell has not drained yet. The shell drains them once a turn, so the effects of one turn bound the length.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     effects: VecDeque<Effect>,
@@ -29,12 +29,12 @@ impl Outbox {
     }
 }
 
-/// What every step of an association needs: the time, read once, where its effects go, and what it shares with the others.
+/// The context of one turn, which every step of an association needs.
 pub(crate) struct Turn<'a> {
     pub(crate) now: Time,
     pub(crate) out: &'a mut Outbox,
     pub(crate) machine: &'a mut Machine,
-    /// Associations that have come to their end in this turn.
+    /// Associations that came to their end in this turn.
     pub(crate) over: Vec<(AssociationIndex, ExitReason)>,
 }
 
@@ -47,7 +47,7 @@ impl Turn<'_> {
         self.effect(Effect::Reply { request, reply });
     }
 
-    /// To the scheduler of this association.
+    /// Requests a call to the scheduler of this association, and returns its id.
     pub(crate) fn call(&mut self, association: AssociationIndex, call: Call) -> CallId {
         self.out.last_call += 1;
         let id = CallId(self.out.last_call);

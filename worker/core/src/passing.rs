@@ -1,11 +1,12 @@
-//! Who waits for cards and was passed.
+//! Protection of tasks that wait for GPUs from being overtaken forever.
 //!
-//! Who wants a whole card, or several, lets others pass who find a part of one free: else cards would lie idle. But it might wait for ever, if
-//! there are always others. So it counts how often it was passed by somebody whom it would have kept from beginning: who got cards that are of use to
-//! it, while it could not begin itself. Who was passed [`MOST_PASSES`] times keeps the cards that are free for it soonest: nobody
-//! else gets anything of them, whatever the order of the queue, until it has begun. Of several the one that came first keeps them.
+//! A task that needs whole GPUs lets tasks overtake it that fit on a free part of a GPU, because GPUs would be idle otherwise. A steady
+//! stream of such tasks could block it forever. So each waiting task counts how often it was overtaken: another task got GPUs that it could
+//! use, while it could not begin itself. A task that was overtaken [`MOST_PASSES`] times reserves the GPUs that will be free for it
+//! soonest. Until it has begun, no other task gets any part of them, whatever the order of the queue. Of several such tasks, the one that
+//! arrived first reserves GPUs.
 //!
-//! Who could begin and was not chosen was not passed in this sense: that is for policies to say, which see to it that each has its turn.
+//! A waiting task that could have begun but was not chosen does not count as overtaken. The policies give each such task its turn.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,40 +16,40 @@ use brasserie_common::{Card, CardNeed, CardUse, GpuShare, RunningTask};
 
 use crate::queue::{Place, WHOLE_CPU, cpus_of};
 
-/// Enough to fill a machine with parts of cards twice or so, and few enough that nobody waits for long.
+/// A limit that lets a machine fill with parts of GPUs about twice, and that lets no task wait for long.
 pub(crate) const MOST_PASSES: u32 = 8;
 
-/// Those that wait for cards, by their places in the queue.
+/// The tasks that wait for GPUs, by their places in the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ForCards {
     waiters: BTreeMap<Place, Waiter>,
-    /// Where those are who were passed too often, by when they came.
+    /// The places of tasks that were overtaken too often, by their places at arrival.
     passed: BTreeMap<Place, Place>,
 }
 
 #[derive(Clone, Debug)]
 struct Waiter {
     wants: Wants,
-    /// In thousandths.
+    /// Thousandths of a processor.
     cpus: u64,
-    /// Its place when it came: each has a higher one than all before.
+    /// The task's place at arrival, which is higher than those of all earlier tasks.
     came: Place,
     passes: u32,
 }
 
 #[derive(Clone, Debug)]
 enum Wants {
-    /// Its scheduler has chosen.
+    /// The GPUs that the scheduler has chosen.
     These(Vec<GpuShare>),
     Such(CardNeed),
 }
 
-/// What a machine has when somebody begins there.
+/// The state of the machine when a task begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) cards: &'a [Card],
     pub(crate) used: &'a CardUse,
-    /// In thousandths.
+    /// Thousandths of a processor.
     pub(crate) busy_cpus: u64,
     pub(crate) all_cpus: u64,
 }
@@ -88,12 +89,12 @@ impl ForCards {
         self.waiters.range(behind).next().map(|(place, _)| *place)
     }
 
-    /// Who keeps cards.
+    /// Returns the place of the task that reserves GPUs.
     pub(crate) fn keeper(&self) -> Option<Place> {
         self.passed.first_key_value().map(|(_, place)| *place)
     }
 
-    /// The cards that are kept.
+    /// Returns the reserved GPUs.
     pub(crate) fn kept(&self, cards: &[Card], used: &CardUse) -> Vec<Arc<str>> {
         let keeper = self.keeper().and_then(|place| self.waiters.get(&place));
         match keeper.map(|waiter| &waiter.wants) {
@@ -106,12 +107,12 @@ impl ForCards {
         }
     }
 
-    /// How often this one was passed.
+    /// Returns how often this task was overtaken.
     pub(crate) fn passes(&self, place: Place) -> u32 {
         self.waiters.get(&place).map_or(0, |waiter| waiter.passes)
     }
 
-    /// Somebody is about to begin with these cards, who does not wait any more.
+    /// Records that a task, which is no longer queued, is about to begin with these GPUs.
     pub(crate) fn note_begin(&mut self, scene: Scene<'_>, taken: &[GpuShare]) {
         for (place, waiter) in &mut self.waiters {
             if waiter.passes < MOST_PASSES

@@ -1,4 +1,4 @@
-//! A task as a piece of work: what policies know of it.
+//! The data of a task for the policies of a pull worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,13 @@ use crate::work_fetch::{
     AssociationIndex, Lengths, ProcessorType, Progress, Stage, Task, TaskNumber, Usage, remaining,
 };
 
-/// Thousandths, of processors and of cards.
+/// The scale of processors and GPUs, which are counted in thousandths.
 const WHOLE: f64 = 1000.0;
-/// Nothing waits for longer, as far as the backlog counts: sums of them stay far from their end.
+/// The longest wait in seconds that the backlog counts for a task, so that sums do not overflow.
 const LONGEST: f64 = 1e9;
 
+/// One task of a pull worker, as its policies see it.
+///
 /// ```text
 ///   waits --its turn--> executes <--> is stopped
 /// ```
@@ -23,24 +25,24 @@ const LONGEST: f64 = 1e9;
 pub(crate) struct Piece {
     pub(crate) number: TaskNumber,
     pub(crate) job: u32,
-    /// Seconds that it takes, as its scheduler says.
+    /// The run time in seconds that the scheduler says.
     pub(crate) given: Option<f64>,
-    /// What it counts as.
+    /// The processor type that the task counts as.
     pub(crate) processor: Processor,
     cpus: f64,
     cards: f64,
     received: Time,
     pub(crate) deadline: Option<Time>,
     doing: Doing,
-    /// How long it waited before it began.
+    /// The wait before it began.
     waited: Duration,
-    /// How long it was stopped, before it went on last.
+    /// How long it was stopped, without the current stop.
     stopped: Duration,
-    /// Its end was asked for: it neither stops nor goes on for others any more.
+    /// The task was asked to end, so the policies neither stop nor resume it any more.
     is_ending: bool,
-    /// Seconds that it executed before it was stopped last.
+    /// Seconds of execution before the last stop.
     executed: f64,
-    /// While it waits: instances times milliseconds.
+    /// The task's part of the backlog while it is queued, in instance-milliseconds.
     pub(crate) backlog: u64,
 }
 
@@ -52,7 +54,7 @@ enum Doing {
 }
 
 impl Piece {
-    /// Of a task that has just come, and waits.
+    /// Returns the data of a task that was just accepted and waits.
     pub(crate) fn new(
         fetching: &mut Fetching,
         of: AssociationIndex,
@@ -87,7 +89,7 @@ impl Piece {
             stopped: Duration::ZERO,
             is_ending: false,
             executed: 0.0,
-            // A float cast saturates; the least that waits counts.
+            // A float cast saturates. The smallest queued task counts as 1.
             backlog: ((seconds.min(LONGEST) * 1000.0) as u64).max(1),
         }
     }
@@ -103,12 +105,12 @@ impl Piece {
         }
     }
 
-    /// From its acceptance until it was its turn.
+    /// Returns the time from its acceptance until it began.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// For others, in all.
+    /// Returns the total time for which it was stopped in favour of others.
     pub(crate) fn stopped(&self, now: Time) -> Duration {
         let last = match self.doing {
             Doing::IsStopped { since } => now.since(since),
@@ -117,7 +119,7 @@ impl Piece {
         self.stopped + last
     }
 
-    /// These are its cards, of a machine with such: from now on it counts as what they are.
+    /// Records the GPUs that the task gets, of the machine's `cards`. From now on it counts as their model.
     pub(crate) fn has_cards(&mut self, own: &[GpuShare], cards: &[Card]) {
         if let Some(model) = model_of(own, cards) {
             self.processor = Processor::Cards(model);
@@ -143,7 +145,7 @@ impl Piece {
         self.is_ending
     }
 
-    /// Its end was asked for: whether it is stopped, and this is the first time.
+    /// Records that the task was asked to end. Returns whether it is stopped and was not asked before.
     pub(crate) fn note_kill(&mut self) -> bool {
         let was_ending = std::mem::replace(&mut self.is_ending, true);
         !was_ending && self.is_stopped()
@@ -154,7 +156,7 @@ impl Piece {
         self.doing = Doing::IsStopped { since: now };
     }
 
-    /// Seconds that it has executed.
+    /// Returns the seconds for which it has executed.
     pub(crate) fn executed(&self, now: Time) -> f64 {
         let last = match self.doing {
             Doing::Executes { since } => now.since(since).as_secs_f64(),
@@ -163,7 +165,7 @@ impl Piece {
         self.executed + last
     }
 
-    /// As policies see it; `estimate`: seconds that such a task takes in all.
+    /// Returns the task in the form for policies. `estimate` is the total run time of such a task in seconds.
     pub(crate) fn task(
         &self,
         now: Time,
@@ -195,7 +197,8 @@ impl Piece {
     }
 }
 
-/// The model of its cards, if it has any that the machine knows; as long as they are not chosen, the one that it is to count as.
+/// Returns the model of the task's GPUs, or the CPU if the machine has no such GPUs. Until the GPUs are chosen, returns the model that the
+/// task is to count as.
 pub(crate) fn processor_of(task: &RunningTask, cards: &[Card]) -> Processor {
     let wanted = task.gpus_wanted.as_ref().filter(|_| task.takes_cards());
     let model = match wanted.filter(|_| task.gpus.is_empty()) {

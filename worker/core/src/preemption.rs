@@ -1,7 +1,7 @@
-//! Tasks that stop for others and go on later, and what a kill means for one that is stopped.
+//! Preemption: stops tasks in favour of others, resumes them later, and kills stopped tasks.
 //!
-//! A stopped task keeps what it has but its processors: its process, its cards, its memory, its slots at the scheduler. To the scheduler
-//! it runs.
+//! A stopped task keeps its process, GPUs, memory and slots at the scheduler; only its processors are free. To the scheduler, it is
+//! running.
 
 use brasserie_common::{InvocationId, Kill, KillMethod, TaskKey};
 
@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::outbox::Turn;
 
 impl Association {
-    /// Its process stops, for others.
+    /// Stops the task's process in favour of others.
     pub(crate) fn suspend(&mut self, turn: &mut Turn<'_>, key: &TaskKey) {
         let now = turn.now;
         if let Some(invocation) = self.tasks.suspend(turn.machine, (self.index, key), now) {
@@ -22,7 +22,7 @@ impl Association {
         }
     }
 
-    /// It goes on.
+    /// Resumes the task's process.
     pub(crate) fn resume(&mut self, turn: &mut Turn<'_>, key: &TaskKey) {
         let now = turn.now;
         if let Some(invocation) = self.tasks.resume(turn.machine, key, now) {
@@ -33,8 +33,8 @@ impl Association {
         }
     }
 
-    /// One that is stopped goes on before it is told to end: else it would not hear it. The processors that it has then were given to others,
-    /// who keep them.
+    /// Kills a run. Resumes a stopped process before the signal, because a stopped process does not handle it. Other tasks keep the
+    /// processors that they got in its place.
     pub(crate) fn kill(
         &mut self,
         turn: &mut Turn<'_>,
@@ -43,7 +43,7 @@ impl Association {
         kill: Kill,
     ) {
         match kill.request.method {
-            // It may take that for no reason to end, and is one that runs.
+            // The task may ignore TERM and continue, so it counts as executing again.
             KillMethod::Term => self.resume(turn, &key),
             KillMethod::TermWaitKill | KillMethod::Kill => {}
         }

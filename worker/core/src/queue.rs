@@ -1,8 +1,8 @@
-//! Tasks that wait here until processors are free for them, whichever scheduler sent them.
+//! The queue of tasks that wait until processors and GPUs are free, of all schedulers.
 //!
-//! Only a worker that fetches work lets a task wait, and only one that its scheduler lets: what such a task holds elsewhere is not
-//! missed meanwhile. To the scheduler it runs, from its acceptance to the acknowledgement of its end, and all that is promised of running
-//! tasks holds for it.
+//! Only a pull worker queues tasks, and only tasks whose scheduler permits it, because no other task needs their node resources meanwhile.
+//! To the scheduler, a queued task is running from its acceptance to the acknowledgement of its completion, with all guarantees of a
+//! running task.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -25,28 +25,30 @@ use crate::passing::{ForCards, Scene};
 use crate::piece::processor_of;
 use crate::work_fetch::AssociationIndex;
 
-/// A processor, in the thousandths that are counted.
+/// One processor, in thousandths.
 pub(crate) const WHOLE_CPU: u64 = 1000;
 
-/// More than any machine has.
+/// More processors than any machine has.
 const MOST_CPUS: u64 = 1_000_000;
 
-/// Where a task stands in the queue.
+/// The position of a task in the queue.
 pub(crate) type Place = i64;
 
-/// Whose task waits, and which.
+/// The association and the key of a queued task.
 pub(crate) type Waiting = (AssociationIndex, TaskKey);
 
-/// Who waits, in the order in which they begin. Invariant: exactly the tasks that are [`Stage::Queued`].
+/// The queued tasks, in the order in which they begin.
+///
+/// Invariant: the queue holds exactly the tasks in [`Stage::Queued`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     order: BTreeMap<Place, Waiting>,
-    /// Of these, those who want cards.
+    /// The queued tasks that need GPUs.
     with_cards: ForCards,
     last: Place,
 }
 
-/// Who of those that wait is meant.
+/// A choice among the queued tasks: all, or those that need GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whoever {
     Waits,
@@ -79,7 +81,7 @@ impl Queue {
         self.with_cards.remove(place);
     }
 
-    /// Who has this place goes before all others.
+    /// Moves a task to the front of the queue, and returns its new position.
     pub(crate) fn move_to_the_front(&mut self, place: Place) -> Place {
         let first = self.order.first_key_value();
         let new = first.map_or(place, |(first, _)| first - 1);
@@ -90,13 +92,13 @@ impl Queue {
         new
     }
 
-    /// Those of one association.
+    /// Returns the queued tasks of one association, in order.
     pub(crate) fn in_order_of(&self, whose: AssociationIndex) -> impl Iterator<Item = &TaskKey> {
         let own = self.order.values().filter(move |(of, _)| *of == whose);
         own.map(|(_, key)| key)
     }
 
-    /// Who is next behind a place.
+    /// Returns the next task behind a position.
     pub(crate) fn next_behind(&self, place: Place, who: Whoever) -> Option<(Place, Waiting)> {
         let behind = (Bound::Excluded(place), Bound::Unbounded);
         let next = match who {
@@ -106,46 +108,46 @@ impl Queue {
         next.and_then(|next| Some((next, self.order.get(&next)?.clone())))
     }
 
-    /// Who was passed so often that it keeps cards.
+    /// Returns the task that was overtaken so often that it reserves GPUs.
     pub(crate) fn keeper(&self) -> Option<(Place, &Waiting)> {
         let place = self.with_cards.keeper()?;
         Some((place, self.order.get(&place)?))
     }
 
-    /// The cards that it keeps.
+    /// Returns the GPUs that this task reserves.
     pub(crate) fn kept_cards(&self, cards: &[Card], used: &CardUse) -> Vec<Arc<str>> {
         self.with_cards.kept(cards, used)
     }
 
-    /// Somebody is about to begin with these cards, who does not wait any more.
+    /// Records that a task, which is no longer queued, is about to begin with these GPUs.
     pub(crate) fn note_begin(&mut self, scene: Scene<'_>, taken: &[GpuShare]) {
         self.with_cards.note_begin(scene, taken);
     }
 
-    /// How often one that waits for cards was passed.
+    /// Returns how often a task that waits for GPUs was overtaken.
     pub(crate) fn passes(&self, place: Place) -> u32 {
         self.with_cards.passes(place)
     }
 
-    /// How many begin before this one.
+    /// Returns the number of tasks that begin before this one.
     pub(crate) fn rank(&self, place: Place) -> usize {
         self.order.range(..place).count()
     }
 }
 
-/// What keeps a task from beginning now.
+/// The reason why a task cannot begin now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
-    /// The machine's limits of descriptors or processes; with which.
+    /// The worker's limit of descriptors or processes is reached; names the limit.
     Room(String),
-    /// Its cards are in use, or it can never have them.
+    /// Its GPUs are in use, or the machine can never provide them.
     Cards(CardConflict),
-    /// All processors are busy, which only those mind that may wait.
+    /// All processors are busy. This holds up only tasks that may be queued.
     Processors,
 }
 
 impl Obstacle {
-    /// Whether it may be gone later, with nothing changed but what runs.
+    /// Returns whether the obstacle can disappear when other tasks begin and end.
     fn passes(&self) -> bool {
         match self {
             Obstacle::Room(_) | Obstacle::Processors => true,
@@ -177,20 +179,20 @@ impl Obstacle {
     }
 }
 
-/// Why a task ends that waits.
+/// The reason why a queued task ends without having begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NeverBegins {
     Killed(EndedBy),
-    /// This machine lacks something for good, in these words.
+    /// The machine permanently lacks something, which the text names.
     Cannot(String),
 }
 
-/// What an accepted task does first.
+/// When an accepted task begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// With these cards.
+    /// The task begins at once, with these GPUs.
     Now(Vec<GpuShare>),
-    /// When it is its turn.
+    /// The task begins when it is its turn.
     Later,
 }
 
@@ -204,12 +206,13 @@ impl Begin {
 }
 
 impl Association {
-    /// Whether it begins now or waits, or why it can do neither.
+    /// Returns whether the task begins now or waits. Refuses it if it can do neither.
     pub(crate) fn admit(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {
         let may_wait = self.may_wait(task);
         let others_wait = !machine.queue.is_empty() || machine.stopped() > 0;
         if may_wait && others_wait {
-            // Not before those who came earlier, or were stopped for others; but what can never run here does not wait for it.
+            // Queued tasks and tasks that were stopped in favour of others come before this one. But a task that can never run here is
+            // refused at once.
             return match self.can_begin(machine, task) {
                 Err(obstacle) if !obstacle.passes() => Err(obstacle.into_refusal(task)),
                 Err(_) | Ok(_) => self.let_wait(machine, task),
@@ -222,7 +225,7 @@ impl Association {
         }
     }
 
-    /// What waits is bounded, whatever schedulers send: more would end as late elsewhere.
+    /// Queues the task unless too much work waits. The bound is needed because tasks beyond it would complete as late elsewhere.
     fn let_wait(&self, machine: &Machine, task: &RunningTask) -> Result<Begin, Refusal> {
         let processor = processor_of(task, &machine.cards);
         match &machine.fetching {
@@ -240,7 +243,7 @@ impl Association {
         self.options.work_fetch.is_some() && task.work.bufferable && !task.is_healthcheck()
     }
 
-    /// Whether it could not begin however few processors were busy.
+    /// Returns whether the task could not begin even if all processors were idle.
     pub(crate) fn is_held_back(&self, machine: &Machine, task: &RunningTask) -> bool {
         match self.can_begin(machine, task) {
             Err(Obstacle::Room(_) | Obstacle::Cards(_)) => true,
@@ -248,8 +251,8 @@ impl Association {
         }
     }
 
-    /// The cards with which it can begin now. A scheduler that knows how many tasks may run here sends no more, an older one does not
-    /// know.
+    /// Returns the GPUs with which the task can begin now. Checks the limit of tasks, because older schedulers do not know it and may send
+    /// more.
     fn can_begin(&self, machine: &Machine, task: &RunningTask) -> Result<Vec<GpuShare>, Obstacle> {
         let room = self.description.room.as_ref();
         let room = room.filter(|_| !task.is_healthcheck());
@@ -272,7 +275,7 @@ impl Association {
         });
     }
 
-    /// Ends a task that waits; one that is killed, as if its process had been killed before it wrote a status.
+    /// Ends a queued task. A killed one ends as if its process had been killed before it wrote a status.
     pub(crate) fn end_queued(
         &mut self,
         turn: &mut Turn<'_>,
@@ -296,13 +299,13 @@ impl Association {
         story.ended_by = by;
         let mut status = ReportedStatus::by_fault(fault, &text);
         if self.description.intake == Intake::Draining && status.is_incomplete_backoff() {
-            // It has lost nothing yet, and may run elsewhere at once.
+            // The task has lost nothing, and may run elsewhere at once.
             status = status.into_incomplete();
         }
         self.task_ended(turn, key, invocation, (status, story));
     }
 
-    /// All of them: none of them begins here any more.
+    /// Ends all queued tasks of this association.
     pub(crate) fn end_all_queued(&mut self, turn: &mut Turn<'_>, by: EndedBy) {
         let own = turn.machine.queue.in_order_of(self.index);
         let keys: Vec<TaskKey> = own.cloned().collect();
@@ -315,8 +318,8 @@ impl Association {
     }
 }
 
-/// As it is chosen what runs: a task of the CPU begins while any CPU is free, even if it wants more, since one that wants many would
-/// never find them free together; and a card is worth more than a CPU.
+/// Returns whether enough processors are free, by the rule of the policies. A task of the CPU begins while any CPU is free, even if it uses
+/// more, because many CPUs are rarely free at once. A GPU is worth more than a CPU, so a task with GPUs may exceed the CPUs by one.
 fn has_processors_for(machine: &Machine, task: &RunningTask) -> bool {
     let busy = machine.busy_cpus();
     if sabotage::on(Sabotage::BeginWithoutProcessors) {
@@ -328,17 +331,21 @@ fn has_processors_for(machine: &Machine, task: &RunningTask) -> bool {
     }
 }
 
-/// Lets tasks begin for which there are processors now, in their order, whosever they are. Who waits for cards that are taken lets others
-/// pass, but not too often ([`crate::passing`]). Who finds its cards free and too few CPUs beside them lets nobody pass who only wants
-/// CPUs: else it would never find enough of them. Who waits for CPUs lets those pass who want cards. Whose cards are gone for good ends.
+/// Starts the queued tasks for which there are resources now, in their order, whatever their schedulers.
+///
+/// * A task whose GPUs are in use lets others overtake it, but not too often (see [`crate::passing`]).
+/// * A task whose GPUs are free and that lacks CPUs lets no task overtake it that needs only CPUs. Otherwise it would never find enough of
+///   them.
+/// * A task that waits only for CPUs lets tasks overtake it that need GPUs.
+/// * A task whose GPUs are gone for good ends.
 pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>) {
     while let Some((_, (of, key))) = turn.machine.queue.keeper() {
         let (of, key) = (*of, key.clone());
         match try_to_begin(&mut associations[of.0], turn, &key) {
             Tried::HasLeft => {}
-            // Others may use the cards that are not kept for it.
+            // Other tasks may use the GPUs that are not reserved.
             Tried::LacksCards => break,
-            // They are free for it, and so are the next CPUs.
+            // The reserved GPUs are free for this task, and the next free CPUs are its own, too.
             Tried::LacksProcessors | Tried::LacksRoom => return,
         }
     }
@@ -346,7 +353,7 @@ pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>
     let mut who = Whoever::Waits;
     while let Some((place, (of, key))) = turn.machine.queue.next_behind(behind, who) {
         if who == Whoever::Waits && turn.machine.busy_cpus() >= turn.machine.all_cpus() {
-            // From here on: this one may want cards, too.
+            // The scan continues with this task, which may need GPUs, too.
             who = Whoever::WaitsForCards;
             continue;
         }
@@ -356,21 +363,21 @@ pub(crate) fn begin_queued(associations: &mut [Association], turn: &mut Turn<'_>
         behind = place;
         match try_to_begin(&mut associations[of.0], turn, &key) {
             Tried::HasLeft | Tried::LacksCards => {}
-            // Its cards are free, or it has none and no CPU is.
+            // Its GPUs are free and CPUs are lacking, or it needs no GPUs and no CPU is free.
             Tried::LacksProcessors => who = Whoever::WaitsForCards,
             Tried::LacksRoom => return,
         }
     }
 }
 
-/// What became of one that waits.
+/// The result of an attempt to start a queued task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tried {
-    /// It has begun, or never will.
+    /// The task has begun, or never will.
     HasLeft,
     LacksCards,
     LacksProcessors,
-    /// So does everybody.
+    /// All other tasks lack the same.
     LacksRoom,
 }
 
@@ -397,9 +404,9 @@ fn try_to_begin(association: &mut Association, turn: &mut Turn<'_>, key: &TaskKe
     }
 }
 
-/// What it keeps busy, in thousandths of a processor; a whole one, if nobody says.
+/// Returns the thousandths of a processor that the task uses. The default is one processor.
 pub(crate) fn cpus_of(task: &RunningTask) -> u64 {
-    // A float cast saturates; no task counts as more than any machine has, so that sums stay far from their end.
+    // A float cast saturates. No task counts as more than any machine has, so that sums do not overflow.
     task.work.cpus.map_or(WHOLE_CPU, |cpus| {
         ((cpus * WHOLE_CPU as f64) as u64).min(MOST_CPUS * WHOLE_CPU)
     })

@@ -1,4 +1,5 @@
-//! Statuses on their way to the scheduler: each until it is acknowledged, many at a time, none waiting for another.
+//! Statuses in flight to the scheduler. Each is repeated until it is acknowledged. Many are in flight at a time, and none waits for
+//! another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -14,23 +15,25 @@ use crate::outbox::Turn;
 use crate::timer::{LONGEST_REPORT_RETRY, REPORT_RETRY};
 use crate::work_fetch::{AssociationIndex, TaskNumber};
 
-/// Calls on their way at once, as long as the scheduler shows that it keeps up. Each is answered once its record is durable, which takes
-/// the store's pause and a sync: some ten milliseconds, twenty on a busy machine. So a thousand of them carry 50,000 ends a second,
-/// more than a worker can start. They are a quarter of what a scheduler takes from one connection.
+/// The maximum number of calls in flight while the scheduler keeps up. The scheduler answers a call once its record is durable, which takes
+/// the store's pause and a sync: about 10 ms, or 20 ms on a busy machine. So a thousand calls carry 50,000 completions a second, more than
+/// a worker can start. They are a quarter of what a scheduler accepts from one connection.
 const MOST_IN_FLIGHT: usize = 1024;
 
-/// The same at first, and after any call that was not acknowledged. A thousand workers that come back to a scheduler with all their ends
-/// then send it at most 100,000, which it writes within a second; with ten times as many the answers would come when the workers have
-/// given the calls up, and nothing would ever be acknowledged.
+/// The maximum number of calls in flight at first, and after any call that was not acknowledged. A thousand workers that return to a
+/// scheduler with all their completions send it at most 100,000, which it writes within a second. With ten times as many, the answers would
+/// come after the workers have abandoned the calls, and no completion would ever be acknowledged.
 const LEAST_IN_FLIGHT: usize = 100;
 
-/// "was not running" answers that wait. A question that needs more room than is left is refused as a whole, and asked again.
+/// The maximum number of pending "was not running" answers. A question that would exceed it is refused as a whole, and asked again.
 pub(crate) const MAX_NOT_RUNNING: usize = 10_000;
 
-/// One report, in order of appearance.
+/// The number of a report, in the order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReportId(u64);
 
+/// A status that the scheduler has not acknowledged.
+///
 /// ```text
 ///   HELD --whatever its scheduler is talked to for--> WAITING
 ///
@@ -44,13 +47,13 @@ pub(crate) struct Report {
     pub(crate) status: ReportedStatus,
     pub(crate) kind: Kind,
     goes: Goes,
-    /// When it may leave; `None` while it is in flight, or held.
+    /// The earliest time of the next sending; `None` while the report is in flight or held.
     ready_at: Option<Time>,
-    /// Calls in a row that were not acknowledged, as far as they lengthen the pause.
+    /// Consecutive calls that were not acknowledged, as far as they lengthen the pause.
     failures: u32,
 }
 
-/// An end that waits for others to be told with them.
+/// A completion that is held back, to be sent together with others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) task: TaskNumber,
@@ -58,18 +61,18 @@ pub(crate) struct Held {
     pub(crate) deadline: Option<Time>,
 }
 
-/// What a report is about.
+/// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// The end of a task.
+    /// The completion of a task.
     End,
-    /// The end of a healthcheck, which only this scheduler cares about.
+    /// The completion of a healthcheck, which only this scheduler instance needs.
     Healthcheck(SchedulerId),
     /// The answer to `notifyIfTasksNotRunning`.
     NotRunning,
 }
 
-/// A report on its way.
+/// A report in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) report: ReportId,
@@ -78,7 +81,7 @@ pub(crate) struct InFlight {
     deadline: Time,
 }
 
-/// To whom reports may go now.
+/// The scheduler instance that reports may go to now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addressee {
     pub(crate) association: AssociationIndex,
@@ -87,30 +90,30 @@ pub(crate) struct Addressee {
     pub(crate) tasks: TaskLane,
 }
 
-/// Whether the scheduler takes the statuses of tasks; those of healthchecks it always takes.
+/// Whether the scheduler accepts the statuses of tasks. It always accepts those of healthchecks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskLane {
     Open,
-    /// It has not fetched the running tasks: it would refuse, or its acknowledgement would not count.
+    /// The scheduler has not fetched the running tasks: it would refuse, or its acknowledgement would not count.
     Closed,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reports {
     all: BTreeMap<ReportId, Report>,
-    /// Ends that do not leave yet, of a worker that fetches work.
+    /// Completions that a pull worker holds back.
     held: BTreeMap<ReportId, Held>,
-    /// Waiting ends and answers, the longest ready first.
+    /// Waiting completions and answers, the longest ready first.
     lane: BTreeSet<(Time, ReportId)>,
-    /// Healthchecks overtake, since the health of the worker hangs on them; at most two.
+    /// Waiting healthchecks, at most two. They overtake other reports, because the worker's health depends on them.
     healthchecks: BTreeSet<ReportId>,
-    /// Calls get ascending ids and equal deadlines, so the first one here is the first to be given up.
+    /// Calls get ascending ids and equal deadlines, so the first call here is the first to time out.
     calls: BTreeMap<CallId, InFlight>,
     not_running: BTreeSet<InvocationId>,
     last_id: u64,
-    /// The scheduler could not be reached: there is no use in trying the others before this.
+    /// The end of a pause after the scheduler could not be reached, when other calls would be in vain.
     paused_until: Time,
-    /// How many calls may be on their way: from [`LEAST_IN_FLIGHT`] to [`MOST_IN_FLIGHT`].
+    /// The number of calls that may be in flight, from [`LEAST_IN_FLIGHT`] to [`MOST_IN_FLIGHT`].
     window: usize,
 }
 
@@ -135,12 +138,12 @@ impl Reports {
         self.all.get(&id)
     }
 
-    /// How many ends and answers of tasks are not acknowledged.
+    /// Returns the number of completions and answers of tasks that are not acknowledged.
     pub(crate) fn tasks_pending(&self) -> usize {
         self.all.len() - self.healthcheck_count()
     }
 
-    /// The same without those that are held back.
+    /// Returns the same number without the completions that are held back.
     pub(crate) fn tasks_told(&self) -> usize {
         self.tasks_pending().saturating_sub(self.held.len())
     }
@@ -176,7 +179,7 @@ impl Reports {
         self.wait(id, now);
     }
 
-    /// An end that waits for others to be told with them.
+    /// Adds a completion that is held back, to be sent together with others.
     pub(crate) fn hold(&mut self, end: (Arc<RunningTask>, ReportedStatus), held: Held) {
         let id = self.insert(end, Kind::End, Goes::Together);
         self.held.insert(id, held);
@@ -202,19 +205,19 @@ impl Reports {
         id
     }
 
-    /// In the order in which they ended.
+    /// Returns the held completions in the order in which the tasks ended.
     pub(crate) fn held(&self) -> impl ExactSizeIterator<Item = &Held> {
         self.held.values()
     }
 
-    /// The scheduler is talked to: what was held is told, too. From here on each is a report as any other, and repeated as such.
+    /// Releases the held completions, because the worker contacts the scheduler. From now on, each is an ordinary report and is repeated.
     pub(crate) fn release(&mut self, now: Time) {
         for id in std::mem::take(&mut self.held).into_keys() {
             self.wait(id, now);
         }
     }
 
-    /// It leaves again, not before `ready_at`.
+    /// Schedules a report, not before `ready_at`.
     pub(crate) fn wait(&mut self, id: ReportId, ready_at: Time) {
         let Some(report) = self.all.get_mut(&id) else {
             return;
@@ -230,8 +233,8 @@ impl Reports {
         }
     }
 
-    /// It was not acknowledged, and leaves again after a pause that grows to [`LONGEST_REPORT_RETRY`]. A healthcheck's does not, since the
-    /// worker's health depends on it.
+    /// Schedules a report that was not acknowledged, after a pause that grows to [`LONGEST_REPORT_RETRY`]. The pause of a healthcheck does
+    /// not grow, because the worker's health depends on it.
     pub(crate) fn wait_again(&mut self, id: ReportId, now: Time) {
         let Some(report) = self.all.get_mut(&id) else {
             return;
@@ -243,14 +246,14 @@ impl Reports {
         self.wait(id, now + pause);
     }
 
-    /// A call was acknowledged: one more may be on its way, if all that may be are.
+    /// Allows one more call in flight after an acknowledgement, if the window was full.
     pub(crate) fn widen(&mut self) {
         if self.calls.len() + 1 == self.window {
             self.window = (self.window + 1).min(MOST_IN_FLIGHT);
         }
     }
 
-    /// A call was not acknowledged: the scheduler may have more to do than it can.
+    /// Resets the window after a call that was not acknowledged, because the scheduler may be overloaded.
     pub(crate) fn narrow(&mut self) {
         self.window = LEAST_IN_FLIGHT;
     }
@@ -259,7 +262,7 @@ impl Reports {
         self.paused_until = self.paused_until.max(until);
     }
 
-    /// Everything that waits leaves at once: what refused or could not be reached may take it now.
+    /// Makes all waiting reports ready now, because the scheduler may accept them now.
     pub(crate) fn ready_all(&mut self, now: Time) {
         self.release(now);
         self.paused_until = Time::ZERO;
@@ -286,7 +289,7 @@ impl Reports {
         Some(report)
     }
 
-    /// Drops the reports that `keep` does not want, and says which runs they were about.
+    /// Drops the reports for which `keep` returns false, and returns their runs.
     pub(crate) fn retain(
         &mut self,
         keep: impl Fn(&Report) -> bool,
@@ -307,18 +310,18 @@ impl Reports {
         self.calls.contains_key(&call)
     }
 
-    /// The report that this outcome is about, unless it was given up before.
+    /// Takes the report that this outcome is for. `None` if the call has timed out.
     pub(crate) fn take(&mut self, call: CallId) -> Option<InFlight> {
         self.calls.remove(&call)
     }
 
-    /// The next one whose outcome did not come in time.
+    /// Takes the next call that has timed out.
     pub(crate) fn give_up(&mut self, now: Time) -> Option<InFlight> {
         let first = self.calls.first_entry()?;
         (first.get().deadline <= now).then(|| first.remove())
     }
 
-    /// Sends what may leave now.
+    /// Sends the reports that are ready.
     pub(crate) fn send(&mut self, turn: &mut Turn<'_>, to: Addressee, deadline: Time) {
         while let Some(id) = self.ready(turn.now, to)
             && let Some(report) = self.all.get_mut(&id)
@@ -352,7 +355,7 @@ impl Reports {
         next.filter(|&(at, _)| at <= now).map(|(_, id)| id).next()
     }
 
-    /// The next healthcheck and the next task to leave, and when.
+    /// Returns the next healthcheck and the next task report to send, with their times.
     fn next(&self, to: Addressee) -> [Option<(Time, ReportId)>; 2] {
         let mine = |report: &&Report| report.kind == Kind::Healthcheck(to.scheduler);
         let healthcheck = self.healthchecks.iter().filter_map(|id| {
@@ -366,14 +369,14 @@ impl Reports {
         [healthcheck.min(), task].map(|next| next.map(|(at, id)| (at.max(self.paused_until), id)))
     }
 
-    /// When something must be sent or given up.
+    /// Returns when a report must be sent or a call times out.
     pub(crate) fn due(&self, to: Option<Addressee>) -> Option<Time> {
         let next = to.into_iter().flat_map(|to| self.next(to)).flatten();
         let deadline = self.calls.values().next().map(|call| call.deadline);
         next.map(|(at, _)| at).chain(deadline).min()
     }
 
-    /// For fingerprints. Without the window, which no world that is searched ever fills.
+    /// Writes the state for fingerprints. Omits the window, which no searched world ever fills.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.each(&self.all, |s, (id, report)| {
             s.put((&report.task.job, &report.task.node));

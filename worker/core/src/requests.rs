@@ -1,4 +1,4 @@
-//! The scheduler's calls: what is done, and what is refused with which promise.
+//! The scheduler's calls: their effects, and the reasons for which they are refused.
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -23,11 +23,11 @@ use crate::reports::{Kind, MAX_NOT_RUNNING};
 use crate::suicide::Life;
 use crate::tasks::{HEALTHCHECK_NODES, MAX_TASKS, Stage, Task};
 
-/// Accepted healthchecks that are remembered: at most one a second, so these span more than the longest life of a message.
+/// The number of accepted healthchecks to remember. At most one arrives a second, so they span more than the longest life of a message.
 const MAX_HEALTHCHECKS_SEEN: usize = 1024;
 
-/// The last healthchecks that were accepted. A repeated one would pass for a fresh one here and not at the scheduler, and the
-/// worker would believe in its health for longer. Their ids are no more than a second, so the rest counts too.
+/// The last accepted healthchecks. A repeated one would count as fresh on the worker and not on the scheduler, so the worker would believe
+/// in its health for longer. The id of a healthcheck is only a second, so scheduler and node count, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HealthchecksSeen(VecDeque<(SchedulerId, NodeName, InvocationId)>);
 
@@ -48,7 +48,7 @@ impl HealthchecksSeen {
             .push_back((run.scheduler, run.task.node.clone(), run.task.invocation));
     }
 
-    /// For fingerprints.
+    /// Writes the state for fingerprints.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.each(&self.0, |s, (scheduler, node, invocation)| {
             s.scheduler(*scheduler);
@@ -65,9 +65,8 @@ fn refuse<T>(code: RefusalCode, message: impl Into<String>) -> Result<T, Refusal
     })
 }
 
-/// Whether another association has an open run of the same task and invocation, which would be told apart by nobody who starts,
-/// ends or watches processes. Two schedulers draw the same invocation for their healthchecks of the same second, and by error only for
-/// anything else.
+/// Whether another association has an open run of the same task and invocation. The shell could not tell the two runs apart. Two schedulers
+/// draw the same invocation for their healthchecks of the same second, and for other tasks only by error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Elsewhere {
     Unknown,
@@ -108,8 +107,8 @@ impl Association {
         Ok(Reply::RunningTasks(self.tasks.listing()))
     }
 
-    /// A peer that knows only the original interface is the scheduler whose heartbeats count, or the one that is just about to
-    /// answer its first.
+    /// Binds the worker to a peer that knows only the original interface. This is the scheduler whose heartbeat answers count, or the one
+    /// that is about to answer its first heartbeat.
     fn bind_unnamed(&mut self) {
         let associated = self.scheduler();
         self.binding = match associated {
@@ -120,7 +119,7 @@ impl Association {
         };
     }
 
-    /// Refused invocations are remembered too: their refusal promised that they will never run.
+    /// Starts or queues a run, or refuses it. Remembers refused invocations too, because the refusal promises that they will never run.
     pub(crate) fn run_task(
         &mut self,
         turn: &mut Turn<'_>,
@@ -129,7 +128,7 @@ impl Association {
     ) -> Result<Reply, Refusal> {
         let is_healthcheck = run.task.is_healthcheck();
         let verdict = self.may_run(turn, &run, elsewhere);
-        // With another worker's id it would be refused again anyway.
+        // A run with another worker's id would be refused again anyway.
         let forgets = verdict.is_err() && sabotage::on(Sabotage::ForgetRefused);
         if !is_healthcheck && run.worker == self.id() && !forgets {
             self.invocations.remember(turn.now, run.task.invocation);
@@ -143,7 +142,7 @@ impl Association {
             run.command = self.options.worker_command.clone();
         }
         run.task.ended = None;
-        // An older healthcheck of this name would answer a scheduler that is gone.
+        // The older healthcheck of this node would answer a scheduler that is gone.
         self.drop_outdated_healthcheck(&run);
         begin.give_cards_to(&mut run.task);
         let run = Arc::new(run);
@@ -174,7 +173,7 @@ impl Association {
         Ok(Reply::Empty)
     }
 
-    /// What a worker that fetches work knows of a task, and its policies hear of it.
+    /// Returns the policies' data of a task, and reports the task to the policies. `None` if the worker fetches no work.
     fn piece_of(&self, turn: &mut Turn<'_>, run: &RunTask, begin: &Begin) -> Option<Box<Piece>> {
         let fetching = turn.machine.fetching.as_mut();
         let fetching = fetching.filter(|_| !run.task.is_healthcheck())?;
@@ -241,7 +240,7 @@ impl Association {
         if node.is_empty() {
             self.check_ids(run.scheduler, run.worker)?;
         } else {
-            // It comes before the scheduler's first answer.
+            // This healthcheck arrives before the scheduler's first answer.
             self.check_worker(run.worker)?;
             self.check_not_outdated(run.scheduler)?;
         }
@@ -255,7 +254,7 @@ impl Association {
         Ok(())
     }
 
-    /// Nothing about the run, its task or a later question says that it must not start.
+    /// Checks that nothing about the run, its task or a later question forbids the start.
     fn check_unknown(&mut self, turn: &Turn<'_>, run: &RunTask) -> Result<(), Refusal> {
         let task = &run.task;
         if run.sequence < self.sequence && !sabotage::on(Sabotage::SkipSequenceCheck) {
@@ -317,7 +316,7 @@ impl Association {
         }
     }
 
-    /// The answers to tasks that do not run, and never will.
+    /// Queues an answer for each task that does not run. These runs never start later.
     pub(crate) fn notify_if_tasks_not_running(
         &mut self,
         turn: &mut Turn<'_>,
@@ -345,7 +344,7 @@ impl Association {
             );
         }
         self.sequence = sequence;
-        // It waits for news of its tasks.
+        // The scheduler waits for news of its tasks.
         self.reports.release(turn.now);
         for task in tasks {
             self.answer_if_not_running(turn, task);
@@ -355,7 +354,7 @@ impl Association {
 
     fn answer_if_not_running(&mut self, turn: &Turn<'_>, mut task: RunningTask) {
         let known = self.tasks.get(&task.key());
-        // Another run of the task is not this one: it was refused for that one, and the refusal was lost on its way.
+        // Another run of the task does not count: the run in question was refused because of it, and the refusal was lost.
         if task.is_healthcheck()
             || known.is_some_and(|known| {
                 let is_it = known.running.invocation == task.invocation;
@@ -385,7 +384,7 @@ impl Association {
         self.check_not_dying()?;
         self.check_ids(ids.0, ids.1)?;
         self.why_it_ends = Some(with_reason("the scheduler has requested it", why));
-        // As with a word of MUST_DIE: our own timers have not run out, so the full wait from now ends in time.
+        // The worker's own timers have not run out, so the full kill wait from now ends in time, as after an answer of MUST_DIE.
         let now = turn.now;
         self.die(turn, ExitReason::SuicideRequested, now);
         Ok(Reply::Empty)
@@ -404,7 +403,7 @@ impl Association {
         match task.filter(|task| task.running.invocation == invocation) {
             Some(task) if task.is_live() => {}
             Some(task) if task.is_queued() => {
-                // There is nobody to signal, whichever signal it is.
+                // A queued task has no process, so each signal ends it.
                 self.end_queued(turn, &key, invocation, &NeverBegins::Killed(kill.by));
                 return Ok(Reply::Empty);
             }
@@ -449,7 +448,7 @@ impl Association {
         }
     }
 
-    /// Healthchecks go on, as a worker must be HEALTHY until its tasks have ended.
+    /// Healthchecks are still accepted, because a worker must stay HEALTHY until its tasks have ended.
     fn check_not_draining(&self) -> Result<(), Refusal> {
         match self.life {
             Life::Draining { .. } => refuse(
@@ -475,7 +474,7 @@ impl Association {
         )
     }
 
-    /// Bindings only move forward.
+    /// Refuses an instance older than the newest known one: bindings only move forward.
     fn check_not_outdated(&self, scheduler: SchedulerId) -> Result<(), Refusal> {
         match self.newest {
             Some(newest) if scheduler < newest => self.refuse_scheduler(scheduler),
@@ -483,7 +482,7 @@ impl Association {
         }
     }
 
-    /// Both sides are who the other thinks.
+    /// Checks that the call is for this worker instance, and from the scheduler instance whose heartbeat answers count.
     fn check_ids(&self, scheduler: SchedulerId, worker: WorkerId) -> Result<(), Refusal> {
         self.check_worker(worker)?;
         self.check_not_outdated(scheduler)?;
@@ -500,7 +499,7 @@ impl Association {
         self.refuse_scheduler(scheduler)
     }
 
-    /// Says in data whom the worker obeys instead: a later scheduler that it has met, or else the one that it is bound to.
+    /// Refuses a call and names the scheduler instance that the worker obeys instead: a later one that it has met, or else the bound one.
     fn refuse_scheduler(&self, scheduler: SchedulerId) -> Result<(), Refusal> {
         let later = self.newest.filter(|newest| *newest > scheduler);
         let obeyed = later.or_else(|| self.binding.bound());

@@ -1,4 +1,4 @@
-//! How an association ends: because the operator wants it, or because it must.
+//! The end of an association: because the operator requests it, or because it must end.
 
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use crate::outbox::Turn;
 use crate::reports::TaskLane;
 use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
 
+/// The stages of an association's life.
+///
 /// ```text
 ///                shutdown              no process, ends acknowledged          goodbye answered,
 ///   RUNNING ------------------> LEAVING -------- or waited for -----> FAREWELL -- or waited for --> GONE
@@ -26,37 +28,39 @@ use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// Serving.
+    /// The association serves its scheduler.
     Running,
-    /// The operator wants it gone when its tasks have ended by themselves: none starts, all else goes on.
+    /// The operator drains the worker: no task starts, and everything else continues until the running tasks have ended.
     Draining { since: Time },
-    /// The operator wants it gone: nothing new starts, heartbeats keep the association until every end is known.
+    /// The operator ends the worker: nothing starts, and heartbeats keep the association until the scheduler knows every completion.
     Leaving {
-        /// When the last process is killed.
+        /// The time when the last process is killed.
         kill_by: Time,
-        /// Since when no process is left.
+        /// The time since which no process is left.
         quiet_since: Option<Time>,
     },
-    /// Nothing is left but to tell the scheduler so: then it waits for nobody here, nor do tasks that it has not given away yet.
+    /// No process is left, and the worker reports that to the scheduler. The scheduler then stops waiting for the worker, and may run the
+    /// worker's tasks elsewhere at once.
     Farewell {
         reason: ExitReason,
         since: Time,
         goodbye: Option<CallId>,
     },
-    /// Its tasks are given away, or soon will be: only the death of every process counts.
+    /// The scheduler has given the tasks away, or soon will. Only the death of every process matters.
     Dying {
         reason: ExitReason,
-        /// When this was due, which is in the past if the worker was paused then.
+        /// The time when the end was due, which is in the past if the worker was paused then.
         since: Time,
-        /// Since when no process is left.
+        /// The time since which no process is left.
         quiet_since: Option<Time>,
     },
-    /// Nothing of it is left: the program ends, or, if it was not the operator's wish and there are others, it begins anew.
+    /// Nothing is left of the association. The program ends. If the operator has not requested the end and there are other associations,
+    /// this one begins anew instead.
     Gone,
 }
 
 impl Life {
-    /// Whether the association is kept: heartbeats leave, health is judged.
+    /// Returns whether the association is kept: the worker sends heartbeats and judges its health.
     pub(crate) fn keeps_association(&self) -> bool {
         match self {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => true,
@@ -64,7 +68,7 @@ impl Life {
         }
     }
 
-    /// Whether the association ends because it must: its tasks are given away, or soon will be.
+    /// Returns whether the association ends because it must: its tasks are given away, or soon will be.
     pub(crate) fn is_suicide(&self) -> bool {
         match self {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } | Life::Gone => false,
@@ -74,7 +78,7 @@ impl Life {
     }
 }
 
-/// Whether the operator has asked a second time.
+/// Whether the operator has requested the end a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Patience {
     Normal,
@@ -83,15 +87,14 @@ pub(crate) enum Patience {
 }
 
 impl Association {
-    /// The operator wants the worker gone as soon as its tasks have ended. The scheduler should not try it in vain, so it hears of it
-    /// soon.
+    /// Drains the association. A heartbeat leaves soon, so that the scheduler stops sending tasks.
     pub(crate) fn drain(&mut self, turn: &mut Turn<'_>) {
         match self.life {
             Life::Running => {
                 self.life = Life::Draining { since: turn.now };
                 self.description.intake = Intake::Draining;
                 self.heartbeats.asked();
-                // Nothing begins here any more, and elsewhere it can.
+                // Queued tasks cannot begin here any more, but they can elsewhere.
                 self.end_all_queued(turn, EndedBy::Shutdown);
             }
             Life::Draining { .. }
@@ -110,7 +113,7 @@ impl Association {
         self.kill_all(turn, EndedBy::Shutdown, |_| wait);
     }
 
-    /// When a worker that drains loses its patience.
+    /// Returns when the drain times out.
     fn drained_at(&self) -> Option<Time> {
         match self.life {
             Life::Draining { since } => self.options.drain_timeout.map(|timeout| since + timeout),
@@ -122,7 +125,7 @@ impl Association {
         }
     }
 
-    /// Nothing runs any more, or for too long.
+    /// Ends the drain when no process is left or the drain has timed out.
     fn end_draining(&mut self, turn: &mut Turn<'_>) {
         let is_over = self.drained_at().is_some_and(|at| at <= turn.now);
         match self.life {
@@ -138,7 +141,7 @@ impl Association {
         }
     }
 
-    /// The operator wants the worker gone; the second time, and after a wish to drain, without a wait.
+    /// Ends the association for the operator. A second request, or one after a drain, kills without a wait.
     pub(crate) fn shut_down(&mut self, turn: &mut Turn<'_>) {
         match self.life {
             Life::Running => self.leave(turn, self.options.shutdown_kill_wait),
@@ -160,8 +163,8 @@ impl Association {
         }
     }
 
-    /// The association must end, and was to end at `since`. Each process gets what is left of its own wait, since the scheduler
-    /// counts from when the worker's timers ran out, not from when a paused worker notices.
+    /// Ends the association because it must end, which was due at `since`. Each process gets the rest of its own kill wait. The scheduler
+    /// counts from when the worker's timers ran out, not from when a paused worker notices that.
     pub(crate) fn die(&mut self, turn: &mut Turn<'_>, reason: ExitReason, since: Time) {
         match self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => {
@@ -182,7 +185,7 @@ impl Association {
         }
     }
 
-    /// The last moment at which tasks are still let live if nothing more is heard; `None`: nobody counts on their death.
+    /// Returns the last moment at which tasks stay alive if no message arrives. `None` if nobody relies on their end.
     pub(crate) fn may_live_until(&self) -> Option<Time> {
         match self.life {
             Life::Running | Life::Draining { .. } | Life::Leaving { .. } => self.lost_at(),
@@ -196,7 +199,7 @@ impl Association {
         }
     }
 
-    /// One request a process: the shell keeps the wait, so nothing is repeated.
+    /// Ends all queued tasks, and kills each process with one request. The shell times the kill wait, so no request is repeated.
     fn kill_all(&mut self, turn: &mut Turn<'_>, by: EndedBy, wait: impl Fn(Duration) -> Duration) {
         self.end_all_queued(turn, by);
         let live = self.tasks.iter().filter(|(_, task)| task.is_live());
@@ -219,7 +222,7 @@ impl Association {
         }
     }
 
-    /// Goes on as far as the processes and reports allow.
+    /// Advances the life of the association as far as processes and reports allow.
     pub(crate) fn advance_life(&mut self, turn: &mut Turn<'_>) {
         self.end_draining(turn);
         let is_quiet = self.tasks.live() == 0;
@@ -253,7 +256,7 @@ impl Association {
         self.end_farewell(turn);
     }
 
-    /// A dying worker waits only for a scheduler that would take them.
+    /// Returns whether to wait for acknowledgements. A dying worker waits only for a scheduler that accepts its reports.
     fn waits_for_reports(&self) -> bool {
         let is_heard = !self.life.is_suicide()
             || self.addressee().is_some_and(|to| match to.tasks {
@@ -263,7 +266,7 @@ impl Association {
         is_heard && self.reports.tasks_pending() > 0
     }
 
-    /// Nobody to say goodbye to, or no answer.
+    /// Ends the farewell if there is no scheduler, or if its answer takes too long.
     fn end_farewell(&mut self, turn: &mut Turn<'_>) {
         if let Life::Farewell { reason, since, .. } = &self.life
             && (self.scheduler().is_none() || turn.now >= *since + GOODBYE_WAIT)
@@ -278,7 +281,7 @@ impl Association {
         turn.over.push((self.index, reason));
     }
 
-    /// When `advance_life` has something to do although nothing happens.
+    /// Returns when `advance_life` has something to do without an event.
     pub(crate) fn life_due(&self) -> Option<Time> {
         match self.life {
             Life::Draining { .. } => self.drained_at(),

@@ -1,4 +1,4 @@
-//! The tasks of an association: from acceptance until the scheduler has acknowledged their end.
+//! The tasks of an association, from acceptance until the scheduler has acknowledged their completion.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -19,30 +19,33 @@ use crate::piece::Piece;
 use crate::queue::{Place, Queue};
 use crate::work_fetch::AssociationIndex;
 
-/// Tasks that run or whose end is not acknowledged: their statuses are reports that wait, so this bounds those too.
+/// The maximum number of tasks that are open or whose completion is not acknowledged. Each completion is a pending report, so this bounds
+/// those reports too.
 pub(crate) const MAX_TASKS: usize = 100_000;
 
-/// Bytes of stderr's last lines that one list of tasks carries: a quarter of the largest message. Whoever comes after is listed without,
-/// as a list that cannot be sent would keep its scheduler from knowing what runs.
+/// The maximum bytes of stderr lines in one task list: a quarter of the largest message. Tasks beyond it are listed without their lines. A
+/// list that is too large to send would keep the scheduler from knowing what runs.
 const LISTED_LINES: usize = 4 * 1024 * 1024;
 
-/// The two nodes that healthchecks name; others are refused, so that healthchecks stay two at most.
+/// The two nodes that healthchecks may name. Others are refused, so there are at most two healthchecks.
 pub(crate) const HEALTHCHECK_NODES: [&str; 2] = ["", HEALTHCHECK_NEW_WORKER_NODE];
 
-/// One run.
+/// One run of a task.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) running: Arc<RunningTask>,
-    /// Who asked for it. A healthcheck answers this scheduler alone.
+    /// The scheduler instance that sent the run. A healthcheck answers this instance alone.
     pub(crate) requester: SchedulerId,
-    /// By our own clock: a healthcheck is as fresh as this.
+    /// The time of acceptance by the worker's own clock. A healthcheck is as fresh as this time.
     pub(crate) accepted_at: Time,
     pub(crate) limits: Option<Limits>,
     pub(crate) stage: Stage,
-    /// Of a worker that fetches work.
+    /// Present only if the worker fetches work.
     pub(crate) piece: Option<Box<Piece>>,
 }
 
+/// The state of a run.
+///
 /// ```text
 ///   QUEUED --its turn--> LIVE --process and pipes gone--> ENDED --acknowledged by the scheduler we are bound to--> (forgotten)
 ///      |                                                    ^
@@ -50,11 +53,11 @@ pub(crate) struct Task {
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
-    /// It waits until processors are free.
+    /// The task waits until the resources that it needs are free.
     Queued { run: Arc<RunTask>, place: Place },
-    /// A process was asked for and has not ended.
+    /// A process was requested and has not ended.
     Live,
-    /// No process is left; the scheduler may not know yet.
+    /// No process is left. The scheduler may not know the completion yet.
     Ended(ReportedStatus),
 }
 
@@ -66,7 +69,7 @@ impl Task {
         }
     }
 
-    /// Its end is not known yet.
+    /// Returns whether the run has not ended.
     pub(crate) fn is_open(&self) -> bool {
         match self.stage {
             Stage::Queued { .. } | Stage::Live => true,
@@ -74,18 +77,18 @@ impl Task {
         }
     }
 
-    /// It has come, and its process has not been asked for.
+    /// Returns whether the run was accepted and its process has not been requested.
     pub(crate) fn is_queued(&self) -> bool {
         self.is_open() && !self.is_live()
     }
 }
 
-/// Invariant: one task a key, `live` of them with a process. What they take of the machine is counted there.
+/// Invariant: at most one task has a given key, and `live` of them have a process. [`Machine`] counts the resources that they use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tasks {
     by_key: BTreeMap<TaskKey, Task>,
     live: usize,
-    /// The shortest of all processes since there was none.
+    /// The shortest kill wait of all processes since there was none.
     shortest_kill_wait: Duration,
     limits: LimitTimers,
 }
@@ -95,12 +98,12 @@ impl Tasks {
         self.by_key.len()
     }
 
-    /// How many have a process.
+    /// Returns the number of tasks with a process.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
 
-    /// No process has a shorter one. The last known one while there is none.
+    /// Returns a wait that no process's kill wait is shorter than. While there is no process, returns the last such wait.
     pub(crate) fn shortest_kill_wait(&self) -> Duration {
         self.shortest_kill_wait
     }
@@ -113,7 +116,7 @@ impl Tasks {
         self.by_key.iter()
     }
 
-    /// The key must be free of a process, and of one that waits.
+    /// Adds a task. No open task may have the key.
     pub(crate) fn insert(
         &mut self,
         machine: &mut Machine,
@@ -136,7 +139,7 @@ impl Tasks {
         );
     }
 
-    /// It has a process from now on.
+    /// Counts a task whose process begins.
     fn lives(&mut self, machine: &mut Machine, task: &RunningTask) {
         let kill_wait = task.suicide_kill_wait;
         self.shortest_kill_wait = match self.live {
@@ -147,13 +150,13 @@ impl Tasks {
         machine.lives(task);
     }
 
-    /// It has none any more.
+    /// Stops counting a task whose process is gone.
     fn is_dead(&mut self, machine: &mut Machine, task: &RunningTask) {
         self.live -= 1;
         machine.is_dead(task);
     }
 
-    /// It is the turn of a task that waits, with these cards; what is to be started.
+    /// Starts a queued task with these GPUs. Returns the run to start, or `None` if the task is not queued.
     pub(crate) fn begin(
         &mut self,
         machine: &mut Machine,
@@ -182,7 +185,7 @@ impl Tasks {
         Some(run)
     }
 
-    /// It executes and stops, if it may: which run.
+    /// Marks an executing task as stopped, if it may stop, and returns the invocation of its run.
     pub(crate) fn suspend(
         &mut self,
         machine: &mut Machine,
@@ -200,7 +203,7 @@ impl Tasks {
         Some(task.running.invocation)
     }
 
-    /// It is stopped and goes on: which run.
+    /// Marks a stopped task as executing again, unless it is ending, and returns the invocation of its run.
     pub(crate) fn resume(
         &mut self,
         machine: &mut Machine,
@@ -215,14 +218,14 @@ impl Tasks {
         Some(task.running.invocation)
     }
 
-    /// It was asked to end. Whether it is stopped, and was not asked before.
+    /// Records that the task was asked to end. Returns whether it is stopped and was not asked before.
     pub(crate) fn note_kill(&mut self, key: &TaskKey) -> bool {
         let task = self.by_key.get_mut(key);
         let piece = task.and_then(|task| task.piece.as_mut());
         piece.is_some_and(|piece| piece.note_kill())
     }
 
-    /// It goes before all others that wait.
+    /// Moves a queued task to the front of the queue.
     pub(crate) fn move_to_the_front(&mut self, queue: &mut Queue, key: &TaskKey) {
         let task = self.by_key.get_mut(key);
         if let Some(Stage::Queued { place, .. }) = task.map(|task| &mut task.stage) {
@@ -230,8 +233,8 @@ impl Tasks {
         }
     }
 
-    /// The process of this run is gone, or it will never have one: the task, and the status that it ends with, unless the run is not
-    /// known or has ended before.
+    /// Ends a run whose process is gone or will never exist. Returns the task and its final status, or `None` if the run is unknown or has
+    /// ended before.
     pub(crate) fn end(
         &mut self,
         machine: &mut Machine,
@@ -245,14 +248,14 @@ impl Tasks {
             && !piece.waits()
         {
             story.waited = piece.waited();
-            // Whoever learns how long tasks run wants what they take.
+            // Estimates of run times must not include the time for which the task was stopped.
             story.ran = story.ran.saturating_sub(piece.stopped(now));
         }
         let status = status_of(status, &story, limits.as_ref());
         Arc::make_mut(&mut task.running).story = Some(Arc::new(story));
         let running = Arc::clone(&task.running);
         if task.piece.as_ref().is_some_and(|piece| piece.is_stopped()) {
-            // Its processors were given back already.
+            // A stopped task has given its processors back already, and `is_dead` gives them back again.
             machine.goes_on(&running);
         }
         match mem::replace(&mut task.stage, Stage::Ended(status.clone())) {
@@ -274,12 +277,12 @@ impl Tasks {
         }
     }
 
-    /// When the next limit of a run is over.
+    /// Returns when the next limit of a run expires.
     pub(crate) fn next_limit(&self) -> Option<Time> {
         self.limits.next()
     }
 
-    /// A run whose limit is over and that was not asked to end yet.
+    /// Returns a run whose limit has expired and that was not asked to end yet.
     pub(crate) fn first_over(&self, now: Time) -> Option<(TaskKey, InvocationId)> {
         let key = self.limits.first_until(now)?;
         let task = self.by_key.get(key);
@@ -287,7 +290,7 @@ impl Tasks {
         Some((key.clone(), task.running.invocation))
     }
 
-    /// Does so with the limits of this run, if it is not over and has any.
+    /// Changes the limits of this run, if it is open and has limits.
     pub(crate) fn change_limits(
         &mut self,
         key: &TaskKey,
@@ -306,7 +309,7 @@ impl Tasks {
         self.limits.add(key, after.as_ref());
     }
 
-    /// Whether this run has begun, or waits, and has not ended.
+    /// Returns whether this run is queued or has a process.
     pub(crate) fn is_open(&self, key: &TaskKey, invocation: InvocationId) -> bool {
         let task = self.by_key.get(key);
         task.is_some_and(|task| task.is_open() && task.running.invocation == invocation)
@@ -327,7 +330,8 @@ impl Tasks {
         self.by_key.remove(key)
     }
 
-    /// What `getRunningTasks` says: all but healthchecks, an end with those that wait to be acknowledged.
+    /// Returns the answer to `getRunningTasks`: all runs but healthchecks. A run whose completion is not acknowledged carries its final
+    /// status.
     pub(crate) fn listing(&self) -> Vec<RunningTask> {
         let mut room = LISTED_LINES;
         self.by_key

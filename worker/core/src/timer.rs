@@ -1,18 +1,18 @@
-//! Every wait and rate of the worker machine, and the earliest of several deadlines.
+//! All waits and rates of the worker core, and the earliest of several deadlines.
 
 use std::time::Duration;
 
 use brasserie_common::Time;
 
-/// After a heartbeat that failed or a report that was not acknowledged, unless the next one is due before: a scheduler that
-/// restarts is met within a second, and one that is down or refuses costs each worker one attempt a second.
+/// The wait after a failed heartbeat or an unacknowledged report, unless the next heartbeat is due earlier. A worker finds a restarted
+/// scheduler within a second. A scheduler that is down or refuses costs each worker one attempt a second.
 pub(crate) const HEARTBEAT_RETRY: Duration = Duration::from_secs(1);
 
-/// Heartbeats that may follow each other at once, while joining or after lost connections: the first one, the echo of the set
-/// id, and the one that is answered HEALTHY, with one to spare.
+/// The number of heartbeats that may leave back to back while joining or after lost connections: the first one, the echo of the set id, the
+/// one that is answered HEALTHY, and one to spare.
 pub(crate) const EAGER_BURST: u32 = 4;
 
-/// Spacing of further ones: with the burst, at most 20 in any second (4 + 1 s / 62.5 ms).
+/// The interval of heartbeats after the burst. With the burst, at most 20 leave in any second (4 + 1 s / 62.5 ms).
 pub(crate) const EAGER_INTERVAL: Duration = Duration::from_micros(62_500);
 
 /// The pause after a status that was not acknowledged. It doubles each further time, up to [`LONGEST_REPORT_RETRY`].
@@ -22,20 +22,20 @@ pub(crate) const REPORT_RETRY: Duration = Duration::from_secs(1);
 /// second, which leaves most of its capacity to heartbeats. Once the store can write, all statuses arrive within eight seconds.
 pub(crate) const LONGEST_REPORT_RETRY: Duration = Duration::from_secs(8);
 
-/// How long the operator's wish to end waits for acknowledgements once every process is gone: one retry and its answer.
+/// The maximum wait for acknowledgements, once all processes are gone, of a worker that the operator ends: one retry and its answer.
 pub(crate) const LAST_REPORTS_WAIT: Duration = Duration::from_secs(2);
 
-/// The same for a worker that must end: one attempt and its answer. Its scheduler has given the tasks away, or will soon, so a
-/// second attempt would only hold up whoever starts the worker again.
+/// The same wait of a worker that must end: one attempt and its answer. Its scheduler has given the tasks away, or will soon, so a second
+/// attempt would only delay a restart of the worker.
 pub(crate) const DYING_REPORTS_WAIT: Duration = Duration::from_secs(1);
 
-/// How long the goodbye may take: it only spares the scheduler the loss time, so it may not hold up the operator.
+/// The maximum wait for the answer to the goodbye. The goodbye only saves the scheduler the loss time, so it must not delay the operator.
 pub(crate) const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
-/// The longest life of a message: far above every timeout of a connection, so that nothing sent before it arrives after it.
+/// The longest life of a message. It is far above all timeouts of connections, so no message arrives later than this after its sending.
 pub(crate) const MESSAGE_LIFE: Duration = Duration::from_secs(600);
 
-/// The first of several deadlines; [`Time::NEVER`] is none.
+/// Returns the earliest deadline. [`Time::NEVER`] counts as no deadline.
 pub(crate) fn earliest(deadlines: impl IntoIterator<Item = Option<Time>>) -> Option<Time> {
     deadlines
         .into_iter()

@@ -1,4 +1,5 @@
-//! Where an association's scheduler is: which of its members hears from the worker, and when it is read again who they are.
+//! The members of an association's scheduler: which of them gets heartbeats and statuses, and when the worker reads the list of members
+//! again.
 
 use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
 
@@ -7,7 +8,7 @@ use crate::config::{AssociationOptions, MemberList};
 use crate::effect::{Call, CallReply};
 use crate::outbox::Turn;
 
-/// Of the members one hears heartbeats until it does not answer; then the next one does.
+/// The members of one scheduler. One of them gets the heartbeats until it fails to answer; then the next one does.
 ///
 /// ```text
 ///   one member --a heartbeat fails--> the next one --all have failed, one after the other--> the list is read, and so on
@@ -16,21 +17,21 @@ use crate::outbox::Turn;
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) struct Whereabouts {
-    /// Each once.
+    /// The members, each once.
     members: Vec<ServiceAddress>,
     list: MemberList,
-    /// The place of the one to whom the next heartbeat goes.
+    /// The index of the member that gets the next heartbeat.
     next: usize,
-    /// To whom the last one went, as long as it is a member.
+    /// The member that got the last heartbeat, as long as it is a member.
     asked: Option<ServiceAddress>,
-    /// Which member answered last: there the scheduler is whom statuses are for.
+    /// The member that answered last. It is the scheduler instance that statuses are for.
     answered: Option<ServiceAddress>,
-    /// Heartbeats in a row.
+    /// The number of consecutive failed heartbeats.
     failed: usize,
     reading: Option<Reading>,
 }
 
-/// The list is being read.
+/// A read of the list that is in flight.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     call: CallId,
@@ -38,16 +39,16 @@ struct Reading {
     reader: Reader,
 }
 
-/// Who wants it read.
+/// The part of the worker that requested the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// Nobody has answered a heartbeat.
+    /// No member has answered a heartbeat.
     Heartbeats,
-    /// Whoever fetches work, and waits for it.
+    /// The work fetch, which waits for the list.
     WorkFetch,
 }
 
-/// What a heartbeat that has failed leads to.
+/// The consequence of a failed heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
     TryNext,
@@ -75,12 +76,12 @@ impl Whereabouts {
         &self.list
     }
 
-    /// `None`: nobody is known.
+    /// Returns the member for heartbeats; `None` if no member is known.
     pub(crate) fn of_heartbeats(&self) -> Option<&ServiceAddress> {
         self.asked.as_ref().or_else(|| self.members.get(self.next))
     }
 
-    /// The same of statuses, which are for whoever has answered; if nobody has, for the one whose turn it is.
+    /// Returns the member for statuses: the one that answered last, or else the one that gets the next heartbeat.
     pub(crate) fn of_statuses(&self) -> Option<&ServiceAddress> {
         let turn = self.members.get(self.next);
         self.answered.as_ref().or(turn)
@@ -92,10 +93,10 @@ impl Whereabouts {
         self.asked = self.members.get(self.next).cloned();
     }
 
-    /// The last one was answered: by whom, if that is news.
+    /// Records the answer to the last heartbeat. Returns the member that answered, if another one answered before.
     pub(crate) fn answered(&mut self) -> Option<&ServiceAddress> {
         self.failed = 0;
-        // Who answers and is no member any more hears nothing else.
+        // A member that was removed from the list gets nothing more, even if it answers.
         if self.asked.is_none() || self.answered == self.asked {
             return None;
         }
@@ -103,14 +104,14 @@ impl Whereabouts {
         self.answered.as_ref()
     }
 
-    /// Whoever answers next is news.
+    /// Forgets which member answered, because another scheduler instance answers now.
     pub(crate) fn is_another(&mut self) {
         self.answered = None;
     }
 
     pub(crate) fn failed(&mut self) -> AfterFailure {
         let known = self.members.len().max(1);
-        // Who is no member any more says nothing of the one whose turn it is now.
+        // A failure at a member that was removed says nothing about the current one.
         if self.asked.is_some() && self.asked.as_ref() == self.members.get(self.next) {
             self.next = (self.next + 1) % known;
         }
@@ -123,7 +124,7 @@ impl Whereabouts {
 
     // ---- the list ----
 
-    /// Whether it is under way already, and will be for this reader, too.
+    /// Returns whether a read is in flight. If so, its result also goes to this reader.
     pub(crate) fn joins(&mut self, reader: Reader) -> bool {
         if let (Some(reading), Reader::WorkFetch) = (&mut self.reading, reader) {
             reading.reader = reader;
@@ -139,7 +140,7 @@ impl Whereabouts {
         });
     }
 
-    /// When a reading that has brought nothing is given up.
+    /// Returns when the read in flight times out.
     pub(crate) fn due(&self) -> Option<Time> {
         self.reading.map(|reading| reading.deadline)
     }
@@ -148,27 +149,27 @@ impl Whereabouts {
         self.reading.is_some_and(|reading| reading.call == call)
     }
 
-    /// For whom this call was, unless it was given up.
+    /// Takes the reader that waits for this call. `None` if the call has timed out.
     pub(crate) fn take(&mut self, call: CallId) -> Option<Reader> {
         let reading = self.reading.take_if(|reading| reading.call == call);
         reading.map(|reading| reading.reader)
     }
 
-    /// For whom the one was that has taken too long.
+    /// Takes the reader whose read has timed out.
     pub(crate) fn give_up(&mut self, now: Time) -> Option<Reader> {
         let reading = self.reading.take_if(|reading| reading.deadline <= now);
         reading.map(|reading| reading.reader)
     }
 
-    /// The list that was read. Whoever stays keeps its turn; whoever is gone hears nothing more, not even statuses: these are for the one
-    /// whose turn it is then, and repeated until they are acknowledged.
+    /// Replaces the members. A member that stays keeps its turn. A member that was removed gets nothing more, not even statuses. These go
+    /// to the member with the next turn, and are repeated until they are acknowledged.
     pub(crate) fn replace(&mut self, read: Vec<ServiceAddress>) {
         let place = |of: Option<&ServiceAddress>| read.iter().position(|one| Some(one) == of);
         let (next, answered) = (
             place(self.members.get(self.next)),
             place(self.answered.as_ref()),
         );
-        // Whoever is new is tried before those who did not answer.
+        // New members are tried before those that did not answer.
         let new = read.iter().position(|one| !self.members.contains(one));
         self.next = match self.failed {
             0 => next.or(new),
@@ -182,7 +183,7 @@ impl Whereabouts {
         self.members = read;
     }
 
-    /// For another life of the worker, which knows nobody yet.
+    /// Forgets who answered, for a new instance of the worker.
     pub(crate) fn begin_anew(&mut self) {
         self.answered = None;
         self.reading = None;
@@ -190,7 +191,7 @@ impl Whereabouts {
 }
 
 impl Association {
-    /// A heartbeat was answered: where, that is where work is asked for first.
+    /// Tells the work fetch which member answered a heartbeat: it gets requests for work first.
     pub(crate) fn found(&mut self, turn: &mut Turn<'_>) {
         if let Some(member) = self.whereabouts.answered()
             && let Some(fetching) = &mut turn.machine.fetching
@@ -199,7 +200,7 @@ impl Association {
         }
     }
 
-    /// Has it read who the scheduler's members are now.
+    /// Requests a read of the scheduler's current members.
     pub(crate) fn read_members(&mut self, turn: &mut Turn<'_>, reader: Reader) {
         if !self.whereabouts.joins(reader) {
             let call = turn.call(self.index, Call::ReadMembers);
@@ -208,7 +209,7 @@ impl Association {
         }
     }
 
-    /// `None`: they could not be, or are none; then they stay who they were.
+    /// Handles the result of a read. `None` if the read failed or found no members; the members then stay as they were.
     fn members_read(
         &mut self,
         turn: &mut Turn<'_>,
@@ -218,7 +219,7 @@ impl Association {
         if let Some(read) = &read {
             self.whereabouts.replace(read.clone());
         }
-        // That nothing came of it is the failure of whoever waits for it.
+        // A failed read counts as a failure only for a work fetch that waits for it.
         let hears = read.is_some() || reader == Reader::WorkFetch;
         if let Some(fetching) = &mut turn.machine.fetching
             && hears
@@ -280,7 +281,7 @@ mod tests {
         }
     }
 
-    /// To whom a heartbeat goes.
+    /// Sends a heartbeat, and returns the port of its member.
     fn beat(of: &mut Whereabouts) -> u16 {
         of.sent();
         of.of_heartbeats().expect("somebody").port
@@ -292,7 +293,7 @@ mod tests {
         assert_eq!(beat(&mut of), 1);
         of.answered();
         assert_eq!((beat(&mut of), of.failed()), (1, AfterFailure::TryNext));
-        // A status is for the scheduler that has answered.
+        // Statuses are for the scheduler instance that has answered.
         assert_eq!(of.of_statuses(), Some(&member(1)));
         assert_eq!((beat(&mut of), of.failed()), (2, AfterFailure::ReadList));
         assert_eq!((beat(&mut of), of.failed()), (1, AfterFailure::TryNext));

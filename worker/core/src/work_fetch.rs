@@ -1,8 +1,8 @@
-//! The client side of dispatch: which scheduler is asked for work, when and for how much, and which of the tasks that came runs first.
+//! The policies of work fetch: which scheduler the worker asks for work, when and for how much, and which of its tasks run first.
 //!
-//! All of it is pure: functions of plain values, without clocks and without random numbers but those that are passed in. Instants are
-//! [`Time`](brasserie_common::Time)s; spans and amounts of work are seconds, amounts of processors are instances, both as `f64`, since
-//! policies weigh them and never count with them: what is counted exactly, slots and cards, is counted elsewhere.
+//! All policies are pure functions of plain values: the caller passes in the time and the random numbers. Instants are
+//! [`Time`](brasserie_common::Time)s. Spans and amounts of work are seconds, and amounts of processors are instances. Both are `f64`,
+//! because the policies only weigh them. Slots and GPUs, whose counts must be exact, are counted elsewhere.
 
 mod amounts;
 mod backoff;

@@ -1,5 +1,4 @@
-//! The worker: what it hears goes to one of its associations or to all, what is due is done, and what comes to its end begins anew or
-//! ends the program.
+//! The worker: it dispatches events to associations, performs what is due, and restarts associations that are over or ends the program.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -20,18 +19,20 @@ use crate::suicide::Life;
 use crate::timer::earliest;
 use crate::work_fetch::{AssociationIndex, SavedState};
 
-/// A worker's side of the protocol: an association for each of its schedulers, to whom it looks like a worker that has this scheduler
-/// only, and the machine that they share.
+/// A worker's side of the protocol: one association for each scheduler, and the machine that they share. To each scheduler, the worker
+/// looks like one that has this scheduler only.
 #[derive(Clone, Debug)]
 pub struct Worker {
     associations: Vec<Association>,
     machine: Machine,
     operator: Operator,
     out: Outbox,
-    /// The latest reading: time does not go back here, whatever a caller says.
+    /// The latest time of all calls. Time never goes back here, even if a caller passes an earlier time.
     now: Time,
 }
 
+/// Whether the operator has asked the worker to end.
+///
 /// ```text
 ///   CONTENT --drain, shutdown--> WANTS_AN_END --every association is over--> HAS_IT
 ///      |                                                                       ^
@@ -41,9 +42,9 @@ pub struct Worker {
 enum Operator {
     /// An association that is over begins anew if there are others.
     Content,
-    /// None begins anew.
+    /// No association begins anew.
     WantsAnEnd,
-    /// [`Effect::Exit`] was given.
+    /// The worker has returned [`Effect::Exit`].
     HasIt,
 }
 
@@ -69,17 +70,17 @@ impl Worker {
         }
     }
 
-    /// Takes in one event. Health is judged first, so that a machine that wakes up does not act on stale belief.
+    /// Handles one event. Judges health first, so that a worker whose machine wakes up does not act on outdated health.
     pub fn handle(&mut self, now: Time, event: Event) {
         self.turn(now, Some(event));
     }
 
-    /// Does what is due.
+    /// Performs what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.turn(now, None);
     }
 
-    /// When [`Worker::handle_timeout`] has something to do; it never names a time that was handled.
+    /// Returns when [`Worker::handle_timeout`] next has something to do; always later than the last handled time.
     pub fn poll_timeout(&self) -> Option<Time> {
         let waiting = self.machine.queue.len() + self.machine.stopped();
         let fetching = self.machine.fetching.as_ref();
@@ -111,7 +112,7 @@ impl Worker {
         self.see_off(over);
     }
 
-    /// What follows on the end of associations.
+    /// Requests new instances for associations that are over, or ends the program.
     fn see_off(&mut self, over: Vec<(AssociationIndex, ExitReason)>) {
         match self.operator {
             Operator::Content if self.associations.len() > 1 => {
@@ -130,7 +131,7 @@ impl Worker {
                 if lives.all(|life| *life == Life::Gone) {
                     let own = over.into_iter().next().map(|(_, reason)| reason);
                     let own = own.filter(|_| self.associations.len() == 1);
-                    // Of several, those that had to end beforehand are none of the operator's.
+                    // An association that had to end earlier is not the reason for the end of a worker with several.
                     self.exit(own.unwrap_or(ExitReason::Shutdown));
                 }
             }
@@ -143,54 +144,54 @@ impl Worker {
         self.out.push(Effect::Exit { reason });
     }
 
-    /// In the order of [`Options::associations`].
+    /// Returns the associations in the order of [`Options::associations`].
     pub fn associations(&self) -> &[Association] {
         &self.associations
     }
 
-    /// The index must be one that the worker has.
+    /// Returns the association with this index. Panics if there is none.
     pub fn association(&self, index: AssociationIndex) -> &Association {
         &self.associations[index.0]
     }
 
-    /// How many processes are alive, healthchecks included.
+    /// Returns the number of living processes, healthchecks included.
     pub fn live_processes(&self) -> usize {
         let live = self.associations.iter().map(Association::live_processes);
         live.sum()
     }
 
-    /// Whether it asks for work, and lets tasks wait.
+    /// Returns whether this is a pull worker: it requests work and queues tasks.
     pub fn fetches_work(&self) -> bool {
         let mut associations = self.associations.iter();
         associations.any(|one| one.options.work_fetch.is_some())
     }
 
-    /// What a worker that fetches work has learned, for the next one in its place.
+    /// Returns what a pull worker has learned, for a later worker in its place.
     pub fn saved_work_fetch(&self, wall: WallTime) -> Option<SavedState> {
         let fetching = self.machine.fetching.as_ref();
         fetching.map(|fetching| fetching.save(self.now, wall))
     }
 
-    /// How many tasks wait for processors.
+    /// Returns the number of queued tasks.
     pub fn queued_tasks(&self) -> usize {
         self.machine.queue.len()
     }
 
-    /// Writes the state, with ids renamed and times relative to `now`, into a world's hash; see
-    /// [`brasserie_common::fingerprint`]. Drain the effects first: any that wait are hashed as they are.
+    /// Writes the state into a world's hash, with ids renamed and times relative to `now`; see [`brasserie_common::fingerprint`]. Drain the
+    /// effects first: pending effects are hashed without renaming.
     pub fn shape(&self, now: Time, canon: &mut Canon, hasher: &mut impl Hasher) {
         let mut shape = Shape::new(now.max(self.now), canon, hasher);
         for association in &self.associations {
             association.shape(&self.machine, &mut shape);
         }
         if self.associations.len() > 1 {
-            // Of a single one its life says the same.
+            // The life of a single association determines this value.
             shape.put(self.operator);
         }
         shape.each(self.out.iter(), |s, effect| s.put(format!("{effect:?}")));
     }
 
-    /// A hash of the state, for searches that visit each state once.
+    /// Returns a hash of the state, for searches that visit each state once.
     pub fn fingerprint(&self) -> u64 {
         fingerprint_of(|canon, hasher| self.shape(self.now, canon, hasher))
     }
@@ -205,7 +206,7 @@ impl Operator {
     }
 }
 
-/// Everything that happens because time has passed.
+/// Performs everything that is due because time has passed.
 fn advance(associations: &mut [Association], turn: &mut Turn<'_>) {
     for association in associations.iter_mut() {
         association.judge_health(turn);
@@ -223,7 +224,7 @@ fn advance(associations: &mut [Association], turn: &mut Turn<'_>) {
     ask_for_work(associations, turn);
 }
 
-/// Most is for one association, some for all of them.
+/// Dispatches an event to one association, or to all.
 fn hear(
     associations: &mut [Association],
     operator: &mut Operator,
@@ -260,7 +261,7 @@ fn hear(
             }
         }
         Event::NewInstance { association, id } => match associations.get_mut(association.0) {
-            // If the operator does not want its end by now.
+            // The operator may have asked for the end since the instance was requested.
             Some(one) if one.life == Life::Gone && *operator == Operator::Content => {
                 one.begin_anew(id, turn.now);
             }
@@ -289,7 +290,7 @@ fn hear(
     }
 }
 
-/// A call has an outcome: whoever waits for it hears.
+/// Passes the outcome of a call to the part of the worker that made it.
 fn call_completed(
     associations: &mut [Association],
     turn: &mut Turn<'_>,
@@ -306,7 +307,7 @@ fn call_completed(
     }
 }
 
-/// What became of a process, by whose run it was.
+/// Passes an event of a process to the association that has the run.
 fn hear_of_process(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
     match event {
         Event::TaskStarted { task, invocation } => {
@@ -337,7 +338,7 @@ fn hear_of_process(associations: &mut [Association], turn: &mut Turn<'_>, event:
     }
 }
 
-/// A scheduler's call, by whom it means.
+/// Passes a scheduler's call to the association that it names, and replies.
 fn answer(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
     let (request, reply) = match event {
         Event::GetRunningTasks {
@@ -411,13 +412,13 @@ fn answer(associations: &mut [Association], turn: &mut Turn<'_>, event: Event) {
     turn.reply(request, reply);
 }
 
-/// Who is this instance; the first one refuses what is meant for nobody.
+/// Returns the association with this worker id, or else the first one, which refuses the call.
 fn meant(associations: &mut [Association], worker: WorkerId) -> &mut Association {
     let named = associations.iter().position(|one| one.id() == worker);
     &mut associations[named.unwrap_or(0)]
 }
 
-/// Who has this open run, which no two have.
+/// Returns the association that has this run open. At most one has.
 fn whose_run<'a>(
     associations: &'a mut [Association],
     task: &TaskKey,
@@ -427,7 +428,7 @@ fn whose_run<'a>(
     associations.find(|one| one.tasks.is_open(task, invocation))
 }
 
-/// Whether anybody has this run open but whom it is meant for.
+/// Returns whether an association other than the addressed one has this run open.
 fn elsewhere(associations: &[Association], run: &RunTask) -> Elsewhere {
     let (task, invocation) = (run.task.key(), run.task.invocation);
     let mut others = associations.iter().filter(|one| one.id() != run.worker);

@@ -1,4 +1,4 @@
-//! The keeper's side of the way into a PID namespace: starts the stages, adopts PID 1, and learns whether all went well.
+//! The keeper's part of entering a PID namespace: starts the stages, adopts PID 1, and receives the result.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,21 +19,21 @@ use super::stage::{Part, STAGE_NAME, give_up_here};
 use super::{STAGE_VARIABLE, Way};
 use crate::keeper::THIS_PROGRAM;
 
-/// How long both stages may take; they need milliseconds.
+/// The time that both stages may take; they need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a report at once; all of it is some hundred.
+/// The size of the read buffer for reports; all reports together have a few hundred bytes.
 const REPORT_BYTES: usize = 512;
 
 /// A worker that is PID 1 of a namespace, and a child of this process.
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub program: Pid,
-    /// The worker sees it end with this process.
+    /// The writing end of the life pipe. It closes when this process ends, and the worker detects that.
     pub life: OwnedFd,
 }
 
-/// Starts the program (its name, then its arguments) as PID 1 of a new PID namespace. The error is for people; nothing is left of the
-/// attempt then. `command`: with the environment for the program.
+/// Starts the program (its name, then its arguments) as PID 1 of a new PID namespace. `command` sets the program's environment. After an
+/// error, which is a message for people, no process of the attempt is left.
 pub(crate) fn enter(
     program: &[OsString],
     command: impl FnOnce(&mut Command),
@@ -69,7 +69,7 @@ pub(crate) fn enter(
         give_up: Instant::now() + PATIENCE,
     };
     let adopted = adopt(&mut outer, &mut report);
-    // It is over, or hangs; its child is ours from then on.
+    // The first stage has exited or hangs. Once it is dead, the second stage is a child of this process.
     let _ = outer.kill();
     let _ = outer.wait();
     let inner = adopted?;
@@ -80,7 +80,7 @@ pub(crate) fn enter(
         .and_then(|()| report.line("ready"));
     match begun {
         Ok(_) => {
-            // This process makes no further namespace.
+            // This process makes no other namespace.
             let _ = give_up_here();
             Ok(Entered {
                 program: inner,
@@ -97,7 +97,7 @@ pub(crate) fn enter(
 
 fn adopt(outer: &mut Child, report: &mut Report) -> Result<Pid, String> {
     let number = report.line("pid ")?;
-    // It exits now.
+    // The first stage is about to exit.
     outer
         .wait()
         .map_err(|error| format!("its first stage cannot be waited for: {error}"))?;
@@ -107,7 +107,7 @@ fn adopt(outer: &mut Child, report: &mut Report) -> Result<Pid, String> {
     Ok(Pid::from_raw(number))
 }
 
-/// Messages of the stages.
+/// The reader of the stages' messages.
 struct Report {
     pipe: File,
     text: String,
@@ -115,7 +115,7 @@ struct Report {
 }
 
 impl Report {
-    /// The rest of the next line, which begins like this.
+    /// Returns the rest of the next line, which must begin with `wanted`. Errors with the reason if the stage reports a failure.
     fn line(&mut self, wanted: &str) -> Result<String, String> {
         loop {
             if let Some((line, rest)) = self.text.split_once('\n') {

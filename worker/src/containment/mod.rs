@@ -1,6 +1,6 @@
-//! Containment: how a worker makes sure that none of its tasks' processes outlives it. This module decides between a PID namespace
-//! and process groups, and says what was decided. It does not end processes; that is the keeper's ([`crate::keeper`]) and the
-//! runner's ([`crate::process`]) job.
+//! Containment: the way in which a worker makes sure that none of its tasks' processes outlives it. This module chooses between a PID
+//! namespace and process groups, and reports the choice. It does not end processes: the keeper ([`crate::keeper`]) and the runner
+//! ([`crate::process`]) do.
 //!
 //! ```text
 //!   brasserie-keeper            host's PID namespace; holds the lease; reaps the worker
@@ -8,9 +8,9 @@
 //!       task, task, ...
 //! ```
 //!
-//! Two stages of the same program stand between the keeper and the worker for a few milliseconds ([`stage`]): the first one makes
-//! the namespaces and exits, so that the kernel makes the keeper the parent of the second one; the second one is PID 1 already,
-//! mounts `/proc`, gives `CAP_SYS_ADMIN` up, and executes the worker.
+//! Two stages of the same program stand between the keeper and the worker for a few milliseconds ([`stage`]). The first one makes the
+//! namespaces and exits, so that the kernel makes the keeper the parent of the second one. The second one is already PID 1. It mounts
+//! `/proc`, gives `CAP_SYS_ADMIN` up, and executes the worker.
 
 mod enter;
 pub(crate) mod stage;
@@ -32,11 +32,11 @@ pub(crate) use stage::give_up_here;
 
 use crate::keeper::processes::{self, Life, Process};
 
-/// Tells a worker how it is contained; its keeper or its stage sets it, and no task gets it.
+/// The variable with a worker's containment. The keeper or the stage sets it, and no task inherits it.
 pub(crate) const CONTAINMENT_VARIABLE: &str = "BRASSERIE_CONTAINMENT";
-/// Tells a stage what to do.
+/// The variable with the instructions of a stage.
 pub(crate) const STAGE_VARIABLE: &str = "BRASSERIE_STAGE";
-/// Where the capabilities of this process stand, and the bit of `CAP_SYS_ADMIN`.
+/// The file that lists the capabilities of this process, and the bit of `CAP_SYS_ADMIN`.
 const STATUS: &str = "/proc/self/status";
 const SYS_ADMIN_BIT: u32 = 21;
 
@@ -46,7 +46,7 @@ pub enum Contain {
     /// A PID namespace if this process has CAP_SYS_ADMIN and the machine allows it, else process groups.
     #[default]
     Auto,
-    /// A PID namespace, or the worker does not start; for a user without CAP_SYS_ADMIN together with a user namespace.
+    /// Always a PID namespace; without one the worker does not start. A user without CAP_SYS_ADMIN also gets a user namespace.
     PidNamespace,
     /// No namespace.
     ProcessGroups,
@@ -62,20 +62,20 @@ impl fmt::Display for Contain {
     }
 }
 
-/// How a worker is contained.
+/// The kind of containment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The worker is PID 1 of a PID namespace; the kernel kills its tasks when it dies.
     PidNamespace,
-    /// The keeper and the next worker in the directory find tasks by process groups, marks and descent.
+    /// The keeper, or the next worker in the directory, finds tasks by process groups, marks and descent.
     ProcessGroups,
 }
 
-/// How a worker is contained, and why.
+/// The containment of a worker, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Containment {
     pub kind: Kind,
-    /// For people.
+    /// The reason, as a message.
     pub why: String,
 }
 
@@ -87,7 +87,7 @@ impl Containment {
         }
     }
 
-    /// How the worker in this process is contained.
+    /// Returns the containment of the worker in this process.
     pub(crate) fn of_this_process() -> Self {
         let told = std::env::var(CONTAINMENT_VARIABLE).unwrap_or_default();
         match Told::parse(&told) {
@@ -113,7 +113,7 @@ impl fmt::Display for Containment {
     }
 }
 
-/// How a namespace can be had.
+/// The way to make a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// The process has `CAP_SYS_ADMIN`.
@@ -148,7 +148,7 @@ impl Powers {
     }
 }
 
-/// What to try. The error is for people: the request cannot be met.
+/// Returns the containment to try. Errors with a message if the machine cannot satisfy the request.
 pub(crate) fn choose(asked: Contain, powers: Powers) -> Result<Choice, &'static str> {
     let direct = Choice::Namespace {
         way: Way::Direct,
@@ -185,7 +185,7 @@ pub(crate) enum Told {
     Namespace(Namespace),
 }
 
-/// The PID namespace of this process, and what its stage left open for it.
+/// The PID namespace of this process, and the descriptors that its stage left open for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Namespace {
     /// Inode of the namespace.
@@ -194,7 +194,7 @@ pub(crate) struct Namespace {
     pub base: u64,
     /// Descriptor of the keeper's `/proc`.
     pub proc: u32,
-    /// Descriptor of a pipe that ends with the keeper.
+    /// Descriptor of the life pipe, which ends with the keeper.
     pub life: u32,
     pub why: String,
 }
@@ -234,8 +234,8 @@ impl Told {
 }
 
 impl Namespace {
-    /// That of which this process is PID 1 by its stage. A task inherits no variable of that kind, and a program that a task starts in
-    /// a further namespace finds another inode.
+    /// Returns the namespace of which a stage made this process PID 1. A task does not inherit the variable, and a program that a task
+    /// starts in a further namespace finds another inode.
     pub(crate) fn of_this_process() -> Option<Self> {
         static OWN: OnceLock<Option<Namespace>> = OnceLock::new();
         let find = || match Told::parse(&std::env::var(CONTAINMENT_VARIABLE).ok()?)? {
@@ -249,13 +249,13 @@ impl Namespace {
         getpid().as_raw() == 1 && parent_id() == 0 && inode_here() == Some(self.own)
     }
 
-    /// The keeper's `/proc`, in which processes have the numbers that people outside see.
+    /// Returns the path of the keeper's `/proc`, in which processes have the numbers that people outside see.
     pub(crate) fn host_proc(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.proc))
     }
 
-    /// Opens the pipe that ends with the keeper. The keeper has written one byte to it, which the stage before this program has read, so the
-    /// pipe is readable again only at its end.
+    /// Opens the pipe that ends with the keeper. The keeper has written one byte to it, and the stage before this program has read that
+    /// byte. So the pipe is readable again only at its end.
     pub(crate) fn open_life(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
@@ -263,19 +263,19 @@ impl Namespace {
     }
 }
 
-/// Inode of this process's PID namespace.
+/// Returns the inode of this process's PID namespace.
 pub(crate) fn inode_here() -> Option<u64> {
     fs::metadata("/proc/self/ns/pid")
         .ok()
         .map(|about| about.ino())
 }
 
-/// Inode of the PID namespace in which people see this worker: its keeper's.
+/// Returns the inode of the keeper's PID namespace, in which people see this worker.
 pub(crate) fn base_inode() -> Option<u64> {
     Namespace::of_this_process().map_or_else(inode_here, |namespace| Some(namespace.base))
 }
 
-/// This process's number as its keeper and people outside see it.
+/// Returns this process's number as its keeper and people outside see it.
 pub(crate) fn own_pid() -> Pid {
     let Some(namespace) = Namespace::of_this_process() else {
         return getpid();
@@ -285,7 +285,7 @@ pub(crate) fn own_pid() -> Pid {
     number.map_or_else(getpid, Pid::from_raw)
 }
 
-/// The number of one of this worker's processes as people outside see it; its number here if it is gone.
+/// Returns the number of one of this worker's processes as people outside see it, or its number here if it is gone.
 pub(crate) fn host_pid(pid: Pid) -> Pid {
     let Some(namespace) = Namespace::of_this_process() else {
         return pid;
@@ -293,7 +293,7 @@ pub(crate) fn host_pid(pid: Pid) -> Pid {
     translate(&namespace, pid).unwrap_or(pid)
 }
 
-/// By the kernel's own translation, in what it says of a descriptor of the process.
+/// Translates a number with the kernel's help, from the information about a descriptor of the process.
 fn translate(namespace: &Namespace, pid: Pid) -> Option<Pid> {
     use std::os::fd::AsRawFd;
     let number = rustix::process::Pid::from_raw(pid.as_raw())?;
@@ -306,19 +306,19 @@ fn translate(namespace: &Namespace, pid: Pid) -> Option<Pid> {
     Some(Pid::from_raw(number))
 }
 
-/// The worker that uses a directory, as the next one must know it: PID 1 of a namespace, or a process like any other.
+/// PID 1 of a worker's namespace, as the next worker in the data directory recognises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Init {
-    /// Its number in the namespace `base`.
+    /// The process's number in the namespace `base`.
     pid: i32,
-    /// Kernel ticks since the machine's start.
+    /// The time of the process's start, in kernel ticks since the machine's start.
     start: u64,
     /// Inode of the keeper's namespace.
     base: u64,
 }
 
 impl Init {
-    /// `None` if this process is not PID 1 of a worker's namespace.
+    /// Returns this process. `None` if it is not PID 1 of a worker's namespace.
     pub(crate) fn of_this_process() -> Option<Self> {
         let namespace = Namespace::of_this_process()?;
         let pid = own_pid();
@@ -330,14 +330,14 @@ impl Init {
         })
     }
 
-    /// Whether [`Init::is_alive`] can tell, since it is asked in the namespace of its keeper. The inode of that one is given to another
-    /// namespace only when every process below is gone.
+    /// Returns whether this process is in the namespace `base`, so that [`Init::is_alive`] is meaningful. The kernel gives an inode to
+    /// another namespace only when every process below the old one is gone.
     pub(crate) fn is_seen(&self) -> bool {
         base_inode() == Some(self.base)
     }
 
-    /// Whether it, and so perhaps a process of its namespace, is alive. The kernel lets PID 1 become a zombie only when every other
-    /// process of the namespace has been reaped.
+    /// Returns whether the process is alive, and so perhaps others of its namespace. The kernel lets PID 1 become a zombie only when
+    /// every other process of the namespace has been reaped.
     pub(crate) fn is_alive(&self) -> bool {
         let found = find_outside(Pid::from_raw(self.pid));
         found.is_some_and(|found| found.start.0 == self.start && found.life == Life::Alive)
@@ -348,7 +348,7 @@ impl Init {
     }
 }
 
-/// The process that has this number for the keeper and for people outside.
+/// Returns the process that has this number for the keeper and for people outside.
 fn find_outside(pid: Pid) -> Option<Process> {
     match Namespace::of_this_process() {
         Some(namespace) => {

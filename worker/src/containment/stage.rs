@@ -1,8 +1,8 @@
-//! The two stages between a keeper and a worker in a PID namespace. Neither starts a thread or reads an argument; both report to the
+//! The two stages between a keeper and a worker in a PID namespace. Neither starts a thread or parses an argument; both report to the
 //! keeper over a pipe and end with it. The worker inherits two descriptors: the keeper's `/proc` and the pipe that ends with the keeper.
 //!
 //! ```text
-//!   keeper --spawn--> outer: unshare, spawn inner, tell its number, exit
+//!   keeper --spawn--> outer: unshare, spawn inner, report its number, exit
 //!      ^                 \--> inner (PID 1): wait for the keeper's byte, mount /proc, give up CAP_SYS_ADMIN, exec the worker
 //!      +-- adopts inner when outer is dead: the keeper is the next subreaper above
 //! ```
@@ -30,22 +30,22 @@ use rustix::thread::{
 use super::{CONTAINMENT_VARIABLE, Namespace, STAGE_VARIABLE, Told, Way, inode_here};
 use crate::keeper::{THIS_PROGRAM, sweep};
 
-/// The command line of a stage, before those of its program. It does not contain the name of a program that people end with `pkill -f`.
+/// The first argument of a stage, before those of its program. It does not contain a name that people use with `pkill -f`.
 pub(crate) const STAGE_NAME: &str = "brasserie-stage";
-/// Process ids below are for the first processes of a machine; the kernel does not give them again either.
+/// The smallest process id to choose. Lower ids are for the first processes of a machine; the kernel does not reuse them either.
 const FIRST_PID: u64 = 300;
 /// Exit code of a stage that failed. The keeper reads the reason from a pipe.
 pub(crate) const FAILED: i32 = 1;
-/// What [`STAGE_VARIABLE`] says to [`sweep::play`].
+/// The value of [`STAGE_VARIABLE`] for [`sweep::play`].
 pub(crate) const SWEEP: &str = "sweep";
 
-/// The work of a stage.
+/// The instructions of a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Outer {
-        /// Where the keeper reads.
+        /// Descriptor of the pipe to the keeper.
         report: u32,
-        /// Ends with the keeper; passed on to the worker.
+        /// Descriptor of the pipe that ends with the keeper; the worker inherits it.
         life: u32,
         way: Way,
         why: String,
@@ -53,7 +53,7 @@ pub(super) enum Part {
     Inner {
         report: u32,
         life: u32,
-        /// The keeper's `/proc`.
+        /// Descriptor of the keeper's `/proc`.
         proc: u32,
         /// Inode of the keeper's namespace.
         base: u64,
@@ -115,7 +115,7 @@ impl Part {
     }
 }
 
-/// Plays a stage and ends the process, if it was started as one; else it returns at once. `is_kept`: whether the parent is a keeper.
+/// Runs a stage and ends the process, if it was started as one; otherwise returns at once. `is_kept` says whether the parent is a keeper.
 pub(crate) fn play_if_asked(is_kept: bool) {
     let mut arguments = std::env::args_os();
     if arguments.next().is_none_or(|name| name != STAGE_NAME) {
@@ -167,7 +167,7 @@ fn outer(program: &[OsString], report: u32, life: u32, way: Way, why: String) ->
     exit(0)
 }
 
-/// The keeper's `/proc`, and the inode of its namespace.
+/// Makes the namespaces. Returns the keeper's `/proc`, and the inode of its namespace.
 fn make_namespaces(way: Way) -> Result<(OwnedFd, u64), String> {
     check_proc()?;
     let base = inode_here().ok_or("/proc/self/ns/pid cannot be read")?;
@@ -176,7 +176,7 @@ fn make_namespaces(way: Way) -> Result<(OwnedFd, u64), String> {
     let proc = options
         .open("/proc")
         .map_err(|error| format!("/proc cannot be opened: {error}"))?;
-    // The next stage and the worker inherit it.
+    // The next stage and the worker inherit the descriptor.
     fcntl(&proc, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|error| error.desc().to_owned())?;
     if way == Way::UserNamespace {
         map_the_user()?;
@@ -194,18 +194,18 @@ fn check_proc() -> Result<(), String> {
     }
 }
 
-/// Gives the calling thread mounts of its own, and its next children a PID namespace.
+/// Gives the calling thread its own mounts, and its future children a PID namespace.
 fn leave_namespaces() -> Result<(), String> {
     let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWNS;
     unshare(flags)
         .map_err(|error| format!("the kernel refuses the namespaces: {}", error.desc()))?;
-    // What the host mounts and unmounts is mounted and unmounted here; what is mounted here stays here.
+    // Mounts of the host still appear here; mounts made here do not appear on the host.
     let flags = MsFlags::MS_REC | MsFlags::MS_SLAVE;
     mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
         .map_err(|error| format!("its mounts cannot be made its own: {}", error.desc()))
 }
 
-/// Checks on a thread that ends with them whether the kernel gives this process the namespaces. It starts no process, so it does not
+/// Checks whether the kernel gives this process the namespaces, on a thread that ends with them. It starts no process, so it does not
 /// check whether `/proc` can be mounted there.
 pub(crate) fn try_namespaces() -> Result<(), String> {
     let attempt = || check_proc().and_then(|()| leave_namespaces());
@@ -235,7 +235,7 @@ fn map_the_user() -> Result<(), String> {
     write("gid_map", format!("{group} {group} 1"))
 }
 
-/// For the inner stage, also if the user is not root.
+/// Passes CAP_SYS_ADMIN on to the inner stage, also if the user is not root.
 fn keep_over_exec() -> rustix::io::Result<()> {
     let mut sets = capabilities(None)?;
     sets.inheritable |= CapabilitySet::SYS_ADMIN;
@@ -244,7 +244,7 @@ fn keep_over_exec() -> rustix::io::Result<()> {
 }
 
 fn inner(program: &[OsString], report: u32, life: u32, proc: u32, base: u64, why: String) -> ! {
-    // Until then another stage is the parent, and the keeper could not wait for this process.
+    // The byte arrives once the outer stage is dead. Before that, the keeper could not wait for this process, which is not its child.
     let mut byte = [0];
     let go = File::open(format!("/proc/self/fd/{life}")).and_then(|mut life| life.read(&mut byte));
     if !matches!(go, Ok(1)) {
@@ -273,14 +273,14 @@ fn inner(program: &[OsString], report: u32, life: u32, proc: u32, base: u64, why
         .env_remove(STAGE_VARIABLE)
         .env(CONTAINMENT_VARIABLE, Told::Namespace(namespace).to_string());
     name_itself_to_the_watchdog(&mut command);
-    // Reports before the exec, since nothing can report after it. If the exec fails, the keeper sees the program exit.
+    // The report precedes the exec, since nothing can report after it. If the exec fails, the keeper sees the program exit.
     tell(report, "ready");
     let _ = close(report.cast_signed());
     let _ = command.exec();
     exit(FAILED)
 }
 
-/// Makes the namespace a place for the worker.
+/// Mounts `/proc` in the namespace with the host's protections, and gives CAP_SYS_ADMIN up.
 fn settle() -> Result<(), String> {
     let covers = Cover::all("/proc").map_err(|error| format!("/proc/self/mountinfo: {error}"))?;
     let own = covers.options;
@@ -302,7 +302,7 @@ fn settle() -> Result<(), String> {
     })
 }
 
-/// What was mounted on `/proc` and below it: what hides or protects parts of it for this worker still has to.
+/// The mounts on `/proc` and below it. Those that hide or protect parts of it must do so for this worker, too.
 #[derive(Debug)]
 struct Covers {
     options: Options,
@@ -342,7 +342,7 @@ impl Cover {
                 .is_some_and(|rest| rest.starts_with('/'))
             {
                 let place = PathBuf::from(place);
-                // Something that is gone, or covered itself, protects nothing.
+                // A mount that is gone, or itself covered, protects nothing.
                 let mut options = OpenOptions::new();
                 options.read(true).custom_flags(OFlag::O_PATH.bits());
                 if let Ok(mounted) = options.open(&place) {
@@ -364,7 +364,7 @@ impl Cover {
             None::<&str>,
         ) {
             Ok(()) => Ok(()),
-            // Nothing is there that could be hidden.
+            // The path does not exist, so nothing needs to be hidden.
             Err(nix::errno::Errno::ENOENT) => Ok(()),
             Err(error) => Err(format!(
                 "{} cannot be kept as it is: {}",
@@ -375,7 +375,7 @@ impl Cover {
     }
 }
 
-/// Those that decide who sees what.
+/// Returns the mount options that decide who sees what.
 fn options(flags: &str, of_file_system: &str) -> Options {
     let is_read_only = flags.split(',').any(|flag| flag == "ro");
     let kept = of_file_system
@@ -390,8 +390,8 @@ fn options(flags: &str, of_file_system: &str) -> Options {
     }
 }
 
-/// Else each worker's first tasks would have the same process ids, and programs that name temporary files by theirs would meet. A
-/// kernel without that file gives ids from the first one.
+/// Sets a random next process id. Otherwise each worker's first tasks would have the same ids, and programs that name temporary files by
+/// their ids would collide. A kernel without that file starts with the first id.
 fn randomise_pids() {
     let limit = fs::read_to_string("/proc/sys/kernel/pid_max").ok();
     let limit = limit.and_then(|text| text.trim().parse::<u64>().ok());
@@ -404,18 +404,19 @@ fn randomise_pids() {
     }
 }
 
-/// For good: neither the worker nor a task can change its own namespaces or mounts, which the keeper and the worker rely on.
+/// Gives CAP_SYS_ADMIN up for good: neither the worker nor a task can then change its namespaces or mounts, on which keeper and worker
+/// rely.
 fn give_up() -> rustix::io::Result<()> {
-    // First, as that takes CAP_SETPCAP in force.
+    // The bounding set comes first, as changing it needs an effective CAP_SETPCAP.
     let removed = remove_capability_from_bounding_set(CapabilitySet::SYS_ADMIN);
     if geteuid() == Uid::from_raw(0) {
-        // Root would get it back with the next program.
+        // Root would regain the capability with the next program.
         removed?;
     }
     give_up_here()
 }
 
-/// For the keeper, which goes on outside of the namespace, or without one.
+/// Gives CAP_SYS_ADMIN up in this process. The keeper uses it, which stays outside of the namespace or has none.
 pub(crate) fn give_up_here() -> rustix::io::Result<()> {
     clear_ambient_capability_set()?;
     let mut sets = capabilities(None)?;
@@ -429,7 +430,7 @@ pub(crate) fn give_up_here() -> rustix::io::Result<()> {
     set_capabilities(None, sets)
 }
 
-/// A manager that watches the keeper means the worker below it, which is 1 to itself.
+/// Names the worker to the watchdog of a manager that watches the keeper. The worker's own process id is 1.
 fn name_itself_to_the_watchdog(command: &mut Command) {
     if std::env::var_os("WATCHDOG_PID").is_some() {
         command.env("WATCHDOG_PID", "1");
@@ -441,7 +442,7 @@ fn number(fd: &OwnedFd) -> u32 {
 }
 
 fn tell(report: u32, line: &str) {
-    // Without a reader the keeper is dead, which the life pipe tells.
+    // If the pipe has no reader, the keeper is dead, and the life pipe reports that.
     let pipe = OpenOptions::new()
         .write(true)
         .open(format!("/proc/self/fd/{report}"));

@@ -1,7 +1,8 @@
-//! The list of running process groups on disk: fixed slots, written in place, never synced. The page cache survives the death
-//! of this process, and a machine that goes down takes the listed processes with it.
+//! The list of running process groups on disk: fixed slots, written in place, never synced. The page cache survives the death of this
+//! process, and if the machine goes down, the listed processes end with it.
 //!
-//! The first slot is a header: the PID namespace in which the numbers count, and until when the worker is known to have held them.
+//! The first slot is a header: the PID namespace in which the numbers count, and the last time at which the worker is known to have held
+//! the numbers.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,29 +21,29 @@ use crate::keeper::processes::StartTicks;
 use crate::scheduler_flag::MOST_SCHEDULERS;
 
 pub(super) const FILE: &str = "groups";
-/// Process group, a check, when it was listed, invocation.
+/// The size of a slot: process group, check value, time of listing, invocation.
 const SLOT_BYTES: usize = 32;
-/// Tasks that run at once and are listed. More than the default limit of processes of a user; those beyond it are still found
-/// by their environment.
+/// The largest number of listed tasks: more than the default limit of a user's processes. Tasks beyond it are still found by their
+/// environment.
 const MAX_SLOTS: usize = 65_536;
-/// Tells a slot from a torn or foreign one; which of the worker's schedulers has sent the task is added.
+/// The check value of a slot, which reveals torn or foreign ones. The index of the task's scheduler is added.
 const SLOT_MAGIC: u32 = 0x4252_5331;
-/// Tells a header, whose group is 0, which earlier versions pass over.
+/// The check value of a header. Its group is 0, so earlier versions skip it.
 const HEADER_MAGIC: u32 = 0x4252_4831;
-/// The same of a namespace that ends with the worker.
+/// The check value of a header whose namespace ends with the worker.
 const HEADER_MAGIC_OWN: u32 = HEADER_MAGIC + 1;
-/// Where the header says until when the numbers were held.
+/// The offset of the hold time in the header, in bytes.
 const HELD_AT: u64 = 8;
 
 /// One group as the last user of the directory listed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListedGroup {
     pub group: Pid,
-    /// By the clock that counts suspend, after its leader had started: a process that has the number now and started later is not
-    /// the leader.
+    /// The time of listing, after the leader had started, by the clock that counts suspend. A process that has the number now and started
+    /// later is not the leader.
     pub listed: Time,
     pub invocation: InvocationId,
-    /// Whose task it is.
+    /// The association to which the task belongs.
     pub association: AssociationIndex,
 }
 
@@ -50,30 +51,31 @@ pub(crate) struct ListedGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftGroups {
     pub groups: Vec<ListedGroup>,
-    /// `None`: the user was an earlier version, which did not say.
+    /// The header; `None` if the last user was an earlier version, which wrote none.
     pub header: Option<Header>,
 }
 
 /// Properties of all listed groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Where the numbers count.
+    /// The namespace in which the numbers count.
     pub namespace: PidNamespace,
     pub lifetime: NamespaceLifetime,
-    /// At this time the worker had not reaped the leader of any group that is still listed, so each number was its group's.
+    /// A time at which the worker had not reaped the leader of any group that is still listed. So each number was still its group's.
     pub held: Time,
 }
 
-/// How long a worker's PID namespace lives.
+/// The lifetime of a worker's PID namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespaceLifetime {
     /// Its first process is the worker or the worker's keeper: the kernel kills all tasks with it.
     Worker,
-    /// Others live in it.
+    /// Other programs also live in it.
     Shared,
 }
 
-/// Until when the numbers were held: stored by the thread that reaps, written to the list by another one, which may wait for a disk.
+/// The writer of the hold time. The thread that reaps sets the time, and another one writes it to the list, because it may wait for a
+/// disk.
 #[derive(Debug)]
 pub(crate) struct HeldUntil {
     file: File,
@@ -109,7 +111,7 @@ pub(crate) struct GroupList {
 }
 
 impl GroupList {
-    /// What the last user listed; slots that make no sense are passed over.
+    /// Returns what the last user listed. Skips invalid slots.
     pub(crate) fn read(dir: &Path) -> Result<LeftGroups, DirectoryError> {
         let path = dir.join(FILE);
         let file = match File::open(&path) {
@@ -130,7 +132,8 @@ impl GroupList {
         })
     }
 
-    /// An empty list in place of an older one. `None` where `/proc` does not say in which namespace the numbers count.
+    /// Creates an empty list in place of an older one. `header` is `None` if `/proc` does not show the namespace in which the numbers
+    /// count.
     pub(super) fn create(dir: &Path, header: Option<Header>) -> Result<Self, DirectoryError> {
         let path = dir.join(FILE);
         let mut options = OpenOptions::new();
@@ -146,12 +149,12 @@ impl GroupList {
         })
     }
 
-    /// For the thread that reaps: to store the time at which it has reaped no leader of a listed group.
+    /// Returns the hold time for the thread that reaps. It stores a time at which it has reaped no leader of a listed group.
     pub(crate) fn held(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.held)
     }
 
-    /// For the thread that writes that time.
+    /// Returns the writer of the hold time.
     pub(crate) fn held_until(&self) -> io::Result<HeldUntil> {
         Ok(HeldUntil {
             file: self.file.try_clone()?,
@@ -180,9 +183,9 @@ impl GroupList {
         }
     }
 
-    /// Takes a group off the list.
+    /// Removes a group from the list.
     pub(crate) fn remove(&mut self, slot: Slot) {
-        // A slot that stays names a dead group, which its time of listing tells from any later one.
+        // A slot that stays names a dead group. Its time of listing distinguishes it from any later one.
         if let Err(error) = self.write(slot, &[0; SLOT_BYTES]) {
             tracing::warn!("cannot take a process group off the list: {error}");
         }
@@ -240,7 +243,7 @@ fn encode(listed: &ListedGroup) -> [u8; SLOT_BYTES] {
 fn decode(slot: &[u8; SLOT_BYTES]) -> Option<ListedGroup> {
     let part = |at: usize| -> [u8; 8] { std::array::from_fn(|i| slot[at + i]) };
     let head = u64::from_le_bytes(part(0));
-    // Groups 0 and 1 are "mine" and "init's" to kill(2): a rotten slot must never say so.
+    // Groups 0 and 1 mean the caller's own and init's to kill(2): a damaged slot must never contain them.
     let group = i32::try_from(head & u64::from(u32::MAX))
         .ok()
         .filter(|g| *g > 1)?;

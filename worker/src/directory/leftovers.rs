@@ -1,21 +1,22 @@
-//! Ends what a predecessor left running: finds, freezes, kills, and waits until all of it is gone.
+//! Ends a predecessor's leftover processes: finds, freezes and kills them, and waits until all of them are gone.
 //!
 //! # When a process certainly belongs to a listed task
 //!
-//! The worker starts each task in a session and a process group of its own, with the process id of its first process, the leader, as
-//! their number. The kernel gives a number to a new process only while no process, group or session has it, and a process enters a
-//! session that exists only by being forked in it. A number counts in one PID namespace of one boot. From this follows for the number
-//! `g` of a group that was listed at the time `listed`, and that the worker held until the time `held` because it had not reaped the
-//! leader by then:
+//! The worker starts each task in its own session and process group. Their number is the process id of the task's first process, the
+//! leader. The kernel gives a number to a new process only while no process, group or session has it. A process enters an existing
+//! session only by being forked in it. A number counts in one PID namespace of one boot.
 //!
-//! 1. A process with the id `g` that had started at `listed` is the leader, since nobody else had the number then. Everything in the
-//!    session or group `g` is the task's.
-//! 2. A process of session `g` that had started at `held` is the task's: until then the session with this number was the task's. It
-//!    also has kept the number from being given away, so that the whole session is the task's.
+//! Let `g` be the number of a group that was listed at the time `listed`. Let `held` be the last time at which the worker certainly held
+//! the number, because it had not reaped the leader. From the facts above follows:
+//!
+//! 1. A process with the id `g` that had started at `listed` is the leader, since no other process had the number then. All processes of
+//!    session or group `g` belong to the task.
+//! 2. A process of session `g` that had started at `held` belongs to the task: until then the session with this number was the task's. The
+//!    process also kept the number from being reused, so the whole session belongs to the task.
 //! 3. If a process with the id `g` started after `listed`, the number was free at some time, and its session is a stranger's.
 //! 4. A group `g` in another session than `g` is a stranger's, because no group crosses sessions.
-//! 5. What is left is a session `g` without its leader, whose members all started after `held`: the task's, or that of a stranger
-//!    who was given the number later. Nobody can tell, so nothing of it is killed, and the directory is not taken over.
+//! 5. Otherwise session `g` has no leader, and its members all started after `held`. They belong to the task, or to a stranger that got
+//!    the number later. Nothing can distinguish these, so no member is killed, and the directory is not taken over.
 //!
 //! Start times count in ticks of 10 ms. Rule 2 rounds them up. Rule 1 rounds them down, so it is wrong if the kernel gives out all other
 //! numbers within one tick. There may be as few as 32,768 numbers (`kernel.pid_max`).
@@ -39,20 +40,20 @@ use crate::keeper::environments::Environments;
 use crate::keeper::processes::{self, Life, Process, StartTicks};
 use crate::process::LimitMarks;
 
-/// How long killed processes may take to be gone. The kernel needs microseconds; what takes longer hangs in a device or a
-/// file system, and nobody knows how long.
+/// The time that killed processes get to disappear. The kernel needs microseconds. A process that takes longer hangs in a device or a
+/// file system, for an unknown time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks: longer than a process needs to die, shorter than anybody notices.
+/// The pause between two scans: longer than a process needs to die, shorter than anybody notices.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Looks that follow each other at once, each of which may find what the processes have started before the last one stopped them.
+/// The largest number of immediate scans. Each may find processes that others started before the last scan stopped them.
 const MOST_LOOKS: usize = 20;
-/// Clock ticks a second when the system does not say: that of every architecture we know.
+/// The clock ticks a second if the system does not report them: the number of every architecture we know.
 const USUAL_TICKS: u64 = 100;
 const MILLIS_PER_SECOND: u64 = 1000;
-/// Processes or groups that a message names.
+/// The largest number of processes or groups that a message names.
 const MOST_NAMED: usize = 20;
 
-/// Why the directory cannot be taken over.
+/// The reason why the directory cannot be taken over.
 #[derive(Debug, thiserror::Error)]
 pub enum LeftoverError {
     #[error("cannot list this machine's processes: {0}. Is /proc mounted?")]
@@ -135,26 +136,26 @@ pub(super) fn wait_for_namespace(init: &Init) -> Result<(), LeftoverError> {
     Ok(())
 }
 
-/// Whether the machine was restarted since the list was made.
+/// Whether the machine has run without restart since the list was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SameBoot {
     Yes,
-    /// The system does not say.
+    /// The system does not report its boot.
     Unknown,
 }
 
-/// Listed groups, and what their numbers say here.
+/// Listed groups, and the reliability of their numbers here.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbers {
     groups: Vec<ListedGroup>,
-    /// Until then all of them were held.
+    /// A time at which the worker held all of the numbers.
     held: Time,
     trust: Trust,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// They count in this namespace and this boot.
+    /// The numbers count in this namespace and this boot.
     Certain,
     /// The list does not say where its numbers count, so none of these processes is killed.
     Unsure,
@@ -194,25 +195,25 @@ impl Numbers {
     }
 }
 
-/// Where the listed processes are.
+/// The location of the listed processes.
 enum Whereabouts {
     Here(Numbers),
-    /// They are dead as soon as these are, which are certainly to be killed.
+    /// The listed processes are dead as soon as `last` are. These must certainly be killed.
     Gone {
         last: Vec<Process>,
     },
-    /// They are in this namespace, which may exist still and cannot be searched from here.
+    /// The listed processes are in this namespace, which may still exist and cannot be searched from here.
     Elsewhere {
         inode: u64,
         groups: Vec<Pid>,
     },
-    /// In a namespace that the kernel has ended or ends, which cannot be seen from here.
+    /// The listed processes are in a namespace that the kernel has ended or is ending, and that is invisible from here.
     Unseen {
         groups: Vec<Pid>,
     },
 }
 
-/// `own`: the namespace of this process.
+/// Locates the listed processes. `own` is the namespace of this process.
 fn whereabouts(left: LeftGroups, own: Option<PidNamespace>, boot: SameBoot) -> Whereabouts {
     let gone = Whereabouts::Gone { last: Vec::new() };
     if left.groups.is_empty() {
@@ -237,13 +238,13 @@ fn whereabouts(left: LeftGroups, own: Option<PidNamespace>, boot: SameBoot) -> W
     }
     let groups: Vec<Pid> = left.groups.iter().map(|listed| listed.group).collect();
     match header.lifetime {
-        // Nobody has the lock of the directory any more, so that worker has ended and the kernel kills what is left. The first process
-        // is the last to go.
+        // The directory's lock is free, so that worker has ended and the kernel kills the rest. The first process ends last.
         NamespaceLifetime::Worker => {
             let last = theirs.first_process();
             let listed = left.groups.iter().map(|listed| listed.listed);
             let lived = listed.fold(header.held, Time::max);
-            // A container that is restarted begins when every process of the former one is gone; one that ran beside it proves nothing.
+            // A restarted container begins when every process of the former one is gone. A container that ran at the same time proves
+            // nothing.
             let is_certain = !last.is_empty() || own.is_initial() || own.began_after(lived);
             match is_certain {
                 true => Whereabouts::Gone { last },
@@ -258,15 +259,15 @@ fn whereabouts(left: LeftGroups, own: Option<PidNamespace>, boot: SameBoot) -> W
     }
 }
 
-/// Whether the directory is the one that its files speak of.
+/// Whether the directory is the one that its files name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Original {
     Yes,
     Copy,
 }
 
-/// Ends every process that carries the marker, certainly belongs to a listed group, or descends from such a process. Errors if others
-/// may be tasks.
+/// Ends every process that carries the marker, certainly belongs to a listed group, or descends from such a process. Errors if others may
+/// be tasks.
 pub(super) fn end(
     marker: Option<&Marker>,
     left: LeftGroups,
@@ -315,14 +316,14 @@ pub(super) fn end(
     }
 }
 
-/// By what a process shows that a worker started it, or one of its descendants.
+/// The marks by which a process reveals that a worker, or a descendant of one, started it.
 struct Signs {
     limits: LimitMarks,
     environments: Environments,
 }
 
 impl Signs {
-    /// Never hangs.
+    /// Returns the processes that carry the limits. Never hangs.
     fn by_limits(&self, mut unknown: Vec<Process>) -> Vec<Process> {
         unknown.retain(|process| self.limits.are_on(process.pid));
         unknown
@@ -332,7 +333,7 @@ impl Signs {
 fn end_found(search: &mut Search, mut signs: Option<Signs>) -> Result<(), LeftoverError> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        // Those that need no environment read first: a read may hang.
+        // The limits come first, because reading an environment may hang.
         search.freeze(&mut |unknown| match &signs {
             Some(signs) => signs.by_limits(unknown),
             None => Vec::new(),
@@ -361,7 +362,7 @@ fn end_found(search: &mut Search, mut signs: Option<Signs>) -> Result<(), Leftov
     }
 }
 
-/// Kills nothing: what is alive belongs to the worker whose directory was copied.
+/// Errors if any process is found. Kills nothing: the processes belong to the worker whose directory was copied.
 fn expect_none(search: &mut Search, mut signs: Option<Signs>) -> Result<(), LeftoverError> {
     let until = Instant::now() + PATIENCE;
     search.look(&mut |unknown| match &mut signs {
@@ -379,17 +380,17 @@ fn expect_none(search: &mut Search, mut signs: Option<Signs>) -> Result<(), Left
     }
 }
 
-/// Returns those of these processes that show whose they are.
+/// A function that returns those of the given processes that carry a mark.
 type Marked<'a> = &'a mut dyn FnMut(Vec<Process>) -> Vec<Process>;
 
-/// Looks for processes by numbers, descent and marks.
+/// A search for processes by numbers, descent and marks.
 pub(crate) struct Search {
     numbers: Numbers,
-    /// Numbers that were certain at the last look.
+    /// The numbers that were certain at the last scan.
     certain: HashSet<Pid>,
-    /// Processes that may belong to a listed task, at the last look.
+    /// The processes that may belong to a listed task, at the last scan.
     unclear: Vec<Pid>,
-    /// Whatever was found once stays found, also when its parent has died and its ancestry with it.
+    /// All processes that were ever found. They stay found when their parent has died and their ancestry is lost.
     found: HashMap<Pid, StartTicks>,
     nanos_per_tick: u64,
 }
@@ -412,15 +413,15 @@ impl Search {
         self
     }
 
-    /// Returns processes that were not known before, `None` if there are none. `marked` returns those of the unknown processes whose
-    /// environments show whose they are.
+    /// Scans once. Returns the newly found processes, or `None` if there are none. `marked` returns those of the unknown processes whose
+    /// environments carry the marker.
     pub(crate) fn look(&mut self, marked: Marked<'_>) -> Result<Option<Vec<Pid>>, LeftoverError> {
         let table: HashMap<Pid, Process> = processes::all()
             .map_err(LeftoverError::List)?
             .into_iter()
             .map(|process| (process.pid, process))
             .collect();
-        // A number that was given to another process says nothing about that one's children.
+        // A number that another process has now says nothing about that process's children.
         self.found.retain(|pid, start| {
             let there = table.get(pid);
             there.is_none_or(|process| process.start == *start)
@@ -432,7 +433,7 @@ impl Search {
         let mut fresh = self.add_members(&others);
         let unknown = others.iter().filter(|one| !self.knows(one)).copied();
         for process in marked(unknown.collect()) {
-            // The environment may have been read at an earlier look.
+            // The environment may have been read during an earlier scan.
             if others
                 .iter()
                 .any(|one| one.pid == process.pid && one.start == process.start)
@@ -447,7 +448,7 @@ impl Search {
         Ok((!fresh.is_empty()).then_some(fresh))
     }
 
-    /// Adds the members of certain groups and every descendant of what was found. Returns those that were not known.
+    /// Adds the members of certain groups and every descendant of found processes. Returns the processes that were not known.
     fn add_members(&mut self, processes: &[Process]) -> Vec<Pid> {
         let mut fresh = Vec::new();
         loop {
@@ -464,7 +465,7 @@ impl Search {
         }
     }
 
-    /// Stops every process that it finds. Stopped processes start no others, so that a few looks find all of them.
+    /// Stops every process that it finds. Stopped processes start no others, so a few scans find all of them.
     pub(crate) fn freeze(&mut self, marked: Marked<'_>) -> Result<(), LeftoverError> {
         for _ in 0..MOST_LOOKS {
             let Some(fresh) = self.look(marked)? else {
@@ -477,22 +478,22 @@ impl Search {
         Ok(())
     }
 
-    /// Kills what was found, and returns those that were alive.
+    /// Kills the found processes, and returns those that were alive.
     pub(crate) fn kill(&mut self) -> Vec<Pid> {
         let alive = self.alive();
         for pid in &alive {
-            // Another user's process refuses, and is then reported as surviving.
+            // The process of another user refuses the signal, and is then reported as a survivor.
             let _ = kill(*pid, Signal::SIGKILL);
         }
         alive
     }
 
-    /// Those that are listed by now, and no others: a number whose group is gone may be a stranger's.
+    /// Replaces the listed numbers. A number whose group is gone may be a stranger's.
     pub(crate) fn list(&mut self, numbers: Numbers) {
         self.numbers = numbers;
     }
 
-    /// Applies the rules above anew at each look. A number that was certain proves nothing once its last process is gone.
+    /// Applies the module's rules anew at each scan. A certain number proves nothing once its last process is gone.
     fn verify_numbers(&mut self, table: &HashMap<Pid, Process>) {
         let mut sessions: HashMap<Pid, Vec<&Process>> = HashMap::new();
         for process in table.values() {
@@ -533,7 +534,7 @@ impl Search {
         }
     }
 
-    /// Surely, however its start was rounded.
+    /// Returns whether the process had certainly started at `time`, despite the rounding of its start.
     fn started_by(&self, process: &Process, time: Time) -> bool {
         let started_before = process
             .start
@@ -553,7 +554,7 @@ impl Search {
             || self.found.contains_key(&process.parent)
     }
 
-    /// Of those that were found.
+    /// Returns the found processes that are alive.
     fn alive(&mut self) -> Vec<Pid> {
         self.found.retain(|pid, start| {
             processes::find(*pid).is_some_and(|p| p.start == *start && p.life == Life::Alive)
@@ -570,19 +571,19 @@ fn names(pids: &[Pid]) -> Vec<String> {
     pids.iter().map(name).collect()
 }
 
-/// Of the clock by which starts are told.
+/// Returns the nanoseconds of one tick, the unit of start times.
 pub(super) fn nanos_per_tick() -> u64 {
     let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten();
     let ticks = ticks.and_then(|t| u64::try_from(t).ok()).filter(|t| *t > 0);
     MILLIS_PER_SECOND * 1_000_000 / ticks.unwrap_or(USUAL_TICKS)
 }
 
-/// The file that lists the groups.
+/// Returns the path of the file that lists the groups.
 pub(super) fn file(dir: &std::path::Path) -> PathBuf {
     dir.join(groups::FILE)
 }
 
-/// This process and those above it: a task may have started the successor of its own worker.
+/// Returns this process and its ancestors: a task may have started the successor of its own worker.
 fn own_ancestry(table: &HashMap<Pid, Process>) -> Vec<Pid> {
     let mut line = vec![getpid()];
     while let Some(parent) = line.last().and_then(|pid| table.get(pid)).map(|p| p.parent)

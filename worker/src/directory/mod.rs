@@ -1,23 +1,24 @@
-//! The worker's data directory: one user at a time, an identity that survives restarts, and no process of the predecessor
-//! alive when a worker takes it over.
+//! The worker's data directory. It has one user at a time and an identity that survives restarts. When a worker takes it over, no process
+//! of its predecessor is alive.
 //!
 //! | name | holds |
 //! |---|---|
 //! | `lock` | locked exclusively while a worker uses the directory |
 //! | `worker.json` | machine-lock number, last start time, marker and boot id of the last user |
 //! | `groups` | process groups of running tasks, and the PID namespace in which their numbers count |
-//! | `cgroups` | where control groups of tasks were made ([`crate::groups::places`]); only if there were any |
+//! | `cgroups` | locations of the tasks' control groups ([`crate::groups::places`]); only if there were any |
 //! | `jobs/` | working directories of tasks |
 //! | `logs/` | output of tasks |
 //! | `output/` | output of tasks that want it in files |
 //!
-//! A predecessor that was killed together with its keeper leaves tasks behind. They are found in three ways: by the limit that marks
-//! tasks and follows from the marker ([`crate::process::LimitMarks`]), by the marker in their environment, which everything inherits that a
-//! worker starts, and by the list of process groups; [`leftovers`] says when a number in it is certain to be a task's. What may be a task's
-//! and is not certain is not killed, and the worker does not start. No task can slip in between: a child that is just being started still has the descriptor of
-//! the lock until it executes its program, so the lock becomes free only when the child carries the marker. One gap is left,
-//! microseconds wide, until control groups close it: a task that clears its environment before the worker has listed it,
-//! when worker and keeper are both killed at that instant.
+//! A predecessor that was killed together with its keeper leaves tasks behind. The successor finds them in three ways: by the limit that
+//! marks tasks and follows from the marker ([`crate::process::LimitMarks`]), by the marker in the environment, which all descendants of a
+//! worker inherit, and by the list of process groups. [`leftovers`] explains when a number in the list certainly belongs to a task. A
+//! process that may belong to a task, but not certainly, is not killed, and the worker does not start.
+//!
+//! No task can slip in between: a child that is just being started still has the descriptor of the lock until it executes its program. So
+//! the lock becomes free only when the child carries the marker. One gap remains, microseconds wide, unless control groups close it:
+//! worker and keeper are both killed at the instant at which a task has cleared its environment and the worker has not yet listed it.
 
 mod groups;
 mod leftovers;
@@ -48,10 +49,11 @@ use crate::containment::{Namespace, own_pid};
 use crate::groups::places;
 use crate::keeper::Marker;
 
-/// Tells a worker in a namespace which user of its directory was the last one when its keeper ended what was left of that.
+/// The variable that names the last user of the directory to a worker in a namespace, after its keeper has ended that user's leftover
+/// processes.
 pub(crate) const SWEPT_VARIABLE: &str = "BRASSERIE_SWEPT";
 
-/// How long killed processes of a predecessor's control groups may take to be gone.
+/// The time that killed processes of a predecessor's control groups get to disappear.
 pub(crate) const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The folder of working directories. A worker makes it after it has stored `worker.json`.
@@ -59,18 +61,18 @@ pub(crate) const JOBS: &str = "jobs";
 /// The folder of task logs.
 const LOGS: &str = "logs";
 
-/// How long a locked directory is waited for: a process needs milliseconds from its start to its program, and a person who
-/// has started a second worker should learn it soon.
+/// The time to wait for a locked directory. A starting process needs milliseconds until it executes its program, and a person who has
+/// started a second worker should learn it soon.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
-/// Between two tries.
+/// The pause between two attempts to lock the directory.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
-/// Between two instances, further ones after the first.
+/// The shortest pause between two instances of one process, after the first one.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// A clock that was set back is not waited for any longer.
+/// The longest pause between two instances, even if the clock was set back.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Why a worker cannot work in a directory.
+/// The reason why a worker cannot use a directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     #[error(transparent)]
@@ -93,7 +95,7 @@ pub enum DirectoryError {
     Hostname(io::Error),
 }
 
-/// A directory in use by this process, with nobody else's process left in it.
+/// A directory in use by this process, in which no process of an earlier user is left.
 #[derive(Debug)]
 pub struct WorkerDirectory {
     dir: DataDir,
@@ -103,7 +105,7 @@ pub struct WorkerDirectory {
     pinned: Vec<PinnedFile>,
 }
 
-/// Who has used the directory, or will: each instance begins in a later second than any before it.
+/// The source of instances for the directory's users. Each instance begins in a later second than any before it.
 #[derive(Debug)]
 pub(crate) struct Instances {
     file: PathBuf,
@@ -113,31 +115,31 @@ pub(crate) struct Instances {
 
 #[derive(Debug)]
 struct Dealt {
-    /// As it is stored.
+    /// The state as it is stored.
     state: State,
-    /// When the last one was.
+    /// The time at which the last instance was made.
     at: Time,
 }
 
-/// A further instance, as far as it can be had.
+/// A further instance, or the wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Further {
     New(WorkerId),
-    /// Its second has not come.
+    /// The wait until the instance's start second.
     NotBefore(Duration),
 }
 
-/// What a worker that uses the directory is called.
+/// The names and identifiers of a worker that uses the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The same for every worker that ever uses this very directory on this machine.
+    /// The machine lock, the same for every worker that ever uses this very directory on this machine.
     pub machine_lock: MachinePortLock,
-    /// Later than that of every earlier user, by at least a second.
+    /// The worker instance. It starts at least a second later than that of every earlier user.
     pub instance: WorkerId,
 }
 
 impl Identity {
-    /// The first one, or one of those that are behind it and that nobody else has.
+    /// Returns the machine lock number `at`: the first one, or one of those that follow it. No other directory has them.
     pub(crate) fn machine_lock_of(&self, at: usize) -> MachinePortLock {
         MachinePortLock {
             hostname: Arc::clone(&self.machine_lock.hostname),
@@ -147,7 +149,7 @@ impl Identity {
 }
 
 impl WorkerDirectory {
-    /// Locks the directory, ends what a predecessor left running, and stores the new identity durably. Blocks, at most for
+    /// Locks the directory, ends the leftover processes of a predecessor, and stores the new identity durably. Blocks, at most for
     /// [`leftovers::PATIENCE`] and two disk syncs.
     pub fn open(
         path: &Path,
@@ -204,10 +206,10 @@ impl WorkerDirectory {
         })
     }
 
-    /// What a keeper does for a worker that it is about to start in a namespace, from where the worker could not see what a predecessor
-    /// outside of any namespace left running: ends that. Returns what the worker must be told as [`SWEPT_VARIABLE`]: which user of the
-    /// directory was the last one. Nothing is done in a directory that is in use, which the worker then finds out. Blocks, at most for
-    /// [`leftovers::PATIENCE`] and [`LEFTOVER_PATIENCE`].
+    /// Ends the leftover processes of a predecessor, on behalf of a worker that is about to start in a namespace. The worker could not
+    /// see processes outside of its namespace, so the keeper calls this. Returns the value of [`SWEPT_VARIABLE`] for the worker, which
+    /// names the last user of the directory. Does nothing in a directory that is in use; the worker reports that later. Blocks, at most
+    /// for [`leftovers::PATIENCE`] and [`LEFTOVER_PATIENCE`].
     pub(crate) fn sweep(path: &Path) -> Result<String, DirectoryError> {
         let dir = match lock(path) {
             Err(DataDirError::InUse { .. }) => return Ok(String::new()),
@@ -226,23 +228,23 @@ impl WorkerDirectory {
         Ok(before.user())
     }
 
-    /// Absolute.
+    /// Returns the absolute path.
     pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Where task logs go; created if need be.
+    /// Returns the folder of task logs, and creates it if it is missing.
     pub fn logs(&self) -> Result<PathBuf, DirectoryError> {
         Ok(self.dir.folder(LOGS)?)
     }
 
-    /// The same path, whether or not it is there.
+    /// Returns the path of the folder of task logs, which may not exist.
     pub(crate) fn log_folder(&self) -> PathBuf {
         self.path().join(LOGS)
     }
 
-    /// What must be at its path when a task starts: the directory, and the list of process groups. A successor could not find a task
-    /// that was started without them.
+    /// Returns the files that must be at their paths when a task starts: the directory, and the list of process groups. A successor could
+    /// not find a task that was started without them.
     pub(crate) fn pinned(&self) -> &[PinnedFile] {
         &self.pinned
     }
@@ -251,18 +253,18 @@ impl WorkerDirectory {
         &self.identity
     }
 
-    /// For further instances in the same process.
+    /// Returns the source of further instances for this process.
     pub(crate) fn instances(&self) -> Arc<Instances> {
         Arc::clone(&self.instances)
     }
 
-    /// To be told of every start and end of a task.
+    /// Returns the list of process groups, which must record every start and end of a task.
     pub(crate) fn groups(&self) -> Arc<Mutex<GroupList>> {
         Arc::clone(&self.groups)
     }
 }
 
-/// Ends what the last user of the directory left running. `boot`: that of now.
+/// Ends the leftover processes of the directory's last user. `boot` is the present boot id.
 fn end_predecessor(
     dir: &Path,
     before: &State,
@@ -284,8 +286,8 @@ fn end_predecessor(
             let pids = vec![init.pid()];
             return Err(LeftoverError::Copied { pids }.into());
         }
-        // The kernel kills everything in the namespace when its PID 1 dies. But the lock of this directory is free a moment earlier,
-        // and a process that hangs in the kernel lives on: then PID 1 does, too. Numbers in the list are those of the namespace.
+        // The kernel kills everything in the namespace when its PID 1 dies. But the lock of this directory becomes free a moment earlier,
+        // and PID 1 lives on as long as a process of the namespace hangs in the kernel. Numbers in the list count in that namespace.
         return Ok(leftovers::wait_for_namespace(init)?);
     }
     if Namespace::of_this_process().is_some() {
@@ -298,7 +300,8 @@ fn end_predecessor(
         };
     }
     let left = GroupList::read(dir)?;
-    // Our own marker names a predecessor inside this very process, which ended in good order, and whoever else lives here.
+    // A predecessor in this very process has this process's own marker. It ended in good order, and its marker is also on everything else
+    // of this process.
     let old_marker = before.marker().filter(|old| marker != Some(old));
     let file = leftovers::file(dir);
     Ok(leftovers::end(
@@ -311,7 +314,8 @@ fn end_predecessor(
 }
 
 impl Instances {
-    /// Which of the machine locks is for which of these schedulers, by [`Identity::machine_lock_of`]. Blocks for a disk sync if that is new.
+    /// Assigns a machine lock to each of these schedulers, as an argument for [`Identity::machine_lock_of`]. Blocks for a disk sync if an
+    /// assignment is new.
     pub(crate) fn lock_places(&self, called: &[String]) -> Result<Vec<usize>, DirectoryError> {
         let mut dealt = self.dealt.lock();
         let (places, schedulers) = state::lock_places(&dealt.state.schedulers, called);
@@ -323,13 +327,13 @@ impl Instances {
         Ok(places)
     }
 
-    /// A new one at once, stored durably: for a worker that starts. Blocks for a disk sync.
+    /// Returns a new instance at once, stored durably, for a worker that starts. Blocks for a disk sync.
     pub(crate) fn next(&self) -> Result<WorkerId, DirectoryError> {
         self.deal(&mut self.dealt.lock())
     }
 
-    /// A new one in the place of one that is over. Whoever asks for one again and again, as its scheduler tells each at once that it must
-    /// die, gets one a second, and none from the future. Blocks as above.
+    /// Returns a new instance to replace one that has ended. An association whose scheduler answers MUST_DIE each time gets one instance
+    /// a second, and no start second lies in the future. Blocks for a disk sync.
     pub(crate) fn further(&self) -> Result<Further, DirectoryError> {
         let mut dealt = self.dealt.lock();
         let last = dealt.state.last_start_time;
@@ -343,7 +347,7 @@ impl Instances {
 
     fn deal(&self, dealt: &mut Dealt) -> Result<WorkerId, DirectoryError> {
         let last = dealt.state.last_start_time;
-        // A file that says more is refused, so that there is always a later one.
+        // A file with a later start time than [`state`] allows is refused, so there is always a later second.
         let start_time = self.clock.wall().as_secs().max(last.saturating_add(1));
         let after = dealt.state.used_at(start_time);
         after.store(&self.file)?;
@@ -354,7 +358,8 @@ impl Instances {
     }
 }
 
-/// `None`: in another one than that of now, of which no process lives, and whose process ids name strangers.
+/// Compares the boot of the last user with the present one. `None` if they differ: then none of its processes is alive, and its process
+/// ids belong to others.
 fn same_boot(before: &State, boot: &str) -> Option<SameBoot> {
     match before.boot_id.as_str() {
         before if before.is_empty() || boot.is_empty() => Some(SameBoot::Unknown),
@@ -362,7 +367,7 @@ fn same_boot(before: &State, boot: &str) -> Option<SameBoot> {
     }
 }
 
-/// The list of this process.
+/// Returns the header for this process's list, or `None` if `/proc` does not show the namespace.
 fn header(clock: Clock) -> Option<Header> {
     let lifetime = match namespace::ends_with_worker() {
         true => NamespaceLifetime::Worker,
@@ -375,14 +380,14 @@ fn header(clock: Clock) -> Option<Header> {
     })
 }
 
-/// How long a further instance waits for its second, if the last one began in the second `last` and was dealt so long ago.
+/// Returns the wait before a further instance, if the last one began in second `last` and was made `since` ago.
 fn pause(last: i64, wall: WallTime, since: Duration) -> Duration {
     let own = WallTime::from_secs(last.saturating_add(1));
     let until_then = wall.until(own).min(LONGEST_PAUSE.saturating_sub(since));
     until_then.max(SHORTEST_PAUSE.saturating_sub(since))
 }
 
-/// Takes the lock, for which a killed predecessor's last, just starting child may hold out a moment.
+/// Takes the lock. A child that a killed predecessor was just starting may hold the lock for a moment.
 fn lock(path: &Path) -> Result<DataDir, DataDirError> {
     let give_up = Instant::now() + LOCK_PATIENCE;
     let holder = own_pid().as_raw().unsigned_abs();
@@ -396,7 +401,7 @@ fn lock(path: &Path) -> Result<DataDir, DataDirError> {
     }
 }
 
-/// This machine's name.
+/// Returns this machine's name.
 pub fn hostname() -> Result<String, DirectoryError> {
     match nix::unistd::gethostname() {
         Ok(name) => Ok(name.to_string_lossy().into_owned()),

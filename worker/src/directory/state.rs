@@ -1,4 +1,4 @@
-//! `worker.json`: what one user of the directory leaves for the next.
+//! The file `worker.json`, in which one user of the directory leaves its state for the next.
 
 use std::fs;
 use std::io;
@@ -13,17 +13,17 @@ use super::{DirectoryError, io_error};
 use crate::containment::Init;
 use crate::keeper::Marker;
 
-/// Of the file's format.
+/// The version of the file's format.
 pub(super) const VERSION: u64 = 1;
 const FILE: &str = "worker.json";
-/// The file has some 300 bytes.
+/// The largest file that is read, in bytes; the file has some 300 bytes.
 const MAX_BYTES: u64 = 64 * 1024;
-/// Beyond every real port: the number is an identity that nobody listens on.
+/// The smallest number of a machine lock. It is beyond every real port: the number is an identity, and nobody listens on it.
 const FIRST_NUMBER: i32 = 65_536;
-/// No instance starts later, whatever the clock says.
+/// The latest start second of an instance, whatever the clock says.
 const LAST_SECOND: i64 = i64::MAX / 2;
 const LOCK_FILE: &str = "lock";
-/// Schedulers whose locks are remembered: more than one worker may have.
+/// The largest number of remembered locks: more than the schedulers that one worker may have.
 const MOST_LOCKS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub(super) struct State {
     version: u64,
     pub lock_number: LockNumber,
     pub last_start_time: i64,
-    /// Void process ids and markers of earlier boots.
+    /// The boot in which the state was written. Process ids and markers of earlier boots are void.
     pub boot_id: String,
     marker: Option<String>,
     /// PID 1 of the last user's namespace, if it had one.
@@ -39,13 +39,13 @@ pub(super) struct State {
     pub init: Option<Init>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedulers: Vec<Option<String>>,
-    /// The directory itself; `None` if a former release has written this.
+    /// The directory itself; `None` if an earlier release wrote the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<FileId>,
 }
 
-/// The number of the machine lock, and the file that it belongs to: in a copy of the directory the file is another one,
-/// and the copy draws its own number.
+/// The number of the machine lock, and the lock file that it belongs to. A copy of the directory has another file, and so draws its own
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct LockNumber {
     pub number: i32,
@@ -59,7 +59,7 @@ pub(super) struct LockFile {
     inode: u64,
 }
 
-/// Read before the rest, which a newer version may have changed.
+/// The version alone. It is read before the rest, which a newer version may have changed.
 #[derive(Deserialize)]
 struct VersionOnly {
     version: u64,
@@ -69,7 +69,7 @@ pub(super) fn path(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
-/// Differs after each start of the machine; the same empty text where it cannot be read.
+/// Returns the boot id, which differs after each start of the machine. Returns an empty text if it cannot be read.
 pub(super) fn boot_id() -> String {
     let text = read_to_string(Path::new("/proc/sys/kernel/random/boot_id"), 256);
     text.map_or_else(|_| String::new(), |t| t.trim().to_owned())
@@ -96,7 +96,7 @@ impl State {
         }
     }
 
-    /// By one more instance.
+    /// Returns the state after one more instance.
     pub(super) fn used_at(&self, start_time: i64) -> Self {
         State {
             last_start_time: start_time,
@@ -104,7 +104,7 @@ impl State {
         }
     }
 
-    /// With others, each at the place of its lock.
+    /// Returns the state with these schedulers, each at the index of its lock.
     pub(super) fn with_schedulers(&self, schedulers: Vec<Option<String>>) -> Self {
         State {
             schedulers,
@@ -112,7 +112,7 @@ impl State {
         }
     }
 
-    /// `None` in a directory that no worker has used.
+    /// Loads the state. `None` in a directory that no worker has used.
     pub(super) fn load(path: &Path) -> Result<Option<Self>, DirectoryError> {
         let malformed = |reason: String| DirectoryError::Malformed {
             path: path.to_owned(),
@@ -151,13 +151,13 @@ impl State {
         Ok(Some(state))
     }
 
-    /// On disk when this returns.
+    /// Stores the state durably.
     pub(super) fn store(&self, path: &Path) -> Result<(), DirectoryError> {
         let text = serde_json::to_string_pretty(self).expect("texts and numbers always serialise");
         atomic_write(path, text.as_bytes()).map_err(io_error(path))
     }
 
-    /// Distinguishes this user of the directory from every other one.
+    /// Returns a text that distinguishes this user of the directory from every other one.
     pub(super) fn user(&self) -> String {
         let marker = self.marker.as_deref().unwrap_or_default();
         format!("{} {} {marker}", self.boot_id, self.last_start_time)
@@ -168,8 +168,9 @@ impl State {
     }
 }
 
-/// A lock for each of these schedulers: how many behind the first one. To one that was known before the worker is who it was, whatever else it
-/// works for now; one that is new at its place has moved, if nobody of that place is here. Gives whose each is now, too.
+/// Assigns a lock to each of these schedulers, by its distance from the first lock. A scheduler that is known keeps its lock, so that it
+/// recognises the worker. A new scheduler takes the lock at its own position if no present scheduler has it: it is taken for the former
+/// one at a new address. Returns also the new owners of the locks.
 pub(super) fn lock_places(
     known: &[Option<String>],
     called: &[String],
@@ -187,7 +188,7 @@ pub(super) fn lock_places(
         let mut free = (0..MOST_LOCKS).filter(|place| !is_used(*place) && !has_owner(*place));
         let place = match is_used(at) {
             false => at,
-            // Else of one that is not here.
+            // If no lock is free, the scheduler takes one whose owner is absent.
             true => (free.next())
                 .or_else(|| (0..MOST_LOCKS).find(|place| !is_used(*place)))
                 .unwrap_or(at),
@@ -202,7 +203,7 @@ pub(super) fn lock_places(
 }
 
 impl LockNumber {
-    /// The lock file of an open directory.
+    /// Returns the identity of the lock file of an open directory.
     pub(super) fn file_of(dir: &Path) -> Result<LockFile, DirectoryError> {
         let path = dir.join(LOCK_FILE);
         let about = fs::metadata(&path).map_err(io_error(&path))?;
@@ -212,7 +213,7 @@ impl LockNumber {
         })
     }
 
-    /// That of one more lock of the same user, `at` places behind.
+    /// Returns the number that is `at` places behind `number`, which is another lock of the same user.
     pub(super) fn behind(number: i32, at: usize) -> i32 {
         let span = i64::from(i32::MAX) - i64::from(FIRST_NUMBER) + 1;
         let at = i64::try_from(at).unwrap_or_default();
@@ -220,7 +221,7 @@ impl LockNumber {
         i32::try_from(i64::from(FIRST_NUMBER) + offset).unwrap_or(number)
     }
 
-    /// Two workers of one host name draw the same one with a probability of 2^-31.
+    /// Draws a number. Two workers of one host name draw the same one with a probability of 2^-31.
     pub(super) fn draw(entropy: u64, file: LockFile) -> Self {
         let span = u64::from(i32::MAX.abs_diff(FIRST_NUMBER)) + 1;
         let offset = i32::try_from(entropy % span).expect("less than 2^31");

@@ -1,4 +1,4 @@
-//! Identities over restarts and copies, and leftovers of real processes.
+//! Tests identities over restarts and copies, and leftovers of real processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -73,7 +73,7 @@ fn further_instances_come_a_second_apart_and_never_from_the_future() {
     let parent = tempfile::tempdir().expect("a folder");
     let directory = open(&parent.path().join("w"));
     let instances = directory.instances();
-    // As a worker with several schedulers does at its start.
+    // A worker with several schedulers does the same at its start.
     let mut asked = Clock.now();
     let mut last = instances.next().expect("stored");
     for _ in 0..2 {
@@ -98,16 +98,16 @@ fn further_instances_come_a_second_apart_and_never_from_the_future() {
 fn a_further_instance_waits_for_its_second_and_no_longer_than_a_minute() {
     let now = WallTime::from_secs(1000);
     for (last, since, waits) in [
-        // Long ago.
+        // The last instance is old.
         (500, 400_000, 0),
-        // The clock shows its second, but the last one was just dealt; and when it was dealt a second ago.
+        // The clock has reached the next second, but the last instance was made 0, 400 or 1000 ms ago.
         (999, 0, 1000),
         (999, 400, 600),
         (999, 1000, 0),
-        // The counter runs ahead.
+        // The start times run ahead of the clock.
         (1000, 1000, 1000),
         (1009, 1000, 10_000),
-        // The clock was set back by a minute and by years, or the file says nonsense.
+        // The clock was set back by a minute and by years, or the file contains nonsense.
         (1060, 0, 60_000),
         (99_999, 0, 60_000),
         (99_999, 59_000, 1000),
@@ -150,10 +150,10 @@ fn a_scheduler_keeps_its_lock_whatever_others_come_and_go() {
     assert_eq!(places(&["a", "b"]), [0, 1]);
     assert_eq!(places(&["b", "a"]), [1, 0]);
     assert_eq!(places(&["b"]), [1]);
-    // A new one gets none that another, which is away, may come back to.
+    // A new scheduler gets no lock of an absent one, which may come back.
     assert_eq!(places(&["b", "c"]), [1, 2]);
     assert_eq!(places(&["c", "a", "b"]), [2, 0, 1]);
-    // But who is new where another was is that one, somewhere else.
+    // But a new scheduler in the place of an absent one counts as that one with a new address.
     assert_eq!(places(&["moved", "b"]), [0, 1]);
     assert_eq!(places(&["a", "b"]), [0, 1]);
 }
@@ -167,7 +167,7 @@ fn locks_are_distinct_however_many_schedulers_there_have_been() {
         let distinct: std::collections::BTreeSet<usize> = places.iter().copied().collect();
         assert_eq!((places.len(), distinct.len()), (16, 16));
         assert!(after.len() <= 64 && distinct.iter().all(|place| *place < 64));
-        // And they stay.
+        // The assignment is stable.
         assert_eq!(state::lock_places(&after, &called), (places, after.clone()));
         known = after;
     }
@@ -239,7 +239,7 @@ fn files_of_newer_or_other_programs_are_refused_by_name() {
         .store(&file)
         .expect("stored");
     assert!(WorkerDirectory::open(&path, None, Clock).is_err());
-    // After it there could be no second instance, which comes later than the first.
+    // No second instance could follow this one, because each has to be later than the last.
     State::new(good, i64::MAX, String::new(), None, Vec::new(), here)
         .store(&file)
         .expect("stored");
@@ -257,7 +257,7 @@ fn a_used_directory_that_lacks_its_state_is_refused() {
     let error = WorkerDirectory::open(&path, None, Clock).expect_err("refused");
     let shown = error.to_string();
     assert!(shown.contains("worker.json is missing"), "{shown}");
-    // The message names this way out.
+    // The message names this remedy.
     fs::remove_dir(path.join(JOBS)).expect("removed");
     open(&path);
 }
@@ -354,14 +354,14 @@ fn the_successor_ends_listed_groups_but_no_stranger_with_the_same_number() {
     assert!(!was_killed(stranger), "it started after the listed one");
 }
 
-/// A session of its own, whose leader has started a process without environment and is dead. The process cannot leave the test behind.
+/// A session whose leader has started a process without environment and has died. The process cannot outlive the test.
 struct Orphaned {
     session: Pid,
     process: Pid,
 }
 
 impl Orphaned {
-    /// `list`: called while the leader lives, as a worker lists a task.
+    /// Starts it. `list` runs while the leader lives, as a worker lists a task.
     fn start(list: impl FnOnce(Pid)) -> Self {
         let mut leader = Command::new("setsid");
         leader.args([
@@ -404,7 +404,7 @@ impl Drop for Orphaned {
     }
 }
 
-/// A directory whose last user has listed the session at the time `listed`.
+/// Opens a directory whose last user has listed the session at the time `listed`.
 fn listing(parent: &Path, session: Pid, listed: Time) -> WorkerDirectory {
     let directory = open(&parent.join("w"));
     directory.groups().lock().add(ListedGroup {
@@ -416,7 +416,7 @@ fn listing(parent: &Path, session: Pid, listed: Time) -> WorkerDirectory {
     directory
 }
 
-/// Waits until a process that was started before is older than a tick of the clock by which its start is told.
+/// Waits until a running process is older than one tick of the clock that counts starts.
 fn a_tick_later() -> Time {
     thread::sleep(Duration::from_millis(25));
     Clock.now()
@@ -451,7 +451,7 @@ fn what_may_be_a_task_or_a_stranger_is_named_and_lives_on() {
     let parent = tempfile::tempdir().expect("a folder");
     let long_ago = Time::from_nanos(1);
     let mut directory = None;
-    // Nothing says that the number was still held when the process started.
+    // Nothing proves that the number was still held when the process started.
     let process = Orphaned::start(|session| {
         let listed = listing(parent.path(), session, long_ago);
         says_until_when_it_held(&listed, Time::from_nanos(2));
@@ -503,11 +503,11 @@ fn numbers_of_a_namespace_that_is_gone_name_nobody() {
     let own = PidNamespace::of_this_process().expect("known");
     drop(directory);
     if own.is_initial() {
-        // Nobody of it can be seen: the kernel has killed everything in it.
+        // None of its processes is visible: the kernel has killed everything in the namespace.
         relist(another(NamespaceLifetime::Worker, 1));
         drop(open(&path));
     }
-    // It may live where nobody can see it from here: it is the machine's own, or that of a container.
+    // The namespace may be alive and invisible from here: it may be the machine's own, or that of a container.
     relist(another(NamespaceLifetime::Shared, 1));
     if !own.is_initial() {
         let refused = WorkerDirectory::open(&path, None, Clock).expect_err("refused");

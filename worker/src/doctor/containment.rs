@@ -1,4 +1,4 @@
-//! How a worker would make sure that no process of a task outlives it. Checks the kernel without starting a process.
+//! Checks how a worker would make sure that no process of a task outlives it. Checks the kernel without starting a process.
 
 use super::{Finding, Verdict};
 use crate::containment::{Choice, Contain, Powers, choose, stage::try_namespaces};

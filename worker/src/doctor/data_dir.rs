@@ -1,4 +1,4 @@
-//! Whether a worker could keep its data in a folder: written, synced, locked, with room.
+//! Checks whether a folder can be a worker's data directory: writing, syncing, locking and free space.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,12 +13,13 @@ use super::{Finding, Verdict};
 
 pub(super) const TOPIC: &str = "data directory";
 
-/// Task logs are dropped when there is less, so a worker without it keeps none for long.
+/// The free space below which the doctor warns, in bytes. With less, a worker soon drops task logs.
 const LITTLE_ROOM: u64 = 1 << 30;
-/// Each end of a task waits for a sync of its scheduler, and logs for one a second: a disk that takes longer holds all up.
+/// The duration above which a sync counts as slow. Each completion waits for a sync of its scheduler, and logs for one a second, so a
+/// slower disk delays everything.
 const SLOW_SYNC: Duration = Duration::from_millis(100);
 
-/// What was seen of it.
+/// The measurements of a disk.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     free: u64,
@@ -26,11 +27,11 @@ struct Seen {
 }
 
 pub(super) fn examine(path: &Path) -> Finding {
-    // A relative path has no ancestor that exists, and begins in one.
+    // A relative path may have no ancestor that exists; its absolute form has.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let path = absolute.as_path();
     let shown = path.display();
-    // A worker makes what is missing of it.
+    // A worker creates missing folders, so the nearest existing one is checked.
     let Some(there) = path.ancestors().find(|path| path.exists()) else {
         let text = format!("nothing above {shown} exists");
         return Finding::new(TOPIC, Verdict::Lacking, text);
@@ -67,7 +68,7 @@ fn judged(path: &Path, seen: Seen) -> Finding {
     Finding::new(TOPIC, Verdict::Fine, text)
 }
 
-/// With a file that has no name, so that nothing is left, whatever happens.
+/// Tests a folder with a file that has no name, so that nothing is left whatever happens.
 fn try_it(folder: &Path) -> io::Result<Seen> {
     let mut file = tempfile::tempfile_in(folder)?;
     file.write_all(b"brasserie")?;

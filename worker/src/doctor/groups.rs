@@ -1,4 +1,4 @@
-//! What tasks can be held to by control groups, and whether systemd is there to hand them out.
+//! Checks which limits control groups can enforce for tasks, and whether systemd runs and can delegate groups.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::groups::plan::{Ability, Capabilities};
 
 const TOPIC: &str = "control groups";
 
-/// As a worker sees them that is started as this process was.
+/// Returns the abilities of a worker that is started as this process was.
 pub(super) fn control_groups() -> Finding {
     found(&Groups::seen_from_here())
 }
@@ -38,7 +38,7 @@ fn found(all: &Capabilities) -> Finding {
     Finding::new(TOPIC, verdict, parts.join("; "))
 }
 
-/// `place` is there while it runs.
+/// Checks whether systemd runs. `place` exists while it does.
 pub(super) fn systemd(place: &Path) -> Finding {
     match place.exists() {
         true => {

@@ -1,4 +1,4 @@
-//! How many tasks there may be by the limits of descriptors and processes.
+//! Checks how many tasks the limits of descriptors and processes allow.
 
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -6,21 +6,21 @@ use super::{Finding, Verdict};
 use crate::program::DESCRIPTORS;
 use crate::room::{DESCRIPTORS_A_TASK, DESCRIPTORS_OF_OUR_OWN, PROCESSES_OF_OUR_OWN, Seen};
 
-/// A worker that cannot run as many small tasks as a machine has slots for is no use.
+/// The number of tasks below which the doctor warns: a worker with fewer tasks than a machine has slots is of little use.
 const FEW: u64 = 64;
 
-/// What a worker that was started here would see.
+/// Returns the limits of a worker that is started here.
 pub(super) fn seen() -> Seen {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((0, 0));
     Seen::look(usable(soft, hard))
 }
 
-/// A worker raises its limit; a soft limit that is higher than what it would ask for stays.
+/// Returns the limit of descriptors that a worker would have. It raises its soft limit, and keeps one that is already higher.
 fn usable(soft: u64, hard: u64) -> u64 {
     hard.min(DESCRIPTORS).max(soft)
 }
 
-/// All limits together.
+/// Checks the number of tasks by all limits together.
 pub(super) fn tasks(seen: &Seen) -> Finding {
     let room = seen.room();
     let text = format!("a worker runs {room}");
@@ -50,7 +50,7 @@ fn room_of_descriptors(usable: u64) -> Finding {
 
 pub(super) fn processes(seen: &Seen) -> Finding {
     room_of_processes([
-        // The kernel does not hold root to it.
+        // The kernel does not enforce this limit for root.
         ("this user's processes", seen.user),
         ("kernel.pid_max", seen.pid_max),
         ("kernel.threads-max", seen.threads_max),

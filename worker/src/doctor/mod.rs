@@ -1,4 +1,4 @@
-//! Looks at this machine with a worker's eyes: what it can enforce, what it has, what it lacks.
+//! Checks this machine for a worker: what it can enforce, what it has, and what is missing.
 
 mod containment;
 mod data_dir;
@@ -14,27 +14,27 @@ use brasserie_common_runtime::Clock;
 use crate::groups::survey::kernel_version;
 use crate::usage;
 
-/// The first kernel with all calls that a worker makes: `close_range`; `pidfd_open` and its `waitid` are older.
+/// The first kernel with all system calls of a worker. `close_range` is the newest; `pidfd_open` and its `waitid` are older.
 const OLDEST_KERNEL: (u32, u32) = (5, 9);
-/// 2024: a clock that says less was never set, and labels of runs would be wrong.
+/// The beginning of 2024, in milliseconds. An earlier clock was never set, and would give runs wrong labels.
 const NOT_BEFORE_MS: i64 = 1_704_067_200_000;
 
-/// What is looked at.
+/// The objects to check.
 #[derive(Clone, Debug, Default)]
 pub struct Examined {
-    /// Where a worker would keep its data; `None`: not looked at.
+    /// The data directory of a worker; `None`: not checked.
     pub data_dir: Option<PathBuf>,
     pub nvidia_smi: Option<PathBuf>,
 }
 
-/// How it is.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// There, and as it should be.
+    /// It is present and in order.
     Fine,
-    /// Not there, or not all of it; a worker works, and does without.
+    /// It is absent or incomplete; a worker works without it.
     Limited,
-    /// A worker needs it for what it promises.
+    /// It is missing, and a worker needs it to keep its promises.
     Lacking,
 }
 
@@ -48,12 +48,12 @@ impl Verdict {
     }
 }
 
-/// One look.
+/// The finding of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub topic: &'static str,
     pub verdict: Verdict,
-    /// What was found, and what to do about it.
+    /// The finding, and what to do about it.
     pub text: String,
 }
 
@@ -68,7 +68,7 @@ impl Finding {
     }
 }
 
-/// Looks at everything. It leaves nothing behind, and disturbs no worker that runs.
+/// Performs all checks. Leaves nothing behind, and disturbs no running worker.
 pub async fn examine(what: &Examined) -> Vec<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let seen = limits::seen();
@@ -107,7 +107,7 @@ fn cards(counted: Result<usize, String>) -> Finding {
         Ok(0) => Finding::new(CARDS, Verdict::Limited, "nvidia-smi lists none"),
         Ok(1) => Finding::new(CARDS, Verdict::Fine, "nvidia-smi lists 1"),
         Ok(count) => Finding::new(CARDS, Verdict::Fine, format!("nvidia-smi lists {count}")),
-        // Who names the program wants its cards used.
+        // A user who names the program wants to use the GPUs.
         Err(error) => Finding::new(CARDS, Verdict::Lacking, error),
     }
 }
@@ -190,7 +190,7 @@ mod tests {
             ]
         );
         assert!(found.iter().all(|finding| !finding.text.is_empty()));
-        // It may have little room.
+        // The machine may have little free space.
         assert_ne!(found[9].verdict, Verdict::Lacking, "{found:?}");
         assert!(found[9].text.contains("writable, locks work"), "{found:?}");
         assert_eq!(found[10].verdict, Verdict::Lacking, "{found:?}");

@@ -1,11 +1,11 @@
-//! Whether a worker can start tasks with the rights of other users.
+//! Checks whether a worker can start tasks with the rights of other users.
 
 use super::{Finding, Verdict};
 use crate::process::Rights;
 
 const TOPIC: &str = "other users";
 
-/// As a worker would that is started as this process was.
+/// Checks this for a worker that is started as this process was.
 pub(super) fn other_users() -> Finding {
     found(&Rights::of_this_process())
 }

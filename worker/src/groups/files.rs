@@ -1,16 +1,16 @@
-//! Reading and writing control files, with errors that name them; a file that is gone with its group is no error to readers.
+//! Reads and writes control files, with errors that name them. To readers, a file that is gone with its group is no error.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a control file that are read: `cgroup.procs` has 8 bytes for each of the 4 million processes that a kernel
-/// can have; nothing else comes near.
+/// The largest part of a control file that is read, in bytes. `cgroup.procs` has 8 bytes for each of the at most 4 million processes of a
+/// kernel; no other file is nearly as long.
 const MAX_BYTES: u64 = 64 << 20;
-/// Groups that a task made below its own, at most so many of which are looked at in one go.
+/// The largest number of groups that one scan visits. A task may have made groups below its own.
 const MAX_BELOW: usize = 10_000;
 
-/// What cannot be done to a control file or group.
+/// A failed operation on a control file or group.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {}: {error}", path.display())]
 pub struct FileError {
@@ -29,7 +29,7 @@ impl FileError {
     }
 }
 
-/// The whole text; `None` if it cannot be read.
+/// Returns the whole text; `None` if it cannot be read.
 pub fn read(dir: &Path, name: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let file = File::open(dir.join(name)).ok()?;
@@ -37,7 +37,7 @@ pub fn read(dir: &Path, name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// One write, as control files want it; never creates a file.
+/// Writes the value with one system call, as control files require. Never creates a file.
 pub fn write(dir: &Path, name: &str, value: &str) -> Result<(), FileError> {
     let path = dir.join(name);
     let mut file = open_to_write(&path).map_err(FileError::of("open", &path))?;
@@ -53,12 +53,12 @@ pub fn exists(dir: &Path, name: &str) -> bool {
     fs::symlink_metadata(dir.join(name)).is_ok()
 }
 
-/// A file that holds one number.
+/// Returns the number in a file.
 pub fn number(dir: &Path, name: &str) -> Option<u64> {
     read(dir, name)?.trim().parse().ok()
 }
 
-/// The number behind a word at the beginning of a line.
+/// Returns the number that follows `key` at the beginning of a line.
 pub fn field(text: &str, key: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(' ')?;
@@ -66,7 +66,7 @@ pub fn field(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-/// A group with all groups below it, the innermost first.
+/// Returns a group and all groups below it, the innermost first.
 pub fn tree(dir: &Path) -> Vec<PathBuf> {
     let mut found = vec![dir.to_owned()];
     let mut next = 0;

@@ -1,12 +1,12 @@
-//! Ends everything in groups, one step at a time, so that whoever does it never waits.
+//! Ends all processes in groups, one step at a time, so that the caller never waits.
 //!
-//! | what there is | what ends them |
+//! | the group | the method |
 //! |---|---|
-//! | a group of version 2 with `cgroup.kill` | that, at once, whatever they do |
-//! | a group of version 2 of a kernel before 5.14, which has no such file | freeze, and SIGKILL to each: the frozen die, too |
-//! | a freezer of version 1 | freeze, SIGKILL to each, thaw: nobody can start another meanwhile |
-//! | `pids.max` of version 1 | 0 into it, then SIGKILL to each, again until nobody is left |
-//! | none of these | SIGKILL to each, again until nobody is left: only where that was allowed |
+//! | version 2 with `cgroup.kill` | that file kills all processes at once, whatever they do |
+//! | version 2 before Linux 5.14, without that file | freeze, then SIGKILL to each: frozen processes die, too |
+//! | a freezer of version 1 | freeze, SIGKILL to each, thaw: no process can start another meanwhile |
+//! | `pids.max` of version 1 | write 0 into it, then SIGKILL to each, repeated until no process is left |
+//! | none of these | SIGKILL to each, repeated until no process is left: only if that is allowed |
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,22 +26,22 @@ pub struct Dir {
     pub version: Version,
 }
 
-/// Whether SIGKILL may go to ids that were read a moment ago, with nothing that keeps them from being somebody else's by now.
+/// Whether SIGKILL may go to process ids that were read a moment ago and may belong to other processes by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Racy {
     Allowed,
     Forbidden,
 }
 
-/// How far a freezer is.
+/// The progress of a freezer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freezing {
-    /// When it was asked to freeze.
+    /// The time at which the freezing began.
     since: Option<Instant>,
 }
 
 impl Dir {
-    /// A group that exists; what it is shows by its files.
+    /// Returns an existing group. Its files show its version.
     pub fn found(path: PathBuf) -> Self {
         let version = match files::exists(&path, v2::EVENTS) {
             true => Version::Two,
@@ -50,7 +50,7 @@ impl Dir {
         Dir { path, version }
     }
 
-    /// Whether no process is in it or below it. A group that is gone is empty.
+    /// Returns whether no process is in the group or below it. A group that is gone is empty.
     pub fn is_empty(&self) -> bool {
         match self.version {
             Version::Two => !v2::is_populated(&self.path).unwrap_or(false),
@@ -58,7 +58,7 @@ impl Dir {
         }
     }
 
-    /// The processes in it and below it.
+    /// Returns the processes in the group and below it.
     pub fn processes(&self) -> BTreeSet<Pid> {
         let groups = tree(&self.path);
         let texts = groups.iter().filter_map(|g| files::read(g, "cgroup.procs"));
@@ -66,12 +66,13 @@ impl Dir {
         for text in texts {
             found.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
         }
-        // 0 stands for one that this process cannot see; ids below 2 would mean groups or the machine's first process.
+        // An id of 0 stands for a process that is invisible here. As arguments of `kill`, ids below 2 would mean groups or the machine's
+        // first process.
         found.retain(|pid| *pid > 1);
         found.into_iter().map(Pid::from_raw).collect()
     }
 
-    /// Removes it with what is below it; whether it is gone.
+    /// Removes the group with all groups below it. Returns whether it is gone.
     pub fn remove(&self) -> bool {
         for group in tree(&self.path) {
             match std::fs::remove_dir(&group) {
@@ -85,7 +86,7 @@ impl Dir {
     }
 }
 
-/// Whether no process is directly in it: one byte tells.
+/// Returns whether no process is directly in the group. Reading one byte suffices.
 fn is_bare(group: &Path) -> bool {
     use std::io::Read;
     let mut byte = [0];
@@ -93,7 +94,7 @@ fn is_bare(group: &Path) -> bool {
     !matches!(file.and_then(|mut file| file.read(&mut byte)), Ok(1..))
 }
 
-/// Does what can be done now; called again until all of them are empty.
+/// Performs the steps that need no wait. The caller repeats it until all groups are empty.
 pub fn step(
     dirs: &[Dir],
     racy: Racy,
@@ -125,7 +126,8 @@ pub fn step(
     }
 }
 
-/// Whether the group can be frozen. It takes effect within moments, in which others may still be started: those come next time.
+/// Freezes a group of version 2 and kills its processes. Returns whether the group can be frozen. Freezing takes moments, in which
+/// processes may still start others: the next step kills those.
 pub(super) fn kill_in_ice(dir: &Dir) -> bool {
     if v2::freeze(&dir.path).is_err() {
         return false;
@@ -143,12 +145,13 @@ fn kill_frozen(freezer: &Dir, freezing: &mut Freezing, timeout: Duration, now: I
     let since = freezing.since.unwrap_or(now);
     match state.trim() {
         v1::FROZEN => kill_each(freezer.processes()),
-        // Something in it hangs in the kernel. What can run must not be held up by it, and dies with the next try.
+        // A process in the group hangs in the kernel. The others must not wait for it: the group is thawed, and they die in the next
+        // step.
         v1::FREEZING if now.saturating_duration_since(since) > timeout => {}
         v1::FREEZING => return,
         _ => {}
     }
-    // Signals to the frozen take effect when they thaw.
+    // Signals to frozen processes take effect when they thaw.
     freezing.since = None;
     if let Err(error) = v1::set_freezer(path, v1::THAWED) {
         tracing::debug!("{error}");
@@ -156,10 +159,10 @@ fn kill_frozen(freezer: &Dir, freezing: &mut Freezing, timeout: Duration, now: I
 }
 
 fn kill_each(pids: impl IntoIterator<Item = Pid>) {
-    // Whoever moved this process into a task's group did not mean that.
+    // Somebody may have moved this process into a task's group by mistake.
     let own = getpid();
     for pid in pids.into_iter().filter(|pid| *pid != own) {
-        // It can only be gone already, or be somebody whom we may not signal; the next look tells.
+        // A process that refuses the signal is either gone, or another user's; the next step shows which.
         let _ = kill(pid, Signal::SIGKILL);
     }
 }

@@ -1,21 +1,22 @@
-//! Control groups: what holds a task to its limits, tells what it uses, and finds and ends all of its processes, wherever they
-//! went. One interface over both of the kernel's generations, which many machines have at once.
+//! Control groups: enforce a task's limits, count its usage, and find and end all of its processes, wherever they moved. One interface
+//! covers both kernel versions of control groups, which many machines have at the same time.
 //!
 //! ```text
 //! mounts   which hierarchies are mounted, where this process is          pure
-//! survey   looks; hands controllers out where the worker is delegated some
+//! survey   inspects the machine; hands delegated controllers out
 //! plan     what the machine can do; which groups a task gets             pure
 //! task     the groups of one task: make, join, freeze, kill, usage, remove
-//!   v1, v2   the files of one group        killing   ends what is in groups, step by step
-//! places   what a dead worker left: for its keeper and its next start
+//!   v1, v2   the files of one group        killing   ends the processes in groups, step by step
+//! places   groups that a dead worker left: for its keeper and its next start
 //! ```
 //!
-//! A task has groups if its options ask for any: for a limit, or by naming `cgroups.subsystems`. Others have none, as groups cost
-//! more than such a task's start. What is asked for and cannot be had ends the start; nothing ever runs without its limits.
+//! A task gets groups if its options ask for any: by a limit, or by naming `cgroups.subsystems`. Other tasks have none, because making
+//! groups takes longer than starting such a task. If a requested limit is impossible, the start fails; no task ever runs without its
+//! limits.
 //!
-//! * Named subsystems: `<root>/<subsystem>/<slice>/<name>`, of version 1, as it always was. The slice must be there.
+//! * Named subsystems: `<root>/<subsystem>/<slice>/<name>`, in version 1, as in the original Bistro. The slice must exist.
 //! * Everything else: `<worker's own group>/brasserie/<name>` in the hierarchy that has the controller.
-//! * If the machine has version 2, each task with groups has one there too, even without controllers: to be killed at once.
+//! * If the machine has version 2, each task with groups also has one there, even without controllers: to kill all processes at once.
 //!
 //! The name is `<shard>:<start>:<tag and count>:<worker's process id>`, one path component whatever the shard contains.
 
@@ -49,10 +50,10 @@ pub use plan::{Ability, Capabilities, PlanError};
 use plan::{Facts, Limits, Named};
 pub use task::{Emptying, Meter, TaskGroup};
 
-/// How long a group of version 1 may take to freeze before its processes are let go and killed as they run.
+/// The default time that a group of version 1 gets to freeze before its processes are thawed and killed unfrozen.
 pub const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why a task cannot have its groups, or something cannot be done to them.
+/// The reason why a task cannot have its groups, or why an operation on them failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
     #[error(transparent)]
@@ -88,7 +89,7 @@ impl GroupError {
     }
 }
 
-/// What groups have counted; `None`: none of them counts it.
+/// The usage that groups have counted; `None`: no group counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupUsage {
     pub memory_bytes: Option<u64>,
@@ -99,7 +100,7 @@ pub struct GroupUsage {
 }
 
 impl GroupUsage {
-    /// What one group counts and what another does.
+    /// Returns this group's counts, completed by those of another group.
     pub fn or(self, other: Self) -> Self {
         GroupUsage {
             memory_bytes: self.memory_bytes.or(other.memory_bytes),
@@ -111,28 +112,28 @@ impl GroupUsage {
     }
 }
 
-/// For want of what memory the kernel killed.
+/// The limit because of which the kernel killed a process for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutOfMemory {
-    /// The task's own limit was reached.
+    /// The task's own limit.
     OwnLimit,
-    /// The machine's, or that of a group around the worker.
+    /// The machine's limit, or that of a group around the worker.
     Elsewhere,
 }
 
-/// What groups are made with.
+/// The configuration with which groups are made.
 #[derive(Clone, Debug)]
 pub struct GroupsConfig {
-    /// A part of their names.
+    /// The worker's shard, which is a part of the groups' names.
     pub shard: String,
-    /// The same for every user of the data directory, and of no other directory.
+    /// The tag of the data directory: the same for all of its users, different for any other directory.
     pub tag: Tag,
-    /// Where [`places`] are noted.
+    /// The file in which [`places`] notes the groups' locations.
     pub places: PathBuf,
     /// The group to use instead of the worker's own, by its path in each hierarchy.
     pub root: Option<String>,
     pub freeze_timeout: Duration,
-    /// Goes where this process goes.
+    /// The keeper, which moves to the same groups as this process.
     pub keeper: Option<Pid>,
 }
 
@@ -146,7 +147,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Looks at the machine. What it cannot do is in the [`capabilities`](Self::capabilities).
+    /// Inspects the machine. The result of [`capabilities`](Self::capabilities) names what the machine cannot do.
     pub fn open(config: GroupsConfig) -> Self {
         let facts = survey::facts(config.root.as_deref(), config.keeper);
         Groups {
@@ -161,12 +162,12 @@ impl Groups {
         plan::capabilities(&self.facts)
     }
 
-    /// What a worker could do here that is started as this process was. Nothing is changed for it.
+    /// Returns the capabilities of a worker that is started as this process was. Changes nothing on the machine.
     pub(crate) fn seen_from_here() -> Capabilities {
         plan::capabilities(&survey::seen())
     }
 
-    /// Says what tasks can be held to here, and what not.
+    /// Logs the limits that tasks can have here, and those that they cannot have.
     pub fn announce(&self) {
         let all = self.capabilities();
         let had = all
@@ -186,7 +187,7 @@ impl Groups {
         }
     }
 
-    /// The groups that a task asks for; `None`: it asks for none.
+    /// Makes the groups that a task asks for; `None` if it asks for none.
     pub fn create(
         &mut self,
         options: &CGroupOptions,

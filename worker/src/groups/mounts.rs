@@ -1,5 +1,5 @@
-//! Which control-group hierarchies a process sees, and where it is in each: `/proc/self/mountinfo` and `/proc/self/cgroup`
-//! read. Pure.
+//! Parses the control-group hierarchies and the group of a process in each, from `/proc/self/mountinfo` and `/proc/self/cgroup`. Performs
+//! no input or output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -7,37 +7,37 @@ use std::path::{Component, Path, PathBuf};
 /// One mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where it is seen.
+    /// The path of the mount.
     pub point: PathBuf,
-    /// The group that is seen there: `/` but in containers.
+    /// The group at the mount's top: `/` except in containers.
     pub root: String,
     pub version: Version,
-    /// Of version 1: the controllers that share it, and `name=...` of one without controllers.
+    /// The controllers that share a hierarchy of version 1, or `name=...` if it has none.
     pub controllers: BTreeSet<String>,
 }
 
-/// Which generation of the kernel's interface.
+/// The version of the kernel's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     One,
     Two,
 }
 
-/// Where a process is, by its paths below the root of each hierarchy.
+/// The groups of a process, by their paths below the root of each hierarchy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
     pub unified: Option<String>,
-    /// By controller.
+    /// The paths in hierarchies of version 1, by controller.
     pub legacy: BTreeMap<String, String>,
 }
 
-/// The hierarchies of a `mountinfo`; other file systems and lines that make no sense are left out.
+/// Parses the hierarchies of a `mountinfo`. Omits other file systems and invalid lines.
 pub fn parse_mounts(text: &str) -> Vec<Mount> {
     text.lines().filter_map(parse_mount).collect()
 }
 
 fn parse_mount(line: &str) -> Option<Mount> {
-    // The optional fields between the two halves have no fixed number.
+    // The number of optional fields between the two halves varies.
     let (place, kind) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
     let (root, point) = (unescape(place.next()?), unescape(place.next()?));
@@ -60,7 +60,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// Spaces and the like stand there as a backslash and three octal digits.
+/// Decodes a field, in which spaces and similar characters are a backslash and three octal digits.
 fn unescape(field: &str) -> String {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field.as_bytes();
@@ -83,7 +83,7 @@ fn unescape(field: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// The places in a `/proc/PID/cgroup`.
+/// Parses the groups in a `/proc/PID/cgroup`.
 pub fn parse_membership(text: &str) -> Membership {
     let mut own = Membership::default();
     for line in text.lines() {
@@ -93,7 +93,7 @@ pub fn parse_membership(text: &str) -> Membership {
         else {
             continue;
         };
-        // A group that was removed while the process stayed in it.
+        // The group was removed while the process stayed in it.
         let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
         if number == "0" && controllers.is_empty() {
             own.unified = Some(path);
@@ -107,10 +107,10 @@ pub fn parse_membership(text: &str) -> Membership {
 }
 
 impl Mount {
-    /// Where a group of this hierarchy is seen; `None`: it lies outside of what is mounted here.
+    /// Returns the path of a group of this hierarchy; `None` if it lies outside of what is mounted here.
     pub fn locate(&self, group: &str) -> Option<PathBuf> {
         let group = Path::new(group);
-        // A group above the namespace's own root has such a path.
+        // The path of a group above the namespace's own root contains `..`.
         if group.components().any(|part| part == Component::ParentDir) {
             return None;
         }
@@ -119,8 +119,8 @@ impl Mount {
     }
 }
 
-/// A process's own group and those above it, nearest first, as far as they are seen here: in the hierarchy of version 2, or in that
-/// of version 1 that has this controller.
+/// Returns the visible paths of a process's own group and its ancestors, nearest first. They are in the hierarchy of version 2, or in
+/// that of version 1 that has this controller.
 pub fn chain(
     mounts: &[Mount],
     own: &Membership,
@@ -138,7 +138,7 @@ pub fn chain(
     let (Some(group), Some(mount)) = (group, mount) else {
         return Vec::new();
     };
-    // Of a group that lies outside of what is mounted, the top is still known.
+    // If the group lies outside of the mount, the mount's top is still an ancestor.
     let own = mount.locate(group).unwrap_or_else(|| mount.point.clone());
     own.ancestors()
         .take_while(|folder| folder.starts_with(&mount.point))
@@ -156,7 +156,7 @@ mod tests {
 35 24 0:30 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot
 36 24 0:31 / /sys/fs/pstore rw shared:10 - pstore pstore rw
 ";
-    /// CentOS 7 and its like; the fields before the dash vary.
+    /// CentOS 7 and similar systems; the fields before the dash vary.
     const LEGACY_MOUNTS: &str = "\
 25 18 0:20 / /sys/fs/cgroup ro,nosuid,nodev,noexec shared:8 - tmpfs tmpfs ro,mode=755
 26 25 0:21 / /sys/fs/cgroup/systemd rw,nosuid shared:9 - cgroup cgroup rw,xattr,release_agent=/usr/lib/systemd/systemd-cgroups-agent,name=systemd

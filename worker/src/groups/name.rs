@@ -1,4 +1,5 @@
-//! Names of groups: who made them, when, for people; and a tag, for whoever must find them again. Pure but for the process's id.
+//! Names of groups: the maker and time for people, and a tag by which programs find them again. Performs no input or output, except that
+//! it reads the process id.
 
 use std::fmt;
 
@@ -10,15 +11,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::containment::own_pid;
 use crate::scheduler_flag::MOST_SCHEDULERS;
 
-/// What stays as it is in a name.
+/// The characters that a name keeps unencoded.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
-/// Bytes of a shard in a name, which people read; what makes it unique comes behind it. File names have at most 255.
+/// The largest part of a shard in a name, in bytes. The shard is for people; the rest makes the name unique. File names have at most 255
+/// bytes.
 const SHARD_BYTES: usize = 120;
-/// Days from the first of March of the year 0 to the first of January 1970, and days in 400 years.
+/// Days from 1 March of the year 0 to 1 January 1970, and days in 400 years.
 const DAYS_BEFORE_EPOCH: i64 = 719_468;
 const DAYS_OF_ERA: i64 = 146_097;
 
-/// Marks the groups of whoever uses a data directory.
+/// The mark of the groups of one data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(pub u32);
 
@@ -28,7 +30,7 @@ impl Tag {
         is_hex.then(|| u32::from_str_radix(text, 16).ok().map(Tag))?
     }
 
-    /// Whether a name of a group carries it.
+    /// Returns whether a group's name carries the tag.
     pub(super) fn is_in(self, name: &str) -> bool {
         let mut fields = name.rsplit(':');
         let unique = fields.nth(1).unwrap_or_default();
@@ -36,19 +38,19 @@ impl Tag {
     }
 }
 
-/// Whether a name is that of a group of a task that this scheduler has sent.
+/// Returns whether a name is that of a group whose task this scheduler sent.
 pub(super) fn is_of(name: &str, of: AssociationIndex) -> bool {
     let mut fields = name.rsplit(':');
     let unique = fields.nth(1).unwrap_or_default();
     unique.get(8..9) == Some(&format!("{:x}", digit(of)))
 }
 
-/// Which of the worker's schedulers, in one hexadecimal digit.
+/// Returns the index of the worker's scheduler as one hexadecimal digit.
 fn digit(of: AssociationIndex) -> u32 {
     u32::try_from(of.0).unwrap_or(u32::MAX) & (u32::MAX >> COUNT_BITS)
 }
 
-/// Of the number behind a tag: the first digit says whose task it is.
+/// The bits of the count in the number behind a tag. The first digit of that number names the scheduler.
 const COUNT_BITS: u32 = 28;
 const MOST_COUNT: u32 = (1 << COUNT_BITS) - 1;
 const _: () = assert!(MOST_SCHEDULERS <= 16);
@@ -59,12 +61,12 @@ impl fmt::Display for Tag {
     }
 }
 
-/// Gives each group its name.
+/// The generator of group names.
 #[derive(Debug)]
 pub(super) struct Namer {
     shard: String,
     tag: Tag,
-    /// So far: names must differ within a second.
+    /// The number of names so far: names must differ within a second.
     count: u32,
     /// The id of this process in the PID namespace of its keeper.
     maker: Pid,
@@ -80,7 +82,7 @@ impl Namer {
         }
     }
 
-    /// `<shard>:<UTC, year to second>:<tag, scheduler and count>:<process id>`.
+    /// Returns `<shard>:<UTC, year to second>:<tag, scheduler and count>:<process id>`.
     pub(super) fn next(&mut self, now: WallTime, of: AssociationIndex) -> String {
         self.count = self.count.wrapping_add(1) & MOST_COUNT;
         let (shard, tag, maker) = (&self.shard, self.tag, self.maker);
@@ -89,14 +91,14 @@ impl Namer {
     }
 }
 
-/// One path component without a colon.
+/// Returns the shard as one path component without a colon.
 fn encoded(shard: &str) -> String {
     let mut text: String = utf8_percent_encode(shard, PLAIN).collect();
     text.truncate(SHARD_BYTES);
     text
 }
 
-/// Year to second in digits, UTC.
+/// Returns the UTC time in digits, from year to second.
 fn compact(now: WallTime) -> String {
     let secs = now.as_secs();
     let (days, rest) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
@@ -105,13 +107,13 @@ fn compact(now: WallTime) -> String {
     format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
 }
 
-/// The Gregorian date of a day since 1970. Years begin in March here, so that the leap day is a year's last.
+/// Returns the Gregorian date of a day since 1970. Years begin in March here, so that the leap day is the last day of a year.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + DAYS_BEFORE_EPOCH;
     let (era, day) = (days.div_euclid(DAYS_OF_ERA), days.rem_euclid(DAYS_OF_ERA));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Five months of 153 days, twice and a bit.
+    // March to July and August to December each have 153 days.
     let shifted = (5 * day + 2) / 153;
     let day = day - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 {

@@ -1,9 +1,9 @@
-//! Where a worker has made groups, noted in its data directory, so that whoever comes after it finds what it left: its keeper,
-//! and its next start.
+//! Notes the folders in which a worker has made groups, in a file of its data directory. With it the worker's keeper and its successor
+//! find leftover groups.
 //!
-//! The file has the worker's tag, then one folder a line, each noted before the first group is made in it. A group is the
-//! worker's if the tag is in its name; the tag belongs to the data directory, which one worker uses at a time. It need not
-//! survive a crash of the machine: groups do not either.
+//! The file has the worker's tag, then one folder a line, each noted before the first group is made in it. A group belongs to the worker
+//! if its name contains the tag. The tag belongs to the data directory, which one worker uses at a time. The file need not survive a
+//! crash of the machine, because groups do not either.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -20,14 +20,14 @@ use super::killing::{self, Dir, Freezing, Racy};
 use super::name::is_of;
 use super::{GroupError, Tag};
 
-/// Its name in the data directory.
+/// The file's name in the data directory.
 pub const FILE: &str = "cgroups";
-/// Between two looks at groups that are being emptied: longer than a process needs to die.
+/// The pause between two checks of groups that are being emptied: longer than a process needs to die.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Folders that are noted at most; the worker's own are one a controller, and jobs name few others.
+/// The largest number of noted folders. The worker makes groups in one folder per controller, and jobs name few others.
 const MAX_PLACES: usize = 1000;
 
-/// The file, while its worker lives.
+/// The file of a living worker.
 #[derive(Debug)]
 pub struct Places {
     file: PathBuf,
@@ -44,7 +44,7 @@ impl Places {
         }
     }
 
-    /// Before the first group is made in a folder.
+    /// Notes a folder. The caller does so before it makes the first group there.
     pub(super) fn note(&mut self, parent: &Path) -> Result<(), GroupError> {
         if self.noted.contains(parent) {
             return Ok(());
@@ -71,18 +71,18 @@ impl Places {
     }
 }
 
-/// Whose groups are meant.
+/// The makers of the groups to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Makers {
-    /// Those of every user of the data directory.
+    /// Every user of the data directory.
     All,
-    /// Those of this one, who may have a successor by now.
+    /// This process, which may have a successor by now.
     Process(Pid),
-    /// Of these, those of the tasks that one of its schedulers has sent.
+    /// This process, limited to groups whose tasks one of its schedulers sent.
     Part(Pid, AssociationIndex),
 }
 
-/// The groups that are left of those whose file this is.
+/// Returns the remaining groups of these makers, according to the file.
 pub fn left_behind(file: &Path, by: Makers) -> Vec<Dir> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let mut lines = text.lines();
@@ -101,7 +101,7 @@ pub fn left_behind(file: &Path, by: Makers) -> Vec<Dir> {
     ours.map(|entry| Dir::found(entry.path())).collect()
 }
 
-/// What a keeper does in each round: kills whatever is in a dead worker's, and removes what is empty. Never waits.
+/// Kills the processes in a dead worker's groups, and removes empty groups. The keeper calls it in each round. Never waits.
 pub fn sweep(file: &Path, worker: Pid) {
     let dirs = left_behind(file, Makers::Process(worker));
     kill_all(&dirs);
@@ -110,13 +110,12 @@ pub fn sweep(file: &Path, worker: Pid) {
     }
 }
 
-/// The same with those of one scheduler's tasks; the worker lives, and removes them.
+/// Kills the processes in the groups of one scheduler's tasks. The worker is alive and removes the groups itself.
 pub fn sweep_part(file: &Path, worker: Pid, of: AssociationIndex) {
     kill_all(&left_behind(file, Makers::Part(worker, of)));
 }
 
-/// What a worker does before it starts anything: the groups of its predecessor are emptied and removed. Those that do not empty
-/// within `patience` are returned.
+/// Empties and removes a predecessor's groups, before a worker starts anything. Returns those that are not empty after `patience`.
 pub fn end_all(file: &Path, patience: Duration) -> Vec<PathBuf> {
     let give_up = Instant::now() + patience;
     loop {
@@ -130,11 +129,11 @@ pub fn end_all(file: &Path, patience: Duration) -> Vec<PathBuf> {
     }
 }
 
-/// The kernel's own means first, so that nobody starts another while the others are looked at.
+/// Kills the processes of each group with the kernel's own means, so that no process can start others meanwhile.
 fn kill_all(dirs: &[Dir]) {
     for dir in dirs {
         let alone = std::slice::from_ref(dir);
-        // A freezer that is not frozen at once is thawed again, and its processes die with the next round.
+        // The timeout is zero: a freezer that does not freeze at once is thawed again, and its processes die in the next round.
         let mut freezing = Freezing::default();
         let now = Instant::now();
         killing::step(alone, Racy::Allowed, &mut freezing, Duration::ZERO, now);
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!([part(0), part(1), part(2)], [2, 0, 1]);
         fs::remove_dir(&part_of_another).expect("removed");
         assert_eq!(of(Makers::Process(Pid::from_raw(7))), []);
-        // Folders without processes are what empty groups look like.
+        // Folders without processes look like empty groups.
         let left = end_all(&file, Duration::from_secs(5));
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(left_behind(&file, Makers::All), []);

@@ -1,4 +1,5 @@
-//! What this machine's control groups can do, and where the groups of a task go: decided from facts alone. Pure.
+//! Decides what this machine's control groups can enforce, and where a task's groups are made, from collected facts. Performs no input or
+//! output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,18 +9,18 @@ use brasserie_common::task::CGroupOptions;
 
 use super::mounts::{Mount, Version};
 
-/// Below the worker's own group: the parent of all task groups.
+/// The parent of all task groups, below the worker's own group.
 pub const PARENT: &str = "brasserie";
-/// Kernels from here on freeze groups of version 2; the frozen can be killed. (From 5.14 on a group is killed as one.)
+/// The first kernel that can freeze groups of version 2; frozen processes can be killed. (From 5.14 on, one write kills a whole group.)
 const FREEZES: (u32, u32) = (5, 2);
 
-/// A part of the kernel that works on groups.
+/// A controller of the kernel, which works on groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {
     Memory,
     Cpu,
     Pids,
-    /// Of version 1 only; version 2 freezes without one.
+    /// A controller of version 1 only; version 2 freezes without one.
     Freezer,
 }
 
@@ -31,7 +32,7 @@ impl Controller {
         Controller::Freezer,
     ];
 
-    /// As the kernel calls it.
+    /// Returns the kernel's name of the controller.
     pub fn as_str(self) -> &'static str {
         match self {
             Controller::Memory => "memory",
@@ -42,35 +43,36 @@ impl Controller {
     }
 }
 
-/// What was found of a machine.
+/// The facts that were found about a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub mounts: Vec<Mount>,
     /// The kernel's version, major and minor.
     pub kernel: (u32, u32),
     pub unified: Option<Unified>,
-    /// The worker's own group in the hierarchy of each controller that has one of version 1, or why it cannot be used.
+    /// The worker's own group in each controller's hierarchy of version 1, or the reason why it cannot be used. Controllers without such
+    /// a hierarchy are absent.
     pub legacy: BTreeMap<Controller, Result<PathBuf, String>>,
 }
 
 /// The hierarchy of version 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unified {
-    /// The worker's own group, or why no group can be made in it.
+    /// The worker's own group, or the reason why no group can be made in it.
     pub own: Result<PathBuf, String>,
-    /// The controllers that task groups have, or why they have none.
+    /// The controllers that task groups have, or the reason why they have none.
     pub controllers: Result<BTreeSet<Controller>, String>,
 }
 
-/// One thing that a machine can or cannot do to a group of processes.
+/// Whether a machine can do one thing to a group of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ability {
     Enforced(Version),
-    /// Why not, for people.
+    /// The machine cannot, for this reason, which is a message.
     Missing(String),
 }
 
-/// What this machine can enforce.
+/// Everything that this machine can enforce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     pub memory: Ability,
@@ -83,7 +85,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Each with its name.
+    /// Returns each ability with its name.
     pub fn all(&self) -> [(&'static str, &Ability); 7] {
         [
             ("memory limit", &self.memory),
@@ -107,7 +109,7 @@ impl fmt::Display for Ability {
     }
 }
 
-/// What the machine can do.
+/// Returns everything that the machine can enforce.
 pub fn capabilities(facts: &Facts) -> Capabilities {
     let cpu = limit(facts, Controller::Cpu);
     Capabilities {
@@ -121,7 +123,7 @@ pub fn capabilities(facts: &Facts) -> Capabilities {
     }
 }
 
-/// A controller belongs to one hierarchy at a time.
+/// Returns whether the controller can limit tasks. A controller belongs to one hierarchy at a time.
 fn limit(facts: &Facts, controller: Controller) -> Ability {
     match (place(facts, controller), facts.legacy.get(&controller)) {
         (Ok(_), Some(_)) => Ability::Enforced(Version::One),
@@ -157,7 +159,7 @@ fn emptiness(facts: &Facts) -> Ability {
     }
 }
 
-/// The own group of version 2, if the kernel is not older.
+/// Returns the worker's own group of version 2. Errors if there is none, or if the running kernel is older than `kernel`.
 fn tracked_from(facts: &Facts, kernel: (u32, u32)) -> Result<&Path, String> {
     let Some(unified) = &facts.unified else {
         return Err("no control groups of version 2 are mounted".to_owned());
@@ -172,7 +174,7 @@ fn tracked_from(facts: &Facts, kernel: (u32, u32)) -> Result<&Path, String> {
     Ok(own)
 }
 
-/// The worker's own group in the hierarchy that has the controller.
+/// Returns the worker's own group in the hierarchy that has the controller.
 fn place(facts: &Facts, controller: Controller) -> Result<PathBuf, String> {
     if let Some(legacy) = facts.legacy.get(&controller) {
         return legacy.clone();
@@ -192,7 +194,7 @@ fn place(facts: &Facts, controller: Controller) -> Result<PathBuf, String> {
     Ok(own)
 }
 
-/// What a task is held to. 0 on the wire is `None` here.
+/// The limits of a task. The wire's 0 is `None` here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub memory_bytes: Option<u64>,
@@ -227,7 +229,7 @@ impl Limits {
     }
 }
 
-/// Whether a task asks for a group at all.
+/// Returns whether a task asks for any group.
 pub fn asks_for_a_group(options: &CGroupOptions) -> bool {
     !options.subsystems.is_empty() || Limits::of(options) != Limits::default()
 }
@@ -237,7 +239,7 @@ pub fn asks_for_a_group(options: &CGroupOptions) -> bool {
 pub enum Setting {
     /// Bytes.
     Memory(u64),
-    /// Of version 1's scale, in which the usual group has 1024.
+    /// Shares in version 1's scale, in which the default is 1024.
     Shares(u64),
     /// Thousandths of a core.
     Quota(u64),
@@ -259,32 +261,32 @@ impl fmt::Display for Setting {
 /// A group to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spot {
-    /// Where its parent is.
+    /// The folder of the parent group.
     pub parent: PathBuf,
     pub version: Version,
-    /// Whether the parent is made if need be.
+    /// The owner of the parent, which decides whether a missing parent is made.
     pub owner: Owner,
     pub settings: Vec<Setting>,
 }
 
-/// Whose a parent of task groups is.
+/// The owner of a parent of task groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The worker's: made when it is needed.
+    /// The worker: the parent is made when it is needed.
     Worker,
-    /// The administrator's, named by `cgroups.root` and `cgroups.slice`: it must be there.
+    /// The administrator, by `cgroups.root` and `cgroups.slice`: the parent must exist.
     Administrator,
 }
 
-/// A `<root>/<subsystem>/<slice>` that exists.
+/// An existing `<root>/<subsystem>/<slice>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     pub subsystem: String,
-    /// Without links in it.
+    /// The path without symbolic links.
     pub path: PathBuf,
 }
 
-/// Why a task cannot have the groups that it asks for.
+/// The reason why a task cannot have the groups that it asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     #[error("it asks for {asked}, which cannot be had here: {why}")]
@@ -297,8 +299,8 @@ pub enum PlanError {
     NoKill { why: String },
 }
 
-/// The groups of a task: those that its options name, those that its limits need besides, and one by which all of its processes
-/// are found and killed.
+/// Returns the groups of a task: those that its options name, those that its limits also need, and one by which all of its processes are
+/// found and killed.
 pub fn spots(
     facts: &Facts,
     options: &CGroupOptions,
@@ -353,7 +355,7 @@ pub fn spots(
     Ok(spots)
 }
 
-/// Adds what kills all of the task's processes, if nothing there can yet.
+/// Adds a group by which all of the task's processes can be killed, if no group of the task can do that.
 fn track(
     facts: &Facts,
     options: &CGroupOptions,
@@ -385,7 +387,7 @@ fn track(
     }
 }
 
-/// The group below a parent; hierarchies with several controllers have one for all of them.
+/// Returns the group below a parent. Controllers of one hierarchy share a group.
 fn at(spots: &mut Vec<Spot>, parent: PathBuf, version: Version, owner: Owner) -> &mut Spot {
     let known = spots.iter().position(|spot| spot.parent == parent);
     let index = known.unwrap_or_else(|| {
@@ -400,7 +402,8 @@ fn at(spots: &mut Vec<Spot>, parent: PathBuf, version: Version, owner: Owner) ->
     &mut spots[index]
 }
 
-/// What the hierarchy at a named place has; it must have what it is named for, so that no other folder is ever written to.
+/// Returns the controllers of the hierarchy at a named path. Errors if the named subsystem is not among them, so that the worker never
+/// writes to other folders.
 fn controllers_at(mounts: &[Mount], named: &Named) -> Result<Vec<Controller>, PlanError> {
     let holds = |mount: &&Mount| named.path.starts_with(&mount.point);
     let innermost = mounts

@@ -1,4 +1,4 @@
-//! Machines of all kinds, and what is made of them.
+//! Tests the plans for all kinds of machines.
 
 use super::super::mounts::parse_mounts;
 use super::*;
@@ -9,7 +9,7 @@ fn own(path: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(path))
 }
 
-/// Under systemd with delegation.
+/// Returns the facts of a machine under systemd with delegation.
 fn unified() -> Facts {
     Facts {
         kernel: MODERN,
@@ -43,7 +43,7 @@ fn legacy() -> Facts {
     }
 }
 
-/// Version 1 for limits, an empty version 2 beside it.
+/// Returns the facts of a machine with version 1 for limits and an empty version 2 beside it.
 fn hybrid() -> Facts {
     Facts {
         kernel: MODERN,
@@ -229,7 +229,7 @@ fn named_places_are_used_and_what_they_lack_comes_from_the_worker() {
         [Setting::Shares(4), Setting::Quota(1500)]
     );
     assert_eq!(found[2].owner, Owner::Worker);
-    // Only folders of the very controller.
+    // Only folders of the named controller are accepted.
     for (subsystem, path) in [
         ("memory", "/c/cpu,cpuacct/slice"),
         ("memory", "/etc/memory"),

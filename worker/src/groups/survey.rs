@@ -1,4 +1,4 @@
-//! Looks at this machine's control groups, and prepares the worker's own for those of its tasks.
+//! Inspects this machine's control groups, and prepares the worker's own group for those of its tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,32 +12,32 @@ use crate::keeper;
 
 use super::plan::{Controller, Facts, PARENT, Unified};
 
-/// Where the worker itself goes, since a group of version 2 that hands out controllers may hold no processes.
+/// The child group for the worker itself, since a group of version 2 that hands out controllers may hold no processes.
 const OWN_LEAF: &str = "worker";
-/// Tells a worker in a namespace which group of version 2 its keeper has left for [`OWN_LEAF`] below it.
+/// The variable that names, to a worker in a namespace, the group of version 2 that its keeper has left for [`OWN_LEAF`] below it.
 pub(crate) const GROUP_VARIABLE: &str = "BRASSERIE_KEEPER_GROUP";
 const PROCS: &str = "cgroup.procs";
 const SUBTREE: &str = "cgroup.subtree_control";
-/// What version 2 hands out to task groups if it can: limits, and `io` to count.
+/// The controllers that task groups of version 2 get if possible: for limits, and `io` to count.
 const HANDED_OUT: [&str; 4] = ["memory", "cpu", "pids", "io"];
 
-/// What this process sees. In a hierarchy of version 2 that has controllers, it moves this process, and its keeper, into a leaf
-/// of its group, so that the group can hand them out; all else is only looked at.
+/// Collects the facts. In a hierarchy of version 2 that has controllers, moves this process and its keeper into a leaf of its group, so
+/// that the group can hand them out. Changes nothing else.
 ///
-/// `root`: the group to use instead of the process's own, by its path in each hierarchy.
+/// `root` is the group to use instead of the process's own, by its path in each hierarchy.
 pub(super) fn facts(root: Option<&str>, keeper: Option<Pid>) -> Facts {
     look(root, |own| hand_out(own, keeper))
 }
 
-/// The same, of which nothing is changed: what could be handed out counts as handed out.
+/// Collects the facts without changes: controllers that could be handed out count as handed out.
 pub(super) fn seen() -> Facts {
     look(None, |own| {
         Ok(controllers(&words(own, "cgroup.controllers")))
     })
 }
 
-/// Moves this process, a keeper that is about to start its program in a namespace, out of its own group, if that can hand out
-/// controllers: the program could neither see nor move it. Returns the group that it has left; `None` if there is nothing to hand out,
+/// Moves the keeper, which calls this before it starts its program in a namespace, out of its own group if that can hand out controllers.
+/// The program could neither see nor move the keeper. Returns the group that the keeper has left. `None` if there is nothing to hand out,
 /// or another process is in the group, which the program then reports.
 pub(crate) fn leave_own_group() -> Option<String> {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
@@ -118,7 +118,7 @@ fn unified(
     Some(Unified { own, controllers })
 }
 
-/// Where groups can be made. One that was named is made if it is missing.
+/// Returns the folder in which groups can be made. Makes a missing group if an option named it.
 fn usable(mounts: &[&Mount], group: &str, is_named: bool) -> Result<PathBuf, String> {
     let Some(dir) = mounts.iter().find_map(|mount| mount.locate(group)) else {
         return Err(format!(
@@ -138,7 +138,7 @@ fn usable(mounts: &[&Mount], group: &str, is_named: bool) -> Result<PathBuf, Str
     }
 }
 
-/// The controllers that groups below `own/brasserie` have from now on.
+/// Hands controllers out, and returns those that groups below `own/brasserie` have from now on.
 fn hand_out(own: &Path, keeper: Option<Pid>) -> Result<BTreeSet<Controller>, String> {
     let had = words(own, "cgroup.controllers");
     let wanted: Vec<&str> = HANDED_OUT
@@ -172,7 +172,8 @@ fn enable(group: &Path, controllers: &[&str]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Leaves the group, if this process and its keeper are all that is in it. The first group of all may hold processes.
+/// Moves this process and its keeper out of the group. Errors if another process is in it. The root group may hold processes, and stays
+/// as it is.
 fn make_room(own: &Path, keeper: Option<Pid>) -> Result<(), String> {
     if !files::exists(own, "cgroup.events") {
         return Ok(());
@@ -208,7 +209,7 @@ fn words(dir: &Path, name: &str) -> BTreeSet<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The two numbers that a release begins with; 0 if it does not.
+/// Returns the first two numbers of a kernel release; 0 for each that is missing.
 pub(crate) fn kernel_version(release: &str) -> (u32, u32) {
     let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0);
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(kernel_version(""), (0, 0));
     }
 
-    /// Ordinary folders play the hierarchy: what is written where does not depend on a kernel.
+    /// Ordinary folders replace the hierarchy: the written files and values do not depend on a kernel.
     #[test]
     fn a_delegated_group_is_left_and_hands_its_controllers_out() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -252,7 +253,7 @@ mod tests {
         let moved = files::read(&own.join(OWN_LEAF), PROCS).expect("there");
         assert_eq!(moved, getpid().to_string());
         assert!(files::read(own, SUBTREE).is_some_and(|text| text.starts_with('+')));
-        // A keeper goes along; anybody else is a reason to leave everything alone.
+        // A keeper moves, too; any other process prevents all changes.
         put(PROCS, "4194305\n");
         hand_out(own, Some(Pid::from_raw(4_194_305))).expect("handed out");
         let error = hand_out(own, None).expect_err("a stranger");

@@ -1,4 +1,4 @@
-//! The groups of one task: made together, entered together, watched and killed as one, removed together.
+//! The groups of one task, which are made, entered, watched, killed and removed together.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,12 +13,12 @@ use super::mounts::Version;
 use super::plan::{Limits, Owner, Setting, Spot};
 use super::{GroupError, GroupUsage, OutOfMemory, v1, v2};
 
-/// Between two looks at groups that are being emptied: each wait is four times the last one, up to the longest.
+/// The pause between two checks of groups that are being emptied. Each wait is four times the last one, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 const WAIT_FACTOR: u32 = 4;
-/// What hangs in a device or a file system for long is not worth more looks.
+/// The longest pause. A process that lives longer hangs in a device or a file system, and frequent checks are not worthwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// What every machine that we know has, should it not say.
+/// The page size if the system does not report it, in bytes.
 const USUAL_PAGE: u64 = 4096;
 const PROCS: &str = "cgroup.procs";
 
@@ -28,11 +28,11 @@ const PROCS: &str = "cgroup.procs";
 /// made --the child writes itself in--> populated --kill steps--> empty --removed--> (gone)
 /// ```
 ///
-/// Dropped before that, it removes what is empty and leaves the rest to the worker's next start.
+/// If dropped earlier, it removes empty groups and leaves the others to the worker's next start.
 #[derive(Debug)]
 pub struct TaskGroup {
     dirs: Vec<Dir>,
-    /// Open while the child is being started.
+    /// The `cgroup.procs` files, open while the child is being started.
     joins: Vec<File>,
     limits: Limits,
     racy: Racy,
@@ -44,14 +44,14 @@ pub struct TaskGroup {
 /// Whether processes of a task are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emptying {
-    /// Its groups are empty and removed.
+    /// The groups are empty and removed.
     Gone,
-    /// Look again after so long.
+    /// Processes may be left. The caller checks again after this time.
     Again(Duration),
 }
 
 impl TaskGroup {
-    /// Tries all of them, so that one message names everything that is wrong; then nothing of them is left.
+    /// Makes all groups. Errors with one message that names everything that failed, and then leaves no group behind.
     pub(super) fn make(
         spots: &[Spot],
         name: &str,
@@ -99,7 +99,7 @@ impl TaskGroup {
         let join = open_to_write(&procs).map_err(FileError::of("open", &procs))?;
         self.joins.push(join);
         match (spot.version, spot.owner) {
-            // As it always was there: the administrator's release agent may tidy up after us.
+            // The original Bistro did the same: the administrator's release agent may remove the empty group.
             (Version::One, Owner::Administrator) => {
                 files::write(&path, "notify_on_release", "1")?;
             }
@@ -111,17 +111,17 @@ impl TaskGroup {
         Ok(())
     }
 
-    /// A process that writes `0` into each of these is in the task's groups, with everything that it ever starts.
+    /// Returns the files that let a process join. A process that writes `0` into each is in the task's groups, with all its descendants.
     pub fn joins(&self) -> Vec<BorrowedFd<'_>> {
         self.joins.iter().map(AsFd::as_fd).collect()
     }
 
-    /// Nobody joins any more.
+    /// Closes the files: no further process joins.
     pub fn close_joins(&mut self) {
         self.joins.clear();
     }
 
-    /// Moves a process that runs already.
+    /// Moves a running process into the groups.
     pub fn take_in(&self, pid: Pid) -> Result<(), GroupError> {
         for dir in &self.dirs {
             files::write(&dir.path, PROCS, &pid.to_string())?;
@@ -133,12 +133,12 @@ impl TaskGroup {
         self.limits
     }
 
-    /// Its folders.
+    /// Returns the folders of the groups.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.dirs.iter().map(|dir| dir.path.clone()).collect()
     }
 
-    /// Stops all of its processes, whatever they do; it takes effect soon: [`TaskGroup::is_frozen`].
+    /// Stops all of the task's processes, whatever they do. It takes effect soon: see [`TaskGroup::is_frozen`].
     pub fn freeze(&self) -> Result<(), GroupError> {
         match self.freezer() {
             Some(dir) if dir.version == Version::Two => Ok(v2::freeze(&dir.path)?),
@@ -147,7 +147,7 @@ impl TaskGroup {
         }
     }
 
-    /// Lets them go on.
+    /// Continues frozen processes.
     pub fn thaw(&self) -> Result<(), GroupError> {
         match self.freezer() {
             Some(dir) if dir.version == Version::Two => Ok(v2::thaw(&dir.path)?),
@@ -169,12 +169,12 @@ impl TaskGroup {
         dirs.find(|dir| dir.version == Version::Two || v1::is_freezer(&dir.path))
     }
 
-    /// Whether no process is in any of them.
+    /// Returns whether no process is in any of the groups.
     pub fn is_empty(&self) -> bool {
         self.dirs.iter().all(Dir::is_empty)
     }
 
-    /// Does what ends all of its processes, as far as that goes without waiting.
+    /// Performs the kill steps that need no wait.
     pub fn kill(&mut self) {
         killing::step(
             &self.dirs,
@@ -185,7 +185,7 @@ impl TaskGroup {
         );
     }
 
-    /// The end of the task: kills whoever is left, and removes the groups once nobody is.
+    /// Kills the remaining processes, and removes the groups once they are empty.
     pub fn empty(&mut self) -> Emptying {
         if !self.is_empty() {
             self.kill();
@@ -196,44 +196,44 @@ impl TaskGroup {
         Emptying::Again(self.next_wait())
     }
 
-    /// How long to wait for a kill before the next one.
+    /// Returns the wait before the next kill step.
     pub fn next_wait(&mut self) -> Duration {
         let wait = self.wait;
         self.wait = (wait * WAIT_FACTOR).min(LONGEST_WAIT);
         wait
     }
 
-    /// Whether all of them are gone.
+    /// Removes empty groups. Returns whether all are gone.
     fn remove(&mut self) -> bool {
         self.joins.clear();
         self.dirs.retain(|dir| !dir.remove());
         self.dirs.is_empty()
     }
 
-    /// The processes in them.
+    /// Returns the processes in the groups.
     pub fn processes(&self) -> Vec<Pid> {
         let all = self.dirs.iter().flat_map(Dir::processes);
         let unique: std::collections::BTreeSet<Pid> = all.collect();
         unique.into_iter().collect()
     }
 
-    /// What was used so far, as far as the groups count it.
+    /// Returns the usage so far that the groups count.
     pub fn usage(&self) -> GroupUsage {
         usage(&self.dirs)
     }
 
-    /// To read the same elsewhere, while the task runs.
+    /// Returns a reader of the same counts, for use elsewhere while the task runs.
     pub fn meter(&self) -> Meter {
         Meter(self.dirs.clone())
     }
 
-    /// Whether the kernel killed any of its processes for want of memory, and whose limit that was.
+    /// Returns the limit because of which the kernel killed any of the task's processes for memory, or `None`.
     pub fn out_of_memory(&self) -> Option<OutOfMemory> {
         let told = self.dirs.iter().find_map(|dir| match dir.version {
             Version::One => v1::out_of_memory(&dir.path),
             Version::Two => v2::out_of_memory(&dir.path),
         })?;
-        // Without a limit of its own it was not that one.
+        // A task without a memory limit reached another limit.
         match self.limits.memory_bytes {
             Some(_) => Some(told),
             None => Some(OutOfMemory::Elsewhere),
@@ -241,7 +241,7 @@ impl TaskGroup {
     }
 }
 
-/// Reads what a task's groups count. Of groups that are gone it reads nothing.
+/// A reader of the counts of a task's groups. For groups that are gone it returns nothing.
 #[derive(Clone, Debug)]
 pub struct Meter(Vec<Dir>);
 

@@ -1,5 +1,5 @@
-//! Groups of real processes on the kernel that is here, each test in a subtree of its own. What a machine cannot do is printed as
-//! unproven.
+//! Tests groups with real processes on the present kernel, each test in a subtree of its own. A test prints the abilities that the
+//! machine lacks as unproven.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,11 +16,11 @@ use super::mounts::{Version, parse_mounts};
 use super::plan::{Controller, Owner, PARENT, Setting, Spot};
 use super::*;
 
-/// No test waits longer for anything; only a failing one gets here.
+/// The longest wait of any test; only a failing one reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A group of the test's own in each hierarchy.
+/// The test's own group in each hierarchy.
 struct Ground {
     root: String,
     dir: tempfile::TempDir,
@@ -51,7 +51,7 @@ impl Ground {
         })
     }
 
-    /// The subtree in each hierarchy.
+    /// Returns the subtree in each hierarchy.
     fn trees(&self) -> Vec<PathBuf> {
         let text = fs::read_to_string("/proc/self/mountinfo").expect("readable");
         let mounts = parse_mounts(&text);
@@ -62,7 +62,7 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        // What a failing test left.
+        // A failing test may have left groups.
         places::end_all(&self.file(), PATIENCE);
         let give_up = Instant::now() + PATIENCE;
         for tree in self.trees() {
@@ -92,7 +92,7 @@ fn all_slices_that_are_missing_are_named_together() {
     assert!(!error.contains("pids"), "{error}");
 }
 
-/// What is not there is said, so that nobody takes silence for a proof.
+/// Prints a missing ability, so that nobody takes silence for a proof. Returns whether it is missing.
 fn lacks(what: &str, ability: &Ability) -> bool {
     match ability {
         Ability::Enforced(_) => false,
@@ -117,12 +117,12 @@ fn shell(script: &str) -> Child {
         .args(["-c", script])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // So that a failing test can end all of it.
+    // The process group lets a failing test end all of it.
     command.process_group(0);
     command.spawn().expect("started")
 }
 
-/// A shell that goes on once it is in the group.
+/// Starts a shell that continues once it is in the group.
 fn shell_in(group: &TaskGroup, script: &str) -> Child {
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(format!("read go; {script}"));
@@ -138,7 +138,7 @@ fn shell_in(group: &TaskGroup, script: &str) -> Child {
     child
 }
 
-/// Empties it as a supervisor does.
+/// Empties the group as a supervisor does.
 fn empty(group: &mut TaskGroup) {
     let give_up = Instant::now() + PATIENCE;
     while let Emptying::Again(wait) = group.empty() {
@@ -167,7 +167,7 @@ fn make(groups: &mut Groups, options: &CGroupOptions) -> TaskGroup {
     group.expect("made").expect("asked for")
 }
 
-/// One in the hierarchy of version 2 alone, whatever controllers that has.
+/// Makes a group in the hierarchy of version 2 alone, whatever controllers that has.
 fn unified_only(groups: &Groups) -> Option<TaskGroup> {
     let unified = groups.facts.unified.as_ref()?;
     let spot = Spot {
@@ -202,12 +202,12 @@ fn version_two_freezes_kills_and_tells_emptiness() {
     until("frozen", || group.is_frozen());
     group.thaw().expect("thawed");
     until("thawed", || !group.is_frozen());
-    // The frozen die, too.
+    // Frozen processes die, too.
     group.freeze().expect("frozen");
     empty(&mut group);
     assert_eq!(wait_of(child).signal(), Some(9));
     assert!(group.paths().is_empty());
-    // As on kernels that kill no groups.
+    // The following steps are those for kernels that cannot kill whole groups.
     let mut group = unified_only(&groups).expect("as above");
     let child = shell_in(&group, "while :; do setsid sleep 1000 & sleep 0.01; done");
     until("some are there", || group.processes().len() >= 10);
@@ -256,11 +256,11 @@ fn version_one_without_a_freezer_forbids_forks_and_kills_each() {
     }
     let mut group = make(&mut groups, &options());
     assert_eq!(group.paths().len(), 1);
-    // It never stops starting others, each in a session of its own.
+    // The shell never stops starting others, each in a session of its own.
     let child = shell_in(&group, "while :; do setsid sleep 1000 & done");
     until("some are there", || group.processes().len() >= 10);
     empty(&mut group);
-    // It dies by the kill, or of the fork that it was refused first.
+    // The shell dies by the kill, or because it was refused a fork before.
     assert!(!wait_of(child).success());
 }
 
@@ -273,7 +273,7 @@ fn limits_are_set_read_back_and_kept_to() {
         return;
     }
     let asked = CGroupOptions {
-        // No whole number of pages.
+        // The number is not a whole number of pages.
         memory_limit_in_bytes: (64 << 20) + 1,
         cpu_shares: 6,
         cpu_quota_milli: 10,
@@ -338,7 +338,7 @@ fn what_a_dead_worker_left_is_ended_and_nobody_elses() {
     let paths = group.paths();
     let child = shell_in(&group, FAMILY);
     until("all four are there", || group.processes().len() >= 4);
-    // As a killed worker leaves it.
+    // A killed worker leaves its groups like this.
     std::mem::forget(group);
     let mut bystander = shell("exec sleep 1000");
     places::sweep(&ground.file(), Pid::from_raw(1));

@@ -1,4 +1,4 @@
-//! A group of version 1: one folder in the hierarchy of one controller, or of a few that are mounted together.
+//! Operations on a group of version 1: a folder in the hierarchy of one controller, or of several that are mounted together.
 
 use std::path::Path;
 
@@ -6,16 +6,16 @@ use super::files::{self, FileError, field, number};
 use super::plan::Setting;
 use super::{GroupError, GroupUsage, OutOfMemory};
 
-/// The kernel's own default period, in microseconds: shares of it are what a quota is written as.
+/// The kernel's default period, in microseconds. A quota is a number of microseconds of each period.
 const CPU_PERIOD_US: u64 = 100_000;
-/// The shortest quota that the kernel takes, in microseconds.
+/// The shortest quota that the kernel accepts, in microseconds.
 const LEAST_QUOTA_US: u64 = 1000;
-/// What the kernel takes for shares.
+/// The smallest shares that the kernel accepts.
 const LEAST_SHARES: u64 = 2;
-/// How much more than asked a memory limit may read back: kernels keep it in pages of at most so much.
+/// The largest difference by which a memory limit may read back higher, in bytes: kernels round it up to pages of at most this size.
 const MEMORY_ROUNDING: u64 = 1 << 20;
 
-/// As the kernel tells and takes it.
+/// The kernel's names of the states.
 pub(super) const FROZEN: &str = "FROZEN";
 pub(super) const FREEZING: &str = "FREEZING";
 pub(super) const THAWED: &str = "THAWED";
@@ -46,17 +46,17 @@ pub(super) fn apply(dir: &Path, setting: Setting, page: u64) -> Result<(), Group
     }
 }
 
-/// Microseconds of a period.
+/// Returns the quota in microseconds of a period, from thousandths of a core.
 pub(super) fn quota_us(milli: u64) -> u64 {
     (milli.saturating_mul(CPU_PERIOD_US) / 1000).max(LEAST_QUOTA_US)
 }
 
-/// As the quota of version 2 is written.
+/// Returns the quota in the format of version 2.
 pub(super) fn quota_and_period(milli: u64) -> String {
     format!("{} {CPU_PERIOD_US}", quota_us(milli))
 }
 
-/// Writes a number; what the kernel made of it must do.
+/// Writes a number and reads it back. Errors unless `will_do` accepts the value that the kernel stored.
 pub(super) fn written(
     dir: &Path,
     name: &'static str,
@@ -82,7 +82,7 @@ pub(super) fn set_freezer(dir: &Path, state: &str) -> Result<(), FileError> {
     files::write(dir, FREEZER_STATE, state)
 }
 
-/// Nothing new starts in it.
+/// Prevents new processes in the group. Returns whether the group has the file for that.
 pub(super) fn forbid_forks(dir: &Path) -> bool {
     files::exists(dir, "pids.max") && files::write(dir, "pids.max", "0").is_ok()
 }
@@ -98,7 +98,7 @@ pub(super) fn usage(dir: &Path) -> GroupUsage {
     }
 }
 
-/// Whether the kernel killed for memory in it, and because of which limit.
+/// Returns the limit because of which the kernel killed a process of the group for memory, or `None` if it killed none.
 pub(super) fn out_of_memory(dir: &Path) -> Option<OutOfMemory> {
     let control = files::read(dir, "memory.oom_control")?;
     field(&control, "oom_kill").filter(|kills| *kills > 0)?;

@@ -1,4 +1,4 @@
-//! A group of version 2: one folder in the one hierarchy, with the controllers that its parent hands out.
+//! Operations on a group of version 2: a folder in the single hierarchy, with the controllers that its parent hands out.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use super::plan::Setting;
 use super::v1::{quota_and_period, written};
 use super::{GroupError, GroupUsage, OutOfMemory};
 
-/// What the kernel takes for weights. The usual one is 100, and that of version 1's shares is 1024; but what a scheduler gives is
-/// a few shares a core, of which only the ratio between tasks means anything. Taken as they are, they keep it.
+/// The weights that the kernel accepts. The default weight is 100, and the default of version 1's shares is 1024. But a scheduler gives a
+/// few shares a core, and only the ratio between tasks matters. Used as weights without conversion, the shares keep that ratio.
 const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
 
-/// Only groups of version 2 have it.
+/// The file of events, which only groups of version 2 have.
 pub(super) const EVENTS: &str = "cgroup.events";
 const KILL: &str = "cgroup.kill";
 const FREEZE: &str = "cgroup.freeze";
@@ -25,7 +25,7 @@ pub(super) fn apply(dir: &Path, setting: Setting, page: u64) -> Result<(), Group
             written(dir, "memory.max", wanted, |read| {
                 read >= bytes && read <= wanted
             })?;
-            // Half a task is of no use. Kernels before 4.19 do not know it.
+            // The kernel then kills the whole task, since a part of it is useless. Kernels before 4.19 do not have this file.
             if files::exists(dir, "memory.oom.group") {
                 files::write(dir, "memory.oom.group", "1")?;
             }
@@ -51,7 +51,7 @@ pub(super) fn apply(dir: &Path, setting: Setting, page: u64) -> Result<(), Group
     }
 }
 
-/// Whether there was such a file, which kernels before 5.14 lack.
+/// Kills all processes of the group. Returns whether the file for that exists, which kernels before 5.14 lack.
 pub(super) fn kill(dir: &Path) -> bool {
     files::write(dir, KILL, "1").is_ok()
 }
@@ -68,7 +68,7 @@ pub(super) fn is_frozen(dir: &Path) -> bool {
     event(dir, "frozen") == Some(1)
 }
 
-/// Whether a process lives in it or below it; `None`: it is gone.
+/// Returns whether a process lives in the group or below it; `None` if the group is gone.
 pub(super) fn is_populated(dir: &Path) -> Option<bool> {
     event(dir, "populated").map(|count| count > 0)
 }
@@ -90,7 +90,7 @@ pub(super) fn usage(dir: &Path) -> GroupUsage {
     }
 }
 
-/// Of all devices.
+/// Returns the sum over all devices.
 fn io_bytes(text: &str, key: &str) -> u64 {
     let pairs = text
         .split_whitespace()
@@ -100,7 +100,7 @@ fn io_bytes(text: &str, key: &str) -> u64 {
     values.fold(0, u64::saturating_add)
 }
 
-/// Whether the kernel killed for memory in it, and because of which limit.
+/// Returns the limit because of which the kernel killed a process of the group for memory, or `None` if it killed none.
 pub(super) fn out_of_memory(dir: &Path) -> Option<OutOfMemory> {
     let events = files::read(dir, "memory.events")?;
     told_by(&events)
@@ -108,7 +108,7 @@ pub(super) fn out_of_memory(dir: &Path) -> Option<OutOfMemory> {
 
 fn told_by(events: &str) -> Option<OutOfMemory> {
     field(events, "oom_kill").filter(|kills| *kills > 0)?;
-    // Counted where the limit is that was reached.
+    // The kernel counts `oom` in the group whose limit was reached.
     Some(match field(events, "oom") {
         Some(1..) => OutOfMemory::OwnLimit,
         Some(0) | None => OutOfMemory::Elsewhere,
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(told_by(&events(0, 1)), Some(OutOfMemory::Elsewhere));
     }
 
-    /// The files are ordinary ones here: no kernel of version 2 with these controllers is at hand in most places.
+    /// The test uses ordinary files: few machines have a kernel of version 2 with these controllers.
     #[test]
     fn limits_are_written_in_the_words_of_version_two() {
         let dir = tempfile::tempdir().expect("a folder");

@@ -1,20 +1,21 @@
-//! Runs reads and writes of the keeper that a disk or another program can block on a thread of their own. The thread that kills waits
-//! for them for a moment, and goes on without them.
+//! Runs those of the keeper's reads and writes that a disk or another program may block, on a thread of their own. The thread that kills
+//! waits a moment for them, and continues without them.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// How long the keeper waits for one of them. A file in the page cache takes microseconds, and most of [`super::lease`]'s patience is left.
+/// The time that the keeper waits for one operation. A file in the page cache takes microseconds, and this leaves most of
+/// [`super::lease`]'s patience.
 pub(super) const LIMIT: Duration = Duration::from_millis(50);
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Returns the result of `work`, or `None` if it is late, or if the work before it is not over yet. Late work still happens.
+/// Returns the result of `work`, or `None` if it is late or if earlier work is still running. Late work still happens.
 pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, result) = sync_channel(1);
     let work = Box::new(move || {
-        // The caller went on without it.
+        // The send fails if the caller has continued without the result.
         let _ = sender.send(work());
     });
     // The queue is full when the thread hangs.
@@ -22,11 +23,11 @@ pub(super) fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     result.recv_timeout(LIMIT).ok()
 }
 
-/// The first call starts the thread; `None` if the system refuses one.
+/// Returns the thread's queue. The first call starts the thread; `None` if the system refuses one.
 pub(super) fn thread() -> &'static Option<SyncSender<Work>> {
     static THREAD: OnceLock<Option<SyncSender<Work>>> = OnceLock::new();
     THREAD.get_or_init(|| {
-        // The thread may have sent its last result and not have come back for more yet.
+        // The queue has room for one item: the thread may have sent its last result and not yet be waiting for more.
         let (sender, queue): (_, Receiver<Work>) = sync_channel(1);
         let run = move || queue.iter().for_each(|work| work());
         let thread = std::thread::Builder::new().name("disk".to_owned());
@@ -46,7 +47,7 @@ mod tests {
         assert_eq!(run(|| 1), Some(1));
         let (resume, hang) = channel::<()>();
         let started = Instant::now();
-        // The first hangs, the second waits behind it, the others are refused at once.
+        // The first call hangs, the second waits behind it, the others are refused at once.
         assert_eq!(run(move || hang.recv().is_ok()), None);
         for _ in 0..100 {
             assert_eq!(run(|| 2), None);

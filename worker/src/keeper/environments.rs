@@ -11,20 +11,20 @@ use nix::unistd::Pid;
 
 use super::processes::{Process, environment_has};
 
-/// Most readers that hang at the same time, each at another process. With more of them, only the list of process groups, control groups
-/// and descent show whose a process is.
+/// The largest number of readers that hang at the same time, each at another process. With more of them, only the list of process groups,
+/// control groups and descent show to which task a process belongs.
 const MOST_LATE: usize = 8;
 
-/// Threads that compare environments with an entry. A reader that hangs delays nobody: the next request goes to another reader, which
-/// leaves out the process at which the first one hangs.
+/// Threads that search environments for an entry. A reader that hangs delays nobody: the next request goes to another reader, which skips
+/// the process at which the first one hangs.
 pub(crate) struct Environments {
-    /// Whether a process was started with the entry.
+    /// Returns whether a process was started with the entry.
     has_entry: Arc<dyn Fn(Pid) -> bool + Send + Sync>,
-    /// Takes the next request.
+    /// The reader for the next request.
     idle: Option<Reader>,
-    /// Readers that have not finished their request in time.
+    /// The readers that have not finished their request in time.
     late: Vec<Reader>,
-    /// Processes of the last request for which there was no reader.
+    /// The processes of the last request for which there was no reader.
     unread: Vec<Pid>,
 }
 
@@ -37,7 +37,7 @@ struct Reader {
 }
 
 impl Environments {
-    /// `entry`: name and value. Starts the first thread.
+    /// Makes readers for `entry`, a name and value. Starts the first thread.
     pub(crate) fn with(entry: Vec<u8>) -> Self {
         Environments::read_by(move |pid| environment_has(pid, &entry))
     }
@@ -53,8 +53,8 @@ impl Environments {
         environments
     }
 
-    /// Returns those of `candidates` that were started with the entry and whose environments were read by `until`, and those that late
-    /// readers have found meanwhile in earlier candidates.
+    /// Returns those of `candidates` that have the entry and whose environments were read by `until`. Adds processes that late readers
+    /// have meanwhile found among earlier candidates.
     pub(crate) fn find(&mut self, mut candidates: Vec<Process>, until: Instant) -> Vec<Process> {
         let mut found = Vec::new();
         for mut reader in std::mem::take(&mut self.late) {
@@ -85,20 +85,20 @@ impl Environments {
         found
     }
 
-    /// Processes whose environments nobody could read.
+    /// Returns the processes whose environments could not be read.
     pub(crate) fn unreadable(&self) -> Vec<Pid> {
         let mut pids = self.hanging();
         pids.extend(&self.unread);
         pids
     }
 
-    /// Processes whose environments are being read for longer than a caller has waited.
+    /// Returns the processes at which late readers hang.
     fn hanging(&self) -> Vec<Pid> {
         let at = |reader: &Reader| Pid::from_raw(reader.at.load(Ordering::Relaxed));
         self.late.iter().map(at).collect()
     }
 
-    /// `None` if the system refuses a thread.
+    /// Starts a reader; `None` if the system refuses a thread.
     fn start(&self) -> Option<Reader> {
         let (requests, queue): (_, Receiver<Vec<Process>>) = channel();
         let (sender, answers) = channel();
@@ -127,14 +127,14 @@ impl Environments {
     }
 }
 
-/// How far a reader is.
+/// The state of a reader's request.
 enum Request {
     Over,
     Late,
 }
 
 impl Reader {
-    /// Adds to `found` what the thread answers by `until`.
+    /// Adds the thread's answers until `until` to `found`.
     fn collect(&mut self, found: &mut Vec<Process>, until: Instant) -> Request {
         loop {
             let rest = until.saturating_duration_since(Instant::now());
@@ -196,11 +196,11 @@ mod tests {
         first.extend(find(&mut environments, LONG));
         first.dedup();
         assert_eq!(first, [1, 4]);
-        // A second reader passes the process at which the first one hangs, as often as the caller asks.
+        // A second reader skips the process at which the first one hangs, however often the caller asks.
         for _ in 0..2 * MOST_LATE {
             assert_eq!(find(&mut environments, LONG), [1, 4]);
         }
-        // The answer of the first one comes late.
+        // The answer of the first reader arrives late.
         drop(resume);
         let mut late = Vec::new();
         while !late.contains(&2) {
@@ -222,7 +222,7 @@ mod tests {
             assert!(found.is_empty(), "{found:?}");
         }
         assert_eq!(environments.hanging().len(), MOST_LATE);
-        // Nobody takes the others for read.
+        // The other processes do not count as read.
         assert_eq!(environments.unreadable().len(), all.len());
     }
 }

@@ -1,5 +1,5 @@
-//! The keeper at work: starts the program, passes signals on, reaps orphans, holds the program to its lease, and ends what it
-//! leaves behind.
+//! Runs the keeper: starts the program, passes signals on, reaps orphans, enforces the program's lease, and ends the processes that the
+//! program leaves behind.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,25 +25,26 @@ use super::start::Start;
 use super::{FORWARDED, KEEPER_NAME, KeeperError, Marker, Policy, guarded_signals, start};
 use crate::groups::places;
 
-/// How often the keeper looks although no signal came: SIGCHLD wakes it, this only heals a parent that had it ignored.
+/// The period at which the keeper checks without a signal. SIGCHLD normally wakes it; this covers a parent that had SIGCHLD ignored.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
-/// Between two rounds of the sweep: a killed process is gone within microseconds, and each round reaches one more
-/// generation of descendants, so that even ten generations take a tenth of a second.
+/// The pause between two rounds of the sweep. A killed process is gone within microseconds, and each round reaches one more generation of
+/// descendants, so ten generations take a tenth of a second.
 const SWEEP_ROUND: Duration = Duration::from_millis(10);
-/// Rounds at that pace. A process that is alive after them hangs in a device or a file system, or is traced, and the pauses double.
+/// The number of rounds at that pace. A process that is alive after them hangs in a device or a file system, or is traced, and the pauses
+/// double.
 const QUICK_ROUNDS: u32 = 50;
-/// The longest pause. The end of a process wakes the keeper from each of them.
+/// The longest pause. The end of a process wakes the keeper earlier.
 pub(super) const SLOW_ROUND: Duration = Duration::from_secs(1);
-/// How often it is said that something cannot be killed.
+/// The period at which the keeper reports a process that does not die.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(5);
-/// Exit code when the program did not end its tasks in time: what a worker says that is out of touch for too long.
+/// Exit code when the program did not end its tasks in time. A worker that is out of touch for too long has the same.
 const LAPSED_CODE: i32 = 1;
 /// Exit code when the program's own is not known.
 const UNKNOWN_CODE: i32 = 1;
-/// What shells add to the number of the signal that ended a program.
+/// The exit code of a program that a signal ended is this number plus the signal's number, as in shells.
 const SIGNAL_CODE_BASE: i32 = 128;
 
-/// How far the program's life has come.
+/// The stage of the program's life.
 ///
 /// ```text
 /// Guarding --the program is gone-----------------------> Sweeping --no child is left--> (exit)
@@ -55,18 +56,18 @@ const SIGNAL_CODE_BASE: i32 = 128;
 enum Stage {
     /// The program runs.
     Guarding,
-    /// The program's lease is over: it is stopped, its tasks were told to end.
+    /// The program's lease is over: the keeper has stopped the program and sent its tasks SIGTERM.
     Warned { kill_at: Time },
     /// The keeper kills the processes that the program left behind.
     Sweeping {
         code: i32,
         complain_at: Instant,
-        /// Since a process was reaped.
+        /// The number of rounds since a process was reaped.
         rounds: u32,
     },
 }
 
-/// What a round of reaping found.
+/// Whether a round of reaping left children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Children {
     Some,
@@ -75,19 +76,19 @@ enum Children {
 
 struct Guard {
     program: Pid,
-    /// Whether the program's number still is its own.
+    /// Whether the program was reaped. Until then, its process id is its own.
     reaped: Reaped,
     signals: SignalFd,
     ledger: Ledger,
     timer: TimerFd,
     stage: Stage,
-    /// Of a program with several schedulers.
+    /// The enforcement for a program with several schedulers.
     parts: Parts,
-    /// Ends with this process, which a program in a namespace has no other way to see.
+    /// The life pipe, which ends with this process. A program in a namespace has no other way to notice that.
     _life: Option<OwnedFd>,
 }
 
-/// What became of the program.
+/// Whether the program was reaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reaped {
     No,
@@ -97,16 +98,16 @@ enum Reaped {
 /// A signal to the keeper.
 pub(super) struct Received {
     pub kind: Signal,
-    /// For a terminal, which signals the whole foreground group, or because a child has ended.
+    /// Whether the kernel sent it: for a terminal, which signals the whole foreground group, or because a child has ended.
     pub is_from_kernel: bool,
 }
 
-/// The next one that has come; one without a name is passed over.
+/// Returns the next pending signal. Skips signals without a name.
 pub(super) fn next_signal(signals: &SignalFd) -> Option<Received> {
     while let Ok(Some(info)) = signals.read_signal() {
         let number = i32::try_from(info.ssi_signo).ok();
         if let Some(kind) = number.and_then(|number| Signal::try_from(number).ok()) {
-            // A positive code is the kernel's.
+            // The kernel sends a positive code.
             let is_from_kernel = info.ssi_code > 0;
             return Some(Received {
                 kind,
@@ -117,7 +118,7 @@ pub(super) fn next_signal(signals: &SignalFd) -> Option<Received> {
     None
 }
 
-/// Runs the program to its end and returns the code to exit with; nothing that it started is alive then.
+/// Runs the program to its end and returns the exit code. Then no process that it started is alive.
 pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, KeeperError> {
     telemetry::set_format(policy.log_format);
     let setup = |what| move |error| KeeperError::Setup { what, error };
@@ -131,14 +132,14 @@ pub(super) fn run(arguments: &[OsString], policy: &Policy) -> Result<i32, Keeper
     let marker = Marker(format!("{}:{:016x}", getpid(), Clock.seed()));
     let ledger = Ledger::new().map_err(setup("make a lease"))?;
     let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-    // It goes off at once when a machine wakes up after the time.
+    // This clock expires at once when a machine wakes up after the time.
     let timer = TimerFd::new(ClockId::CLOCK_BOOTTIME, flags).map_err(setup("make a timer"))?;
     let begun = match start::start(arguments, policy, &marker, &ledger, &signals)? {
         Start::Begun(begun) => begun,
         Start::Interrupted(signal) => return Ok(SIGNAL_CODE_BASE + signal as i32),
     };
     let program = begun.program;
-    // Makes the other threads only now: earlier ones would keep the capability that this thread has given up.
+    // The other threads start only now: earlier ones would keep the capability that this thread has given up.
     log_writer::stderr();
     aside::thread();
     let guard = Guard {
@@ -184,7 +185,7 @@ impl Guard {
                     self.ended(pid, SIGNAL_CODE_BASE + signal as i32);
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
-                // Somebody ended by a signal without a name here (a real-time one) was reaped.
+                // A process was reaped that a signal without a name here (a real-time one) had ended.
                 Err(Errno::EINVAL) => {
                     if kill(self.program, None) == Err(Errno::ESRCH) {
                         self.ended(self.program, UNKNOWN_CODE);
@@ -202,7 +203,7 @@ impl Guard {
         if let Stage::Sweeping { rounds, .. } = &mut self.stage {
             *rounds = 0;
         }
-        // An orphan, or the program again.
+        // The process is an orphan, or the program was reported twice.
         if pid != self.program || self.reaped == Reaped::Yes {
             return;
         }
@@ -223,9 +224,9 @@ impl Guard {
         };
     }
 
-    /// Does what the program had to do by now and did not do.
+    /// Performs the actions that the program has failed to perform in time.
     fn enforce(&mut self, now: Time) {
-        // In every stage, for it also silences the bell.
+        // The terms are read in every stage, because that also silences the bell.
         let all = self.ledger.read();
         let schedulers = self.ledger.schedulers();
         if schedulers > 1 && self.stage == Stage::Guarding {
@@ -270,7 +271,7 @@ impl Guard {
         );
     }
 
-    /// No signal handler and no SIGSTOP keeps it from dying, and it can start nothing more.
+    /// Kills the program. No signal handler and no SIGSTOP prevents its death, and it can start nothing more.
     fn end_program(&mut self, why: &str) {
         let _ = kill(self.program, Signal::SIGKILL);
         self.sweep_from_now(LAPSED_CODE);
@@ -286,7 +287,7 @@ impl Guard {
                 self.timer.set(Expiration::OneShot(at), flags)
             }
         };
-        // Invariant: the descriptor is a timer and the time is valid, so no error exists.
+        // Invariant: the descriptor is a timer and the time is valid, so there is no error.
         set.expect("a timer can be set");
     }
 
@@ -296,9 +297,10 @@ impl Guard {
         children
     }
 
-    /// Kills every process in the control groups of the program's tasks at once, before any of them can start another. Those of a worker that has taken the directory over meanwhile have its process id in their names.
+    /// Kills every process in the control groups of the program's tasks at once, before any of them can start another. The groups of a
+    /// successor in the same directory are spared: their names contain its process id.
     ///
-    /// Their places stand in a file, and the kernel may make a writer to a group's files wait for others: so this takes a moment at most.
+    /// A file lists the groups' locations, and the kernel may block a writer to a group's files: so this waits only a moment.
     fn sweep_groups(&self) {
         if let Some(places) = self.ledger.places() {
             let program = self.program;
@@ -306,9 +308,9 @@ impl Guard {
         }
     }
 
-    /// Kills every child with its process group. Only children: their ids stay theirs until this process reaps them, so that no
-    /// stranger is ever hit; their own children become ours with their death. A killed program that hangs in the kernel keeps its
-    /// children, and reaps them no more than we do.
+    /// Kills every child with its process group. It signals only children: their ids stay theirs until this process reaps them, so no
+    /// other process is hit. The children's own children become this process's when their parent dies. If the killed program hangs in the
+    /// kernel, it keeps its children and does not reap them, so they are safe to signal, too.
     fn sweep(&mut self) {
         self.sweep_groups();
         let mut parents = vec![getpid()];
@@ -343,7 +345,7 @@ impl Guard {
         let mut fds = [self.signals.as_fd(), self.timer.as_fd(), self.ledger.bell()]
             .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
-        // Interrupted or not: the caller looks again.
+        // The caller checks everything again, whether a signal interrupted the call or not.
         let _ = poll(&mut fds, timeout);
     }
 
@@ -354,7 +356,7 @@ impl Guard {
         }) = next_signal(&self.signals)
         {
             match self.stage {
-                // The program has what a terminal sent.
+                // A signal from a terminal has reached the program directly.
                 Stage::Guarding if FORWARDED.contains(&kind) && !is_from_kernel => {
                     let _ = kill(self.program, kind);
                 }
@@ -364,16 +366,16 @@ impl Guard {
     }
 }
 
-/// The pause after this many rounds that have not ended everything.
+/// Returns the pause after this many rounds in which no process ended.
 pub(super) fn round_pause(rounds: u32) -> Duration {
     let doublings = rounds.saturating_sub(QUICK_ROUNDS);
     let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
     SWEEP_ROUND.saturating_mul(factor).min(SLOW_ROUND)
 }
 
-/// To the process and, if it leads one, its whole group at once. Nobody else has its number: it was not reaped.
+/// Signals the process, or its whole group if it leads one. No other process has its number, because it was not reaped.
 pub(super) fn signal_all_of(process: &Process, signal: Signal) {
-    // It can only be gone already, or be a set-user-id program that we may not signal.
+    // A process that refuses the signal is gone already, or a set-user-id program.
     if process.group == process.pid {
         let _ = kill(Pid::from_raw(-process.pid.as_raw()), signal);
     } else {
@@ -381,7 +383,7 @@ pub(super) fn signal_all_of(process: &Process, signal: Signal) {
     }
 }
 
-/// Queues a line for the log thread. Act first all the same: what a line says has happened when it is printed.
+/// Queues a line for the log thread. The caller acts first: the line must be true when it is printed.
 pub(super) fn say(text: &str) {
     telemetry::print_error(&format!("{KEEPER_NAME}: {text}"));
 }

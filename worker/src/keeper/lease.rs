@@ -1,16 +1,17 @@
-//! The lease: until when the kept program may leave its tasks alive, for each of its schedulers. The program renews it, the keeper
-//! reads it, neither waits for the other.
+//! The lease: the time until which the kept program may leave its tasks alive, for each of its schedulers. The program renews it and the
+//! keeper reads it, and neither waits for the other.
 //!
 //! ```text
 //!   worker --terms--> page (a little shared memory) <--reads when a time is over, or the bell rings-- keeper
 //!      \------------> bell (a pipe), only when a time was brought forward ------------------------------/
 //! ```
 //!
-//! Behind the terms of all schedulers stand their number, and the path of the file that names where the tasks' control groups are, if the program makes any.
+//! The terms of all schedulers are followed by the number of schedulers, and by the path of the file that lists the locations of the
+//! tasks' control groups, if the program makes any.
 //!
-//! A renewal is one write of 24 bytes into memory, at most one a turn of the driver and scheduler, and only if its terms have changed; they
-//! change with heartbeats that are answered (at most 20 a second), healthchecks and the worker's own fate. Nothing queues up, so
-//! that a keeper that was stopped finds the present terms and no old ones.
+//! A renewal writes 24 bytes into memory, at most once per turn of the driver and scheduler, and only if the terms have changed. They
+//! change with answered heartbeats (at most 20 a second), with healthchecks, and with the stages of the worker's life. Nothing queues up,
+//! so a keeper that was stopped finds the present terms and no old ones.
 
 use std::ffi::{CStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -31,46 +32,47 @@ use nix::unistd::pipe2;
 use super::{KeeperError, marker};
 use crate::scheduler_flag::MOST_SCHEDULERS;
 
-/// How long the keeper lets a program that is only slow do its own killing; what is left of [`KEEPER_DELAY`] is for the keeper's:
-/// a look at the machine's processes and ten rounds of its sweep.
+/// The time that the keeper leaves to a program that is only slow. The rest of [`KEEPER_DELAY`] is for the keeper's own killing: one scan
+/// of the machine's processes and ten rounds of its sweep.
 const PATIENCE: Duration = Duration::from_millis(250);
 const _: () = assert!(PATIENCE.as_millis() * 2 <= KEEPER_DELAY.as_millis());
 
-/// Numbers of the page's and the bell's descriptors, which the program inherits.
+/// The variable with the numbers of the page's and the bell's descriptors, which the program inherits.
 pub(crate) const LEASE_VARIABLE: &str = "BRASSERIE_KEEPER_LEASE";
-/// As `/proc` shows it.
+/// The page's name in `/proc`.
 const PAGE_NAME: &CStr = c"brasserie-lease";
-/// Of one scheduler's terms.
+/// The size of one scheduler's terms.
 const TERMS_BYTES: usize = 24;
-/// Where the number of schedulers is.
+/// The offset of the number of schedulers.
 const COUNT_AT: usize = MOST_SCHEDULERS * TERMS_BYTES;
 const PATH_AT: usize = COUNT_AT + size_of::<u64>();
-/// Tells terms from a page that is just being written.
+/// The check value that distinguishes terms from a page that is just being written.
 const CHECK: u64 = 0x6272_6173_7365_7269;
-/// Reads of a page that is being written, which takes nanoseconds.
+/// The number of attempts to read a page that is being written, which takes nanoseconds.
 const READS: usize = 16;
-/// The kernel takes no longer paths.
+/// The kernel's limit for paths, in bytes.
 const MAX_PATH_BYTES: usize = 4096;
-/// Bytes of the bell taken at once; more of them say the same.
+/// The number of bytes read from the bell at once. Their number has no meaning.
 const BELL_BYTES: usize = 64;
 
-/// When the keeper acts in the program's stead, by the clock that counts suspend.
+/// The times at which the keeper acts in the program's place, by the clock that counts suspend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// The program is stopped, its tasks get SIGTERM.
+    /// The keeper stops the program and sends its tasks SIGTERM.
     term_at: Time,
-    /// Program and tasks get SIGKILL.
+    /// The keeper sends SIGKILL to the program and its tasks.
     kill_at: Time,
 }
 
 impl Terms {
-    /// Nobody counts on the death of the tasks.
+    /// The terms if no scheduler relies on the death of the tasks.
     pub const NONE: Terms = Terms {
         term_at: Time::NEVER,
         kill_at: Time::NEVER,
     };
 
-    /// The program begins to end its tasks at `until` if it hears nothing more, and may take `kill_wait` over it.
+    /// Returns the terms of a program that begins to end its tasks at `until` unless the lease is renewed, and may take `kill_wait` for
+    /// that.
     pub fn living(until: Time, kill_wait: Duration) -> Self {
         Terms {
             term_at: until + PATIENCE,
@@ -78,7 +80,7 @@ impl Terms {
         }
     }
 
-    /// The program has begun to end its tasks at `since`, or should have.
+    /// Returns the terms of a program that has begun to end its tasks at `since`, or should have.
     pub fn dying(since: Time, kill_wait: Duration) -> Self {
         Terms {
             term_at: Time::NEVER,
@@ -86,7 +88,7 @@ impl Terms {
         }
     }
 
-    /// The same, and whatever is alive at `at` is killed, as is the program.
+    /// Returns terms by which the program and all tasks are killed at `at` at the latest.
     pub fn killed_by(self, at: Time) -> Self {
         Terms {
             kill_at: self.kill_at.min(at),
@@ -102,7 +104,7 @@ impl Terms {
         self.kill_at
     }
 
-    /// When something is to be done first.
+    /// Returns the time of the first action.
     pub(super) fn first(self) -> Time {
         self.term_at.min(self.kill_at)
     }
@@ -135,7 +137,7 @@ fn check(term: u64, kill: u64) -> u64 {
     CHECK ^ term ^ kill.rotate_left(32)
 }
 
-/// The program's end.
+/// The program's side of the lease.
 #[derive(Debug)]
 pub struct Lease {
     page: File,
@@ -144,7 +146,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease that the keeper of this process holds; `None` if it has no keeper.
+    /// Opens the lease that the keeper of this process enforces; `None` if this process has no keeper.
     pub fn of_this_process() -> Result<Option<Self>, KeeperError> {
         if marker().is_none() {
             return Ok(None);
@@ -153,8 +155,8 @@ impl Lease {
         Lease::open(&numbers).map(Some).map_err(KeeperError::Lease)
     }
 
-    /// By way of `/proc`, since a number alone is no proof that the descriptor is ours. What was inherited stays open, and is
-    /// closed in tasks like all else.
+    /// Opens the descriptors through `/proc`, since a number alone does not prove that the descriptor is the lease's. The inherited ones
+    /// stay open, and tasks close them like all others.
     fn open(numbers: &str) -> io::Result<Self> {
         let malformed = || io::Error::other(format!("{LEASE_VARIABLE} is `{numbers}`"));
         let (page, bell) = numbers.split_once(':').ok_or_else(malformed)?;
@@ -171,52 +173,53 @@ impl Lease {
         })
     }
 
-    /// Where the file is that names the places of the tasks' control groups. Once, before the first one is made.
+    /// Stores the path of the file that lists the locations of the tasks' control groups. The worker calls it once, before it makes the
+    /// first group.
     pub fn tell_places(&self, file: &Path) -> io::Result<()> {
         let path = file.as_os_str().as_bytes();
         self.page.write_all_at(path, PATH_AT as u64)
     }
 
-    /// How many schedulers the program has; once, before any task is started. Of several the keeper ends the tasks of one without the
-    /// others', and needs their marks for that.
+    /// Stores the number of the program's schedulers. The worker calls it once, before any task starts. If there are several, the keeper
+    /// ends the tasks of one scheduler alone, and needs their marks for that.
     pub fn tell_schedulers(&self, count: usize) -> io::Result<()> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.page
             .write_all_at(&count.to_le_bytes(), COUNT_AT as u64)
     }
 
-    /// Those of one scheduler. Never waits.
+    /// Stores the terms of scheduler number `of`. Never waits.
     pub fn renew(&mut self, of: usize, terms: Terms) {
         let Some(written) = self.written.get_mut(of).filter(|before| **before != terms) else {
             return;
         };
         let at = (of * TERMS_BYTES) as u64;
         if let Err(error) = self.page.write_all_at(&terms.encode(), at) {
-            // Memory that exists already cannot refuse; what the keeper knows is at worst too early, which is safe.
+            // A write to existing memory cannot fail. If it did, the keeper's times would be too early, which is safe.
             tracing::error!("cannot renew the keeper's lease: {error}");
             return;
         }
         if terms.brings_forward(*written) {
-            // A bell that is full has been rung.
+            // A full pipe has rung already.
             let _ = (&self.bell).write(&[1]);
         }
         *written = terms;
     }
 }
 
-/// The keeper's end.
+/// The keeper's side of the lease.
 #[derive(Debug)]
 pub(super) struct Ledger {
     page: File,
     bell: File,
-    /// Kept open, so that the bell never looks hung up.
+    /// The writing end, kept open so that the bell never appears closed.
     ring: OwnedFd,
     known: [Terms; MOST_SCHEDULERS],
 }
 
 impl Ledger {
     pub(super) fn new() -> Result<Self, Errno> {
-        // Not close-on-exec: the program inherits both, and nobody else is ever started from here.
+        // The descriptors are not close-on-exec: the program inherits both, and this process starts no other program.
         let page = File::from(page()?);
         let (bell, ring) = pipe2(OFlag::O_NONBLOCK)?;
         page.write_all_at(&Terms::NONE.encode().repeat(MOST_SCHEDULERS), 0)
@@ -229,12 +232,12 @@ impl Ledger {
         })
     }
 
-    /// For [`LEASE_VARIABLE`].
+    /// Returns the value of [`LEASE_VARIABLE`].
     pub(super) fn numbers(&self) -> String {
         format!("{}:{}", self.page.as_raw_fd(), self.ring.as_raw_fd())
     }
 
-    /// What the program has told by [`Lease::tell_places`].
+    /// Returns the path that the program stored by [`Lease::tell_places`].
     pub(super) fn places(&self) -> Option<PathBuf> {
         let mut path = vec![0; MAX_PATH_BYTES];
         let length = self.page.read_at(&mut path, PATH_AT as u64).ok()?;
@@ -242,7 +245,7 @@ impl Ledger {
         (!path.is_empty()).then(|| PathBuf::from(OsString::from_vec(path)))
     }
 
-    /// What the program has told by [`Lease::tell_schedulers`].
+    /// Returns the number that the program stored by [`Lease::tell_schedulers`].
     pub(super) fn schedulers(&self) -> usize {
         let mut count = [0; size_of::<u64>()];
         let read = self.page.read_exact_at(&mut count, COUNT_AT as u64);
@@ -252,14 +255,14 @@ impl Ledger {
         told.unwrap_or_default().clamp(1, MOST_SCHEDULERS)
     }
 
-    /// Readable when the terms were brought forward.
+    /// Returns the descriptor that is readable after terms were brought forward.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// The present terms of all schedulers; silences the bell.
+    /// Returns the present terms of all schedulers, and silences the bell.
     pub(super) fn read(&mut self) -> [Terms; MOST_SCHEDULERS] {
-        // Before the page is read, so that a later change rings again.
+        // The bell comes before the page, so that a later change rings again.
         let mut bytes = [0; BELL_BYTES];
         while matches!((&self.bell).read(&mut bytes), Ok(count) if count > 0) {}
         for of in 0..MOST_SCHEDULERS {
@@ -286,7 +289,7 @@ impl Ledger {
     }
 }
 
-/// Without the right to be executed, which some machines insist on and kernels before 6.3 do not know.
+/// Makes the page without the right to be executed, which some machines require and kernels before 6.3 do not support.
 fn page() -> Result<OwnedFd, Errno> {
     let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
     match memfd_create(PAGE_NAME, no_exec) {
@@ -337,7 +340,7 @@ mod tests {
     fn a_bell_that_nobody_hears_does_not_hold_the_worker_up() {
         let mut ledger = Ledger::new().expect("made");
         let mut lease = Lease::open(&ledger.numbers()).expect("opened");
-        // More than any pipe holds, each one earlier than the one before.
+        // More writes than any pipe holds, each with an earlier time than the one before.
         for second in (1..100_000).rev() {
             lease.renew(0, Terms::living(at(second), WAIT));
         }
@@ -388,7 +391,7 @@ mod tests {
         let mut told = [Terms::NONE; MOST_SCHEDULERS];
         (told[0], told[1]) = (Terms::living(at(200), WAIT), Terms::living(at(100), WAIT));
         assert_eq!(ledger.read(), told);
-        // Later for one says nothing of the other.
+        // A later time for one scheduler changes nothing for the other.
         lease.renew(1, Terms::NONE);
         assert!(!rings(&ledger));
         assert_eq!(ledger.read()[..2], [told[0], Terms::NONE]);

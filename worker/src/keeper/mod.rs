@@ -1,33 +1,33 @@
-//! The keeper: a small process around a program that runs tasks, so that no task outlives the program, not even when the
-//! program is killed with `kill -9`.
+//! The keeper: a small process around a program that runs tasks, so that no task outlives the program, not even when the program is
+//! killed with `kill -9`.
 //!
 //! ```text
 //!   started by hand, systemd, a test
 //!     brasserie-keeper      (exec of the same file under this name; child subreaper; one thread acts, others log and read)
 //!       brasserie-worker    (parent death signal: SIGTERM)
-//!         task, task, ...   (own process groups; whatever leaves them still has the keeper as its last ancestor)
+//!         task, task, ...   (own process groups; a process that leaves them still has the keeper as its last ancestor)
 //! ```
 //!
-//! The keeper passes SIGTERM, SIGINT, SIGHUP and SIGQUIT on, except those that a terminal sent to the whole foreground
-//! group. When the program is gone, it kills every process that is left below it until there is none, and then exits with the
-//! program's code. If instead the keeper is killed, the program gets SIGTERM and ends its tasks itself. If both are killed at the same
-//! moment, the kernel ends the tasks of a program in a PID namespace ([`crate::containment`]); those of another one live until the
-//! worker's next start in its directory ends what it finds ([`crate::directory`]).
+//! The keeper passes SIGTERM, SIGINT, SIGHUP and SIGQUIT on, except those that a terminal sent to the whole foreground group. When the
+//! program is gone, the keeper kills every process that is left below it, and then exits with the program's code. If instead the keeper
+//! is killed, the program gets SIGTERM and ends its tasks itself. If both are killed at the same moment, the kernel ends the tasks of a
+//! program in a PID namespace ([`crate::containment`]). Without a namespace, the tasks live until the worker's next start in its
+//! directory ends those that it finds ([`crate::directory`]).
 //!
-//! A worker that is stopped (SIGSTOP, a debugger, a frozen control group) or hangs cannot end its tasks when its scheduler gives
-//! them away. So it tells its keeper until when they may live ([`lease`]). When that is over and was not renewed, the keeper
-//! stops the worker for good and sends its tasks SIGTERM, and after the kill wait SIGKILL to all of them and to the worker, whom
-//! no SIGCONT revives then. How late that may be, and why it is in time: [`brasserie_common::health::timeouts`].
+//! A worker that is stopped (SIGSTOP, a debugger, a frozen control group) or hangs cannot end its tasks when its scheduler gives them to
+//! other workers. So it stores the time until which they may live ([`lease`]). If the worker does not renew that time, the keeper stops
+//! the worker for good and sends its tasks SIGTERM. After the kill wait, it sends SIGKILL to all of them and to the worker, which SIGCONT
+//! cannot revive then. [`brasserie_common::health::timeouts`] explains how late that may be, and why it is in time.
 //!
-//! A worker with several schedulers has a lease for each of them, and is not to blame for what it cannot do for one of them alone: it is
-//! left as it is, and only the tasks of that scheduler are ended (`parts`), by the same marks by which a successor would find them. When
-//! the time of all of them is over, their tasks are dead, and the worker does not notice for five seconds, it hangs and is ended, too.
+//! A worker with several schedulers has a lease for each of them. If only one lease expires, the keeper leaves the worker alone, and ends
+//! only the tasks of that scheduler (`parts`), by the marks by which a successor would find them. The worker itself hangs, and is ended,
+//! if all leases have expired, all its tasks are dead, and it does not notice for five seconds.
 //!
-//! What a keeper cannot help: it is stopped together with the worker while the tasks go on (a signal to both, a control group
-//! with both and without the tasks). When it goes on, it acts at once. While the machine sleeps, tasks sleep too; after it they
-//! live no longer than the keeper needs to act, since its clock counts the sleep.
+//! The keeper cannot help if it is stopped together with the worker while the tasks continue (a signal to both, or a control group with
+//! both and without the tasks). When it continues, it acts at once. While the machine sleeps, tasks sleep too. After the sleep they live
+//! no longer than the keeper needs to act, since its clock counts the sleep.
 //!
-//! `brasserie run` has a keeper without a lease, and starts a worker program with a keeper of its own, which has one.
+//! `brasserie run` has a keeper without a lease. It starts a worker program with a keeper of its own, which has a lease.
 
 mod aside;
 pub(crate) mod environments;
@@ -64,16 +64,17 @@ use crate::program;
 
 /// The keeper's whole command line. It must not contain the name of a program that people end with `pkill -f`.
 pub const KEEPER_NAME: &str = "brasserie-keeper";
-/// Carries the program's command line over the exec that turns the started process into the keeper: `PID:` and the
+/// The variable that carries the program's command line over the exec that turns the started process into the keeper: `PID:` and the
 /// percent-encoded arguments with spaces between them.
 pub(crate) const ARGUMENTS_VARIABLE: &str = "BRASSERIE_KEEPER_ARGUMENTS";
-/// Tells a program that it is kept, and marks everything that it ever starts: `PID:RANDOM` of its keeper.
+/// The variable that reveals to a program that it has a keeper, and that marks all its descendants: `PID:RANDOM` of the keeper.
 pub(crate) const MARKER_VARIABLE: &str = "BRASSERIE_KEPT";
-/// Tells the tasks of a program's schedulers apart, if it has several: the program's mark, `:`, and which scheduler in its list.
+/// The variable that distinguishes the tasks of a program's schedulers, if it has several: the program's mark, `:`, and the scheduler's
+/// index in its list.
 pub(crate) const KEPT_FOR_VARIABLE: &str = "BRASSERIE_KEPT_FOR";
 /// This program, even if its file was replaced or removed since it started.
 pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
-/// What people and service managers send to end a program.
+/// The signals that people and service managers send to end a program.
 const FORWARDED: [Signal; 4] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -81,7 +82,7 @@ const FORWARDED: [Signal; 4] = [
     Signal::SIGQUIT,
 ];
 
-/// Why a program cannot run under a keeper.
+/// The reason why a program cannot run under a keeper.
 #[derive(Debug, thiserror::Error)]
 pub enum KeeperError {
     #[error(
@@ -113,7 +114,7 @@ pub enum KeeperError {
     Life(io::Error),
 }
 
-/// A word that is in the environment of a kept program and of everything it started, and in no other.
+/// A text that is in the environment of a kept program and all its descendants, and in no other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marker(String);
 
@@ -126,17 +127,17 @@ impl Marker {
         &self.0
     }
 
-    /// As it stands in an environment block.
+    /// Returns the entry of an environment block.
     pub(crate) fn entry(&self) -> Vec<u8> {
         format!("{MARKER_VARIABLE}={}", self.0).into_bytes()
     }
 
-    /// What marks the tasks of this scheduler of the program.
+    /// Returns the mark of this scheduler's tasks.
     pub(crate) fn of(&self, scheduler: usize) -> String {
         format!("{}:{scheduler}", self.0)
     }
 
-    /// As [`Marker::of`] stands in an environment block.
+    /// Returns the entry of an environment block for [`Marker::of`].
     fn entry_of(&self, scheduler: usize) -> Vec<u8> {
         format!("{KEPT_FOR_VARIABLE}={}", self.of(scheduler)).into_bytes()
     }
@@ -146,42 +147,42 @@ impl Marker {
     }
 }
 
-/// How the keeper of a program contains it.
+/// The keeper's choices for a program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Policy {
     pub contain: Contain,
     /// The program's data directory. A predecessor outside of any namespace may have left processes behind, which a program in a
     /// namespace could not see.
     pub data_dir: Option<PathBuf>,
-    /// Decides how much is logged.
+    /// The program's parent, which decides the log level.
     pub started_by: StartedBy,
     pub log_format: LogFormat,
     /// Whether the program makes control groups below the keeper's own, which the keeper then has to leave.
     pub uses_own_group: bool,
 }
 
-/// The marker of this process; `None` if no keeper started it.
+/// Returns the marker of this process; `None` if no keeper started it.
 pub fn marker() -> Option<Marker> {
     let marker = Marker(std::env::var(MARKER_VARIABLE).ok()?);
-    // A task inherits the variable but has another parent, so a program that it starts gets a keeper of its own. The first process of
-    // a namespace does not see its parent.
+    // A task inherits the variable but has another parent, so a program that it starts gets a keeper of its own. The first process of a
+    // namespace does not see its parent.
     let is_kept = marker.keeper() == Some(parent_id()) || Namespace::of_this_process().is_some();
     is_kept.then_some(marker)
 }
 
-/// The keeper of this process, if this process can see it.
+/// Returns the keeper of this process, if this process can see it.
 pub(crate) fn visible_keeper() -> Option<Pid> {
     let keeper = marker()?.keeper().filter(|keeper| *keeper == parent_id())?;
     i32::try_from(keeper).ok().map(Pid::from_raw)
 }
 
-/// A descriptor that becomes readable, or whose other end closes, when the keeper of this process dies: the keeper's pidfd, or in a PID
-/// namespace, where the keeper has no pid, a pipe whose other end only the keeper has. It is open from the start on, because later there may be
-/// no free descriptor. `getppid` is unreliable: the kernel changes the parent of one thread after the other, and a thread of the dying keeper
-/// may become the parent.
+/// A descriptor that becomes readable, or whose other end closes, when the keeper of this process dies. It is the keeper's pidfd, or a
+/// pipe whose other end only the keeper has: in a PID namespace the keeper has no pid. It is open from the start, because later there may
+/// be no free descriptor. `getppid` is unreliable: the kernel changes the parent of one thread after the other, and a thread of the dying
+/// keeper may become the parent.
 static DEATH: OnceLock<OwnedFd> = OnceLock::new();
 
-/// Whether the keeper of this process is alive; `true` if it has none.
+/// Returns whether the keeper of this process is alive; `true` if it has none.
 pub(crate) fn keeper_lives() -> bool {
     DEATH
         .get()
@@ -206,7 +207,7 @@ fn is_told(death: &OwnedFd, wait: PollTimeout) -> bool {
     match poll(&mut polled, wait) {
         Ok(told) => told > 0,
         Err(Errno::EINTR) => false,
-        // `poll` fails if the limit of open files is 0. The program ends its tasks then, because nobody else might.
+        // `poll` fails if the limit of open files is 0. The program then ends its tasks, because nothing else might.
         Err(_) => true,
     }
 }
@@ -234,9 +235,9 @@ fn watch_keeper(marker: &Marker) -> Result<(), KeeperError> {
 
 /// Returns in the kept program. The process that was started becomes its keeper and does not return. The program gets no namespace.
 ///
-/// Call it first of all: before threads, before arguments are read, before anything is printed.
+/// Call it before anything else: before threads start, arguments are read, or anything is printed.
 pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
-    // The keeper of a run's worker begins here as well, since it is the run's file.
+    // The keeper of a run's worker begins here as well, because the worker runs the same file.
     let policy = |arguments: &[OsString]| match arguments.first() {
         Some(name) if name == program::PROGRAM_NAME => program::policy(arguments),
         Some(_) | None => Policy {
@@ -248,9 +249,9 @@ pub fn become_keeper_or_continue() -> Result<(), KeeperError> {
     hear_signals()
 }
 
-/// As [`become_keeper_or_continue`], for a program that is contained as `policy` says, which is asked in the keeper about the
-/// program's arguments. The program's signals stay blocked until it calls [`hear_signals`]: PID 1 of a namespace loses those that
-/// come before it has handlers for them.
+/// Does the same as [`become_keeper_or_continue`], with containment according to `policy`. The keeper calls `policy` with the program's
+/// arguments. The program's signals stay blocked until it calls [`hear_signals`]: PID 1 of a namespace loses signals that arrive before
+/// it has handlers for them.
 pub(crate) fn become_keeper_with(
     policy: impl FnOnce(&[OsString]) -> Policy,
 ) -> Result<(), KeeperError> {
@@ -273,12 +274,12 @@ fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
     let setup = |what| move |error| KeeperError::Setup { what, error };
     prctl::set_pdeathsig(Signal::SIGTERM).map_err(setup("watch its own parent"))?;
     watch_keeper(marker)?;
-    // It may have died before the signal was asked for, and its number may be another process's by now.
+    // The keeper may have died before the signal was requested, and its process id may be another process's by now.
     let is_ours = Namespace::of_this_process().is_some() || marker.keeper() == Some(parent_id());
     if !is_ours || !keeper_lives() {
         return Err(KeeperError::Gone);
     }
-    // The exec of a link has left the link's name.
+    // The exec of a link leaves the link's name as the name of the process.
     if let Some(name) = std::env::args_os().next() {
         let base = name
             .as_bytes()
@@ -292,7 +293,7 @@ fn be_kept(marker: &Marker) -> Result<(), KeeperError> {
     Ok(())
 }
 
-/// Unblocks this thread's signals, which were blocked by the keeper, as it reads its own from a descriptor.
+/// Unblocks this thread's signals. The keeper blocked them, because it reads its own signals from a descriptor.
 pub(crate) fn hear_signals() -> Result<(), KeeperError> {
     let unblocked = guarded_signals().thread_unblock();
     unblocked.map_err(|error| KeeperError::Setup {
@@ -301,7 +302,7 @@ pub(crate) fn hear_signals() -> Result<(), KeeperError> {
     })
 }
 
-/// Only returns if it fails.
+/// Turns this process into the keeper. Returns only after an error.
 fn exec_keeper() -> KeeperError {
     let encoded: Vec<String> = std::env::args_os()
         .map(|a| percent_encode(a.as_bytes(), NON_ALPHANUMERIC).to_string())
@@ -314,7 +315,7 @@ fn exec_keeper() -> KeeperError {
     KeeperError::Exec(error)
 }
 
-/// The program's command line, if this process is the result of [`exec_keeper`]: an exec keeps the process id.
+/// Returns the program's command line if this process is the result of [`exec_keeper`]: an exec keeps the process id.
 fn arguments_after_exec() -> Option<Vec<OsString>> {
     let value = std::env::var(ARGUMENTS_VARIABLE).ok()?;
     let (id, arguments) = value.split_once(':')?;
@@ -325,7 +326,7 @@ fn decode(text: &str) -> OsString {
     OsString::from_vec(percent_decode(text.as_bytes()).collect())
 }
 
-/// The program, as the keeper starts it without a namespace.
+/// Returns the command that starts the program without a namespace.
 fn kept_program(arguments: &[OsString]) -> Command {
     let mut command = Command::new(THIS_PROGRAM);
     command

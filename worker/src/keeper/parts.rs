@@ -1,8 +1,8 @@
-//! Ends the tasks of one of a program's several schedulers if the program should have done it, and leaves those of the
-//! others alone, and the program with them. It may have been stopped, and when it goes on, it finds that they are dead. If there are no
-//! others, and it does not go on, the keeper ends it like a program with one scheduler.
+//! Ends the tasks of one of a program's several schedulers if the program should have done so. It leaves the program and the tasks of the
+//! other schedulers alone. If the program was only stopped, it finds these tasks dead when it continues. If no scheduler has living tasks
+//! and the program does not continue, the keeper ends it like a program with one scheduler.
 //!
-//! The program is the parent of its tasks, so the keeper finds them as a successor finds left-over processes: by the mark in their
+//! The program is the parent of its tasks, so the keeper finds them as a successor finds leftover processes: by the mark in their
 //! environment, by the list of process groups on disk, and by descent from processes that were found.
 
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use super::{Marker, processes};
 use crate::directory::{GroupList, LeftoverError, ListedGroup, Numbers, Search};
 use crate::groups::places;
 
-/// How long the program may take to notice that nobody is left to end. It needs milliseconds, and more after the machine slept.
+/// The time that the program gets to notice that no task is left. It needs milliseconds, and more after the machine slept.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How far it is with the tasks of one scheduler.
+/// The stage of the tasks of one scheduler.
 ///
 /// ```text
 /// TRUSTED --term time is over--> WARNED --kill time is over--> ENDING --new terms--> TRUSTED
@@ -33,37 +33,37 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///    +--------------------- kill time is over -------------------+
 /// ```
 enum Stage {
-    /// The program sees to them.
+    /// The program handles them.
     Trusted,
-    /// They were told to end.
+    /// They were sent SIGTERM.
     Warned { kill_at: Time },
-    /// They are killed, in rounds, until the program says that it has noticed.
+    /// They are killed, in rounds, until the program's new terms show that it has noticed.
     Ending {
         search: Box<Search>,
         rounds: u32,
-        /// How many the last round found.
+        /// The number of processes that the last round found.
         alive: usize,
     },
 }
 
-/// What follows from a look at all schedulers.
+/// The result of a check of all schedulers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Look again at this time, unless the terms change.
+    /// The next check is due at this time, unless the terms change.
     Alive { until: Time },
     /// No scheduler has a living task, and the program did not notice.
     Hangs,
 }
 
-/// The program's silence, while no scheduler has a living task.
+/// The time without new terms, while no scheduler has a living task.
 #[derive(Debug, Default)]
 struct Silence {
-    /// What the program said last.
+    /// The last terms of the program.
     last_words: Vec<Terms>,
     since: Option<Time>,
 }
 
-/// The tasks of all schedulers, each by itself.
+/// The tasks of all schedulers, each scheduler handled independently.
 pub(super) struct Parts {
     marker: Marker,
     program: Pid,
@@ -73,18 +73,18 @@ pub(super) struct Parts {
     silence: Silence,
 }
 
-/// One scheduler, as far as the keeper has come with its tasks.
+/// One scheduler, and the keeper's progress with its tasks.
 struct Watched {
     stage: Stage,
     environments: Environments,
 }
 
-/// What belongs to one of them.
+/// The properties of one scheduler's tasks.
 struct Part {
     of: AssociationIndex,
     program: Pid,
     is_in_namespace: bool,
-    /// Where the program noted control groups, in its data directory.
+    /// The file in the program's data directory that lists the locations of control groups.
     places: Option<PathBuf>,
 }
 
@@ -99,7 +99,7 @@ impl Parts {
         }
     }
 
-    /// Does what the program had to do by now and did not do.
+    /// Performs the actions that the program has failed to perform in time.
     pub(super) fn enforce(&mut self, all: &[Terms], places: Option<PathBuf>, now: Time) -> Verdict {
         for at in self.schedulers.len()..all.len() {
             self.schedulers.push(Watched {
@@ -123,8 +123,8 @@ impl Parts {
         }
     }
 
-    /// Whether the time of every scheduler that has terms is over, and nobody is left of its tasks. One without terms has none, and if
-    /// there is somebody who does not die, it is not the program's fault that it says nothing.
+    /// Returns whether the time of every scheduler that has terms is over, and none of its tasks is alive. A scheduler without terms has
+    /// no tasks. If a task does not die, the program is not to blame for the lack of new terms.
     fn are_over(&self, all: &[Terms]) -> bool {
         let schedulers = all.iter().zip(&self.schedulers);
         let mut with_terms = schedulers
@@ -146,7 +146,7 @@ fn translate(listed: &mut Vec<ListedGroup>, init: Pid) {
 }
 
 impl Silence {
-    /// `are_over`: whether the program has something to say.
+    /// Returns whether the program has been silent for too long. `are_over` says whether it must send new terms.
     fn is_too_long(&mut self, words: &[Terms], are_over: bool, now: Time) -> bool {
         if !are_over || self.last_words != words {
             self.last_words = words.to_vec();
@@ -204,7 +204,7 @@ impl Part {
                 self.name()
             ));
         }
-        // The program, in the moment in which it was stopped, may have been about to start another.
+        // The program may have been about to start another task when it was stopped, so the rounds continue.
         now + match *alive {
             0 => SLOW_ROUND,
             _ => round_pause(*rounds),
@@ -255,7 +255,7 @@ impl Part {
             let _ = aside::run(move || places::sweep_part(&places, program, of));
         }
         search.list(self.listed());
-        // Without /proc, only processes that an earlier round found.
+        // If /proc is unreadable, only processes from an earlier round are known.
         let _ = search.freeze(&mut |_| Vec::new());
         let known = search.kill().len();
         let until = Instant::now() + aside::LIMIT;

@@ -1,4 +1,4 @@
-//! The machine's processes as `/proc` shows them: who is whose child, which group, started when.
+//! Reads the machine's processes from `/proc`: parents, groups and start times.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,15 +13,15 @@ use nix::unistd::Pid;
 
 const PROC: &str = "/proc";
 
-/// A process's line in `/proc/PID/stat` has 52 numbers and a name of at most 64 bytes.
+/// The largest part of `/proc/PID/stat` that is read: the line has 52 numbers and a name of at most 64 bytes.
 const MAX_STAT_BYTES: u64 = 4096;
-/// `/proc/PID/status` names all supplementary groups, of which the kernel allows 65,536.
+/// The largest part of `/proc/PID/status` that is read: it names all supplementary groups, of which the kernel allows 65,536.
 const MAX_STATUS_BYTES: u64 = 1 << 20;
-/// Most bytes of an environment that are searched: the kernel's own limit for arguments and environment together is 6 MiB
-/// with the usual stack limit of 8 MiB.
+/// The largest part of an environment that is searched, in bytes. The kernel's own limit for arguments and environment together is 6 MiB
+/// with the default stack limit of 8 MiB.
 const MAX_ENVIRONMENT_BYTES: u64 = 8 << 20;
 
-/// One process. Its id and start together name it for as long as the machine runs.
+/// One process. Its id and start together identify it for as long as the machine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub pid: Pid,
@@ -32,18 +32,18 @@ pub(crate) struct Process {
     pub life: Life,
 }
 
-/// When a process started, in kernel ticks since the machine did; counts suspend.
+/// The time at which a process started, in kernel ticks since the machine's start; counts suspend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StartTicks(pub u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Alive,
-    /// It runs nothing any more and only waits for its parent to take notice.
+    /// The process runs no code and only waits for its parent to reap it.
     Zombie,
 }
 
-/// `/proc` as it was mounted when this process first opened it. A later mount over it hides no process from a keeper.
+/// Returns `/proc` as it was mounted when this process first opened it. A later mount over it hides no process from a keeper.
 pub(crate) fn proc() -> io::Result<&'static OwnedFd> {
     static FOLDER: OnceLock<OwnedFd> = OnceLock::new();
     match FOLDER.get() {
@@ -56,7 +56,7 @@ pub(crate) fn proc() -> io::Result<&'static OwnedFd> {
     }
 }
 
-/// The numbers that are names in a folder below this `/proc`.
+/// Returns the numeric names in a folder below this `/proc`.
 fn numbers(proc: BorrowedFd<'_>, folder: &str) -> io::Result<Vec<i32>> {
     let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let mut folder = Dir::openat(proc, folder, flags, Mode::empty())?;
@@ -69,7 +69,7 @@ fn numbers(proc: BorrowedFd<'_>, folder: &str) -> io::Result<Vec<i32>> {
     Ok(numbers)
 }
 
-/// All processes that can be seen. Some may be gone when this returns, and newer ones missing.
+/// Returns all visible processes. Some may be gone when this returns, and newer ones may be missing.
 pub(crate) fn all() -> io::Result<Vec<Process>> {
     let all = numbers(proc()?.as_fd(), ".")?
         .into_iter()
@@ -77,24 +77,25 @@ pub(crate) fn all() -> io::Result<Vec<Process>> {
     Ok(all.filter_map(find).collect())
 }
 
-/// One process, if it exists.
+/// Returns one process, if it exists.
 pub(crate) fn find(pid: Pid) -> Option<Process> {
     find_in(proc().ok()?.as_fd(), pid)
 }
 
-/// As [`find`], by a `/proc` that may be another PID namespace's.
+/// Does the same as [`find`], with a `/proc` that may belong to another PID namespace.
 pub(crate) fn find_in(proc: BorrowedFd<'_>, pid: Pid) -> Option<Process> {
     let text = read_in(proc, &format!("{pid}/stat"), MAX_STAT_BYTES)?;
     let mut process = parse(pid, &text)?;
-    // The main thread has exited while others run, of which one may still end a PID namespace; the process then looks like a zombie.
+    // If the main thread has exited while others run, the process looks like a zombie. One of those threads may still end a PID
+    // namespace.
     if process.life == Life::Zombie && thread_count(proc, pid) > 1 {
         process.life = Life::Alive;
     }
     Some(process)
 }
 
-/// The process groups of a PID namespace, by their numbers there, with their numbers here. `init` is its PID 1, from which everything
-/// in it descends, and which a process of this namespace started.
+/// Returns the process groups of a PID namespace: their numbers there, and their numbers here. `init` is its PID 1, a child of a process
+/// of this namespace. Everything in the namespace descends from it.
 pub(crate) fn groups_below(init: Pid) -> HashMap<Pid, Pid> {
     let table: HashMap<Pid, Process> = all()
         .unwrap_or_default()
@@ -103,7 +104,7 @@ pub(crate) fn groups_below(init: Pid) -> HashMap<Pid, Pid> {
         .collect();
     let is_below = |process: &&Process| {
         let mut at = **process;
-        // No line of ancestors is longer than there are processes; numbers may be given again while it is read.
+        // No line of ancestors is longer than the number of processes. Process ids may be reused while this reads.
         (0..table.len()).any(|_| {
             let parent = at.parent;
             at = *table.get(&parent).unwrap_or(&at);
@@ -119,7 +120,7 @@ pub(crate) fn groups_below(init: Pid) -> HashMap<Pid, Pid> {
         .collect()
 }
 
-/// The group of a process one namespace further in than this one.
+/// Returns the group of a process by its number one namespace further in than this one.
 fn group_there(status: &[u8]) -> Option<Pid> {
     let text = String::from_utf8_lossy(status);
     let numbers = text.lines().find_map(|line| line.strip_prefix("NSpgid:"))?;
@@ -127,7 +128,7 @@ fn group_there(status: &[u8]) -> Option<Pid> {
     number.parse().ok().map(Pid::from_raw)
 }
 
-/// Whether the environment that the process was started with has this entry. Not readable means no.
+/// Returns whether the process was started with this entry in its environment; false if that is not readable.
 pub(crate) fn environment_has(pid: Pid, entry: &[u8]) -> bool {
     read(&format!("{pid}/environ"), MAX_ENVIRONMENT_BYTES)
         .is_some_and(|block| block.split(|b| *b == 0).any(|e| e == entry))
@@ -137,7 +138,7 @@ fn thread_count(proc: BorrowedFd<'_>, pid: Pid) -> usize {
     numbers(proc, &format!("{pid}/task")).map_or(0, |threads| threads.len())
 }
 
-/// A file below `/proc`.
+/// Reads a file below `/proc`.
 fn read(path: &str, max_bytes: u64) -> Option<Vec<u8>> {
     read_in(proc().ok()?.as_fd(), path, max_bytes)
 }
@@ -150,7 +151,7 @@ fn read_in(proc: BorrowedFd<'_>, path: &str, max_bytes: u64) -> Option<Vec<u8>> 
     Some(bytes)
 }
 
-/// The fields of `/proc/PID/stat` that follow the name, which may itself contain spaces, parentheses and what is no text.
+/// Returns the fields of `/proc/PID/stat` after the name. The name itself may contain spaces, parentheses and bytes that are no text.
 pub(crate) fn stat_fields(stat: &[u8]) -> Option<Vec<&str>> {
     let name_end = stat.iter().rposition(|b| *b == b')')?;
     let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;

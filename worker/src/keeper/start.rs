@@ -1,4 +1,4 @@
-//! How the keeper starts its program: as PID 1 of a PID namespace, or as an ordinary child.
+//! Starts the keeper's program, as PID 1 of a PID namespace or as an ordinary child.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -18,22 +18,22 @@ use crate::containment::{
 use crate::directory::SWEPT_VARIABLE;
 use crate::groups::survey::{GROUP_VARIABLE, leave_own_group};
 
-/// What came of a start.
+/// The result of a start.
 pub(super) enum Start {
     Begun(Begun),
-    /// A signal came while the program could not be started yet.
+    /// A signal arrived before the program could be started.
     Interrupted(Signal),
 }
 
-/// A program that has begun.
+/// A started program.
 pub(super) struct Begun {
     pub program: Pid,
-    /// Present for a program in a namespace.
+    /// The life pipe of a program in a namespace.
     pub life: Option<OwnedFd>,
 }
 
-/// Starts the program as `policy` says. Where the choice is the keeper's own, a machine that refuses a namespace is a reason for process
-/// groups, which the program is told.
+/// Starts the program as `policy` says. With `auto`, a machine that refuses a namespace leads to process groups, and the program receives
+/// the reason.
 pub(super) fn start(
     arguments: &[OsString],
     policy: &Policy,
@@ -74,7 +74,7 @@ pub(super) fn start(
         }
     };
     if !powers.is_root {
-        // It was given for the namespace alone. Tasks of an ordinary user would inherit it.
+        // The capability was only for the namespace. Tasks of an ordinary user would inherit it.
         give_up_here().map_err(|error| KeeperError::Setup {
             what: "give up CAP_SYS_ADMIN",
             error: Errno::from_raw(error.raw_os_error()),
@@ -94,7 +94,7 @@ pub(super) fn start(
     }))
 }
 
-/// The group that the keeper was in, if it has left it.
+/// Names to the program the group that the keeper has left, if it has left one.
 fn tell_group(command: &mut Command, group: Option<&str>) {
     match group {
         Some(group) => command.env(GROUP_VARIABLE, group),

@@ -1,5 +1,6 @@
-//! Ends what the last worker in the data directory left running, for a program that gets a PID namespace, from where it could not see that.
-//! A process of its own does so, which a disk or a task that does not die may block: the keeper waits for it and for signals at once.
+//! Ends the leftover processes of the last worker in the data directory, before a program starts in a PID namespace, from which it could
+//! not see them. A separate process does so, because a disk or a task that does not die may block it. Meanwhile the keeper waits for that
+//! process and for signals.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -23,11 +24,11 @@ use crate::directory::WorkerDirectory;
 use crate::options::StartedBy;
 use crate::program;
 
-/// What became of the sweep.
+/// The result of the sweep.
 pub(super) enum Sweep {
-    /// Nothing is left. The text names the last user of the directory to the program.
+    /// Nothing is left. The text names the last user of the directory for the program.
     Done(String),
-    /// A signal came first.
+    /// A signal arrived first.
     Interrupted(Signal),
 }
 
@@ -53,7 +54,7 @@ pub(super) fn run(
     loop {
         let mut fds =
             [signals.as_fd(), answer.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        // Interrupted or not: both are checked below.
+        // Both are checked below, whether a signal interrupted the call or not.
         let _ = poll(&mut fds, PollTimeout::NONE);
         let has_answer = fds[1].any() == Some(true);
         while let Some(signal) = next_signal(signals) {
@@ -65,7 +66,7 @@ pub(super) fn run(
                         signal.kind,
                         sweeper.id()
                     )),
-                    // The run itself sends the signal, and says why it ends.
+                    // The run itself sends the signal, and reports why it ends.
                     StartedBy::Run => {}
                 }
                 return Ok(Sweep::Interrupted(signal.kind));
@@ -74,7 +75,7 @@ pub(super) fn run(
         let mut bytes = [0; 4096];
         if has_answer {
             match answer.read(&mut bytes) {
-                // Its last thread has exited.
+                // The last thread of the process has exited.
                 Ok(0) => break,
                 Ok(count) => text.extend_from_slice(&bytes[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -93,16 +94,16 @@ pub(super) fn run(
     }
 }
 
-/// Ends what is left in the data directory of this command line, answers on standard output, and exits.
+/// Ends the leftover processes in the data directory of this command line, answers on standard output, and exits.
 pub(crate) fn play(program: &[OsString]) -> ! {
     let _ = prctl::set_name(c"brasserie-sweep");
     let watched = prctl::set_pdeathsig(Signal::SIGKILL);
-    // The keeper may have died before.
+    // The keeper may have died earlier.
     if watched.is_err() || marker().is_none() {
         exit(FAILED);
     }
     let policy = program::policy(program);
-    // The worker explains a filter that cannot be used.
+    // The worker itself reports an invalid log filter.
     let log = telemetry::init(policy.started_by.verbosity(), policy.log_format).ok();
     let swept = policy.data_dir.as_deref().map(WorkerDirectory::sweep);
     let (text, code) = match swept.transpose() {

@@ -1,4 +1,4 @@
-//! The sparse index of a segment: which ids, streams and tasks each stretch of about 64 KiB can hold.
+//! The sparse index of a segment: the ids, streams and tasks that each stretch of about 64 KiB can hold.
 
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -10,15 +10,15 @@ use siphasher::sip::SipHasher13;
 
 use super::segment::{checksum, stream_code};
 
-/// One entry covers at least this much of a segment: fine enough to seek within a millisecond's reading, coarse
-/// enough that the index is a quarter of a per cent of the log.
+/// The smallest stretch of one entry: fine enough to seek within a millisecond's reading, coarse enough that the index is a quarter of a
+/// per cent of the log.
 const BLOCK_BYTES: u64 = 64 * 1024;
 const BLOOM_WORDS: usize = 16;
 const BLOOM_PROBES: u32 = 3;
 const INDEX_MAGIC: u64 = 0x3158_4449_5353_5242;
 
-/// Set of names with false positives and no false negatives. 1024 bits and three probes: a block of short lines from
-/// a hundred tasks answers wrongly for one name in sixty.
+/// Set of names with false positives and no false negatives. With 1024 bits and three probes, a block of short lines from a hundred tasks
+/// answers wrongly for one name in sixty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bloom([u64; BLOOM_WORDS]);
 
@@ -60,7 +60,7 @@ impl Bloom {
     }
 }
 
-/// What a stretch of a segment can hold.
+/// The lines that a stretch of a segment can hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub offset: u64,
@@ -104,7 +104,7 @@ impl Block {
     }
 }
 
-/// All blocks of a segment in order, and where the good bytes end.
+/// All blocks of a segment in order, and the end of the good bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct SegmentIndex {
     pub blocks: Vec<Block>,
@@ -128,7 +128,7 @@ impl SegmentIndex {
         self.blocks.last().map(|b| b.last)
     }
 
-    /// Bytes of the block at `position`.
+    /// Returns the offset and length of the block at `position`.
     pub(super) fn extent(&self, position: usize) -> (u64, usize) {
         let start = self.blocks[position].offset;
         let end = self
@@ -141,7 +141,7 @@ impl SegmentIndex {
         )
     }
 
-    /// The index file that belongs to a segment file.
+    /// Returns the index file that belongs to a segment file.
     pub(super) fn path_of(segment: &Path) -> PathBuf {
         segment.with_extension("idx")
     }
@@ -168,14 +168,14 @@ impl SegmentIndex {
         match written.and_then(|()| fs::rename(&temporary, &target)) {
             Ok(()) => Ok(()),
             Err(e) => {
-                // Best effort: a full disk should not also keep the half-written file.
+                // The removal is best effort: a full disk should not also keep the half-written file.
                 let _ = fs::remove_file(&temporary);
                 Err(e)
             }
         }
     }
 
-    /// `None` if the file is missing or damaged; the segment can then be scanned instead.
+    /// Loads an index. `None` if the file is missing or damaged; the segment can then be scanned instead.
     pub(super) fn load(segment: &Path) -> Option<Self> {
         let bytes = fs::read(Self::path_of(segment)).ok()?;
         let (body, sum) = bytes.split_last_chunk::<8>()?;

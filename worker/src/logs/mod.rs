@@ -1,13 +1,13 @@
 //! Task logs on this worker's disk: append-only segments with a sparse index, one writer, pages in both directions.
 //!
-//! A line is one record: line id, time, stream, task, invocation, bytes. Records travel in checksummed frames; frames
-//! fill segments; a segment that is full is sealed with an index file beside it and is dropped whole when it is too
-//! old or the total too large. Appending copies into memory and never waits for the disk; the writer thread writes
-//! what gathered in [`writer::FLUSH_INTERVAL`], so a process crash loses at most that much. Nothing is synced: a
-//! machine crash may lose what the kernel had not written yet, and the torn tail is cut at the next open.
+//! A line is one record: line id, time, stream, task, invocation, bytes. Checksummed frames contain records, and segments contain frames.
+//! A full segment is sealed with an index file beside it, and dropped whole when it is too old or the total is too large. Appending
+//! copies into memory and never waits for the disk. The writer thread writes the lines of each [`writer::FLUSH_INTERVAL`], so a process
+//! crash loses at most that much. Nothing is synced: a machine crash may lose data that the kernel had not written yet, and the next open
+//! cuts the torn tail.
 //!
-//! A disk that refuses to write, or whose last bytes [`crate::disk_reserve`] keeps free, stops logging, never tasks: the lines are counted, the error shows in
-//! [`LogStore::health`], and the first batch that can be written again declares how many are missing.
+//! A disk that refuses to write, or whose last bytes [`crate::disk_reserve`] keeps free, stops logging, but never tasks. The lost lines
+//! are counted, [`LogStore::health`] shows the error, and the first batch that can be written again declares the number of lost lines.
 
 mod index;
 mod query;
@@ -30,28 +30,28 @@ pub use reader::{LogReader, LogSnapshot, LogTail, ReadError};
 pub use segment::TaskTag;
 pub use store::{Batch, LogHealth, LogStore, OpenError, Room, Share};
 
-/// Where wall time comes from; stamps lines and makes line ids, which survive it going backwards.
+/// The source of wall time, which stamps lines and makes line ids. The ids still increase if the time goes back.
 pub type WallClock = Arc<dyn Fn() -> WallTime + Send + Sync>;
 
-/// The longest piece of a line that is stored as one record; longer lines are split and marked. Equal to a pipe's
-/// capacity: one full pipe is at most one piece.
+/// The longest piece of a line that is stored as one record; longer lines are split and marked. Equal to a pipe's capacity: one full pipe
+/// is at most one piece.
 pub const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// How long and how much to keep.
+/// The retention and the sizes of logs.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// Folder of the segments; created if missing. One process at a time may use it.
+    /// The folder of the segments. It is created if missing, and only one process at a time may use it.
     pub dir: PathBuf,
-    /// Lines older than this go, a whole segment at a time.
+    /// The age at which lines are dropped, a whole segment at a time.
     pub retention: Duration,
-    /// The oldest segments go when all of them together are larger than this.
+    /// The total size above which the oldest segments are dropped.
     pub max_bytes: u64,
-    /// A segment is sealed when it has grown to this.
+    /// The size at which a segment is sealed.
     pub segment_bytes: u64,
 }
 
 impl LogConfig {
-    /// 30 days, as the original keeps them; 10 GiB, which a small disk can spare; 16 MiB a segment, so that dropping
+    /// Returns the defaults: 30 days, as in the original Bistro; 10 GiB, which a small disk can spare; 16 MiB a segment, so that dropping
     /// one frees less than a per mille of the total.
     pub fn new(dir: PathBuf) -> Self {
         LogConfig {

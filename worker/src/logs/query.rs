@@ -1,4 +1,4 @@
-//! Reading pages: which blocks may hold wanted lines, which lines match, and where the next page starts.
+//! Reads pages: selects the blocks that may hold wanted lines, the lines that match, and the start of the next page.
 
 use std::fmt;
 use std::fs::File;
@@ -16,20 +16,20 @@ use super::index::{Block, Bloom, SegmentIndex};
 use super::segment::{Record, read_up_to, records, scan, stream_code};
 use super::writer::Sealed;
 
-/// A page ends after this many lines of its stream were looked at: about 20 ms of work, so that no reader holds a thread.
+/// The number of scanned lines of its stream after which a page ends: about 20 ms of work, so that no reader holds a thread.
 const PAGE_SCANNED_LINES: usize = 20_000;
-/// A page also ends after this time: slow disks and slow patterns must not hold a thread either.
+/// The time after which a page ends: slow disks and slow patterns must not hold a thread either.
 pub(super) const PAGE_TIME: Duration = Duration::from_millis(40);
-/// No more lines than this on a page, whatever is asked for.
+/// The largest number of lines on a page, whatever the limit of the query.
 const PAGE_LINES: usize = PAGE_SCANNED_LINES;
-/// Text on a page, names included: half of the largest frame, so that the reply certainly fits one.
+/// The largest text on a page, names included: half of the largest frame, so that the reply certainly fits one.
 const PAGE_BYTES: usize = 8 << 20;
-/// Compiled size of a pattern, which a stranger may send: what the longest sensible ones need.
+/// The largest compiled size of a pattern. A stranger may send one, and the longest sensible patterns need this much.
 const PATTERN_BYTES: usize = 1 << 20;
-/// The clock is read once for so many lines.
+/// The number of lines for which the clock is read once.
 const LINES_PER_CLOCK: usize = 64;
 
-/// Why a query cannot be answered.
+/// The reason why a query cannot be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     #[error("the regex filter {pattern:?} cannot be used: {reason}")]
@@ -49,7 +49,7 @@ fn compile(text: &str) -> Result<Regex, QueryError> {
     })
 }
 
-/// A query, made ready to compare.
+/// A query in a form that is fast to compare.
 pub(super) struct Matcher {
     stream: u8,
     jobs: Vec<(JobName, Bloom)>,
@@ -110,13 +110,13 @@ impl Matcher {
                     .any(|(node, _)| node.as_str().as_bytes() == record.node))
             && self.invocation.is_none_or(|run| run == record.invocation)
             && self.pattern.as_ref().is_none_or(|pattern| {
-                // Without its newline, so that `$` means what people expect.
+                // The newline is removed, so that `$` matches as people expect.
                 pattern.is_match(record.line.strip_suffix(b"\n").unwrap_or(record.line))
             })
     }
 }
 
-/// One segment as a query sees it.
+/// The state of one segment for a query.
 pub(super) enum SegmentView {
     Sealed(Arc<Sealed>),
     Active { path: PathBuf, index: SegmentIndex },
@@ -130,7 +130,7 @@ impl SegmentView {
         }
     }
 
-    /// Whether any line can lie at or beyond `from`, in reading direction.
+    /// Returns whether any line can lie at or beyond `from`, in reading direction.
     fn reaches(&self, query: &LogQuery) -> bool {
         let (first, last) = match self {
             SegmentView::Sealed(sealed) => (sealed.first, sealed.last),
@@ -258,7 +258,7 @@ impl<'a> PageBuilder<'a> {
         if !in_range(self.query, farthest) || !self.matcher.may_match(block, self.query) {
             return ControlFlow::Continue(());
         }
-        // Progress: a page reads at least one block before time can end it.
+        // A page reads at least one block before its time can end it, so that the reader makes progress.
         if self.blocks > 0 && Instant::now() >= self.deadline {
             self.done.next = Some(nearest);
             return ControlFlow::Break(());
@@ -307,7 +307,7 @@ impl<'a> PageBuilder<'a> {
     }
 }
 
-/// What is no UTF-8 travels twice: for readers of text, and as it is.
+/// Converts a record to a line. If it is not UTF-8, the line has both a readable text and the original bytes.
 pub(super) fn line(record: &Record<'_>) -> LogLine {
     let (line, bytes) = match std::str::from_utf8(record.line) {
         Ok(text) => (text.to_owned(), None),

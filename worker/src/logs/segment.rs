@@ -1,4 +1,4 @@
-//! The bytes of a segment: records inside checksummed frames, and how they are read back after a crash.
+//! The format of a segment: records inside checksummed frames, and how they are read back after a crash.
 //!
 //! ```text
 //! segment = frame*
@@ -24,12 +24,12 @@ pub(super) const FRAME_HEADER: usize = 16;
 const FRAME_MAGIC: u32 = 0x3147_4c42;
 const RECORD_HEADER: usize = 4 + 8 + 8 + 1 + 1;
 const TAG_HEADER: usize = 8 + 8 + 4 + 4;
-/// A frame is closed when it has grown to this; small enough to skip and to lose, large enough that its header is free.
+/// The size at which a frame is closed: small enough to skip and to lose, large enough that its header costs nothing.
 pub(super) const FRAME_BYTES: usize = 64 * 1024;
-/// Frames beyond this length are damage: one full frame, one line, and the longest names with room to spare.
+/// The length beyond which a frame is damaged: one full frame, one line, and the longest names with room to spare.
 const MAX_FRAME_BYTES: usize = FRAME_BYTES + MAX_LINE_BYTES + (1 << 20);
 
-/// A task's identity as every one of its records carries it, encoded once.
+/// The task's identity in each of its records, encoded once.
 #[derive(Clone, Debug)]
 pub struct TaskTag {
     pub(super) bytes: Box<[u8]>,
@@ -62,12 +62,12 @@ fn u32_len(bytes: &[u8]) -> u32 {
 /// A frame that is being filled in memory.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Header space, then records.
+    /// Space for the header, then records.
     bytes: Vec<u8>,
     pub(super) block: Block,
-    /// Lines of tasks.
+    /// The number of lines of tasks.
     pub(super) lines: u64,
-    /// Lost lines that are declared in it.
+    /// The number of lost lines that are declared in it.
     pub(super) declares: u64,
 }
 
@@ -122,7 +122,7 @@ impl Frame {
     }
 }
 
-/// One line as it lies in a frame.
+/// One line in a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record<'a> {
     pub id: LineId,
@@ -135,7 +135,7 @@ pub(super) struct Record<'a> {
     pub line: &'a [u8],
 }
 
-/// The records of one or more whole frames; ends early at the first frame that is damaged.
+/// The records of one or more whole frames; ends at the first frame that is damaged.
 pub(super) struct Records<'a> {
     rest: &'a [u8],
     payload: &'a [u8],
@@ -241,15 +241,15 @@ pub(super) fn stream_of(code: u8) -> Option<LogStream> {
         .find(|stream| stream_code(*stream) == code)
 }
 
-/// Guards against torn writes and rotten disks, not against an enemy, so the key may be fixed.
+/// Returns a checksum. It protects against torn writes and damaged disks, not against attackers, so the key is fixed.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Reads a whole segment and rebuilds its index; stops at the first damaged frame, so `SegmentIndex::end` is where a
-/// torn tail begins.
+/// Reads a whole segment and rebuilds its index. Stops at the first damaged frame, so `SegmentIndex::end` is the beginning of a torn
+/// tail.
 pub(super) fn scan(file: &File) -> io::Result<SegmentIndex> {
     let mut index = SegmentIndex::default();
     let mut header = [0; FRAME_HEADER];
@@ -285,7 +285,7 @@ pub(super) fn scan(file: &File) -> io::Result<SegmentIndex> {
     }
 }
 
-/// Like `read_exact_at`, but the end of the file is a short count instead of an error.
+/// Does the same as `read_exact_at`, but returns a short count at the end of the file instead of an error.
 pub(super) fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {

@@ -1,4 +1,4 @@
-//! The log store as the rest of the worker sees it: append without waiting, query, health.
+//! The log store: append without waiting, query, health.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,17 +14,17 @@ use super::segment::{FRAME_BYTES, Frame, TaskTag};
 use super::writer::{self, Disk};
 use super::{LogConfig, WallClock};
 
-/// Lines that wait in memory for the writer. A tenth of a second at 80 MB/s, what a modest disk takes; a writer that is
-/// further behind makes the supervisor stop reading, so that tasks wait instead of memory growing.
+/// The bytes of lines that may wait in memory for the writer: a tenth of a second at 80 MB/s, the speed of a modest disk. If more wait,
+/// the supervisor stops reading, so that tasks wait and memory does not grow.
 const PENDING_LIMIT: usize = 8 << 20;
-/// What one task may have waiting: a quarter, so that no task alone fills the memory, and two batches of the writer, so that
+/// The bytes that one task may have waiting: a quarter, so that no task alone fills the memory, and two batches of the writer, so that
 /// one task alone keeps it busy.
 const SHARE_LIMIT: usize = PENDING_LIMIT / 4;
-/// What may wait in all when the limit is reached by tasks that write much: room for one read each of the tasks that have
-/// nothing waiting. 128 of them can fill a pipe at once; those who say a line now and then never get there.
+/// The limit of all waiting bytes for tasks that have nothing waiting, when others have reached the normal limit. It has room for one
+/// read each: 128 tasks can fill a pipe at once, and tasks that print rarely never reach the limit.
 const LAST_LIMIT: usize = 2 * PENDING_LIMIT;
 
-/// How much of what waits for the writer is one task's. A new one has nothing waiting.
+/// One task's part of the bytes that wait for the writer. A new one has nothing waiting.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     batch: u64,
@@ -35,12 +35,12 @@ pub struct Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Free,
-    /// Do not read more output until this is `Free` again; a line that is appended all the same is still taken.
+    /// The caller must read no more output until this is `Free` again; a line that is appended anyway is still accepted.
     Full,
 }
 
 impl Room {
-    /// For whoever has so much waiting of so much in all.
+    /// Returns the room for a task that has `own` bytes waiting, of `all`.
     pub(crate) fn of(own: usize, all: usize) -> Self {
         let free = match all < PENDING_LIMIT {
             true => own < SHARE_LIMIT,
@@ -53,16 +53,16 @@ impl Room {
     }
 }
 
-/// How logging is doing.
+/// The state of logging.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHealth {
     /// Lines that could not be written since the store was opened.
     pub dropped_lines: u64,
-    /// Why the last write failed; `None` while the disk takes everything.
+    /// The error of the last write; `None` while the disk accepts everything.
     pub error: Option<String>,
 }
 
-/// Why a log folder cannot be used.
+/// The reason why a log folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot open the logs in {path}: {source}; is the disk full, or does the folder belong to another user?"
@@ -72,7 +72,7 @@ pub struct OpenError {
     pub source: io::Error,
 }
 
-/// The logs of one worker. Dropping it writes what is left and ends the writer.
+/// The logs of one worker. Dropping it writes the remaining lines and ends the writer.
 pub struct LogStore {
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
@@ -86,7 +86,7 @@ impl std::fmt::Debug for LogStore {
     }
 }
 
-/// What the store and its writer thread share. Lock order: `disk` before `pending`.
+/// The state that the store and its writer thread share. Lock order: `disk` before `pending`.
 pub(super) struct Shared {
     pub clock: WallClock,
     pub pending: Mutex<Pending>,
@@ -99,21 +99,23 @@ pub(super) struct Shared {
 pub(super) struct Pending {
     pub frames: Vec<Frame>,
     pub bytes: usize,
-    /// Counts what the writer has taken: what a share says of an earlier batch waits no more.
+    /// The number of the present batch. The bytes in a share of an earlier batch no longer wait.
     pub batch: u64,
     pub last_id: LineId,
     pub health: LogHealth,
     pub stage: Stage,
 }
 
+/// Whether the store is in use.
+///
 /// ```text
 /// Open --drop--> Closing
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Lines come in.
+    /// The store accepts lines.
     Open,
-    /// The writer takes what is left and ends.
+    /// The writer writes the remaining lines and ends.
     Closing,
 }
 
@@ -152,12 +154,13 @@ impl LogStore {
         })
     }
 
-    /// Takes one line, or one piece of a long line, of at most [`super::MAX_LINE_BYTES`]. Never waits for the disk.
+    /// Appends one line, or one piece of a long line, of at most [`super::MAX_LINE_BYTES`]. Never waits for the disk.
     pub fn append(&self, tag: &TaskTag, stream: LogStream, part: LinePart, line: &[u8]) -> LineId {
         self.shared.append(tag, stream, part, line)
     }
 
-    /// Takes several pieces of one task's output under one lock and with one look at the clock; they count as its share.
+    /// Returns a batch that appends several pieces of one task's output under one lock and with one reading of the clock. They count as
+    /// the task's share.
     pub fn batch<'a>(&'a self, tag: &'a TaskTag, share: &'a mut Share) -> Batch<'a> {
         let time = (self.shared.clock)();
         let pending = self.shared.pending.lock();
@@ -177,7 +180,7 @@ impl LogStore {
         }
     }
 
-    /// Whether more of a task's output may be read. A task that writes much waits for its own lines; the others do not.
+    /// Returns whether more of a task's output may be read. A task that writes much waits for its own lines; the others do not.
     pub fn room(&self, share: &Share) -> Room {
         let pending = self.shared.pending.lock();
         let own = match share.batch == pending.batch {
@@ -196,7 +199,7 @@ impl LogStore {
         self.shared.pending.lock().bytes
     }
 
-    /// Keeps the writer from writing, as a slow disk would.
+    /// Prevents the writer from writing, as a slow disk would.
     #[cfg(test)]
     pub(crate) fn hold_writer(&self) -> Held<'_> {
         Held {
@@ -205,12 +208,12 @@ impl LogStore {
         }
     }
 
-    /// Hands every line taken so far to the operating system.
+    /// Passes every accepted line to the operating system.
     pub fn flush(&self) {
         writer::flush(&self.shared, &mut self.shared.disk.lock());
     }
 
-    /// One page of lines, those just appended included. Reads files: up to [`query::PAGE_TIME`] of a thread's time.
+    /// Returns one page of lines, including lines that were just appended. Reads files: up to [`query::PAGE_TIME`] of a thread's time.
     pub fn query(&self, query: &LogQuery) -> Result<LogPage, QueryError> {
         let matcher = query::Matcher::new(query)?;
         let segments = {
@@ -233,7 +236,7 @@ impl Drop for LogStore {
     }
 }
 
-/// While it lives, nobody else writes.
+/// A lock that prevents all writes while it exists.
 #[cfg(test)]
 pub(crate) struct Held<'a> {
     shared: &'a Shared,
@@ -247,9 +250,9 @@ impl Held<'_> {
     }
 }
 
-/// Lines of one task on their way into memory; the store is locked meanwhile.
+/// A batch of one task's lines; the store is locked while it exists.
 pub struct Batch<'a> {
-    // The order of the fields is that of their drops: the lock before the wake-up.
+    // Fields are dropped in their order: the lock before the wake-up.
     pending: MutexGuard<'a, Pending>,
     wake_up: WakeUp<'a>,
     time: WallTime,
@@ -259,7 +262,7 @@ pub struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// As [`LogStore::append`].
+    /// Does the same as [`LogStore::append`].
     pub fn append(&mut self, stream: LogStream, part: LinePart, line: &[u8]) -> LineId {
         let before = self.pending.bytes;
         let id = self.pending.push(self.time, self.tag, stream, part, line);
@@ -269,8 +272,8 @@ impl Batch<'_> {
     }
 }
 
-/// Wakes the writer on drop, if there is a reason. Each caller drops it after the lock: a writer that is woken earlier takes the lock first,
-/// and the next append waits until the writer has run.
+/// Wakes the writer on drop, if there is a reason. Each caller drops it after the lock: a writer that is woken earlier takes the lock
+/// first, and the next append waits until the writer has run.
 struct WakeUp<'a> {
     wake: &'a Condvar,
     is_due: bool,
@@ -284,7 +287,7 @@ impl<'a> WakeUp<'a> {
         }
     }
 
-    /// The writer sleeps until there is something, and gathers until there is much.
+    /// Checks whether there is a reason. The writer sleeps until there is a line, and gathers until there is a big batch.
     fn look(&mut self, before: usize, pending: &Pending) {
         let is_first = before == 0 && pending.bytes > 0;
         let is_much = before < writer::BIG_BATCH && pending.bytes >= writer::BIG_BATCH;
@@ -317,7 +320,7 @@ impl Shared {
         id
     }
 
-    /// Appends an event that tells of so many lost lines.
+    /// Appends an event that reports this number of lost lines.
     pub(super) fn declare(&self, lost: u64, tag: &TaskTag, event: &[u8]) {
         let time = (self.clock)();
         let mut wake_up = WakeUp::of(&self.wake);
@@ -341,7 +344,7 @@ impl Pending {
         part: LinePart,
         line: &[u8],
     ) -> LineId {
-        // A clock that went back, or that stands still for long, leaves the counter to go on from the last id.
+        // If the clock goes back, or stands still for long, the ids continue from the last one.
         let id = LineId::first_of(time).max(self.last_id.next());
         self.last_id = id;
         if self

@@ -1,4 +1,4 @@
-//! The log store against real files: order, paging, restarts, damage, retention, a disk that refuses.
+//! Tests the log store with real files: order, paging, restarts, damage, retention, a disk that refuses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use brasserie_common::{InvocationId, JobName, NodeName, WallTime};
 use super::index::SegmentIndex;
 use super::*;
 
-/// A clock that only a test moves.
+/// A clock that only a test changes.
 #[derive(Clone)]
 struct Clock(Arc<AtomicI64>);
 
@@ -70,7 +70,7 @@ fn query(stream: LogStream) -> LogQuery {
     }
 }
 
-/// All pages of a query, and how many there were.
+/// Returns the lines of all pages of a query, and the number of pages.
 fn all(store: &LogStore, mut query: LogQuery) -> (Vec<LogLine>, usize) {
     let (mut lines, mut pages) = (Vec::new(), 0);
     loop {
@@ -191,7 +191,7 @@ fn the_lines_of_one_run_can_be_asked_for() {
     }
 }
 
-/// 3,000 lines of 30 tasks over several segments, with every second of the clock holding some of them.
+/// Writes 3,000 lines of 30 tasks to several segments, so that every second of the clock has some of them.
 fn many(dir: &Path, clock: &Clock) -> LogStore {
     let config = LogConfig {
         segment_bytes: 100_000,
@@ -452,7 +452,7 @@ fn ids_tell_the_millisecond_and_increase_within_it() {
 fn lines_of_an_earlier_version_lie_before_those_of_this_one() {
     let dir = tempfile::tempdir().expect("a folder");
     let clock = Clock::at(START);
-    // An earlier version has counted beyond this millisecond's first id, as many lines a second as no task writes.
+    // An earlier version has counted beyond this millisecond's first id, with more lines a second than any task writes.
     let old = LineId((START << 32) + (1 << 23));
     let mut disk = writer::Disk::open(LogConfig::new(dir.path().to_owned())).expect("usable");
     let mut frame = segment::Frame::new();
@@ -558,7 +558,7 @@ fn a_page_says_which_lines_cannot_be_read() {
             bytes[20] ^= 1;
             fs::write(path, bytes).expect("written");
         },
-        // A directory in place of the file, which fails like a broken disk.
+        // A directory in place of the file fails like a broken disk.
         |path| {
             fs::remove_file(path).expect("removed");
             fs::create_dir(path).expect("made");
@@ -603,7 +603,7 @@ fn lost_or_damaged_index_files_are_rebuilt() {
     fs::write(index(&found[1]), b"nonsense").expect("written");
     let store = open(dir.path(), &clock);
     assert_eq!(fs::read(index(&found[0])).expect("rebuilt"), before);
-    // Also while the store is open.
+    // A query also works without the index file while the store is open.
     fs::remove_file(index(&found[0])).expect("removed");
     assert_eq!(
         numbers(&all(&store, query(LogStream::Stdout)).0),
@@ -628,7 +628,7 @@ fn retention_by_size_drops_whole_old_segments() {
     let store = open_with(config, &clock);
     put(&store, &tag("job", "node"), "line 3000\n");
     store.flush();
-    // Dropping waits for the writer, which prunes in its first turn.
+    // Dropping the store waits for the writer, which prunes in its first turn.
     drop(store);
     let left: u64 = segments(dir.path())
         .iter()
@@ -670,7 +670,7 @@ fn a_refusing_disk_stops_logging_only_and_the_loss_is_declared() {
     let dir = tempfile::tempdir().expect("a folder");
     let logs = dir.path().join("logs");
     let store = open(&logs, &Clock::at(START));
-    // Without its folder, no segment can be created, whoever runs the test.
+    // A missing folder prevents new segments for every user, including root.
     fs::remove_dir(&logs).expect("removed");
     put(&store, &tag("job", "node"), "lost\n");
     put(&store, &tag("job", "node"), "lost too\n");
@@ -703,7 +703,7 @@ fn a_declaration_that_is_lost_is_made_again() {
     let dir = tempfile::tempdir().expect("a folder");
     let logs = dir.path().join("logs");
     let mut config = LogConfig::new(logs.clone());
-    // Each batch begins a segment, which cannot be created while there is no folder.
+    // Each batch begins a segment, which cannot be created while the folder is missing.
     config.segment_bytes = 1;
     let store = open_with(config, &Clock::at(START));
     let mut writer = store.hold_writer();
@@ -716,7 +716,7 @@ fn a_declaration_that_is_lost_is_made_again() {
     fs::rename(&logs, &away).expect("moved");
     assert_eq!(put_and_flush("lost\n"), 1);
     fs::rename(&away, &logs).expect("moved back");
-    // Now the loss is declared, in a batch that is lost too, with one line more.
+    // The loss is declared in a batch that is also lost, with one more line.
     assert_eq!(put_and_flush("kept\n"), 1);
     fs::rename(&logs, &away).expect("moved");
     assert_eq!(put_and_flush("lost too\n"), 2);
@@ -741,7 +741,7 @@ fn an_unusable_folder_is_named() {
     assert!(error.is_err_and(|e| e.to_string().contains("file/logs")));
 }
 
-/// Writes long lines until the store says that it is enough; how many those were.
+/// Writes long lines until the store has no room. Returns their number.
 fn fill(store: &LogStore, share: &mut Share) -> usize {
     let line = [b'x'; MAX_LINE_BYTES];
     let tag = tag("job", "node");
@@ -764,7 +764,7 @@ fn a_writer_that_is_behind_says_so_and_still_takes_lines() {
     let mut share = Share::default();
     let count = fill(&store, &mut share);
     assert_eq!(count, (2 << 20) / MAX_LINE_BYTES, "the limit of one task");
-    // It has had its share of the memory; nobody else has.
+    // The task has used its share of the memory; other tasks have not.
     assert_eq!(store.room(&Share::default()), Room::Free);
     let mut hogs = [Share::default(); 9];
     let more: usize = hogs.iter_mut().map(|share| fill(&store, share)).sum();

@@ -1,4 +1,4 @@
-//! The one thread that writes segments: batches, rotation, retention, and what happens when the disk refuses.
+//! Writes segments on one thread: batches, rotation, retention, and the counting of lines that the disk refuses.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,19 +19,19 @@ use super::segment::{Frame, TaskTag, scan};
 use super::store::{Shared, Stage};
 use crate::disk_reserve;
 
-/// Lines gather this long before they are written: what a process crash may lose, well below the second that a
+/// The time for which lines gather before they are written. A process crash may lose that much. It is well below the second that a
 /// follower of a log would notice, and ten writes a second cost nothing.
 pub(super) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
-/// A batch of this size is written at once: an eighth of what may wait in memory, so that the writer starts long before
+/// The size at which a batch is written at once: an eighth of the bytes that may wait in memory, so that the writer starts long before
 /// readers have to pause.
 pub(super) const BIG_BATCH: usize = 1 << 20;
-/// How often old segments are looked for: retention is in days, so a minute late is exact.
+/// The period between checks for old segments: retention is in days, so a minute's delay does not matter.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
-/// A segment that is not full is sealed when it spans this part of the retention time, so that a quiet worker's lines
-/// outlive their time by no more than that.
+/// The divisor of the retention time that gives the longest span of a segment. A segment that is not full is sealed then, so that a quiet
+/// worker's lines stay too long by at most that span.
 const SEGMENTS_PER_RETENTION: u32 = 30;
 
-/// A segment that is written no more.
+/// A segment that is no longer written.
 #[derive(Debug)]
 pub(super) struct Sealed {
     pub path: PathBuf,
@@ -58,7 +58,7 @@ pub(super) struct Disk {
     undeclared: u64,
 }
 
-/// The writer thread: ends when the store is dropped and everything is written.
+/// Runs the writer until the store is dropped and everything is written.
 pub(super) fn run(shared: &Shared) {
     loop {
         let stage = wait_for_batch(shared);
@@ -73,7 +73,7 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-/// Sleeps without a deadline while nothing is pending (but for retention), then gathers for one interval.
+/// Sleeps until there is a line or retention is due, then gathers lines for one interval.
 fn wait_for_batch(shared: &Shared) -> Stage {
     let mut pending = shared.pending.lock();
     let idle_until = Instant::now() + PRUNE_INTERVAL;
@@ -95,8 +95,8 @@ fn wait_for_batch(shared: &Shared) -> Stage {
     pending.stage
 }
 
-/// Writes everything that is pending. A batch that cannot be written is dropped and counted: tasks must go on, and
-/// memory must not grow.
+/// Writes everything that is pending. A batch that cannot be written is dropped and counted: tasks must continue, and memory must not
+/// grow.
 pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
     let frames = {
         let mut pending = shared.pending.lock();
@@ -111,7 +111,7 @@ pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
     for mut frame in frames {
         if let Err(e) = disk.write(&mut frame, (shared.clock)()) {
             lost += frame.lines;
-            // A declaration that is lost itself has told nobody.
+            // A declaration that is itself lost must be repeated.
             disk.undeclared += frame.declares;
             error = Some(e.to_string());
         }
@@ -134,7 +134,7 @@ pub(super) fn flush(shared: &Shared, disk: &mut Disk) {
     }
 }
 
-/// The loss belongs to no single task, so its event has neither job nor node.
+/// Declares lost lines. The loss belongs to no single task, so its event has neither job nor node.
 fn declare_loss(shared: &Shared, lines: u64) {
     let tag = TaskTag::new(
         InvocationId::default(),
@@ -177,7 +177,7 @@ impl Disk {
         Ok(disk)
     }
 
-    /// New ids must be greater than this.
+    /// Returns the largest id so far. New ids must be greater.
     pub(super) fn last_id(&self) -> LineId {
         let active = self
             .active
@@ -187,7 +187,7 @@ impl Disk {
         active.or(sealed).unwrap_or(LineId(0))
     }
 
-    /// What a query may read, oldest first; stays readable while writing goes on.
+    /// Returns the segments for a query, oldest first. They stay readable while writing continues.
     pub(super) fn snapshot(&self) -> Vec<SegmentView> {
         let mut views: Vec<_> = self
             .sealed
@@ -213,14 +213,14 @@ impl Disk {
             none => none.insert(create_active(&self.config.dir, first)?),
         };
         let bytes = frame.seal();
-        // Always at the end of the good bytes: what a failed write left behind is overwritten, or cut at the next open.
+        // The frame always follows the good bytes: it overwrites the rest of a failed write, or the next open cuts that rest.
         active.file.write_all_at(bytes, active.index.end)?;
         let length = bytes.len() as u64;
         active.index.push(&frame.block, length);
         Ok(())
     }
 
-    /// Errors if so many more bytes would use the reserve of the disk.
+    /// Errors if `bytes` more would use the reserve of the disk.
     fn check_reserve(&self, bytes: u64) -> io::Result<()> {
         disk_reserve::check(&self.config.dir, bytes).map_err(|error| {
             let remedy = "a job with \"output\": \"file\" in its task_subprocess keeps its output compressed";
@@ -282,7 +282,7 @@ impl Disk {
         if let (Some(newest), None) = (self.sealed.get(doomed.wrapping_sub(1)), &self.active)
             && doomed == self.sealed.len()
         {
-            // With nothing left, a restart under an earlier clock would hand the old ids out again.
+            // If no segment were left, a restart with an earlier clock would reuse old ids.
             match create_active(&self.config.dir, LineId(newest.last.0.saturating_add(1))) {
                 Ok(active) => self.active = Some(active),
                 Err(_) => doomed -= 1,

@@ -1,18 +1,19 @@
-//! Output of tasks in compressed files of its own, for what is too large for the log.
+//! Writes task output to compressed files, for output that is too large for the log.
 //!
 //! ```text
 //! DIR/JOB/NODE/START-RAND.stdout.gz
-//!              START-RAND.stderr.gz      only what was printed has a file
+//!              START-RAND.stderr.gz      a stream without output has no file
 //! ```
 //!
-//! A file is a row of gzip members, each of what gathered in [`writer::FLUSH_INTERVAL`] or of [`store::BLOCK`]: so one compressor
-//! does for all tasks, a file can be read as a whole while its task still writes, and a worker that is killed loses no more than
-//! its last interval and the member that it was writing. Taking output copies it into memory and never waits for the disk; how
-//! much may wait is bounded for each run and in all, and a task that is ahead of the writer waits on its pipe.
+//! A file is a sequence of gzip members. Each contains the output of one [`writer::FLUSH_INTERVAL`], or one [`store::BLOCK`]. So one
+//! compressor suffices for all tasks, and a file can be read as a whole while its task still writes. A worker that is killed loses at
+//! most its last interval and the member that it was writing. Accepting output copies it into memory and never waits for the disk. The
+//! memory is limited for each run and in total, and a task that is faster than the writer waits on its pipe.
 //!
-//! Output that the disk refuses, or that would use the bytes that [`crate::disk_reserve`] keeps free, is lost, counted, and reported when
-//! the run's file is finished; the next member that can be written goes behind the file's last good one. Files that are finished go when they are too old, or, the oldest first, when all of them are too large; those
-//! that are being written never do, but cannot grow beyond that total either.
+//! Output is lost if the disk refuses it, or if it would use the bytes that [`crate::disk_reserve`] keeps free. Lost output is counted
+//! and reported when the run's file is finished. The next member that can be written follows the file's last good one. Finished files are
+//! removed when they are too old, or, the oldest first, when all together are too large. Files that are being written are never removed,
+//! but cannot grow beyond that total either.
 
 mod names;
 mod retention;
@@ -29,15 +30,15 @@ pub(crate) use writer::Written;
 
 use crate::options::Retention;
 
-/// Where files go, and how long and how much of them to keep.
+/// The folder of the files, and their retention.
 #[derive(Clone, Debug)]
 pub(crate) struct OutputConfig {
-    /// Created if missing. One process at a time may use it.
+    /// The folder. It is created if missing, and only one process at a time may use it.
     pub dir: PathBuf,
     pub retention: Retention,
 }
 
-/// What a task prints on.
+/// The stream on which a task prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stream {
     Stdout,

@@ -1,4 +1,4 @@
-//! Where the files of a run are. Pure.
+//! Names the files of a run. Performs no input or output.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use brasserie_common::{InvocationId, JobName, NodeName};
 use super::{Stream, Streams};
 use crate::file_name::file_name;
 
-/// How the files' names end.
+/// The end of the files' names.
 pub(super) const SUFFIX: &str = ".gz";
 
-/// One for each stream. Whatever the names are, they lie below the folder, and no two runs share one.
+/// Returns the file for each stream. Whatever the names are, the files are below the folder, and no two runs share one.
 pub(crate) fn files_of(
     dir: &Path,
     invocation: InvocationId,

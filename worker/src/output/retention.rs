@@ -1,4 +1,4 @@
-//! Which files are kept: a count of what they take, and a thread that removes the oldest.
+//! Enforces the retention of output files: counts their size, and removes the oldest on a thread.
 
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
@@ -14,37 +14,39 @@ use super::OutputConfig;
 use super::names::SUFFIX;
 use crate::disk_reserve;
 
-/// How often old files are looked for: retention is in days, so a minute late is exact.
+/// The period between checks for old files: retention is in days, so a minute's delay does not matter.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(60);
-/// For its owner alone.
+/// The mode of a folder that only its owner may enter.
 const PRIVATE: u32 = 0o700;
-/// The oldest files that one walk remembers: some megabytes, and the next walk comes only when all of them are removed.
+/// The largest number of old files that one scan remembers: some megabytes. The next scan follows when all of them are removed.
 const REMEMBERED: usize = 16_384;
-/// A file counts as whole blocks, as it does on most disks. So the total bounds the number of files, too.
+/// The block size. A file counts as whole blocks, as it does on most disks, so the total also bounds the number of files.
 const DISK_BLOCK: u64 = 4096;
 
-/// Folders that a log line names: some lines of text.
+/// The largest number of folders that a log line names.
 const MAX_NAMED: usize = 10;
 
-/// There is nothing finished left to remove, and what is being written is as much as may be kept.
+/// The error if no finished file is left to remove, and the files that are being written have reached the total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("all files together may take {0} bytes (--output-max-size)")]
 pub(super) struct NoRoom(u64);
 
-/// What is on the disk.
+/// The accounting of the files on the disk.
 #[derive(Debug, Default)]
 struct Ledger {
-    /// Being written, and how much each takes.
+    /// The files that are being written, with the size of each on the disk.
     active: HashMap<PathBuf, u64>,
     active_bytes: u64,
     finished_bytes: u64,
-    /// What was finished while a walk goes on, which must not count it again.
+    /// The files that were finished during the present scan, which must not count them again.
     walking: Option<HashSet<PathBuf>>,
-    /// The folders that the last walk could not read.
+    /// The folders that the last scan could not read.
     unreadable: Vec<PathBuf>,
     stage: Stage,
 }
 
+/// Whether the store is in use.
+///
 /// ```text
 /// Open --close--> Closing
 /// ```
@@ -55,12 +57,12 @@ enum Stage {
     Closing,
 }
 
-/// The folder of all files. The lock is held while one is created or removed, so that neither can pull a folder away from under
-/// the other.
+/// The folder of all files. The lock is held while a file is created or removed, so that neither operation removes a folder that the
+/// other needs.
 pub(super) struct Keeping {
     config: OutputConfig,
     ledger: Mutex<Ledger>,
-    /// Wakes the keeper: too much is there, or the end.
+    /// Wakes the removing thread: there is too much, or the store closes.
     wake: Condvar,
 }
 
@@ -82,7 +84,7 @@ fn on_disk(length: u64) -> u64 {
 
 impl Keeping {
     pub(super) fn new(config: OutputConfig) -> io::Result<Self> {
-        // As the log's: what tasks print is nobody else's business.
+        // The folder is private like that of the log, because tasks may print secrets.
         DirBuilder::new()
             .recursive(true)
             .mode(PRIVATE)
@@ -116,12 +118,12 @@ impl Keeping {
         opened
     }
 
-    /// Errors if so many more bytes would use the reserve of the disk.
+    /// Errors if `bytes` more would use the reserve of the disk.
     pub(super) fn check_reserve(&self, bytes: u64) -> io::Result<()> {
         disk_reserve::check(&self.config.dir, bytes)
     }
 
-    /// Makes room for a file that is to be so long. What is finished gives way to it.
+    /// Reserves space for a file that grows to `length`. Finished files are removed for it.
     pub(super) fn grow(&self, path: &Path, length: u64) -> Result<(), NoRoom> {
         let mut ledger = self.ledger.lock();
         let max = self.config.retention.max_bytes;
@@ -135,18 +137,18 @@ impl Keeping {
         Ok(())
     }
 
-    /// The write failed after all.
+    /// Gives reserved space back after a failed write.
     pub(super) fn shrink(&self, path: &Path, length: u64) {
         self.ledger.lock().set(path, length);
     }
 
-    /// A file without content leaves nothing behind.
+    /// Marks a file as finished. Removes a file without content.
     pub(super) fn finish(&self, path: &Path, length: u64) {
         let mut ledger = self.ledger.lock();
         ledger.set(path, 0);
         ledger.active.remove(path);
         if length == 0 {
-            // Whether or not: what stays is empty.
+            // If the removal fails, the file that stays is empty.
             let _ = remove(path);
             return;
         }
@@ -173,9 +175,9 @@ impl Keeping {
         }
     }
 
-    /// The keeper's thread: ends when the store is dropped.
+    /// Runs the removing thread until the store is dropped.
     pub(super) fn run(&self) {
-        // What earlier workers left counts from the start.
+        // The files of earlier workers count from the start.
         let mut oldest = self.walk();
         loop {
             let pruned = self.prune(&mut oldest, wall_now());
@@ -193,13 +195,13 @@ impl Keeping {
         }
     }
 
-    /// There is more than may be kept, and something of it can go.
+    /// Returns whether there is more than the retention allows, and some of it can be removed.
     fn is_full(&self, ledger: &Ledger) -> bool {
         let all = ledger.active_bytes + ledger.finished_bytes;
         all > self.config.retention.max_bytes && ledger.finished_bytes > 0
     }
 
-    /// Removes what is too old, or too much.
+    /// Removes files that are too old or too many.
     fn prune(&self, oldest: &mut VecDeque<Old>, now: SystemTime) -> Pruned {
         let mut removed = Removed::Some;
         loop {
@@ -211,7 +213,7 @@ impl Keeping {
                 self.is_full(&ledger)
             };
             if oldest.is_empty() {
-                // Of a whole list nothing could be removed: another walk would find the same.
+                // No file of a whole list could be removed: another scan would find the same files.
                 if removed == Removed::None {
                     return Pruned::Refused;
                 }
@@ -238,12 +240,12 @@ impl Keeping {
         if ledger.active.contains_key(&old.path) {
             return Removed::None;
         }
-        // One that cannot be removed is told, and not tried again before the next walk finds it.
+        // A file that cannot be removed is logged, and tried again only when the next scan finds it.
         ledger.finished_bytes = ledger.finished_bytes.saturating_sub(old.bytes);
         remove(&old.path)
     }
 
-    /// Goes through all files: counts what is finished anew, and gives the oldest of it, in order.
+    /// Scans all files: recounts the finished ones, and returns the oldest, in order.
     fn walk(&self) -> VecDeque<Old> {
         self.ledger.lock().walking = Some(HashSet::new());
         let mut oldest = BinaryHeap::new();
@@ -289,7 +291,7 @@ impl Keeping {
 }
 
 impl Ledger {
-    /// Of an active file.
+    /// Sets the size of an active file.
     fn set(&mut self, path: &Path, length: u64) {
         if let Some(bytes) = self.active.get_mut(path) {
             self.active_bytes = self.active_bytes - *bytes + on_disk(length);
@@ -297,14 +299,14 @@ impl Ledger {
         }
     }
 
-    /// Whether a walk takes it for finished before it began.
+    /// Returns whether the file was finished before the present scan began.
     fn counts(&self, path: &Path) -> bool {
         let finished = self.walking.as_ref();
         !self.active.contains_key(path) && finished.is_none_or(|paths| !paths.contains(path))
     }
 }
 
-/// A folder that cannot be read has no entries, and is added to the list unless it has been removed meanwhile.
+/// Returns the entries of a folder. An unreadable folder has none, and is added to the list unless it has been removed meanwhile.
 fn entries_in(
     folder: &Path,
     unreadable: &mut Vec<PathBuf>,
@@ -326,7 +328,7 @@ fn folders_in(folder: &Path, unreadable: &mut Vec<PathBuf>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The first of some folders, for a log line.
+/// Returns the first of some folders, for a log line.
 fn named(folders: &[PathBuf]) -> String {
     let first = folders.iter().take(MAX_NAMED);
     let mut names: Vec<String> = first.map(|path| path.display().to_string()).collect();
@@ -347,16 +349,16 @@ fn finished(entry: &DirEntry) -> Option<Old> {
     })
 }
 
-/// How a round of removing went.
+/// The result of a round of removals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pruned {
-    /// What is left may stay, for now.
+    /// The remaining files may stay, for now.
     Enough,
-    /// The disk lets nothing be removed; that is tried again later.
+    /// The disk refuses all removals; a later round tries again.
     Refused,
 }
 
-/// Whether there is less than before.
+/// Whether files were removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Removed {
     None,
@@ -376,7 +378,7 @@ fn remove(path: &Path) -> Removed {
     }
 }
 
-/// The node's, then the job's. One that is not empty stays.
+/// Removes the folder of the node, then that of the job, if they are empty.
 fn remove_empty_folders(path: &Path) {
     path.ancestors()
         .skip(1)

@@ -1,4 +1,4 @@
-//! Output on its way from the tasks' pipes to the writer's thread: bounded for each run and in all.
+//! Queues output between the tasks' pipes and the writer's thread, limited for each run and in total.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,37 +17,37 @@ use super::writer::{self, Written};
 use super::{OutputConfig, Stream};
 use crate::logs::Room;
 
-/// A run with so much waiting is written at once. Compression knows nothing of what lies further back than 32 KiB, so blocks that are
-/// eight times as long lose little by beginning anew; and eight of them fit into what a run may have waiting, so that the writer is
-/// kept busy by one run alone.
+/// The queued size at which a run is written at once. Deflate does not refer to data more than 32 KiB back, so blocks that are eight
+/// times as long lose little by starting anew. Eight of them fit into a run's limit, so a single run can keep the writer busy.
 pub(super) const BLOCK: usize = 256 << 10;
 
-/// Many runs that wait for their time may fill the memory together: beyond this the oldest are written early.
+/// The total size at which the oldest runs are written early. Otherwise many runs that wait for their time could fill the memory
+/// together.
 const MUCH: usize = 16 * BLOCK;
 
-/// Who hears of finished files.
+/// A callback that receives finished files.
 type Told = dyn Fn(Stream, &Written) + Send + Sync;
 
 /// One run, for the writer.
 pub(super) struct Run {
     pub id: u64,
     pub files: Streams<PathBuf>,
-    /// Hears of each stream that something was printed on, when its file is finished.
+    /// Receives each stream that has output, when its file is finished.
     pub told: Box<Told>,
 }
 
-/// What of one stream is to be written.
+/// The queued output of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Part {
     pub bytes: Vec<u8>,
-    /// Bytes that the run did not want to wait for.
+    /// The number of bytes that the run dropped instead of waiting.
     pub dropped: u64,
 }
 
 /// Both streams of a run, in the order of [`Stream::index`].
 pub(crate) type Streams<T> = [T; 2];
 
-/// What waits of one run.
+/// The queued output of one run.
 pub(super) struct Waiting {
     pub run: Arc<Run>,
     pub parts: Streams<Part>,
@@ -55,13 +55,15 @@ pub(super) struct Waiting {
     since: Instant,
 }
 
+/// Whether the run is over.
+///
 /// ```text
 /// Open --the handle is dropped--> Over
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Open,
-    /// Nothing more comes of this run.
+    /// The run has no further output.
     Over,
 }
 
@@ -71,29 +73,31 @@ impl Waiting {
     }
 }
 
-/// What waits in all.
+/// All queued output.
 pub(super) struct Pending {
     runs: IdMap<u64, Waiting>,
     bytes: usize,
-    /// Those that are not to wait for their time.
+    /// The runs that must be written before their time.
     urgent: Vec<u64>,
-    /// In order of time.
+    /// The runs in order of time.
     by_age: VecDeque<(Instant, u64)>,
     stage: Stage,
 }
 
+/// Whether the store is in use.
+///
 /// ```text
 /// Open --drop--> Closing
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Output comes in.
+    /// The store accepts output.
     Open,
-    /// The writer takes what is left and ends.
+    /// The writer writes the remaining output and ends.
     Closing,
 }
 
-/// What the store, its handles and its threads share.
+/// The state that the store, its handles and its threads share.
 pub(super) struct Shared {
     pending: Mutex<Pending>,
     wake: Condvar,
@@ -101,7 +105,7 @@ pub(super) struct Shared {
     pub keeping: Keeping,
 }
 
-/// The files of one worker's tasks. Dropping it writes what is left and ends its threads.
+/// The output files of one worker's tasks. Dropping it writes the remaining output and ends its threads.
 pub(crate) struct OutputStore {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -137,7 +141,7 @@ impl OutputStore {
         Ok(())
     }
 
-    /// For a run with these files, of which `told` hears on the writer's thread when they are finished.
+    /// Returns a handle for a run with these files. `told` receives finished files on the writer's thread.
     pub(crate) fn run(
         &self,
         files: Streams<PathBuf>,
@@ -158,7 +162,7 @@ impl OutputStore {
         self.shared.pending.lock().bytes
     }
 
-    /// Keeps the writer from writing, as a slow disk would.
+    /// Prevents the writer from writing, as a slow disk would.
     #[cfg(test)]
     pub(super) fn hold_writer(&self) -> impl Drop + '_ {
         self.shared.keeping.hold()
@@ -171,25 +175,25 @@ impl Drop for OutputStore {
         self.shared.wake.notify_all();
         self.shared.keeping.close();
         for thread in self.threads.drain(..) {
-            // One that panicked printed why where it happened.
+            // A thread that panicked printed the reason where it happened.
             let _ = thread.join();
         }
     }
 }
 
-/// What one run prints. Dropping it finishes the files.
+/// The output of one run. Dropping it finishes the files.
 pub(crate) struct RunOutput {
     run: Arc<Run>,
     shared: Arc<Shared>,
 }
 
 impl RunOutput {
-    /// Where it goes, as far as there is any.
+    /// Returns the paths of the files. A stream without output has no file.
     pub(crate) fn files(&self) -> &Streams<PathBuf> {
         &self.run.files
     }
 
-    /// Whether more can be read without waiting for the writer. A run that prints much waits for what it printed itself; the others do
+    /// Returns whether more can be read without waiting for the writer. A run that prints much waits for its own output; other runs do
     /// not.
     pub(crate) fn room(&self) -> Room {
         let pending = self.shared.pending.lock();
@@ -197,12 +201,12 @@ impl RunOutput {
         Room::of(own, pending.bytes)
     }
 
-    /// Never waits for the disk.
+    /// Queues output. Never waits for the disk.
     pub(crate) fn append(&self, stream: Stream, bytes: &[u8]) {
         self.change(|waiting| waiting.parts[stream.index()].bytes.extend_from_slice(bytes));
     }
 
-    /// Counts what is not to be written, as the run does not want to wait.
+    /// Counts output that is not written, because the run does not wait.
     pub(crate) fn leave_out(&self, stream: Stream, bytes: usize) {
         self.change(|waiting| waiting.parts[stream.index()].dropped += bytes as u64);
     }
@@ -233,7 +237,7 @@ impl RunOutput {
         if is_urgent {
             pending.urgent.push(self.run.id);
         }
-        // A writer without a deadline sleeps until there is something at all.
+        // A writer without a deadline sleeps until there is any output.
         let is_much = before_in_all < MUCH && pending.bytes >= MUCH;
         let is_due = is_urgent || is_much || pending.by_age.len() == 1;
         // The lock is released first: a writer that is woken earlier takes it, and the next change waits until the writer has run.
@@ -259,7 +263,7 @@ impl std::fmt::Debug for RunOutput {
 }
 
 impl Shared {
-    /// What is to be written now; waits until there is something. Empty: the store is closing, and nothing is left.
+    /// Waits for output and returns the part that is due. An empty result means that the store is closing, and nothing is left.
     pub(super) fn next_batch(&self) -> Vec<Waiting> {
         let mut pending = self.pending.lock();
         loop {
@@ -299,7 +303,7 @@ impl Pending {
         batch
     }
 
-    /// With a time: only what has waited since then.
+    /// Takes the output of a run. With a time, takes only output that has waited since then.
     fn take(&mut self, id: u64, since: Option<Instant>) -> Option<Waiting> {
         let waiting = self.runs.get(&id)?;
         if since.is_some_and(|since| since != waiting.since) {

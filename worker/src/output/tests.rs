@@ -1,4 +1,4 @@
-//! Files as they are on the disk: what is in them, when, and which are kept.
+//! Tests the files on the disk: their content, their times, and which are kept.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,9 +14,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::logs::Room;
 
-/// Only a failing test waits so long.
+/// The longest wait; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a run may have waiting.
+/// The largest number of bytes that one run may have waiting.
 const SHARE: usize = 2 << 20;
 const BLOCK: u64 = 4096;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -45,7 +45,7 @@ fn start(store: &OutputStore, dir: &Path, job: &str, number: i64) -> (RunOutput,
     (run, told)
 }
 
-/// Everything that can be read, and whether that was the whole.
+/// Returns all readable bytes, and an error if the file is incomplete.
 fn read(path: &Path) -> (Vec<u8>, io::Result<usize>) {
     let mut bytes = Vec::new();
     let result =
@@ -67,7 +67,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn files_in(dir: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -79,7 +79,7 @@ fn files_in(dir: &Path) -> BTreeSet<PathBuf> {
     found
 }
 
-/// Bytes that no compressor makes smaller.
+/// Returns bytes that no compressor makes smaller.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
@@ -139,7 +139,7 @@ fn a_file_is_whole_while_its_task_prints_and_a_cut_takes_the_last_member_only() 
             "what was printed is on the disk while the task lives",
             || {
                 let (bytes, result) = read(&file);
-                // Looked at while it is being written, it may end within a member.
+                // A read during a write may end within a member.
                 bytes.ends_with(line.as_bytes()) && result.is_ok()
             },
         );
@@ -177,13 +177,13 @@ fn a_run_that_is_ahead_has_no_room_and_others_have() {
     let (modest, modest_told) = start(&store, dir.path(), "modest", 2);
     let piece = noise(64 << 10);
     let mut printed = 0;
-    // What the writer has taken already waits with it, once.
+    // The bytes that the writer has already taken are in addition to these, once.
     while greedy.room() == Room::Free {
         greedy.append(Stream::Stdout, &piece);
         printed += piece.len();
         assert!(printed <= 2 * SHARE + piece.len(), "without bound");
     }
-    // The writer may just take what waits.
+    // The writer may just be taking the waiting bytes.
     wait_until("no room", || {
         if greedy.room() == Room::Free {
             greedy.append(Stream::Stdout, &piece);
@@ -209,7 +209,7 @@ fn a_run_that_is_ahead_has_no_room_and_others_have() {
 fn what_cannot_be_written_is_told_and_hurts_nobody_else() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = open(dir.path(), 1 << 30);
-    // In place of the job's folder.
+    // A file takes the place of the job's folder.
     fs::write(dir.path().join("blocked"), "").expect("written");
     let (blocked, told) = start(&store, dir.path(), "blocked", 1);
     let (free, free_told) = start(&store, dir.path(), "free", 2);
@@ -230,7 +230,7 @@ fn what_cannot_be_written_is_told_and_hurts_nobody_else() {
     assert_eq!(whole(&written.file), b"kept");
 }
 
-/// A file as an earlier worker has left it, of one block.
+/// Makes a file of one block, as an earlier worker would leave it.
 fn leave(dir: &Path, job: &str, number: i64, age: Duration) -> PathBuf {
     let job = JobName::try_from(job).expect("a name");
     let node = NodeName::try_from("node").expect("a name");
@@ -260,11 +260,11 @@ fn the_oldest_go_first_by_size_and_by_age_and_strangers_stay() {
     let old = leave(dir.path(), "old", 1, 2 * DAY);
     let stranger = dir.path().join("notes.txt");
     fs::write(&stranger, vec![0; 1 << 20]).expect("written");
-    // Room for ten; one of them is written now, and it is the oldest of all.
+    // There is room for ten files. The one that is being written is the oldest of all.
     let store = open(dir.path(), 10 * BLOCK);
     let (run, _told) = start(&store, dir.path(), "new", 99);
     run.append(Stream::Stdout, &noise(100));
-    // All of it: what is written later would be new.
+    // All bytes must be written first: a later write would make the file new.
     wait_until("it is written", || {
         let (bytes, result) = read(&run.files()[0]);
         result.is_ok() && bytes.len() == noise(100).len()
@@ -278,12 +278,12 @@ fn the_oldest_go_first_by_size_and_by_age_and_strangers_stay() {
         files_in(dir.path()) == want
     });
     assert!(!old.exists());
-    // A file goes a moment before its folders.
+    // A file is removed a moment before its folders.
     wait_until("their folders are gone with them", || {
         fs::read_dir(dir.path()).expect("a folder").count() == want.len()
     });
     drop((run, store));
-    // By age alone: everything fits, but the last one written is nine days old.
+    // The size allows all files, but the age does not: the last written one is nine days old.
     let store = open(dir.path(), 1 << 30);
     wait_until("what is too old is gone", || {
         files_in(dir.path()).len() == want.len() - 1

@@ -1,4 +1,4 @@
-//! The one thread that compresses and writes files, and what happens when the disk refuses.
+//! Compresses and writes files on one thread, and counts output that the disk refuses.
 
 use std::fs::File;
 use std::io;
@@ -14,30 +14,31 @@ use super::Stream;
 use super::retention::{Keeping, NoRoom};
 use super::store::{BLOCK, End, Part, Run, Shared, Streams, Waiting};
 
-/// Output of a run that does not fill a block gathers this long before it is written: what a worker that is killed may lose.
+/// The time for which output that does not fill a block gathers before it is written. A worker that is killed may lose that much.
 pub(super) const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
-/// Of 1 to 9: with the next ones logs get a tenth smaller at a quarter of the speed, and one thread writes for all tasks.
+/// The compression level, of 1 to 9. The next levels make logs a tenth smaller at a quarter of the speed, and one thread writes for all
+/// tasks.
 const LEVEL: u32 = 1;
-/// How much the compressor's result grows by at a time.
+/// The step by which the compressor's result buffer grows, in bytes.
 const STEP: usize = 64 << 10;
-/// A member's header as RFC 1952 has it: deflate, no name, no time, no flags, from a system like Unix.
+/// A member's header according to RFC 1952: deflate, no name, no time, no flags, from a Unix-like system.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
 
-/// One stream of one run, when its file is finished.
+/// One stream of one run whose file is finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     pub file: PathBuf,
-    /// Printed, what was lost included.
+    /// The number of printed bytes, including lost ones.
     pub bytes: u64,
-    /// The length of the file; without one 0.
+    /// The length of the file; 0 without one.
     pub compressed: u64,
-    /// Of what was printed.
+    /// The number of printed bytes that were lost.
     pub lost: u64,
-    /// Why something was lost, if it was.
+    /// The reason of the loss, if there was one.
     pub why: Option<String>,
 }
 
-/// Why something is not in a file.
+/// The reason why output is not in a file.
 #[derive(Debug, thiserror::Error)]
 enum Lost {
     #[error(transparent)]
@@ -48,7 +49,7 @@ enum Lost {
     Slow,
 }
 
-/// Ends when the store is dropped and everything is written.
+/// Runs the writer until the store is dropped and everything is written.
 pub(super) fn run(shared: &Shared) {
     let mut writer = Writer {
         keeping: &shared.keeping,
@@ -59,7 +60,7 @@ pub(super) fn run(shared: &Shared) {
     loop {
         let batch = shared.next_batch();
         if batch.is_empty() {
-            // Only handles that outlive the store have left these open.
+            // Only handles that outlive the store have left these files open.
             let left: Vec<u64> = writer.open.keys().copied().collect();
             left.into_iter().for_each(|id| writer.finish(id));
             return;
@@ -73,12 +74,12 @@ pub(super) fn run(shared: &Shared) {
 struct Writer<'a> {
     keeping: &'a Keeping,
     packer: Packer,
-    /// Runs that have printed something and are not over.
+    /// The runs that have printed something and are not over.
     open: IdMap<u64, Open>,
     trouble: Trouble,
 }
 
-/// Whether the last write failed, which is told once.
+/// Whether the last write failed. A failure is logged once.
 ///
 /// ```text
 /// No <--a write succeeds, one fails--> Told
@@ -95,11 +96,11 @@ struct Open {
     files: Streams<OutFile>,
 }
 
-/// A file that grows, once there is something to write.
+/// A growing file, which is created once there is output.
 #[derive(Debug, Default)]
 struct OutFile {
     file: Option<File>,
-    /// Of the good bytes.
+    /// The length of the good bytes.
     end: u64,
     tail: Tail,
     printed: u64,
@@ -107,12 +108,12 @@ struct OutFile {
     why: Option<String>,
 }
 
-/// What lies behind the good bytes.
+/// The state of the file after the good bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Tail {
     #[default]
     Clean,
-    /// What a failed write may have left.
+    /// A failed write may have left bytes there.
     Torn,
 }
 
@@ -160,7 +161,7 @@ impl Writer<'_> {
 }
 
 impl OutFile {
-    /// `None`: there was nothing to write.
+    /// Writes one part. `None` if there was nothing to write.
     fn take(
         &mut self,
         path: &Path,
@@ -176,7 +177,7 @@ impl OutFile {
             return None;
         }
         let mut result = Ok(());
-        // One by one, so that what still fits is kept.
+        // The blocks are written one by one, so that those that still fit are kept.
         for block in part.bytes.chunks(BLOCK) {
             let length = block.len() as u64;
             self.printed += length;
@@ -193,13 +194,13 @@ impl OutFile {
         self.why = Some(why.to_string());
     }
 
-    /// Behind the good bytes, whatever a failed write left there. All of it, or nothing.
+    /// Writes a whole member or nothing. It follows the good bytes and overwrites the rest of a failed write.
     fn append(&mut self, path: &Path, member: &[u8], keeping: &Keeping) -> Result<(), Lost> {
         let file = match &self.file {
             Some(file) => file,
             None => {
                 let file = keeping.create(path)?;
-                // A second run of the same name goes on where the first one ended.
+                // A second run of the same name continues where the first one ended.
                 self.end = file.metadata()?.len();
                 self.file.insert(file)
             }
@@ -220,7 +221,7 @@ impl OutFile {
         Ok(())
     }
 
-    /// `None`: nothing was printed.
+    /// Finishes the file. `None` if nothing was printed.
     fn finish(self, path: &Path, keeping: &Keeping) -> Option<Written> {
         if let Some(file) = &self.file {
             if self.tail == Tail::Torn

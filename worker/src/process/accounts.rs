@@ -1,6 +1,6 @@
-//! Whose rights tasks may have instead of the worker's: what `--allow-user` names, looked up once, and what a job asks for.
+//! Resolves the users of `--allow-user`, and chooses the rights of each task among them.
 //!
-//! Looking a user up may take long, as it may ask a server; so it is done when the worker starts, and a task is only compared.
+//! Looking a user up may wait for a server. So the worker does it once at its start, and only compares names when a task starts.
 
 use std::ffi::CString;
 use std::fmt;
@@ -13,8 +13,8 @@ use nix::unistd::{Gid, Group, Uid, User, getegid, geteuid, getgrouplist};
 
 use super::launch::Account;
 
-/// What a worker must be able to do: give pipes and folders away, kill tasks that are not its user's, take other rights, and
-/// read the marks of what its predecessors left running.
+/// The capabilities that a worker needs: to give pipes and folders away, kill tasks of other users, change its rights, and read the marks
+/// of its predecessor's leftover processes.
 const NEEDED: [(&str, u32); 5] = [
     ("CAP_CHOWN", 0),
     ("CAP_KILL", 5),
@@ -22,21 +22,21 @@ const NEEDED: [(&str, u32); 5] = [
     ("CAP_SETUID", 7),
     ("CAP_SYS_PTRACE", 19),
 ];
-/// Who asks for this user or group keeps the one that he has.
+/// The id that the kernel takes for "keep the present user or group".
 const NO_ID: u32 = u32::MAX;
-/// Variables that say who one is.
+/// The variables that name a user.
 pub(super) const WHO: [&str; 4] = ["HOME", "USER", "LOGNAME", "SHELL"];
 
 /// A user that tasks may have, as an operator named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedUser {
     user: String,
-    /// Beside the user's own.
+    /// The groups that jobs may choose, beside the user's own.
     groups: Vec<String>,
 }
 
 impl AllowedUser {
-    /// From `NAME[:GROUP[,GROUP...]]`; each is a name or a number.
+    /// Parses `NAME[:GROUP[,GROUP...]]`; each is a name or a number.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (user, groups) = match text.split_once(':') {
             None => (text, Vec::new()),
@@ -66,7 +66,7 @@ impl fmt::Display for AllowedUser {
     }
 }
 
-/// Why what was allowed cannot be had.
+/// The reason why an allowed user is impossible.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {
     #[error("--allow-user {allowed}: this machine has no user {user:?}")]
@@ -91,14 +91,14 @@ pub enum AccountsError {
     Ambient { allowed: AllowedUser },
 }
 
-/// What this process can do about users.
+/// The rights of this process to change users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
     user: Uid,
     group: Gid,
-    /// The capabilities that it has not, of those that are needed.
+    /// The needed capabilities that it lacks.
     lacking: Vec<&'static str>,
-    /// Whether what it starts has any of them, too, whoever it is.
+    /// Whether its children inherit any of the capabilities, whatever their user.
     passes_on: bool,
 }
 
@@ -108,7 +108,7 @@ impl Rights {
         Rights::listed(geteuid(), getegid(), &status)
     }
 
-    /// None of them where the kernel does not say.
+    /// Parses the rights from `/proc/self/status`. A missing line means no capability.
     pub(crate) fn listed(user: Uid, group: Gid, status: &str) -> Self {
         let mask = |field: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(field));
@@ -125,12 +125,12 @@ impl Rights {
         }
     }
 
-    /// The capabilities without which it cannot start tasks as other users; none: it can.
+    /// Returns the capabilities without which it cannot start tasks as other users. Empty: it can.
     pub(crate) fn lacking(&self) -> &[&'static str] {
         &self.lacking
     }
 
-    /// Whether what it starts can do so, too, whoever it is.
+    /// Returns whether its children inherit any of the capabilities, whatever their user.
     pub(crate) fn passes_on(&self) -> bool {
         self.passes_on
     }
@@ -151,44 +151,44 @@ pub struct Accounts {
 struct Allowed {
     name: String,
     user: Uid,
-    /// The user's own, which a task has if it asks for none.
+    /// The user's primary group, which a task has if it asks for none.
     group: Gid,
-    /// What the user is a member of; a task has all of them.
+    /// The groups of which the user is a member; a task has all of them.
     groups: Vec<Gid>,
-    /// What a task may ask for, with their names.
+    /// The groups that a task may ask for, with their names.
     may_have: Vec<(Gid, Option<String>)>,
-    /// `NAME=value` of [`WHO`].
+    /// `NAME=value` for each variable of [`WHO`].
     environment: Vec<CString>,
     change: Change,
 }
 
-/// What becomes of a task's rights.
+/// The change of a task's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// It has the user's.
+    /// The task has the user's rights.
     Taken,
-    /// The user is the worker's own, which cannot change anything: it has what the worker has.
+    /// The user is the worker's own, and the worker cannot change rights: the task has the worker's.
     Kept,
 }
 
-/// Whose rights a task gets.
+/// The rights that a task gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub name: String,
     pub user: Uid,
-    /// `None`: it has the worker's rights as they are.
+    /// `None`: the task has the worker's rights as they are.
     pub account: Option<Account>,
 }
 
 impl Accounts {
-    /// Looks all of them up, which may wait for a server.
+    /// Looks all users up, which may wait for a server.
     pub fn resolve(allowed: &[AllowedUser]) -> Result<Self, AccountsError> {
         let rights = Rights::of_this_process();
         let mut all: Vec<Allowed> = Vec::new();
         for one in allowed {
             let found = look_up(one, &rights)?;
             match all.iter_mut().find(|known| known.name == found.name) {
-                // Named twice: both lists of groups count.
+                // The user is named twice: both lists of groups apply.
                 Some(known) => known.may_have.extend(found.may_have),
                 None => all.push(found),
             }
@@ -204,13 +204,13 @@ impl Accounts {
         self.allowed.iter().any(|allowed| allowed.user != own)
     }
 
-    /// Users, by name, with their variables.
+    /// Returns the names of the users with their variables.
     pub(super) fn environments(&self) -> impl Iterator<Item = (&str, &[CString])> {
         let all = self.allowed.iter();
         all.map(|allowed| (allowed.name.as_str(), allowed.environment.as_slice()))
     }
 
-    /// Whose rights a task gets that asks for these; `None`: the worker's. The error is for people.
+    /// Returns the rights of a task that asks for these; `None`: the worker's. The error is a message.
     pub(super) fn choose(&self, options: &TaskSubprocessOptions) -> Result<Option<Chosen>, String> {
         let (user, group) = (options.user.as_ref(), options.group.as_ref());
         let Some(user) = user.map(AsRef::<str>::as_ref) else {
@@ -227,7 +227,7 @@ impl Accounts {
         allowed.with_group(group.map(AsRef::as_ref)).map(Some)
     }
 
-    /// A name that is a number is a name first.
+    /// Returns the user with this name, or else with this number. A name that is a number is a name first.
     fn named(&self, text: &str) -> Option<&Allowed> {
         let by_name = self.allowed.iter().find(|allowed| allowed.name == text);
         let has_number = |allowed: &&Allowed| number(text) == Some(allowed.user.as_raw());
@@ -291,7 +291,7 @@ impl Allowed {
     }
 }
 
-/// Not the one that means "as before" to the kernel.
+/// Parses an id, except the one that means "as before" to the kernel.
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != NO_ID)
 }
@@ -356,7 +356,7 @@ fn find_user(allowed: &AllowedUser) -> Result<User, AccountsError> {
 
 fn find_group(allowed: &AllowedUser, text: &str) -> Result<Gid, AccountsError> {
     let found = Group::from_name(text).map_err(|error| failed(allowed, error))?;
-    // A number needs no entry: it is what the kernel compares.
+    // A number needs no entry, because the kernel compares numbers.
     let gid = found.map(|group| group.gid);
     let gid = gid.filter(|gid| gid.as_raw() != NO_ID);
     gid.or_else(|| number(text).map(Gid::from_raw))
@@ -373,7 +373,7 @@ fn failed(allowed: &AllowedUser, error: Errno) -> AccountsError {
     }
 }
 
-/// A group without an entry has a number only.
+/// Returns the group with its name, if it has an entry.
 fn named(gid: Gid) -> (Gid, Option<String>) {
     let group = Group::from_gid(gid).ok().flatten();
     (gid, group.map(|group| group.name))
@@ -458,7 +458,7 @@ mod tests {
             "--allow-user root:no-such-group: this machine has no group \"no-such-group\""
         );
         assert!(allow("root:4000000001", &root).is_ok());
-        // To the kernel it means the group that one has.
+        // The kernel takes this number for the present group.
         assert!(error("root:4294967295").contains("no group"));
     }
 

@@ -1,5 +1,5 @@
-//! What a task's process is started with: program, arguments, environment, working directory, descriptors; and why it
-//! could not be started, in words a user can act on.
+//! Prepares the start of a task's process: program, arguments, environment, working directory, descriptors. Explains failures with
+//! messages on which a user can act.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,13 +24,13 @@ use super::launch::{Account, Refused, Step};
 use super::{Marks, PassedEnvironment, SpawnRequest};
 use crate::keeper::{self, KEPT_FOR_VARIABLE, Marker};
 
-/// Larger JSON arguments are not repeated in `BRASSERIE_ARGUMENT`: arguments and environment share one kernel limit, and
-/// one string may have at most 128 KiB, so this leaves room for the name and for whatever the environment holds.
+/// The largest JSON argument that `BRASSERIE_ARGUMENT` repeats, in bytes. Arguments and environment share one kernel limit, and one
+/// string may have at most 128 KiB, so this leaves room for the name and for the rest of the environment.
 pub const ARGUMENT_IN_ENVIRONMENT_LIMIT: usize = 100 * 1024;
-/// One argument or environment entry may have so many bytes, its end included (`MAX_ARG_STRLEN`).
+/// The kernel's limit for one argument or environment entry, in bytes, its end included (`MAX_ARG_STRLEN`).
 const KERNEL_STRING_LIMIT: usize = 128 * 1024;
 
-/// A start that failed before or in the child, told to the user.
+/// A start that failed before or in the child, with the message for the user.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StartFailure {
     pub why: String,
@@ -38,13 +38,13 @@ pub(super) struct StartFailure {
 }
 
 impl StartFailure {
-    /// What the task asks for cannot be had anywhere.
+    /// Makes a failure whose cause is the same on every worker.
     pub(super) fn of_task(why: String) -> Self {
         let fault = Fault::Task;
         StartFailure { why, fault }
     }
 
-    /// Another worker may have what lacks here.
+    /// Makes a failure that another worker may not have.
     pub(super) fn of_worker(why: String) -> Self {
         let fault = Fault::Worker;
         StartFailure { why, fault }
@@ -53,8 +53,8 @@ impl StartFailure {
 
 /// Descriptors that every task gets: `/dev/null` for stdin, and the number that its status pipe will have.
 ///
-/// Both are opened once and kept. Holding the number means that no pipe of ours can ever have it, so that `dup2` onto it in
-/// a child cannot overwrite another of the child's descriptors; 0 to 2 are always open in a Rust program.
+/// Both are opened once and kept. Because the number is occupied, no pipe of ours can ever have it. So `dup2` onto it in a child cannot
+/// overwrite another of the child's descriptors; 0 to 2 are always open in a Rust program.
 pub(super) struct Reserved {
     pub null: OwnedFd,
     status: OwnedFd,
@@ -76,18 +76,18 @@ impl Reserved {
 pub(super) struct Commands {
     folders: Folders,
     environment: Environment,
-    /// The same for tasks of these users; two may have one number.
+    /// The environments of tasks with other users, by user name. Two users may have the same number.
     environments: HashMap<String, Environment>,
     path: Vec<PathBuf>,
     status_path: String,
-    /// If tasks are marked with their schedulers.
+    /// The marker of this worker, if tasks carry the mark of their scheduler.
     marker: Option<Marker>,
 }
 
-/// What passes to all tasks of a user.
+/// The variables that pass to all tasks of a user.
 struct Environment {
     usual: Vec<CString>,
-    /// To one that has cards of its own.
+    /// The variables for a task that has GPUs of its own.
     with_cards: Vec<CString>,
 }
 
@@ -100,7 +100,7 @@ impl Environment {
     }
 }
 
-/// Strings of one start.
+/// The strings of one start.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub program: CString,
@@ -164,12 +164,12 @@ impl Commands {
         }
     }
 
-    /// As the first time; somebody removed it.
+    /// Makes the working directory again after somebody removed it.
     pub(super) fn restore(&self, working_dir: &WorkingDir) -> Result<(), StartFailure> {
         self.folders.make(working_dir)
     }
 
-    /// The complete argument list, as logged and as executed.
+    /// Returns the complete argument list, as logged and as executed.
     pub(super) fn arguments(&self, request: &SpawnRequest) -> Vec<String> {
         let mut all = request.command.clone();
         match request.options.arguments {
@@ -246,8 +246,8 @@ impl Commands {
             .collect()
     }
 
-    /// As a shell would find it, except that relative folders of `PATH` do not count: they would be looked up in a
-    /// directory that tasks can write to.
+    /// Finds the program as a shell would, but ignores relative folders of `PATH`: they would be relative to a directory to which tasks
+    /// can write.
     fn resolve(&self, program: &str) -> Result<CString, StartFailure> {
         if program.is_empty() {
             return Err(StartFailure::of_task(
@@ -295,7 +295,7 @@ fn label(request: &SpawnRequest) -> &str {
     label.filter(|label| !label.is_empty()).unwrap_or(node)
 }
 
-/// Who one is comes from the user.
+/// Replaces the variables that name the user by the user's own.
 fn of_user(all: &[CString], own: &[CString]) -> Vec<CString> {
     let says_who = |entry: &&CString| {
         let name = entry.to_bytes().split(|byte| *byte == b'=').next();
@@ -327,7 +327,7 @@ pub(super) struct TaskPipes {
 }
 
 impl TaskPipes {
-    /// They belong to who writes to them, who may so open them again by their names below `/dev`.
+    /// Makes the pipes. They belong to the task's user, so that the task may open them again by their names below `/dev`.
     pub(super) fn new(account: Option<&Account>) -> Result<Self, Refused> {
         let refused = |step| move |error| Refused { step, error };
         let pipe = || task_pipe().map_err(refused(Step::Create));
@@ -346,7 +346,7 @@ impl TaskPipes {
     }
 }
 
-/// A pipe whose reading end does not block, so that no task can ever stop the supervisor by draining its own pipe.
+/// Makes a pipe whose reading end does not block, so that no task can ever stop the supervisor by draining its own pipe.
 fn task_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     fcntl(&read, FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;

@@ -1,33 +1,34 @@
-//! The final status rule: what a run's status line, exit and kill make of it. Pure.
+//! Decides the final status of a run from its status line, its exit and its kill. Performs no input or output.
 //!
-//! | `status_from` | status line | exit | we signalled it | status |
+//! | `status_from` | status line | exit | signalled by the worker | status |
 //! |---|---|---|---|---|
-//! | `auto`, `pipe` | yes | any | any | what the line says |
-//! | `auto`, `pipe` | none | any | yes | by whose fault: the task's an error, else incomplete; backs off |
+//! | `auto`, `pipe` | yes | any | any | that of the line |
+//! | `auto`, `pipe` | none | any | yes | by fault: the task's is an error, else incomplete; backs off |
 //! | `auto` | none | code 0 | no | done |
 //! | `auto` | none | anything else | no | error, backs off |
 //! | `pipe` | none | any | no | error, backs off |
-//! | any | none | killed by the kernel for want of memory | no | by whose memory: the task's limit an error, else incomplete; backs off |
+//! | any | none | killed by the kernel for lack of memory | no | by limit: the task's own is an error, else incomplete; backs off |
 //! | `exit_code` | ignored | code 0 | any | done |
-//! | `exit_code` | ignored | anything else | yes | the same |
+//! | `exit_code` | ignored | anything else | yes | by fault, as above |
 //! | `exit_code` | ignored | anything else | no | error, backs off |
 //!
-//! Its timeout, its deadline and its memory limit are the task's fault, all else that we signal it for is not. Such a task gets "incomplete" and loses no retry even if it then exits with 0: only a status line can say that
-//! its work was finished before. With `exit_code` the user chose to believe the code.
+//! A timeout, a deadline and the task's memory limit are the task's fault; other reasons for a signal are not. A task that is signalled
+//! without its fault gets "incomplete" and loses no retry even if it then exits with 0: only a status line can say that its work was
+//! finished earlier. With `exit_code` the user chose to trust the code.
 
 use brasserie_common::status::MAX_STATUS_BYTES;
 use brasserie_common::{EndedBy, ReportedStatus, StatusFrom, StatusSource};
 
 use super::{ProcessExit, Signalled};
 
-/// What came through the status pipe in the end.
+/// The last content of the status pipe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum StatusLine {
     #[default]
     None,
     /// The last line that was not empty, without its newline.
     Text(String),
-    /// That line was longer than a status may be.
+    /// The last line was longer than a status may be.
     TooLong,
 }
 
@@ -76,7 +77,7 @@ pub(super) fn final_status(
     }
 }
 
-/// Whose fault it is decides whether it costs a retry.
+/// Returns the status of a task that the worker ended before it wrote one. Its fault decides whether it loses a retry.
 fn ended_before_a_status(exit: ProcessExit, ended_by: Option<EndedBy>) -> ReportedStatus {
     let why = ended_by.map(|by| format!(" as {by}")).unwrap_or_default();
     let text = format!("ended by the worker{why} before it wrote a status ({exit})");

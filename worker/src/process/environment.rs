@@ -1,5 +1,5 @@
-//! Which of the worker's variables its tasks get: few by default, so that what a machine's start scripts, a login or a service
-//! manager left in the worker's environment neither changes what a task does nor tells it what is not its business.
+//! Chooses the worker's variables that tasks get: few by default. Start scripts, a login or a service manager leave variables in the
+//! worker's environment that must not change tasks, or that tasks must not know.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,14 +10,14 @@ use crate::groups::survey::GROUP_VARIABLE;
 use crate::keeper::lease::LEASE_VARIABLE;
 use crate::keeper::{ARGUMENTS_VARIABLE, KEPT_FOR_VARIABLE, MARKER_VARIABLE};
 
-/// What programs cannot do without: where others lie, who and where they are, which language and time they speak.
+/// The variables that programs commonly need: paths, user, home, language and time zone.
 const USUAL: [&str; 8] = [
     "PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR",
 ];
-/// `LC_ALL`, `LC_TIME` and the like.
+/// The prefix of `LC_ALL`, `LC_TIME` and similar variables.
 const USUAL_PREFIX: &str = "LC_";
 
-/// What a task finds with a value of its own or not at all.
+/// The variables that a task has with its own value or not at all.
 const OWN: [&str; 9] = [
     KEPT_FOR_VARIABLE,
     "BRASSERIE_JOB",
@@ -30,8 +30,8 @@ const OWN: [&str; 9] = [
     "BRASSERIE_FENCE",
 ];
 
-/// What is between the worker and its keeper or its service manager. A task that had it could speak in the worker's name, or
-/// would wait for descriptors that were not given to it.
+/// The variables between the worker and its keeper or its service manager. A task with them could act in the worker's name, or would wait
+/// for descriptors that it did not get.
 const NEVER: [&str; 14] = [
     LEASE_VARIABLE,
     ARGUMENTS_VARIABLE,
@@ -49,7 +49,7 @@ const NEVER: [&str; 14] = [
     "INVOCATION_ID",
 ];
 
-/// Which cards CUDA shows to a program, and in which order it counts them.
+/// The variables that name the GPUs that CUDA shows to a program, and their order.
 pub(super) const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 pub(super) const DEVICE_ORDER: &str = "CUDA_DEVICE_ORDER";
 
@@ -71,19 +71,19 @@ pub(super) fn without(entries: &[CString], is_own: impl Fn(&[u8]) -> bool) -> Ve
     others.cloned().collect()
 }
 
-/// Which of the worker's variables tasks get.
+/// The worker's variables that tasks get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassedEnvironment {
     /// The usual ones, and these.
     Usual { also: Vec<String> },
-    /// Each that is not between the worker and those who started it.
+    /// All, except those between the worker and its parents.
     Everything,
 }
 
 impl PassedEnvironment {
     pub const USUAL: PassedEnvironment = PassedEnvironment::Usual { also: Vec::new() };
 
-    /// From names with commas between them; `*` is everything.
+    /// Parses names with commas between them; `*` means all.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
         if names.iter().any(|name| name == "*") {
@@ -104,7 +104,7 @@ impl PassedEnvironment {
         if OWN.iter().chain(&NEVER).any(|other| name == *other) {
             return false;
         }
-        // The next worker in the directory finds by it what this one and its keeper may leave.
+        // The successor in the directory finds processes by this variable that this worker and its keeper may leave behind.
         if name == MARKER_VARIABLE {
             return true;
         }
@@ -118,7 +118,7 @@ impl PassedEnvironment {
         }
     }
 
-    /// Entries as a program's environment has them.
+    /// Returns the passed variables as entries of a program's environment.
     pub(super) fn entries(
         &self,
         variables: impl Iterator<Item = (OsString, OsString)>,

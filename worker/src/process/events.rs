@@ -1,4 +1,4 @@
-//! The events of a task's life, one JSON object a line in the log's `statuses` stream.
+//! Logs the events of a task's life, one JSON object a line in the log's `statuses` stream.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use super::rate::Dropped;
 use crate::logs::{LinePart, LogStore, MAX_LINE_BYTES, TaskTag};
 use crate::output::{Stream, Streams, Written};
 
-/// A command line longer than this is cut in its event: the complete one would only repeat the JSON argument.
+/// The largest part of a command line in its event, in bytes. The rest would only repeat the JSON argument.
 const LOGGED_ARGUMENT_BYTES: usize = 4 * 1024;
 
-/// What happened.
+/// An event of a task's life.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event<'a> {
     Running {
         command: &'a [String],
-        /// Where its output goes, if not into the log.
+        /// The files that get the task's output, if it does not go into the log.
         files: Option<&'a Streams<PathBuf>>,
     },
     ProcessExited {
@@ -37,7 +37,7 @@ pub(super) enum Event<'a> {
     StraysKilled {
         message: &'a str,
     },
-    /// More than the job's rate, and the job wants it dropped.
+    /// Lines beyond the job's rate were dropped, as the job asked.
     LinesDropped {
         dropped: Dropped,
     },
@@ -45,7 +45,7 @@ pub(super) enum Event<'a> {
     PipesClosed {
         raw: Option<&'a str>,
     },
-    /// Comes when the file is finished, a moment after the end.
+    /// A file is finished, a moment after the task's end.
     OutputWritten {
         stream: Stream,
         written: &'a Written,
@@ -95,7 +95,7 @@ struct Status<'a> {
     data: Option<&'a Map<String, Value>>,
 }
 
-/// Appends one event; `scratch` is only reused memory.
+/// Appends one event to the log. `scratch` is only reused memory.
 pub(super) fn log(
     logs: &LogStore,
     host: &str,
@@ -176,7 +176,7 @@ pub(super) fn log(
     }
 }
 
-/// For people.
+/// Returns the message about a finished file.
 fn tell(stream: Stream, written: &Written, host: &str) -> String {
     let Written {
         file,

@@ -1,7 +1,7 @@
-//! Where tasks work: a folder for each job, and for each user with whose rights tasks of the job run.
+//! Makes the working directories of tasks: a folder for each job, and one for each user whose rights tasks of the job have.
 //!
-//! No folder ever changes hands, and none that somebody else can write to is above one: so nobody finds what another user left
-//! there, nor can he put a link where the worker expects a folder.
+//! No folder ever changes its owner, and no other user can write to a folder above it. So no user finds files of another user there, or
+//! can put a link where the worker expects a folder.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -21,27 +21,28 @@ use super::launch::Refused;
 use crate::directory::JOBS;
 use crate::file_name::file_name;
 
-/// Folders that are known to exist; more jobs than this at once only cost a `mkdir` a start.
+/// The number of folders that are remembered as existing. With more jobs at once, a start only costs another `mkdir`.
 const KNOWN: usize = 4096;
-/// Everybody may pass through, and see nothing.
+/// The mode of a folder that everybody may pass through, and nobody but its owner may list.
 const PASSAGE: u32 = 0o711;
-/// For its owner alone.
+/// The mode of a folder that only its owner may enter.
 const PRIVATE: u32 = 0o700;
-/// For its owner alone; the worker, whose group it has, can enter it also without the right to pass over modes.
+/// The mode of a folder for its owner and its group. The worker has that group, so it can enter the folder without the right to ignore
+/// modes.
 const ENTERED: u32 = 0o710;
 
 /// All folders of a worker's tasks.
 pub(super) struct Folders {
-    /// Of jobs whose tasks have the worker's rights.
+    /// The folder of jobs whose tasks have the worker's rights.
     jobs: PathBuf,
-    /// In it a folder for each user, and therein one for each job.
+    /// The folder of users, each of which has a folder for each job.
     users: PathBuf,
     own: Uid,
     group: Gid,
     known: HashMap<(JobName, Owner), CString>,
 }
 
-/// Who can write to a folder.
+/// The user that can write to a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Owner {
     Worker,
@@ -50,7 +51,7 @@ enum Owner {
     Job,
 }
 
-/// Where one task works.
+/// The working directory of a task.
 #[derive(Clone, Debug)]
 pub(super) struct WorkingDir {
     path: CString,
@@ -75,14 +76,14 @@ impl WorkingDir {
         &self.path
     }
 
-    /// Whether a start failed because somebody removed it.
+    /// Returns whether a start failed because somebody removed the directory.
     pub(super) fn is_lost(&self, refused: Refused) -> bool {
         refused.error == Errno::ENOENT && !self.is_given() && !as_path(&self.path).is_dir()
     }
 }
 
 impl Folders {
-    /// Other users must reach theirs, which no folder of the worker keeps them from afterwards.
+    /// Opens the folders. If tasks may have other users, restricts the data directory's contents and makes the folder of users passable.
     pub(super) fn open(data_dir: &Path, accounts: &Accounts) -> io::Result<Self> {
         let data_dir = std::path::absolute(data_dir)?;
         let (jobs, users) = (data_dir.join(JOBS), data_dir.join("users"));
@@ -105,7 +106,7 @@ impl Folders {
         })
     }
 
-    /// Made if it is not there.
+    /// Returns the working directory of a task, and makes it if it is missing.
     pub(super) fn of(
         &mut self,
         job: &JobName,
@@ -135,7 +136,7 @@ impl Folders {
         Ok(dir)
     }
 
-    /// Makes it, if it is not there.
+    /// Makes the directory if it is missing.
     pub(super) fn make(&self, dir: &WorkingDir) -> Result<(), StartFailure> {
         let path = as_path(&dir.path);
         let made = match dir.owner {
@@ -167,13 +168,14 @@ impl Folders {
             let text = format!("it belongs to the user {owner}; move it away");
             return Err(io::Error::other(text));
         }
-        // Just made, or a start was cut off here. Nobody else can put anything in its place.
+        // The folder is new, or an earlier start was interrupted here. No other user can put anything in its place.
         fs::set_permissions(path, Permissions::from_mode(ENTERED))?;
         lchown(path, Some(user.as_raw()), Some(self.group.as_raw()))
     }
 }
 
-/// What is in it is nobody else's business, logs and output among it, even where the directory itself was open to all.
+/// Restricts everything in the data directory to the worker's user, logs and output included, even if the directory itself was open to
+/// all.
 fn keep_out_of_reach(data_dir: &Path, users: &Path) -> io::Result<()> {
     for entry in fs::read_dir(data_dir)? {
         let entry = entry?;
@@ -186,10 +188,10 @@ fn keep_out_of_reach(data_dir: &Path, users: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A folder of the worker's own that others may pass through.
+/// Makes a folder of the worker's own through which other users may pass.
 fn passage(path: &Path) -> io::Result<()> {
     match create(path, PASSAGE)? {
-        // The mask of this process may have taken something away.
+        // The file mode mask of this process may have removed bits.
         Made::Now => fs::set_permissions(path, Permissions::from_mode(PASSAGE)),
         Made::Before => Ok(()),
     }

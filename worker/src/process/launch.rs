@@ -1,5 +1,5 @@
-//! What a child starts with, and what a start did not get past: the words between those who prepare a start and the audited place
-//! that carries it out.
+//! The plan of a child's start and its possible failures: the types between the code that prepares a start and the audited code that
+//! performs it.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fs;
@@ -13,33 +13,35 @@ use nix::unistd::{Gid, Pid, Uid};
 
 use super::DescriptorLimit;
 
-/// How often this process's signal handlers are looked up: a program installs them when it starts. See [`Handled`].
+/// The period at which this process's signal handlers are read: a program installs them when it starts. See [`Handled`].
 const HANDLERS_INTERVAL: Duration = Duration::from_secs(1);
-/// Signals that the kernel knows.
+/// The highest signal number of the kernel.
 const LAST_SIGNAL: c_int = 64;
 
-/// What a child starts with. Invariant: none of the descriptors is 0, 1, 2 or `status_number`, so that no `dup2`
-/// overwrites a source that a later one needs; [`super::command::Reserved`] sees to it.
+/// The plan of a child's start.
+///
+/// Invariant: none of the descriptors is 0, 1, 2 or `status_number`, so that no `dup2` overwrites a source that a later one needs;
+/// [`super::command::Reserved`] ensures that.
 pub(super) struct Launch<'a> {
     pub program: &'a CStr,
     pub argv: &'a [CString],
     /// `NAME=value` entries; the second list is appended to the first.
     pub environment: [&'a [CString]; 2],
     pub working_dir: &'a CStr,
-    /// Enter the working directory with the account's rights, not with the worker's.
+    /// Whether the child enters the working directory with the account's rights and not with the worker's.
     pub enters_as_account: bool,
     pub stdin: BorrowedFd<'a>,
     pub stdout: BorrowedFd<'a>,
     pub stderr: BorrowedFd<'a>,
     pub status: BorrowedFd<'a>,
     pub status_number: RawFd,
-    /// The `cgroup.procs` of control groups that it joins first of all, open for writing.
+    /// The `cgroup.procs` files of control groups that the child joins first, open for writing.
     pub joins: &'a [BorrowedFd<'a>],
-    /// The limit of open files that this process was started with; where it cannot be set, the task has ours.
+    /// The limit of open files with which this process was started. If it cannot be set, the task has this process's present limit.
     pub descriptors: Option<Limit>,
-    /// What its descendants are known by; where it cannot be set, they may be known by their environment.
+    /// The mark by which the task's descendants are recognised. If it cannot be set, their environment may still identify them.
     pub mark: Option<Limit>,
-    /// Without them it does not start.
+    /// The limits without which the child does not start.
     pub limits: &'a [Limit],
     pub account: Option<&'a Account>,
 }
@@ -53,7 +55,7 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// The kernel's word for no limit.
+    /// The kernel's value for no limit.
     pub(super) const INFINITY: u64 = libc::RLIM_INFINITY;
 }
 
@@ -67,23 +69,23 @@ impl From<DescriptorLimit> for Limit {
     }
 }
 
-/// Whose rights a child has instead of ours.
+/// The rights that a child has instead of this process's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub user: Uid,
     pub group: Gid,
-    /// All of them, the group above included if it is meant.
+    /// The supplementary groups: all groups of the user.
     pub groups: Vec<Gid>,
 }
 
-/// A running child that nobody else waits for.
+/// A running child for which no other code waits.
 pub(super) struct Child {
     pub pid: Pid,
     /// Readable once the child has exited.
     pub pidfd: OwnedFd,
 }
 
-/// What a start did not get past.
+/// A failed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub step: Step,
@@ -93,23 +95,24 @@ pub(super) struct Refused {
 /// A step of a start, in the order in which a child takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The process is made, with a descriptor to watch it.
+    /// Making the process, with a descriptor to watch it.
     Create,
-    /// It joins its control groups.
+    /// Joining its control groups.
     Join,
-    /// It leads a session, and so a process group.
+    /// Making its session, and so its process group.
     Lead,
-    /// It gets its descriptors.
+    /// Placing its descriptors.
     Redirect,
     Limit(Resource),
     WorkingDirectory,
-    /// It gives up the groups, the group and the user of the worker, and the ways back.
+    /// Giving up the groups, the group and the user of the worker, and the ways to regain them.
     Account,
     Execute,
 }
 
 impl Step {
-    /// As a child leaves it: it shares our memory, so a number is safest. The limit's place is in the second byte.
+    /// Returns the number by which a child reports the step: the child shares this process's memory, so a number is safest. The second
+    /// byte holds the limit's resource.
     pub(super) fn code(self) -> u64 {
         match self {
             Step::Create => 0,
@@ -124,12 +127,12 @@ impl Step {
     }
 }
 
-/// How children are made.
+/// The way in which children are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By a clone that borrows our memory until it executes its program, and by steps of our own.
+    /// A clone that borrows this process's memory until it executes its program, followed by the steps of this module.
     Clone,
-    /// By the C library, where a kernel or a filter of system calls does not let us. It can do less.
+    /// `posix_spawn` of the C library, if a kernel or a filter of system calls forbids the clone. It supports fewer steps.
     PosixSpawn,
 }
 
@@ -144,19 +147,20 @@ impl Launch<'_> {
     }
 }
 
-/// For `execve` and `posix_spawn`: ends in a null pointer. They do not write to the strings; the type is historical.
+/// Returns the strings as a list that ends in a null pointer, for `execve` and `posix_spawn`. These do not write to the strings; the type
+/// is historical.
 pub(super) fn pointers(lists: [&[CString]; 2]) -> Vec<*mut c_char> {
     let texts = lists.into_iter().flatten();
     let pointers = texts.map(|text| text.as_ptr().cast_mut());
     pointers.chain([ptr::null_mut()]).collect()
 }
 
-/// The signals that this process handles or ignores: a child that borrows its memory must not run its handlers, and a program
-/// must not start with signals ignored.
+/// The signals that this process handles or ignores. A child that borrows its memory must not run its handlers, and a program must not
+/// start with signals ignored.
 ///
-/// Looking costs as much as a tenth of a start, so it is done once a second. A handler that was installed since then matters
-/// only to a signal that comes in the microseconds between the child's unblocking and its program; those that people, terminals
-/// and service managers send to groups are reset in any case.
+/// Reading them costs as much as a tenth of a start, so it happens once a second. A handler that was installed since then matters only to
+/// a signal in the microseconds between the child's unblocking and its program. The signals that people, terminals and service managers
+/// send to groups are always reset.
 pub(super) struct Handled {
     signals: Vec<c_int>,
     looked: Instant,
@@ -187,7 +191,7 @@ impl Handled {
         &self.signals
     }
 
-    /// All of them where the kernel does not say.
+    /// Parses the signals from `/proc/self/status`. Missing lines mean all signals.
     fn listed(status: &str) -> Vec<c_int> {
         let mask = |field: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(field));

@@ -1,9 +1,9 @@
-//! A mark by which the processes of a task are known. A daemon that clears its environment and leaves its session carries no other, and
-//! unless the worker knows whose it is, it would report the end of the task while the daemon lives.
+//! The mark by which a task's processes are recognised. A daemon that clears its environment and leaves its session carries no other
+//! mark. If the worker could not assign the daemon to a task, it would report the task's end while the daemon lives.
 //!
-//! The mark is the limit RLIMIT_LOCKS. The kernel hands limits on to every descendant, and a program has no reason to change this one:
-//! since Linux 2.4.25 the kernel only stores it (getrlimit(2)). So a process without a mark has lowered the limit on purpose, or comes from
-//! a worker that may not set it. Everybody can read it, also of a process whose environment is hidden or gone.
+//! The mark is the limit RLIMIT_LOCKS. The kernel passes limits on to every descendant, and a program has no reason to change this one:
+//! since Linux 2.4.25 the kernel only stores it (getrlimit(2)). So a process without a mark has lowered the limit on purpose, or comes
+//! from a worker that may not set it. Every user can read it, even if the process's environment is hidden or gone.
 //!
 //! The upper bits follow from the marker that a worker's keeper gave it, so its successor in the data directory knows them.
 
@@ -18,11 +18,11 @@ use super::launch::Limit;
 use super::runner::TaskNumber;
 use crate::keeper::Marker;
 
-/// Its line in `/proc/PID/limits`: the name, the soft and the hard limit, the unit.
+/// The name of its line in `/proc/PID/limits`; the soft and the hard limit and the unit follow.
 const LINE: &str = "Max file locks";
-/// Bits of a mark that hold the task's number; those above are this worker's.
+/// The bits of a mark that hold the task's number; the higher bits identify this worker.
 const NUMBER_BITS: u32 = 32;
-/// Most workers between a worker and a process whose mark it knows: each is a task of the one above.
+/// The largest number of workers between a worker and a process whose mark it recognises. Each of them is a task of the one above.
 const MOST_NESTED: u64 = 8;
 
 /// The marks that this process gives.
@@ -33,7 +33,7 @@ pub(crate) struct LimitMarks {
 }
 
 impl LimitMarks {
-    /// Returns the marks that this process gives. `marker`: the one that its keeper gave it.
+    /// Returns the marks that this process gives. `marker` is the one that its keeper gave it.
     pub(super) fn new(marker: Option<&Marker>) -> Self {
         let own = match inherited() {
             Limit::INFINITY => Some(bits_of(marker)),
@@ -50,8 +50,8 @@ impl LimitMarks {
         LimitMarks { own }
     }
 
-    /// Returns the marks that a predecessor gave. `marker`: the one that its keeper had given it. Recognises no process in a worker that is a
-    /// task itself, because other workers there give the same marks.
+    /// Returns the marks that a predecessor gave. `marker` is the one that its keeper had given it. If this worker is itself a task, the
+    /// result recognises no process, because other workers there give the same marks.
     pub(crate) fn of_predecessor(marker: &Marker) -> Self {
         let may_know = inherited() == Limit::INFINITY;
         LimitMarks {
@@ -69,14 +69,14 @@ impl LimitMarks {
         })
     }
 
-    /// Whether a process descends from a task of this worker, also by way of workers that were tasks themselves.
+    /// Returns whether a process descends from a task of this worker, also through workers that were tasks themselves.
     pub(crate) fn are_on(self, pid: Pid) -> bool {
         let Some(own) = self.own else { return false };
         let theirs = mark_of(pid).map(|mark| mark >> NUMBER_BITS);
         theirs.is_some_and(|theirs| (own.saturating_sub(MOST_NESTED)..=own).contains(&theirs))
     }
 
-    /// Whose a process is. `None` if it carries no mark of this worker, or is gone.
+    /// Returns the task to which a process belongs. `None` if it carries no mark of this worker, or is gone.
     pub(super) fn task_of(self, pid: Pid) -> Option<TaskNumber> {
         self.task_by(mark_of(pid)?)
     }
@@ -99,7 +99,7 @@ fn inherited() -> u64 {
     getrlimit(Resource::RLIMIT_LOCKS).map_or(0, |(_, hard)| hard)
 }
 
-/// Differs from those of other workers.
+/// Returns the upper bits of a worker's marks, which differ from those of other workers.
 fn bits_of(marker: Option<&Marker>) -> u64 {
     let hash = match marker {
         Some(marker) => {

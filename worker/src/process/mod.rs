@@ -1,11 +1,10 @@
-//! Runs task processes: starts them without copying this process, watches them without polling, kills them with
-//! everything in their process group, and says how they ended.
+//! Runs task processes: starts them without copying this process, watches them without polling, kills them with their process groups, and
+//! reports their ends.
 //!
-//! One thread supervises all tasks of a worker over one epoll: a pidfd and three pipes a task. Nothing is polled per
-//! task and no task has a thread. [`ProcessRunner`] is the handle: its calls only queue, and results come through a
-//! [`TaskSink`] on the supervising thread.
+//! One thread supervises all tasks of a worker over one epoll: a pidfd and three pipes per task. The thread polls no task, and no task
+//! has a thread. [`ProcessRunner`] is the handle: its calls only queue, and results arrive at a [`TaskSink`] on the supervising thread.
 //!
-//! What a task finds when it starts:
+//! A task starts with:
 //!
 //! * argv: the command, then (`arguments: append`) node name, `/dev/fd/N` for its status, JSON argument. The program is
 //!   executed directly, without a shell; a name without `/` is looked up in the absolute folders of `PATH`.
@@ -13,24 +12,26 @@
 //!   starts there.
 //! * stdin is `/dev/null`; stdout and stderr go to the log; descriptor `N` takes status lines. All other descriptors of
 //!   the worker are closed on exec.
-//! * what [`PassedEnvironment`] lets through of the worker's environment, plus `BRASSERIE_JOB`, `BRASSERIE_NODE`, `BRASSERIE_NODE_LABEL` (the node's
-//!   name without its parent's), `BRASSERIE_PATH_TO_NODE` (a JSON array, root first, since names may contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the
-//!   JSON argument, left out above [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]), `BRASSERIE_INVOCATION` (start time, a colon, 16
-//!   hexadecimal digits) and, if the scheduler gives one, `BRASSERIE_FENCE` (a decimal number).
-//! * no blocked and no ignored signals, and a session of its own, so a process group too, whatever `process_group_leader` says: a
-//!   kill must reach the task's children too. It has no terminal: a Ctrl-C in the worker's reaches the worker only, which then ends
-//!   its tasks, and no task types into it.
+//! * environment: the worker's variables that [`PassedEnvironment`] passes, and these: `BRASSERIE_JOB`, `BRASSERIE_NODE`,
+//!   `BRASSERIE_NODE_LABEL` (the node's name without its parent's), `BRASSERIE_PATH_TO_NODE` (a JSON array, root first, since names may
+//!   contain any separator), `BRASSERIE_STATUS` (the `/dev/fd/N` path), `BRASSERIE_ARGUMENT` (the JSON argument, omitted above
+//!   [`ARGUMENT_IN_ENVIRONMENT_LIMIT`]), `BRASSERIE_INVOCATION` (start time, a colon, 16 hexadecimal digits) and, if the scheduler gives
+//!   one, `BRASSERIE_FENCE` (a decimal number).
+//! * signals: none blocked and none ignored.
+//! * a session and so a process group of its own, whatever `process_group_leader` says: a kill must reach the task's children, too. The
+//!   session has no terminal. A Ctrl-C in the worker's terminal reaches only the worker, which then ends its tasks, and a task cannot type
+//!   into the terminal.
+//! * the limit of open files with which the worker was started, even if the worker raised its own, and the limits that the task asks for.
+//! * with `user` the rights of that user, if [`Accounts`] has it: user, group and all groups of the user, and no way to gain others. The
+//!   variables that name the user are the user's, the pipes belong to the user, and the working directory is
+//!   `<data dir>/users/<uid>/<job>`, accessible only to the user.
 //!
-//! * the limit of open files that the worker was started with, whatever it raised its own to, and the limits that it asks for.
-//! * with `user` the rights of that user, if [`Accounts`] has him: user, group and all groups of the user, no way to others, the
-//!   variables that say who one is, pipes that belong to him, and as working directory `<data dir>/users/<uid>/<job>`, his alone.
+//! The runner makes a process by a clone that borrows this process's memory until the program runs, so the size of this process does not
+//! matter. If the machine does not allow that, it uses `posix_spawn`.
 //!
-//! A process is made by a clone that borrows this process's memory until its program runs, so that the size of this process
-//! does not matter; where the machine does not allow that, by `posix_spawn`.
-//!
-//! The parent death signal is not set: the kernel ties it to the *thread* that started the child. What outlives a worker that is
-//! killed with `kill -9` is the business of the keeper around the worker. What leaves its process group is ended with its task
-//! where the runner may adopt orphans ([`Orphans`]), and elsewhere by the keeper when the worker ends.
+//! A task that was started by the clone is killed by the kernel when the supervising thread ends. The keeper ends other processes that
+//! outlive a worker killed with `kill -9`. A process that has left its task's process group is ended with the task if the runner may
+//! adopt orphans ([`Orphans`]), and otherwise by the keeper when the worker ends.
 
 mod accounts;
 mod command;
@@ -74,7 +75,7 @@ pub(crate) use marks::LimitMarks;
 pub use runner::{KillError, ProcessRunner, SpawnError, StartError};
 pub use strays::Orphans;
 
-/// One run of one task: a kill names it completely, so that it never hits a newer run.
+/// The key of one run of one task. A kill names the run completely, so it never hits a newer run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunKey {
     pub invocation: InvocationId,
@@ -82,33 +83,33 @@ pub struct RunKey {
     pub node: NodeName,
 }
 
-/// What the runner needs to know of its worker.
+/// The runner's configuration.
 #[derive(Clone, Debug)]
 pub struct RunnerConfig {
-    /// Jobs work in `jobs/` below it; made absolute when the runner starts.
+    /// The data directory; jobs work in `jobs/` below it. The runner makes it absolute when it starts.
     pub data_dir: PathBuf,
-    /// Named in every event.
+    /// The host that every event names.
     pub worker_host: String,
     pub logs: Arc<LogStore>,
-    /// How long and how much of the output is kept that tasks have in files, in `output/` below the data directory.
+    /// The retention of task output in files, in `output/` below the data directory.
     pub output: Retention,
-    /// Where tasks get control groups; `None`: those that ask for any are refused.
+    /// The configuration of control groups; `None`: tasks that ask for any are refused.
     pub groups: Option<GroupsConfig>,
-    /// What of this process's environment tasks get.
+    /// The variables of this process's environment that tasks get.
     pub environment: PassedEnvironment,
-    /// The limit of open files that tasks start with; `None`: that of this process.
+    /// The limit of open files with which tasks start; `None`: that of this process.
     pub descriptors: Option<DescriptorLimit>,
-    /// Who ends what leaves its task's process group.
+    /// The process that ends those that leave their task's process group.
     pub orphans: Orphans,
-    /// Of several schedulers, whether tasks are marked with theirs.
+    /// Whether tasks carry the mark of their scheduler.
     pub marks: Marks,
-    /// Whose rights tasks may have instead of this process's.
+    /// The users whose rights tasks may have instead of this process's.
     pub accounts: Accounts,
-    /// Without these no task starts.
+    /// The files without which no task starts.
     pub pinned: Vec<PinnedFile>,
 }
 
-/// How many files a process may have open.
+/// The limits on a process's number of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimit {
     pub soft: u64,
@@ -116,7 +117,7 @@ pub struct DescriptorLimit {
 }
 
 impl RunnerConfig {
-    /// With the defaults of `brasserie-worker`.
+    /// Returns a configuration with the defaults of `brasserie-worker`.
     pub fn new(data_dir: PathBuf, worker_host: String, logs: Arc<LogStore>) -> Self {
         RunnerConfig {
             data_dir,
@@ -134,13 +135,13 @@ impl RunnerConfig {
     }
 }
 
-/// What the keeper, if it has to end the tasks of one scheduler, knows them by.
+/// The marks by which the keeper recognises the tasks of one scheduler, if it has to end them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// There is one scheduler only, or no keeper.
+    /// No marks: there is one scheduler only, or no keeper.
     #[default]
     None,
-    /// In the environment.
+    /// Marks in the environment.
     OfSchedulers,
 }
 
@@ -152,41 +153,42 @@ pub struct SpawnRequest {
     pub command: Vec<String>,
     /// The JSON object that the scheduler wrote for this run.
     pub argument: String,
-    /// Root first, the task's own node last.
+    /// The path to the node: root first, the task's own node last.
     pub path_to_node: Vec<NodeName>,
     pub options: TaskSubprocessOptions,
-    /// The cards that it may see, as `CUDA_VISIBLE_DEVICES` calls them. None: it sees all.
+    /// The GPUs that the task may see, by their names in `CUDA_VISIBLE_DEVICES`. Empty: it sees all.
     pub cuda_devices: Vec<String>,
-    /// It must not start later: by the clock that counts suspend, looked at when all else is ready. What was queued before the
-    /// machine or this process was paused may run elsewhere by now.
+    /// The latest start, by the clock that counts suspend, checked when everything else is ready. If the machine or this process was
+    /// paused, a queued task may run elsewhere by now.
     pub not_after: Time,
-    /// Its fencing token, if its scheduler gives any.
+    /// The fencing token, if the scheduler gives one.
     pub fence: Option<Fence>,
-    /// Whose task it is.
+    /// The association to which the task belongs.
     pub association: AssociationIndex,
-    /// When the worker was asked.
+    /// The time at which the worker received the request.
     pub asked: Instant,
 }
 
-/// A task's process has begun.
+/// The start of a task's process.
 #[derive(Debug)]
 pub struct Began {
-    /// It leads a process group with its own id.
+    /// The leader of a process group with the same id.
     pub leader: nix::unistd::Pid,
-    /// Its job wants it to be looked at once in this time.
+    /// The period at which its job wants its usage measured.
     pub refresh: Duration,
-    /// If it has control groups.
+    /// The reader of its control groups' counts, if it has any.
     pub meter: Option<Meter>,
-    /// Whose task it is.
+    /// The association to which the task belongs.
     pub association: AssociationIndex,
 }
 
-/// Where results go. Called on the supervising thread: it must not block, and may call the runner.
+/// The receiver of results. Its methods run on the supervising thread: they must not block, and may call the runner.
 pub trait TaskSink: Send {
-    /// The task's process was started.
+    /// Receives the start of the task's process.
     fn started(&mut self, _key: &Arc<RunKey>, _began: Began) {}
 
-    /// A turn of the thread begins: it has reaped the first process of no run that was started and has not ended here.
+    /// Receives the beginning of a turn of the thread. At this time the thread has not reaped the first process of any run that has
+    /// started and whose end was not reported here.
     fn holds_all(&mut self) {}
 
     fn ended(&mut self, end: TaskEnd);
@@ -223,7 +225,7 @@ pub struct TaskEnd {
     pub raw_status: Option<String>,
 }
 
-/// How the direct child ended.
+/// The exit of the direct child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessExit {
     Code(i32),
@@ -232,7 +234,7 @@ pub enum ProcessExit {
     Unknown,
 }
 
-/// What the worker itself sent to a task that was still running.
+/// The strongest signal that the worker itself sent to a task that was still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signalled {
     No,
@@ -240,14 +242,14 @@ pub enum Signalled {
     Kill,
 }
 
-/// What the direct child and its reaped descendants used.
+/// The resources that the direct child and its reaped descendants used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub user: Duration,
     pub system: Duration,
     /// Peak resident memory of the largest of them.
     pub max_resident_bytes: u64,
-    /// From and to disks.
+    /// Bytes read from disks; `written_bytes` went to disks.
     pub read_bytes: u64,
     pub written_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What comes out of a task's pipes: pieces of lines for the log, the status line, the last words on stderr.
+//! Processes the output of a task's pipes: pieces of lines for the log, the status line, the last lines of stderr.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -8,12 +8,12 @@ use brasserie_common::status::MAX_STATUS_BYTES;
 use super::ending::StatusLine;
 use crate::logs::{LinePart, MAX_LINE_BYTES};
 
-/// Lines of stderr that an error summary shows: a traceback's end.
+/// The number of lines of stderr in an error summary: the end of a traceback.
 const TAIL_LINES: usize = 5;
-/// Bytes of them: a screenful, and 10,000 tasks at once keep 40 MB at most.
+/// The bytes of these lines: a screenful. 10,000 tasks at once keep 40 MB at most.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// A task's three pipes.
+/// One of a task's three pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipeKind {
     Stdout,
@@ -33,10 +33,12 @@ impl PipeKind {
     }
 }
 
+/// The state of one pipe.
+///
 /// ```text
 /// Unwatched --young time over, or child exited--> Watched <--room, tokens-- Paused
 ///                                                 Watched --log full, rate--> Paused
-/// any --end of file, given up--> Closed
+/// any --end of file, abandoned--> Closed
 /// ```
 #[derive(Debug)]
 pub(super) enum Pipe {
@@ -92,7 +94,7 @@ impl LineSplitter {
         }
     }
 
-    /// The end of the stream: what is left is a line without a newline.
+    /// Ends the stream: the rest is a line without a newline.
     pub(super) fn finish(&mut self, mut piece: impl FnMut(&[u8], LinePart)) {
         if !self.partial.is_empty() {
             piece(&self.partial, LinePart::Last);
@@ -101,7 +103,7 @@ impl LineSplitter {
     }
 }
 
-/// Keeps the last non-empty line of the status pipe, however much comes.
+/// Keeps the last non-empty line of the status pipe, however much arrives.
 #[derive(Debug, Default)]
 pub(super) struct StatusCollector {
     partial: Vec<u8>,
@@ -123,7 +125,7 @@ impl StatusCollector {
         std::mem::take(&mut self.last)
     }
 
-    /// Keeps one byte more than is allowed, which is how `end_line` knows.
+    /// Keeps one byte more than allowed, by which `end_line` recognises a line that is too long.
     fn add(&mut self, bytes: &[u8]) {
         let room = (MAX_STATUS_BYTES + 1).saturating_sub(self.partial.len());
         self.partial

@@ -1,4 +1,4 @@
-//! How fast a task may log, and what becomes of the rest: it waits, or it is dropped, counted and told.
+//! Limits how fast a task may log. Beyond the limit, the task waits, or lines are dropped, counted and reported.
 
 use std::time::{Duration, Instant};
 
@@ -6,22 +6,21 @@ use brasserie_common::{LogOverflow, Output, TaskSubprocessOptions};
 
 use crate::logs::Room;
 
-/// Intervals of the rate limit outside these bounds are no rates that anybody means; the upper one keeps sums of times in
-/// range.
+/// The bounds of the rate limit's interval. Others make no sense; the upper bound keeps sums of times in range.
 const SHORTEST_POLL: Duration = Duration::from_millis(1);
 const LONGEST_POLL: Duration = Duration::from_secs(3600);
 /// Number of bytes that one read may always take, even if fewer lines or bytes are left in the limit.
 ///
-/// Without it, long lines would need many reads. Each byte may be a line, so a task exceeds its limit by at most this number of lines, and
+/// Otherwise long lines would need many reads. Each byte may be a line, so a task exceeds its limit by at most this number of lines, and
 /// waits for them afterwards.
 const LEAST_READ: usize = 1024;
-/// A task that drops all the time is told of once so often: its events must not be the flood that the limit is against.
+/// The period at which a task that drops lines all the time reports it: the reports must not be the flood that the limit prevents.
 pub(super) const DECLARE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was not logged since it was last told.
+/// The output that was dropped since the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dropped {
-    /// Pieces of a long line count one each.
+    /// Number of lines, where each piece of a long line counts as one.
     pub lines: u64,
     pub bytes: u64,
 }
@@ -33,14 +32,14 @@ pub(super) enum Admitted {
     Drop,
 }
 
-/// Token buckets over lines and bytes. Unlike the original's, unused quota does not pile up beyond one second's worth.
+/// Token buckets over lines and bytes. Unlike in the original Bistro, unused quota does not accumulate beyond one second's worth.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     lines: Bucket,
     bytes: Bucket,
     overflow: LogOverflow,
     dropped: Dropped,
-    /// When the next drop may be told of.
+    /// The earliest time of the next report.
     declare_at: Instant,
 }
 
@@ -48,7 +47,7 @@ impl RateLimit {
     pub(super) fn new(options: &TaskSubprocessOptions, now: Instant) -> Self {
         let bucket = |amount| match options.output {
             Output::Log => Bucket::new(amount, options.poll, now),
-            // The limits are for the log, which all tasks share and people read.
+            // The limits protect the log, which all tasks share and people read.
             Output::File => Bucket::Unlimited,
         };
         RateLimit {
@@ -71,7 +70,7 @@ impl RateLimit {
         }
     }
 
-    /// Decides on one piece. A task that waits was stopped before it was read: what was read in one go is logged in one go.
+    /// Decides on one piece. With `log_overflow: wait`, the limit stops the reading, and everything that was read together is logged.
     pub(super) fn admit(&mut self, length: usize, room: Room) -> Admitted {
         let over = room == Room::Full || self.lines.is_empty() || self.bytes.is_empty();
         if over && self.overflow == LogOverflow::Drop {
@@ -84,7 +83,7 @@ impl RateLimit {
         Admitted::Keep
     }
 
-    /// Decides on what goes into a file, where bytes and no lines are counted.
+    /// Decides on output for a file, where only bytes count.
     pub(super) fn admit_to_file(&self, room: Room) -> Admitted {
         match (self.overflow, room) {
             (LogOverflow::Drop, Room::Full) => Admitted::Drop,
@@ -92,9 +91,9 @@ impl RateLimit {
         }
     }
 
-    /// Adds `held` bytes and lines to the limits of a finished task, so that its pipes can be drained without delay: the rate limit must not
-    /// occupy a slot. `held` is the capacity of the pipes, where each byte may be a line. With `log_overflow: drop`, lines are dropped as
-    /// before.
+    /// Adds `held` bytes and lines to the limits of a finished task, so that its pipes can be drained without delay: the rate limit must
+    /// not occupy a slot. `held` is the capacity of the pipes, where each byte may be a line. With `log_overflow: drop`, lines are
+    /// dropped as before.
     pub(super) fn grant(&mut self, held: usize) {
         match self.overflow {
             LogOverflow::Wait => {
@@ -105,7 +104,7 @@ impl RateLimit {
         }
     }
 
-    /// Counts the time that has passed. `Some(time)`: nothing may be read before it, however much room the log has.
+    /// Refills the limits for the time that has passed. Returns the time before which nothing may be read, or `None`.
     pub(super) fn blocked_until(&mut self, now: Instant, room: Room) -> Option<Instant> {
         let until = self.lines.free_at(now).max(self.bytes.free_at(now));
         match (self.overflow, room) {
@@ -115,7 +114,7 @@ impl RateLimit {
         }
     }
 
-    /// What is to be told now; at a task's end, all of it.
+    /// Returns the drops that must be reported now. `now` is `None` at a task's end, when all are due.
     pub(super) fn take_dropped(&mut self, now: Option<Instant>) -> Option<Dropped> {
         let due = now.is_none_or(|now| now >= self.declare_at);
         if self.dropped.lines == 0 || !due {
@@ -127,23 +126,23 @@ impl RateLimit {
         Some(std::mem::take(&mut self.dropped))
     }
 
-    /// When what was dropped is to be told of, if anything was.
+    /// Returns the time of the next report, if anything was dropped.
     pub(super) fn tells_at(&self) -> Option<Instant> {
         (self.dropped.lines > 0).then_some(self.declare_at)
     }
 }
 
-/// How soon a reader that was paused because the log is behind looks again: a tenth of the log's own batch interval.
+/// The pause before a reader checks again whether the log has room: a tenth of the log's own batch interval.
 const LOG_RETRY: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 enum Bucket {
     Unlimited,
     Limited {
-        /// What comes back every `interval`.
+        /// The tokens that return every `interval`.
         amount: i64,
         interval: Duration,
-        /// May be negative: what was read in one go is logged in one go.
+        /// The tokens left. The number may be negative, because everything that was read together is logged.
         tokens: i64,
         /// Time up to which `tokens` were given.
         filled: Instant,
@@ -196,7 +195,7 @@ impl Bucket {
         }
     }
 
-    /// `Some(time)`: it is empty until then.
+    /// Refills the bucket. Returns the time until which it is empty, or `None`.
     fn free_at(&mut self, now: Instant) -> Option<Instant> {
         let Bucket::Limited {
             amount,
@@ -226,7 +225,7 @@ impl Bucket {
     }
 }
 
-/// One second's worth, and at least one interval's.
+/// Returns one second's worth of tokens, and at least one interval's.
 fn burst(amount: i64, interval: Duration) -> i64 {
     let per_second =
         amount.saturating_mul(1_000_000) / i64::try_from(interval.as_micros()).unwrap_or(i64::MAX);
@@ -261,7 +260,7 @@ mod tests {
         assert_eq!(logged(&mut rate, 199, 1), 199);
         assert_eq!(rate.blocked_until(start, Room::Free), None);
         assert_eq!(logged(&mut rate, 5, 1), 5);
-        // 200 a second; 4 too many and one to be free again: three intervals of 10 ms.
+        // The rate is 200 a second; 4 tokens too many and one to be free again need three intervals of 10 ms.
         assert_eq!(rate.blocked_until(start, Room::Free), Some(millis(30)));
         assert_eq!(rate.blocked_until(millis(30), Room::Free), None);
         assert_eq!(rate.blocked_until(millis(3_600_000), Room::Free), None);
@@ -291,7 +290,7 @@ mod tests {
                 lines += logged(&mut rate, size, 1);
             }
         }
-        // The burst, the refill within the second, and one read beyond the limit.
+        // The bounds are the burst, the refill within the second, and one read beyond the limit.
         assert!((1000..=2000 + LEAST_READ).contains(&lines), "{lines}");
 
         let of_bytes = limit(0, 20, LogOverflow::Wait, start);
@@ -306,14 +305,14 @@ mod tests {
     fn bytes_have_a_limit_of_their_own() {
         let start = Instant::now();
         let mut rate = limit(0, 10, LogOverflow::Wait, start);
-        // 1,000 bytes a second, at once or one by one.
+        // The limit is 1,000 bytes a second, all together or one by one.
         assert_eq!(logged(&mut rate, 1, 999), 1);
         assert_eq!(rate.blocked_until(start, Room::Free), None);
         assert_eq!(logged(&mut rate, 1, 11), 1);
         let until = start + Duration::from_millis(20);
         assert_eq!(rate.blocked_until(start, Room::Free), Some(until));
         assert_eq!(rate.blocked_until(until, Room::Free), None);
-        // The stricter of two limits holds.
+        // The stricter of two limits applies.
         let mut both = limit(1, 1_000_000, LogOverflow::Wait, start);
         assert_eq!(logged(&mut both, 100, 1), 100);
         assert!(both.blocked_until(start, Room::Free).is_some());
@@ -386,7 +385,7 @@ mod tests {
         let told = rate.take_dropped(Some(start + DECLARE_INTERVAL));
         assert_eq!(told, Some(Dropped { lines: 1, bytes: 5 }));
         assert_eq!(logged(&mut rate, 1, 5), 0);
-        // The end of a task waits for no second.
+        // A task's end reports at once.
         assert_eq!(
             rate.take_dropped(None),
             Some(Dropped { lines: 1, bytes: 5 })

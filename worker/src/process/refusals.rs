@@ -1,4 +1,4 @@
-//! What a start did not get past, in words a user can act on, and whose fault it is.
+//! Explains a failed start with a message on which a user can act, and decides its fault.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::accounts::Chosen;
 use super::command::StartFailure;
 use super::launch::{Limit, Refused, Step};
 
-/// What was to be started.
+/// The start that was attempted.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub program: &'a str,
@@ -18,7 +18,7 @@ pub(super) struct Asked<'a> {
     pub chosen: Option<&'a Chosen>,
 }
 
-/// The cause in words.
+/// Returns the message and the fault.
 pub(super) fn explain(Refused { step, error }: Refused, asked: Asked<'_>) -> StartFailure {
     let what = match step {
         Step::Create | Step::Execute => return explain_program(error, asked),
@@ -46,8 +46,8 @@ fn explain_directory(error: Errno, asked: Asked<'_>) -> StartFailure {
     }
 }
 
-/// Limits that the worker itself does not have: root could give them, but a job's owner is not to get beyond what the machine's
-/// administrator allows.
+/// Returns the failure for a limit that exceeds the worker's own. A worker that runs as root could set it, but a job's owner must not
+/// exceed the limits of the machine's administrator.
 pub(super) fn beyond_our_own(
     limits: &[Limit],
     options: &TaskSubprocessOptions,
@@ -87,7 +87,7 @@ fn explain_limit(
     })
 }
 
-/// From the error of a pipe, of making the process, or of executing its program.
+/// Explains the error of making a pipe or the process, or of executing its program.
 fn explain_program(error: Errno, asked: Asked<'_>) -> StartFailure {
     let (program, user) = (asked.program, asked.chosen.map(|chosen| &chosen.name));
     let fault = match error {
@@ -120,7 +120,7 @@ fn explain_program(error: Errno, asked: Asked<'_>) -> StartFailure {
     StartFailure { why, fault }
 }
 
-/// What the kernel calls it.
+/// Returns the kernel's name of the limit.
 pub(super) fn kernels(limited: Limited) -> Resource {
     match limited {
         Limited::As => Resource::RLIMIT_AS,

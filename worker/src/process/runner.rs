@@ -1,4 +1,4 @@
-//! The handle of the runner: what callers see, and the bounded queue between them and the supervising thread.
+//! The handle of the runner for callers, and the bounded queue between them and the supervising thread.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -15,16 +15,16 @@ use parking_lot::Mutex;
 use super::supervisor::Supervisor;
 use super::{RunKey, RunnerConfig, SpawnRequest, TaskSink};
 
-/// Commands that may wait for the supervisor before it takes no more starts: more than any worker has slots for, at a second's
-/// work for thousands; with arguments of a few KiB they take tens of megabytes at the very worst. A kill is always taken, one a
-/// run at most: a lost one would leave a task alive that its scheduler takes for dead.
+/// The number of queued commands above which starts are refused: more than any worker has slots for. Starting thousands of tasks takes
+/// about a second. With arguments of a few KiB the queue takes tens of megabytes in the worst case. A kill is always accepted, at most
+/// one per run: if it were lost, a task would live on that its scheduler takes for dead.
 const QUEUE_LIMIT: usize = 16_384;
 
-/// Names a run inside the runner; never reused.
+/// The number of a run inside the runner; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TaskNumber(pub u64);
 
-/// Why a task was not accepted. Nothing happened, and the sink hears nothing of it.
+/// The reason why a task was not accepted. Nothing happened, and the sink receives nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnError {
     #[error("this invocation is already running here")]
@@ -37,14 +37,14 @@ pub enum SpawnError {
     Ending,
 }
 
-/// Why a kill was not accepted.
+/// The reason why a kill was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KillError {
     #[error("no such invocation runs here: it has ended, or never started")]
     Unknown,
 }
 
-/// Why there is no runner.
+/// The reason why the runner could not start.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot set up task processes in {data_dir}: {source}")]
 pub struct StartError {
@@ -52,8 +52,8 @@ pub struct StartError {
     pub source: io::Error,
 }
 
-/// Runs tasks. Calls only queue and never wait; results come through the sink. Dropping it kills what still runs and
-/// waits for the sink to hear of it.
+/// Runs tasks. Calls only queue and never wait; results arrive at the sink. Dropping it kills all running tasks and waits until the sink
+/// has received their ends.
 #[derive(Debug)]
 pub struct ProcessRunner {
     inbox: Arc<Inbox>,
@@ -80,30 +80,30 @@ impl ProcessRunner {
         })
     }
 
-    /// Queues a start. From now on the key is known to [`ProcessRunner::kill`], and the sink will hear of its end once.
+    /// Queues a start. From now on [`ProcessRunner::kill`] knows the key, and the sink receives the run's end once.
     pub fn spawn(&self, request: SpawnRequest) -> Result<(), SpawnError> {
         self.inbox.spawn(request)
     }
 
-    /// Queues a kill of exactly this run; its wait counts from now. Does not wait for the death. Of several that wait in the
-    /// queue, the one that ends the task first counts.
+    /// Queues a kill of exactly this run; its wait counts from now. Does not wait for the death. If several kills of a run are queued,
+    /// the one that ends the task first applies.
     pub fn kill(&self, key: &RunKey, request: KillRequest, by: EndedBy) -> Result<(), KillError> {
         self.inbox.kill(key, request, by)
     }
 
-    /// Queues a stop of exactly this run: its process group stays where it stands, and all in its control groups, if it has any. Does not
-    /// wait. Of one that ends there is nothing to do.
+    /// Queues a stop of exactly this run: of its process group, and of all processes in its control groups, if it has any. Does not wait.
+    /// Has no effect on a run that ends.
     pub fn suspend(&self, key: &RunKey) {
         self.inbox.pause(key, Stops::Now);
     }
 
-    /// Queues that it goes on.
+    /// Queues the continuation of a stopped run.
     pub fn resume(&self, key: &RunKey) {
         self.inbox.pause(key, Stops::NoMore);
     }
 
-    /// Ends every task, those that only wait for their start included: TERM, and KILL after `wait` (at once if zero). No
-    /// task is accepted from now on. `done` is called on the supervising thread once the sink has heard of the last one.
+    /// Ends every task, including those that wait for their start: TERM, and KILL after `wait` (at once if zero). No task is accepted
+    /// from now on. Calls `done` on the supervising thread once the sink has received the last end.
     pub fn kill_all(&self, wait: Duration, by: EndedBy, done: impl FnOnce() + Send + 'static) {
         self.inbox.end(Command::KillAll {
             wait,
@@ -113,7 +113,7 @@ impl ProcessRunner {
         });
     }
 
-    /// Runs that were accepted and have not ended.
+    /// Returns the number of runs that were accepted and have not ended.
     pub fn running(&self) -> usize {
         self.inbox.state.lock().keys.len()
     }
@@ -125,22 +125,22 @@ impl Drop for ProcessRunner {
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {
-            // A supervisor that panicked printed why where it happened.
+            // A supervisor that panicked printed the reason where it happened.
             let _ = thread.join();
         }
     }
 }
 
-/// What the supervisor is asked to do.
+/// A command for the supervisor.
 pub(super) enum Command {
     Spawn {
         number: TaskNumber,
         key: Arc<RunKey>,
         request: Box<SpawnRequest>,
     },
-    /// As [`Inbox::take_kill`] says.
+    /// Ends the run as [`Inbox::take_kill`] says.
     Kill(TaskNumber),
-    /// Its process stops, or goes on.
+    /// Stops or continues the run's processes.
     Pause { number: TaskNumber, stops: Stops },
     KillAll {
         wait: Duration,
@@ -148,7 +148,7 @@ pub(super) enum Command {
         asked: Instant,
         done: Box<dyn FnOnce() + Send>,
     },
-    /// Kill everything at once and leave.
+    /// Kills everything at once and ends the thread.
     Stop,
 }
 
@@ -159,7 +159,7 @@ pub(super) enum Stops {
     NoMore,
 }
 
-/// A wish for a run's end.
+/// A request to end a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kill {
     pub(super) request: KillRequest,
@@ -168,7 +168,7 @@ pub(super) struct Kill {
 }
 
 impl Kill {
-    /// When it kills for certain. A wait beyond the end of time is none that ends.
+    /// Returns the time of the certain kill. A wait beyond the range of time never ends.
     fn due(&self) -> Option<Instant> {
         match self.request.method {
             KillMethod::Kill => Some(self.asked),
@@ -177,7 +177,7 @@ impl Kill {
         }
     }
 
-    /// The one of two that ends the task first; whatever kills later, sends what the other one sends as well, or need not.
+    /// Returns the kill that ends the task first. The later one sends no signal that the other does not send or make unnecessary.
     fn sooner(self, other: Kill) -> Kill {
         match (self.due(), other.due()) {
             (Some(own), Some(others)) if others < own => other,
@@ -187,23 +187,25 @@ impl Kill {
     }
 }
 
-/// What callers and the supervisor share.
+/// The state that callers and the supervisor share.
 pub(super) struct Inbox {
     state: Mutex<InboxState>,
     wake: EventFd,
-    /// Set while the supervisor is, or is about to be, in its wait: only then is a wake-up worth a system call.
+    /// Set while the supervisor waits or is about to wait: only then a wake-up is worth a system call.
     sleeping: AtomicBool,
 }
 
 struct InboxState {
     keys: HashMap<Arc<RunKey>, TaskNumber>,
     queue: VecDeque<Command>,
-    /// Those whose command is in the queue, one a run.
+    /// The requested kills whose command is in the queue, one per run.
     kills: HashMap<TaskNumber, Kill>,
     next: u64,
     stage: Stage,
 }
 
+/// Whether tasks are accepted.
+///
 /// ```text
 /// Open --kill_all, drop--> Ending
 /// ```
@@ -294,7 +296,7 @@ impl Inbox {
         Ok(())
     }
 
-    /// Always accepted: there are no more of them than the core chooses, a few for each run that begins or ends.
+    /// Queues a stop or continuation. It is always accepted: the core sends only a few for each run that begins or ends.
     fn pause(&self, key: &RunKey, stops: Stops) {
         {
             let mut state = self.state.lock();
@@ -306,7 +308,7 @@ impl Inbox {
         self.wake_up();
     }
 
-    /// Always accepted, whatever waits: an end must not fail.
+    /// Queues the end. It is always accepted, because an end must not fail.
     fn end(&self, command: Command) {
         {
             let mut state = self.state.lock();
@@ -318,12 +320,12 @@ impl Inbox {
 
     fn wake_up(&self) {
         if self.sleeping.swap(false, Ordering::SeqCst) {
-            // Fails only after 2^64 - 2 wake-ups, centuries from now.
+            // The write fails only after 2^64 - 2 wake-ups, centuries from now.
             let _ = self.wake.write(1);
         }
     }
 
-    /// The number of the next task.
+    /// Returns the number of the next task.
     pub(super) fn next(&self) -> TaskNumber {
         TaskNumber(self.state.lock().next)
     }
@@ -332,20 +334,20 @@ impl Inbox {
         &self.wake
     }
 
-    /// The next command, if there is one.
+    /// Returns the next command, if there is one.
     pub(super) fn pop(&self) -> Option<Command> {
         self.state.lock().queue.pop_front()
     }
 
-    /// What a [`Command::Kill`] of this run has become.
+    /// Returns the kill that a [`Command::Kill`] of this run stands for.
     pub(super) fn take_kill(&self, number: TaskNumber) -> Option<Kill> {
         self.state.lock().kills.remove(&number)
     }
 
-    /// Announces a wait. `false`: a command came meanwhile, do not wait.
+    /// Announces a wait. Returns `false` if a command has arrived meanwhile: then the supervisor must not wait.
     pub(super) fn may_sleep(&self) -> bool {
         self.sleeping.store(true, Ordering::SeqCst);
-        // After the store, so that a caller either sees it and wakes us, or has its command seen here.
+        // The store comes first: a caller either sees it and wakes the supervisor, or its command is seen here.
         let empty = self.state.lock().queue.is_empty();
         if !empty {
             self.sleeping.store(false, Ordering::SeqCst);
@@ -357,7 +359,7 @@ impl Inbox {
         self.sleeping.store(false, Ordering::SeqCst);
     }
 
-    /// The run has ended: its key may be used again.
+    /// Releases the key of a run that has ended.
     pub(super) fn forget(&self, key: &Arc<RunKey>) {
         self.state.lock().keys.remove(key);
     }
@@ -397,7 +399,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_takes_a_kill_of_every_run_and_no_start() {
-        // Nobody takes anything out of it.
+        // No supervisor empties the queue.
         let inbox = Inbox::new().expect("an eventfd");
         let runs = i64::try_from(QUEUE_LIMIT).expect("a small number");
         for number in 0..runs {
@@ -412,7 +414,7 @@ mod tests {
             inbox.kill(&key(runs), kill(KillMethod::Kill, 0), EndedBy::Operator),
             Err(KillError::Unknown)
         );
-        // One a run, whoever asks how often.
+        // There is one kill per run, however many were requested.
         assert_eq!(inbox.state.lock().queue.len(), 2 * QUEUE_LIMIT);
     }
 

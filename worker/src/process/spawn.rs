@@ -1,5 +1,5 @@
-//! The one audited place with `unsafe`: clone, posix_spawn, pidfds, wait4 and close-on-exec, which have no safe wrapper with
-//! what is needed here (steps of our own before a program starts, resource usage, raw environment blocks).
+//! The only audited module with `unsafe`: clone, posix_spawn, pidfds, wait4 and close-on-exec. They have no safe wrapper with the
+//! necessary features (own steps before a program starts, resource usage, raw environment blocks).
 #![expect(
     unsafe_code,
     reason = "system calls without a safe wrapper; every use says why it is sound"
@@ -21,19 +21,19 @@ use nix::unistd::{Pid, getpid};
 use super::launch::{Account, Child, Handled, Launch, Limit, Refused, Step, Way, pointers};
 use super::{ProcessExit, Usage};
 
-/// The child's stack until it executes its program: a few frames without buffers, in a build without optimisation too.
+/// The child's stack until it executes its program: a few frames without buffers, even in an unoptimised build.
 const CHILD_STACK_BYTES: usize = 64 * 1024;
-/// Bytes of the kernel's set of signals.
+/// The size of the kernel's signal set, in bytes.
 const SIGNAL_SET_BYTES: c_long = 8;
-/// What a child exits with whose program did not start; nobody reads it.
+/// The exit code of a child whose program did not start; nothing reads it.
 const NOT_STARTED: c_int = 127;
-/// In which the kernel counts what goes to and from disks for `rusage`.
+/// The unit in which the kernel counts disk input and output for `rusage`, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
 /// Starts children. Neither way copies the page tables of this process, so its size does not matter.
 pub(super) struct Launcher {
     way: Way,
-    /// Its alignment is what both architectures ask for.
+    /// The child's stack. Its element type has the alignment that both architectures require.
     stack: Vec<u128>,
     handled: Handled,
     attributes: Attributes,
@@ -90,11 +90,11 @@ impl Launcher {
         let mut pidfd: c_int = -1;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
         let before = block_all_signals();
-        // SAFETY: `child` is told all that it needs by `plan`, which lives on this stack beyond the call: CLONE_VFORK keeps this
-        // thread here until the child has executed its program or is dead, so nothing that `plan` borrows moves or is freed
-        // while the child looks at it, and the child's stack, which grows down from its end, is used by one child at a time:
-        // `&mut self`. Every signal is blocked, so no handler of this process runs in the child, which shares its memory, until
-        // the child has set all of them to their defaults. `pidfd` is valid for the kernel's write.
+        // SAFETY: `plan` holds everything that `child` needs, and lives on this stack beyond the call: CLONE_VFORK keeps this thread here
+        // until the child has executed its program or is dead, so nothing that `plan` borrows moves or is freed while the child uses it.
+        // One child at a time uses its stack, which grows down from its end, because of `&mut self`. Every signal is blocked, so no
+        // handler of this process runs in the child, which shares its memory, until the child has set all of them to their defaults.
+        // `pidfd` is valid for the kernel's write.
         let pid = unsafe {
             libc::clone(
                 child,
@@ -107,7 +107,8 @@ impl Launcher {
         let error = Errno::last();
         restore_signals(before);
         if let Some(Ok(true)) = dumpable {
-            // The child gave up its rights in memory that it shared, by which the kernel hides that memory. It is ours alone again.
+            // The child gave up its rights while it shared this memory, so the kernel hides the memory from other processes. It is no
+            // longer shared.
             let _ = prctl::set_dumpable(true);
         }
         if pid < 0 {
@@ -120,27 +121,27 @@ impl Launcher {
         // SAFETY: the kernel just gave us this descriptor (close-on-exec by definition), and nothing else owns it.
         let pidfd = (pidfd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(pidfd) });
         if let Some(refused) = plan.refused() {
-            // It is dead already; this only collects it.
+            // The child is dead already; this only reaps it.
             let _ = waitpid(pid, None);
             return Err(refused);
         }
         match pidfd {
             Some(pidfd) => Ok(Child { pid, pidfd }),
-            // A kernel before 5.2, which passes over flags that it does not know.
+            // The kernel is older than 5.2 and ignores flags that it does not know.
             None => watch(pid),
         }
     }
 }
 
-/// What the child is told, and what it says if it cannot go on.
+/// The instructions of a child, and its report of a failure.
 struct Plan<'a> {
     launch: &'a Launch<'a>,
     argv: *const *mut c_char,
     environment: *const *mut c_char,
     handled: &'a [c_int],
-    /// The process that starts it.
+    /// The process that starts the child.
     parent: c_long,
-    /// 0 while all is well, else the error's number above a step's code.
+    /// 0 without a failure, else the error's number above a step's code.
     failure: AtomicU64,
 }
 
@@ -168,8 +169,8 @@ impl Plan<'_> {
         })
     }
 
-    /// In the child. System calls and nothing else: no allocation, no lock, no panic, for all memory is the parent's, whose other
-    /// threads go on.
+    /// Runs in the child. It makes system calls and nothing else: no allocation, no lock, no panic, because all memory is the parent's,
+    /// whose other threads go on.
     fn carry_out(&self) -> (Step, c_int) {
         let launch = self.launch;
         for group in launch.joins {
@@ -181,13 +182,13 @@ impl Plan<'_> {
                 return (Step::Join, error);
             }
         }
-        // It leads a process group with that, and has no terminal: the worker's own, if it has one, would take what the task types into
-        // it for the operator's.
+        // The session also makes the child the leader of a process group, and has no terminal. On the worker's own terminal, input that
+        // the task types would look like the operator's.
         if let Err(error) = call(libc::SYS_setsid, [0; 5]) {
             return (Step::Lead, error);
         }
         for (source, target) in launch.redirections() {
-            // Not `dup2`, which newer architectures do not have. Source and target always differ.
+            // Newer architectures do not have `dup2`. Source and target always differ.
             if let Err(error) = call(libc::SYS_dup3, [long(source), long(target), 0, 0, 0]) {
                 return (Step::Redirect, error);
             }
@@ -214,7 +215,7 @@ impl Plan<'_> {
             default_action(*signal);
         }
         restore_signals(Blocked(0));
-        // Last, since from then on the account's other processes may signal this one, while our thread waits for it.
+        // The account comes late: from then on the account's other processes may signal this one, while the worker's thread waits for it.
         if let Some(account) = launch.account
             && let Err(error) = account.assume()
         {
@@ -225,12 +226,12 @@ impl Plan<'_> {
         {
             return (Step::WorkingDirectory, error);
         }
-        // After the account, which clears it. The kernel kills the task when the thread that starts it ends, which is the supervising
-        // thread: it ends after its last task, or with the whole process. The keeper would kill it too, but may be dead or stopped.
-        // Best effort, as a task that is executed with other rights loses it.
+        // The account would clear this setting, so it follows the account. The kernel kills the task when the thread that starts it ends.
+        // That is the supervising thread: it ends after its last task, or with the whole process. The keeper would kill the task too, but
+        // may be dead or stopped. The setting is best effort, as a task that is executed with other rights loses it.
         let arguments = [long(libc::PR_SET_PDEATHSIG), long(libc::SIGKILL), 0, 0, 0];
         let _ = call(libc::SYS_prctl, arguments);
-        // If the parent died before the signal was requested, nothing will kill this process, so it exits. Nobody reads the error.
+        // If the parent died before the signal was requested, nothing will kill this process, so it exits. Nothing reads the error.
         if call(libc::SYS_getppid, [0; 5]) != Ok(self.parent) {
             return (Step::Create, libc::ESRCH);
         }
@@ -242,7 +243,7 @@ impl Plan<'_> {
     }
 }
 
-/// The child's life until it executes its program.
+/// Runs the child until it executes its program.
 extern "C" fn child(plan: *mut c_void) -> c_int {
     // SAFETY: `Launcher::clone` passes a plan that outlives this child's use of our memory.
     let plan = unsafe { &*plan.cast::<Plan<'_>>() };
@@ -269,13 +270,13 @@ impl Limit {
 }
 
 impl Account {
-    /// By bare system calls: those of the C library would make all threads of the parent follow.
+    /// Changes the rights by direct system calls: the functions of the C library would change all threads of the parent.
     fn assume(&self) -> Result<c_long, c_int> {
         let (user, group) = (
             c_long::from(self.user.as_raw()),
             c_long::from(self.group.as_raw()),
         );
-        // `Gid` is a transparent wrapper of the kernel's own 32 bits.
+        // `Gid` is a transparent wrapper of the kernel's 32 bits.
         let groups = self.groups.as_ptr() as c_long;
         let count = c_long::try_from(self.groups.len()).unwrap_or(c_long::MAX);
         call(libc::SYS_setgroups, [count, groups, 0, 0, 0])?;
@@ -292,25 +293,25 @@ fn long(number: c_int) -> c_long {
     c_long::from(number)
 }
 
-/// A system call: its result, or the number of its error.
+/// Makes a system call. Returns its result, or the number of its error.
 fn call(number: c_long, [a, b, c, d, e]: [c_long; 5]) -> Result<c_long, c_int> {
-    // SAFETY: the callers pass plain numbers, and pointers to NUL-terminated strings, null-terminated arrays or structs of the
-    // kernel's layout that outlive the call. In a child the number of an error is kept where our waiting thread has its own.
+    // SAFETY: the callers pass plain numbers, and pointers to NUL-terminated strings, null-terminated arrays or structs of the kernel's
+    // layout that outlive the call. In a child, the number of an error is stored where the waiting thread of this process has its own.
     match unsafe { libc::syscall(number, a, b, c, d, e) } {
         -1 => Err(Errno::last_raw()),
         result => Ok(result),
     }
 }
 
-/// What signals a thread blocks.
+/// The signals that a thread blocks.
 #[derive(Clone, Copy)]
 struct Blocked(u64);
 
-/// Those of the C library's own use too, which its functions leave alone.
+/// Blocks all signals, including those that the C library reserves and does not block in its own functions.
 fn block_all_signals() -> Blocked {
     let (all, mut before) = (u64::MAX, 0_u64);
     let (set, old) = ((&raw const all) as c_long, (&raw mut before) as c_long);
-    // The only errors are those of wrong arguments.
+    // Only wrong arguments cause errors.
     let _ = call(
         libc::SYS_rt_sigprocmask,
         [long(libc::SIG_SETMASK), set, old, SIGNAL_SET_BYTES, 0],
@@ -327,14 +328,14 @@ fn restore_signals(Blocked(before): Blocked) {
 }
 
 fn default_action(signal: c_int) {
-    // All zero is the default without flags, however the kernel orders the fields.
+    // All zero is the default without flags, in any order of the kernel's fields.
     let default = [0_u64; 4];
     let action = default.as_ptr() as c_long;
     let arguments = [long(signal), action, 0, SIGNAL_SET_BYTES, 0];
     let _ = call(libc::SYS_rt_sigaction, arguments);
 }
 
-/// What every child has in common: own session, no blocked signal, every signal at its default.
+/// The attributes of every child: own session, no blocked signal, every signal at its default.
 struct Attributes(libc::posix_spawnattr_t);
 
 impl Attributes {
@@ -373,7 +374,7 @@ impl Attributes {
         Ok(this)
     }
 
-    /// The step of a failure is not known beyond what can be seen from here.
+    /// Starts a child. The error's step is an estimate, because `posix_spawn` does not report it.
     fn spawn(&self, launch: &Launch<'_>) -> Result<Child, Refused> {
         let at = |step| move |error| Refused { step, error };
         if !launch.joins.is_empty() {
@@ -445,7 +446,7 @@ impl Drop for Actions {
 }
 
 fn watch(pid: Pid) -> Result<Child, Refused> {
-    // Nobody else waits for this child, so the pid still names it.
+    // No other code waits for this child, so the pid still names it.
     let pidfd = call(libc::SYS_pidfd_open, [long(pid.as_raw()), 0, 0, 0, 0]).map_err(|error| {
         end_unwatched(pid);
         Refused {
@@ -459,14 +460,14 @@ fn watch(pid: Pid) -> Result<Child, Refused> {
     Ok(Child { pid, pidfd })
 }
 
-/// Ends a child that cannot be watched, and waits for it: it has hardly begun.
+/// Ends a child that cannot be watched, and waits for it: it has only just started.
 pub(super) fn end_unwatched(pid: Pid) {
-    // Both can only say that the child is already gone.
+    // Both calls can only fail because the child is already gone.
     let _ = kill(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL);
     let _ = waitpid(pid, None);
 }
 
-/// Collects an exited child; `None` while it runs.
+/// Reaps an exited child; `None` while it runs.
 pub(super) fn reap(pid: Pid) -> Option<(ProcessExit, Usage)> {
     let mut status: libc::c_int = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -508,7 +509,7 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
 
-/// Makes every descriptor from 3 on close on exec: whatever this process inherited must not leak into tasks. Our own are
+/// Makes every descriptor from 3 on close on exec, so that descriptors that this process inherited do not leak into tasks. Its own are
 /// opened so. On kernels without the call (before 5.11) inherited descriptors stay as they are.
 pub(super) fn close_inherited_on_exec() -> io::Result<()> {
     let (all, flag) = (
@@ -521,7 +522,7 @@ pub(super) fn close_inherited_on_exec() -> io::Result<()> {
     }
 }
 
-/// A parent that ignores SIGCHLD passes that on, and the kernel would then throw our children's exit codes away.
+/// Resets SIGCHLD. A parent that ignores it passes that on, and the kernel would then discard the children's exit codes.
 pub(super) fn keep_children_waitable() {
     let (mut action, chld) = ([0_u64; 4], long(libc::SIGCHLD));
     let old = (&raw mut action) as c_long;

@@ -1,11 +1,11 @@
-//! Orphans: what a task's processes left running when they died. A process that has left its task's process group and whose
-//! parent is dead would escape the task's end. So the worker's program is a child subreaper: the kernel makes it the parent of
-//! each such process, which is how it finds them, ends them with their task, and collects what has died.
+//! Finds and ends orphans: processes whose parents among a task's processes have died. A process that has also left its task's process
+//! group would survive the task's end. So the worker's program is a child subreaper: the kernel makes it the parent of each orphan. There
+//! the worker finds orphans, ends them with their task, and reaps them.
 //!
-//! They come to the first thread of this process, which starts no processes itself; tasks are children of the supervising
-//! thread, and so are processes that a task's first process makes as its own siblings (CLONE_PARENT). Their own children come here when
-//! they die, so rounds of killing reach all generations. What is listed here has its number until it is collected here, so no signal can
-//! hit a stranger.
+//! Orphans become children of the first thread of this process, which starts no processes itself. Tasks are children of the supervising
+//! thread, and so are processes that a task's first process makes as its own siblings (CLONE_PARENT). The siblings' children become
+//! orphans when their parents die, so rounds of killing reach all generations. A listed process keeps its number until it is reaped here,
+//! so no signal can hit another process.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, File};
@@ -25,34 +25,35 @@ use crate::containment::host_pid;
 use crate::keeper;
 use crate::keeper::processes::{self, Process};
 
-/// Between two looks while tasks run: orphans of a running task are left in peace, this only collects the dead ones before they
-/// use up the machine's process numbers. One look is one system call if there are none.
+/// The pause between two checks while tasks run. Orphans of a running task are left alone: the check only reaps the dead ones before they
+/// use up the machine's process numbers. Without orphans, a check is one system call.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
-/// Between two rounds of killing, as in the keeper's sweep.
+/// The pause between two rounds of killing, as in the keeper's sweep.
 pub(super) const ROUND: Duration = Duration::from_millis(10);
-/// Bytes of the list of orphans that are read: a hundred thousand numbers; the others are seen when these are gone.
+/// The largest part of the list of orphans that is read: a hundred thousand numbers. The others appear when these are gone.
 const MAX_LIST_BYTES: usize = 1 << 20;
-/// How long one look reads the list of orphans again, as long as some of them died meanwhile: tasks start and end on the same thread.
+/// The time for which one check reads the list of orphans again, as long as some of them died meanwhile. Tasks start and end on the same
+/// thread, and must not wait longer.
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
-/// Tells whose a process is.
+/// The variable that names the run to which a process belongs.
 const INVOCATION: &str = "BRASSERIE_INVOCATION=";
 
-/// Who takes care of orphans.
+/// The program that ends orphans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orphans {
-    /// The runner. Only for a program whose first thread starts no processes, and with one runner in it.
+    /// The runner. This is only for a program whose first thread starts no processes, with one runner in it.
     Adopt,
-    /// Whoever is above this process.
+    /// An ancestor of this process.
     Leave,
 }
 
-/// Whose an orphan is.
+/// The task to which an orphan belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Task(TaskNumber),
-    /// Its task has ended: it came too late to be ended with it.
+    /// Its task has ended: the orphan appeared too late to be ended with it.
     Ended,
-    /// It has left its session and carries neither mark. Its task started before this number was given.
+    /// It has left its session and carries neither mark. Its task started before the task with this number.
     Unknown {
         before: TaskNumber,
     },
@@ -62,31 +63,31 @@ enum Owner {
 struct Orphan {
     session: Pid,
     owner: Owner,
-    /// It was killed, and is dead once it can be collected.
+    /// Whether it was killed. It is dead once it can be reaped.
     is_dying: bool,
 }
 
-/// The orphans that have come.
+/// The known orphans.
 pub(super) struct Strays {
-    /// The children of the first thread. `None`: orphans are left.
+    /// The list of the first thread's children. `None`: orphans are not ended here.
     list: Option<File>,
-    /// The children of the supervising thread, which looks.
+    /// The list of the children of the supervising thread, which runs the checks.
     siblings: Option<File>,
     known: BTreeMap<Pid, Orphan>,
-    /// The tasks of processes that were collected after the list was last read: it may lack other processes of these tasks. `None`: a task
-    /// that is not known.
+    /// The tasks of processes that were reaped after the list was last read: the list may lack other processes of these tasks. `None`: an
+    /// unknown task.
     unsettled: Vec<Option<TaskNumber>>,
     marks: LimitMarks,
     text: Vec<u8>,
 }
 
-/// What a look has found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Nothing,
-    /// All of them may live.
+    /// All orphans may live.
     Tolerated,
-    /// Some were killed, or may not have been seen, and must be looked for again.
+    /// Some were killed, or may not have been listed: another check is needed soon.
     Killed,
 }
 
@@ -97,7 +98,7 @@ impl Strays {
             Orphans::Adopt => {
                 prctl::set_child_subreaper(true)?;
                 let thread = std::process::id();
-                // Some kernels are built without it: then orphans come, and live until the keeper ends them with the worker.
+                // Some kernels are built without this list. Then orphans live until the keeper ends them with the worker.
                 File::open(format!("/proc/self/task/{thread}/children"))
                     .inspect_err(|error| {
                         tracing::warn!("cannot list orphans of tasks, which live as long as this worker: {error}");
@@ -119,8 +120,8 @@ impl Strays {
         self.marks
     }
 
-    /// Returns how many processes of a task are left. Counts dying processes of an unknown owner, too, if this task may have started them,
-    /// and one if orphans of this task may come and die so fast that a look could not see them all.
+    /// Returns the number of remaining processes of a task. It includes dying processes of an unknown owner if this task may have started
+    /// them. It is at least one if orphans of this task may appear and die too fast for a check to see them all.
     pub(super) fn of(&self, number: TaskNumber) -> usize {
         let is_its = |orphan: &&Orphan| match orphan.owner {
             Owner::Task(owner) => owner == number,
@@ -136,8 +137,8 @@ impl Strays {
         self.unsettled.iter().any(is_its)
     }
 
-    /// Collects the dead, finds out whose the living are, and kills those that must not live: of tasks that have ended or are
-    /// `over`, or in their last stage. `next`: the number of the next task.
+    /// Reaps the dead, finds the tasks of the living, and kills those that must not live: the orphans of tasks that have ended, are
+    /// `over`, or are in their last stage. `next` is the number of the next task.
     pub(super) fn look(
         &mut self,
         tasks: &HashMap<TaskNumber, Task>,
@@ -162,10 +163,10 @@ impl Strays {
                     self.known.extend(orphan.map(|orphan| (pid, orphan)));
                     continue;
                 }
-                // The kernel hands over the children of a process before it can be collected, but maybe after the list was read.
+                // The kernel hands over the children of a process before the process can be reaped, but maybe after the list was read.
                 let owner = match orphan {
                     Some(orphan) => Some(orphan.owner),
-                    // Storms of processes come here: the mark is one file to read, other signs are more.
+                    // Floods of processes arrive here: the mark needs one file, other signs need more.
                     None => whose
                         .by_mark(pid)
                         .or_else(|| whose.owner(&processes::find(pid)?)),
@@ -174,7 +175,7 @@ impl Strays {
                     Some(Owner::Task(number)) => Some(number),
                     Some(Owner::Ended | Owner::Unknown { .. }) | None => None,
                 });
-                // It is dead, and nobody else collects it.
+                // The process is dead, and no other code reaps it.
                 let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
             }
             if self.unsettled.is_empty() || Instant::now() >= until {
@@ -194,7 +195,7 @@ impl Strays {
             let may_live = match orphan.owner {
                 Owner::Ended => false,
                 Owner::Task(number) => tasks.get(&number).is_some_and(|t| lives(number, t)),
-                // Whichever of these tasks ends may have started it, and its next run must not meet it.
+                // Any of these tasks may have started the process. When one ends, its next run must not meet the process.
                 Owner::Unknown { before } => {
                     let mut owners = tasks.iter().filter(|(n, _)| **n < before).peekable();
                     owners.peek().is_some() && owners.all(|(n, task)| lives(*n, task))
@@ -251,15 +252,15 @@ fn children(list: &File, text: &mut Vec<u8>) -> Vec<Pid> {
         .collect()
 }
 
-/// Whether a child has not ended. Does not collect it.
+/// Returns whether a child has not ended. Does not reap it.
 fn is_alive(pid: Pid) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive))
 }
 
-/// By which signs an orphan's task is found.
+/// The signs by which an orphan's task is found.
 struct Whose<'a> {
-    /// Sessions and groups of tasks that run, and of orphans whose tasks are known.
+    /// Sessions and groups of running tasks, and of orphans whose tasks are known.
     groups: HashMap<Pid, Owner>,
     tasks: &'a HashMap<TaskNumber, Task>,
     marks: LimitMarks,
@@ -285,7 +286,7 @@ impl<'a> Whose<'a> {
         whose
     }
 
-    /// Orphans whose sessions show whose other processes are.
+    /// Adds orphans whose sessions identify the tasks of other processes.
     fn add(&mut self, known: &BTreeMap<Pid, Orphan>) {
         let is_known = |orphan: &&Orphan| !matches!(orphan.owner, Owner::Unknown { .. });
         for orphan in known.values().filter(is_known) {
@@ -295,8 +296,8 @@ impl<'a> Whose<'a> {
 
     fn find(&self, pid: Pid, next: TaskNumber) -> Option<Orphan> {
         let process = processes::find(pid)?;
-        // Every task has sessions of its own. A process in the worker's session descends from a program that the worker runs for itself, such
-        // as `nvidia-smi`, so it belongs to no task.
+        // Every task has sessions of its own. A process in the worker's session descends from a program that the worker runs for itself,
+        // such as `nvidia-smi`, so it belongs to no task.
         if process.session == self.own_session {
             return None;
         }
@@ -344,9 +345,9 @@ impl<'a> Whose<'a> {
     }
 }
 
-/// With its whole group if it leads one.
+/// Kills the process, with its whole group if it leads one.
 fn end(pid: Pid) {
-    // It can only be gone already, or be a set-user-id program that we may not signal.
+    // A process that refuses the signal is gone already, or a set-user-id program.
     let _ = kill(pid, Signal::SIGKILL);
     let _ = processes::find(pid)
         .filter(|process| process.group == pid)

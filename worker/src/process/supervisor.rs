@@ -1,4 +1,4 @@
-//! The supervising thread: starts tasks, reads their pipes, sees them exit, ends what must end.
+//! The supervising thread: starts tasks, reads their pipes, notices their exits, and ends them.
 
 pub(super) mod ends;
 mod orphans;
@@ -34,30 +34,30 @@ use crate::logs::TaskTag;
 use crate::output::{OutputConfig, OutputStore};
 use output::READ_BYTES;
 
-/// A task this young is not read yet: a short one ends before its pipes are worth three system calls and a wake-up each,
-/// and a long one waits only if it fills a pipe within this time.
+/// The age from which a task's pipes are read. A short task ends before its pipes are worth three system calls and a wake-up each, and a
+/// long one waits only if it fills a pipe within this time.
 const YOUNG: Duration = Duration::from_millis(5);
-/// Events taken from the kernel in one go.
+/// The number of events that one call takes from the kernel.
 const EVENTS: usize = 256;
-/// Commands between two looks at running tasks: a start takes a fraction of a millisecond, and pipes must not wait
-/// longer than a few of them.
+/// The number of commands between two checks of running tasks. A start takes a fraction of a millisecond, and pipes must not wait longer
+/// than a few starts.
 const COMMANDS_PER_TURN: usize = 8;
 
 const WAKE_TOKEN: u64 = u64::MAX;
 const PIDFD_SLOT: u64 = 3;
 
-/// Deadlines. A stale one does nothing.
+/// The deadlines. A stale one has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// SIGKILL after TERM.
     Kill(EndedBy),
     /// The next stage for pipes that stay open.
     Linger,
-    /// Look at paused pipes again.
+    /// The next check of paused pipes.
     Resume,
-    /// Tell of what was dropped.
+    /// The report of dropped lines.
     Declare,
-    /// Look at control groups again that are being killed or emptied.
+    /// The next check of control groups that are being killed or emptied.
     Groups,
 }
 
@@ -65,25 +65,25 @@ pub(super) struct Supervisor {
     config: RunnerConfig,
     sink: Box<dyn TaskSink>,
     inbox: Arc<Inbox>,
-    /// Absolute.
+    /// The absolute path of the folder for output files.
     output_dir: PathBuf,
     outputs: OutputStore,
     epoll: Epoll,
     launcher: Launcher,
     reserved: Reserved,
     commands: Commands,
-    /// `None`: tasks that ask for any are refused.
+    /// `None`: tasks that ask for groups are refused.
     groups: Option<Groups>,
-    /// Which of the pinned files was missing at the last start, and why.
+    /// The pinned file that was missing at the last start, and the reason.
     missing: Option<String>,
     tasks: HashMap<TaskNumber, Task>,
     timers: BinaryHeap<Reverse<(Instant, TaskNumber, Timer)>>,
-    /// In order of time, which is the order of starts.
+    /// The young tasks, ordered by time, which is the order of starts.
     young: VecDeque<(Instant, TaskNumber)>,
     strays: Strays,
-    /// When to look for them again.
+    /// The time of the next check for orphans.
     look_at: Option<Instant>,
-    /// Tasks whose end waits for the death of what they left behind.
+    /// Tasks whose end waits for the death of their orphans.
     held: Vec<TaskNumber>,
     ending: Ending,
     waiting_for_end: Vec<Box<dyn FnOnce() + Send>>,
@@ -91,6 +91,8 @@ pub(super) struct Supervisor {
     scratch: Vec<u8>,
 }
 
+/// The end of the supervisor.
+///
 /// ```text
 /// No --kill_all--> Tasks --drop--> Thread
 /// No --drop--> Thread
@@ -101,7 +103,7 @@ enum Ending {
     No,
     /// Every task is being ended; none starts.
     Tasks,
-    /// As `Tasks`, and then the thread ends.
+    /// Every task is being ended, and then the thread ends.
     Thread,
 }
 
@@ -128,7 +130,7 @@ impl Supervisor {
         let groups = config.groups.clone().map(Groups::open);
         groups.iter().for_each(Groups::announce);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        // Edge-triggered: every write wakes, and the counter need never be read back.
+        // The event is edge-triggered: every write wakes the thread, and the counter need never be read back.
         let wake = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
         epoll.add(inbox.wake_fd(), EpollEvent::new(wake, WAKE_TOKEN))?;
         let strays = Strays::new(config.orphans)?;
@@ -176,7 +178,7 @@ impl Supervisor {
             let count = match self.epoll.wait(&mut events, timeout) {
                 Ok(count) => count,
                 Err(Errno::EINTR) => 0,
-                // Invariant: the descriptor and the buffer are ours and valid, so no other error exists.
+                // Invariant: the descriptor and the buffer are valid and belong to this thread, so there is no other error.
                 Err(error) => panic!("waiting for tasks failed: {error}"),
             };
             self.inbox.awake();
@@ -186,7 +188,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether more commands wait.
+    /// Runs queued commands. Returns whether more are queued.
     fn run_commands(&mut self) -> bool {
         for _ in 0..COMMANDS_PER_TURN {
             match self.inbox.pop() {
@@ -304,7 +306,8 @@ impl Supervisor {
         }
     }
 
-    /// Errors if a pinned file has lost its path. Must come before anything of a start, which would make the data directory anew.
+    /// Errors if a pinned file is no longer at its path. It must precede every other step of a start, because those would recreate the
+    /// data directory.
     fn check_pinned(&mut self) -> Result<(), StartFailure> {
         let mut pinned = self.config.pinned.iter();
         let missing =
@@ -388,8 +391,8 @@ impl Supervisor {
     }
 
     fn watch(&self, number: TaskNumber, child: &Child) -> Result<(), StartFailure> {
-        // Told once: closing it would not take it out of the epoll while a child that is just being started holds a copy, and the event
-        // would come again and again until that child runs its program.
+        // The event is reported once. A child that is just being started holds a copy of the descriptor, so closing it would not remove
+        // it from the epoll. The event would then repeat until that child runs its program.
         let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
         let event = EpollEvent::new(once, number.0 << 2 | PIDFD_SLOT);
         self.epoll.add(&child.pidfd, event).map_err(|error| {
@@ -399,7 +402,7 @@ impl Supervisor {
         })
     }
 
-    /// The control groups that the task asks for. It does not start without.
+    /// Makes the control groups that the task asks for. The task does not start without them.
     fn make_group(&mut self, request: &SpawnRequest) -> Result<Option<TaskGroup>, StartFailure> {
         let asked = &request.options.cgroups;
         let made = match &mut self.groups {
@@ -438,7 +441,7 @@ impl Supervisor {
         let Some(due) = young.into_iter().chain(timer).chain(self.look_at).min() else {
             return EpollTimeout::NONE;
         };
-        // Rounded up: waking a fraction of a millisecond early would only spin.
+        // The timeout is rounded up: waking a fraction of a millisecond early would only spin.
         let millis = due
             .saturating_duration_since(Instant::now())
             .as_micros()
@@ -463,7 +466,7 @@ fn process_limits(options: &TaskSubprocessOptions) -> Vec<Limit> {
         Bound::At(amount) => amount,
         Bound::Unlimited => Limit::INFINITY,
     };
-    // RLIMIT_LOCKS holds the mark by which the task's processes are known.
+    // RLIMIT_LOCKS holds the mark by which the task's processes are recognised.
     let limits = options.limits.iter();
     limits
         .filter(|(limited, _)| **limited != Limited::Locks)

@@ -1,4 +1,4 @@
-//! One running task as the supervisor holds it: its process, its pipes, how far its end has come, what was sent to it.
+//! The state of one running task in the supervisor: its process, its pipes, the stage of its end, and the signals that it got.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -21,10 +21,10 @@ use crate::groups::{Emptying, GroupUsage, OutOfMemory, TaskGroup};
 use crate::logs::{LinePart, LogStore, Room, Share, TaskTag};
 use crate::output::{RunOutput, Stream, Streams};
 
-/// Looks for processes that are to be stopped. The stopped start no others.
+/// The largest number of scans for processes to stop. Stopped processes start no others.
 const MOST_LOOKS: usize = 20;
 
-/// How far the end of a task has come.
+/// The stage of a task's end.
 ///
 /// ```text
 /// Running --child exited, pipes open--> Lingering --LINGER--> Swept --LINGER--> (over)
@@ -36,12 +36,12 @@ const MOST_LOOKS: usize = 20;
 pub(super) enum Stage {
     /// The direct child runs.
     Running,
-    /// The child has exited and is kept unreaped, so that its process group's number stays ours; a descendant still
-    /// holds a pipe.
+    /// The child has exited and is kept unreaped, so that no other process gets its process group's number. A descendant still holds a
+    /// pipe.
     Lingering,
-    /// The whole group got SIGKILL, and its control groups; whoever still holds a pipe has left them.
+    /// The whole group and the control groups got SIGKILL; a process that still holds a pipe has left them.
     Swept,
-    /// All else is over; what is left in its control groups is being killed.
+    /// Everything else has ended; the remaining processes in the control groups are being killed.
     Emptying,
 }
 
@@ -53,26 +53,26 @@ pub(super) struct Task {
     pub pidfd: Option<OwnedFd>,
     pub pipes: [Pipe; 3],
     pub stage: Stage,
-    /// For others; see [`Task::stop`].
+    /// Whether the task is stopped for others; see [`Task::stop`].
     pub is_stopped: bool,
     /// The strongest signal that its group got.
     pub sent: Signalled,
-    /// The strongest one that came while the child still ran: what the final status goes by.
+    /// The strongest signal that was sent while the child still ran. The final status depends on it.
     pub signalled: Signalled,
-    /// When SIGKILL is due.
+    /// The time at which SIGKILL is due.
     pub kill_at: Option<Instant>,
-    /// When its log next says that its end waits for processes that do not die; `None` as long as it has not waited.
+    /// The time at which the log next reports that the end waits for processes that do not die; `None` as long as it has not waited.
     pub complain_at: Option<Instant>,
-    /// Whose signal came first while the child still ran.
+    /// The reason of the first signal while the child still ran.
     pub ended_by: Option<EndedBy>,
-    /// From the request to its process.
+    /// The time from the request to its process.
     pub starting: Duration,
     pub status_from: StatusFrom,
     pub status: StatusCollector,
     pub tail: Tail,
     /// Its control groups, if it asked for any.
     pub group: Option<TaskGroup>,
-    /// What they counted when they were last looked at.
+    /// The usage in the last check of its control groups.
     pub counted: GroupUsage,
     pub out_of_memory: Option<OutOfMemory>,
     pub rate: RateLimit,
@@ -80,16 +80,16 @@ pub(super) struct Task {
     pub started: Instant,
     pub splitters: [LineSplitter; 2],
     pub telling: Telling,
-    /// Whether the split of a long line was declared, which happens once a task.
+    /// Whether the split of a long line was logged, which happens once per task.
     pub split: Declared,
 }
 
-/// Where what it prints goes.
+/// The destination of the task's output.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// With what of it waits for the log's writer.
+    /// The log, with the task's share of the log writer's queue.
     Log(Share),
-    /// Finished when this is dropped.
+    /// Files, which are finished when this is dropped.
     Files(RunOutput),
 }
 
@@ -102,7 +102,7 @@ impl Destination {
     }
 }
 
-/// Whether a timer runs that tells of dropped lines.
+/// Whether a timer runs that reports dropped lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
     Nothing,
@@ -128,7 +128,7 @@ impl Task {
             .any(|pipe| matches!(pipe, Pipe::Paused(_)))
     }
 
-    /// Whether more of its output may be read.
+    /// Returns whether more of the task's output may be read.
     pub(super) fn room(&self, logs: &LogStore) -> Room {
         match &self.destination {
             Destination::Log(share) => logs.room(share),
@@ -136,7 +136,7 @@ impl Task {
         }
     }
 
-    /// Takes what was read from a pipe.
+    /// Processes bytes that were read from a pipe.
     pub(super) fn consume(&mut self, kind: PipeKind, bytes: &[u8], logs: &LogStore) {
         let stream = match kind {
             PipeKind::Stdout => Stream::Stdout,
@@ -152,11 +152,11 @@ impl Task {
         self.lines(stream, logs, |splitter, piece| splitter.feed(bytes, piece));
     }
 
-    /// The end of a pipe: what is left is a line.
+    /// Closes a pipe: the rest is a line.
     pub(super) fn close(&mut self, kind: PipeKind, logs: &LogStore, epoll: &Epoll) {
         let pipe = &mut self.pipes[kind.index()];
         if let Pipe::Watched(fd) = pipe {
-            // A child that is just being started holds a copy until it runs its program, and would keep the pipe in there.
+            // A child that is just being started holds a copy until it runs its program, and would keep the pipe in the epoll.
             let _ = epoll.delete(fd);
         }
         *pipe = Pipe::Closed;
@@ -168,7 +168,7 @@ impl Task {
         self.lines(stream, logs, |splitter, piece| splitter.finish(piece));
     }
 
-    /// The log takes lines; and the last ones on stderr are kept wherever the rest goes.
+    /// Passes lines to the log if they go there. The last lines of stderr are kept with any destination.
     fn lines(
         &mut self,
         stream: Stream,
@@ -213,20 +213,20 @@ impl Task {
         });
     }
 
-    /// How the child ended, without reaping it; `None` while it runs.
+    /// Returns the child's exit without reaping it; `None` while it runs.
     pub(super) fn exit_of_zombie(&self) -> Option<ProcessExit> {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         match waitid(Id::Pid(self.pid), flags) {
             Ok(WaitStatus::Exited(_, code)) => Some(ProcessExit::Code(code)),
             Ok(WaitStatus::Signaled(_, signal, _)) => Some(ProcessExit::Signal(signal as i32)),
             Ok(_) => None,
-            // Somebody else has taken it, or (EINVAL) a real-time signal that has no name here ended it.
+            // Something else has reaped the child, or (EINVAL) a real-time signal without a name here ended it.
             Err(_) => Some(ProcessExit::Unknown),
         }
     }
 
-    /// Sends a signal to the whole process group, each kind once. Only a signal to a child that still ran counts as ours:
-    /// one that came too late must not change the status.
+    /// Sends a signal to the whole process group, each kind once. A signal counts as the worker's only if the child still ran: a late one
+    /// must not change the status.
     pub(super) fn signal(&mut self, wanted: Signalled, by: EndedBy) {
         let signal = match wanted {
             Signalled::No => return,
@@ -239,7 +239,7 @@ impl Task {
         self.sent = wanted;
         let alive = self.stage == Stage::Running && self.exit_of_zombie().is_none();
         self.signal_group(signal);
-        // The stopped hear of nothing but SIGKILL.
+        // Stopped processes receive nothing but SIGKILL.
         self.go_on();
         match wanted {
             Signalled::No => {}
@@ -252,8 +252,8 @@ impl Task {
         }
     }
 
-    /// Stops the process group where it stands, and whoever has left it and not the control groups, if the child still runs and nobody
-    /// has asked for its end.
+    /// Stops the process group, and the processes of its control groups that have left the process group. Does so only if the child still
+    /// runs and its end was not requested.
     pub(super) fn stop(&mut self) {
         let may_stop = self.stage == Stage::Running && self.sent == Signalled::No;
         if may_stop && self.exit_of_zombie().is_none() {
@@ -263,7 +263,7 @@ impl Task {
         }
     }
 
-    /// Lets them go on.
+    /// Continues stopped processes.
     pub(super) fn go_on(&mut self) {
         if std::mem::take(&mut self.is_stopped) && self.stage == Stage::Running {
             self.signal_group(Signal::SIGCONT);
@@ -271,7 +271,9 @@ impl Task {
         }
     }
 
-    /// Invariant: called before the child is reaped, so that neither number can belong to anybody else.
+    /// Signals the process group.
+    ///
+    /// Invariant: called before the child is reaped, so that neither number can belong to another process.
     pub(super) fn signal_group(&self, signal: Signal) {
         let group = kill(Pid::from_raw(-self.pid.as_raw()), signal);
         let result = match group {
@@ -287,15 +289,15 @@ impl Task {
         }
     }
 
-    /// To those of its control groups that have left its process group.
+    /// Signals the processes of its control groups that have left its process group.
     fn signal_strays(&self, signal: Signal) {
         for pid in self.strays() {
-            // Gone meanwhile, or not ours to signal: the kill that ends the task reaches it.
+            // A process that refuses the signal is gone or another user's; the kill that ends the task reaches it.
             let _ = kill(pid, signal);
         }
     }
 
-    /// Until a look finds no other: before it was stopped, one may have started the next.
+    /// Stops those processes, until a scan finds no other: a process may have started another before it was stopped.
     fn stop_strays(&self) {
         let mut stopped = BTreeSet::new();
         for _ in 0..MOST_LOOKS {
@@ -305,7 +307,7 @@ impl Task {
                 return;
             }
             for pid in strays {
-                // As above.
+                // A process that refuses the signal is gone or another user's.
                 let _ = kill(pid, Signal::SIGSTOP);
             }
         }
@@ -317,15 +319,15 @@ impl Task {
         all
     }
 
-    /// A step towards the end of everything in its control groups.
+    /// Performs one step towards the end of all processes in its control groups.
     pub(super) fn kill_groups(&mut self) {
         if let Some(group) = &mut self.group {
             group.kill();
         }
     }
 
-    /// Notes what its control groups know, kills whoever is left in them, and removes them; how long to wait for it, if that is
-    /// not done yet.
+    /// Records the counts of its control groups, kills the remaining processes in them, and removes them. Returns the wait before the
+    /// next step, or `None` if the groups are removed.
     pub(super) fn empty_groups(&mut self) -> Option<Duration> {
         let group = self.group.as_mut()?;
         self.counted = group.usage().or(self.counted);
@@ -339,7 +341,7 @@ impl Task {
         }
     }
 
-    /// Who of us ended it, or the kernel for want of memory: that kills without a word to anybody.
+    /// Returns the reason why the worker ended the task, or the kernel, which kills for lack of memory without notice.
     pub(super) fn ended_by(&self, exit: ProcessExit) -> Option<EndedBy> {
         let by_kernel = match (exit, self.out_of_memory) {
             (ProcessExit::Code(0), _) | (_, None) => None,

@@ -1,4 +1,4 @@
-//! The runner against real processes.
+//! Tests the runner with real processes.
 
 mod ends;
 mod kills;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use super::*;
 use crate::logs::{LogConfig, LogStore};
 
-/// No test waits longer for anything; only a failing one gets here.
+/// The longest wait of any test; only a failing one reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Bench {
@@ -119,7 +119,7 @@ impl Bench {
         }
     }
 
-    /// Waits until the task has written such a line on stdout.
+    /// Waits until the task has written a line on stdout that begins with `wanted`.
     pub(super) fn await_line(&self, key: &RunKey, wanted: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {

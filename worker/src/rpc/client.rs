@@ -1,4 +1,4 @@
-//! The calls that a worker makes to its scheduler, and what became of them.
+//! Makes the worker's calls to its scheduler, and reports their outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,23 +21,24 @@ use crate::options::SchedulerOptions;
 
 use super::statuses::{Done, Statuses, Telling, status_arguments};
 
-/// Between the client's own timeouts and the core's deadline: what the machine may need to run a task that is ready.
+/// The part of a call's deadline beyond the client's own timeouts: the time that the machine may need to schedule a ready task.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
-/// A call is tried on a second connection if the first one was dead before any byte left.
+/// The number of connections that a call tries. It uses the second one if the first was dead before any byte left.
 const CONNECTION_ATTEMPTS: u32 = 2;
 
-/// Heartbeats are the only calls of a worker without tasks: the connection stays open between them, and with one to spare, so
-/// that its loss tells of a scheduler that restarts. A scheduler closes unused ones after a longer time, or is asked by then.
+/// The heartbeat periods for which an unused connection stays open: one period, and one to spare. A worker without tasks makes no calls
+/// but heartbeats, and the loss of the connection reveals a scheduler's restart. A scheduler closes unused connections only later.
 const IDLE_PERIODS: u32 = 2;
-/// However long the period: far above the time after which schedulers close unused connections, far below what clocks can add.
+/// The longest idle time of a connection. It is far above the time after which schedulers close unused connections, and far below what
+/// clocks can add.
 const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Connections to the members of one scheduler, one to each, and the file that names them.
+/// The connections to the members of one scheduler, one to each, and the file that names the members.
 pub(crate) struct SchedulerClient {
     pool: ClientPool,
     list: Option<Arc<MemberFile>>,
     statuses: Statuses,
-    /// Where `statuses` go.
+    /// The member that receives `statuses`.
     statuses_to: ServiceAddress,
 }
 
@@ -66,17 +67,17 @@ impl SchedulerClient {
         }
     }
 
-    /// Later than any call of these timeouts can still have an outcome.
+    /// Returns the time after which no call with these timeouts can still have an outcome.
     pub(crate) fn deadline(timeouts: Timeouts) -> Duration {
         (timeouts.connect + timeouts.send) * CONNECTION_ATTEMPTS + timeouts.receive + DEADLINE_SLACK
     }
 
-    /// Tells of broken connections to this member.
+    /// Returns the stream of lost connections to this member.
     pub(crate) fn losses(&self, member: &ServiceAddress) -> ConnectionLosses {
         self.pool.losses(&peer(member))
     }
 
-    /// Statuses go to this member from now on.
+    /// Directs statuses to this member from now on.
     pub(crate) fn tells(&mut self, member: &ServiceAddress) {
         if self.statuses_to != *member {
             self.statuses = self.statuses.at(peer(member));
@@ -84,8 +85,8 @@ impl SchedulerClient {
         }
     }
 
-    /// Makes the call, a heartbeat to this member, and hands its outcome to `done`, on a task of the runtime; what is in a file on a thread of
-    /// its own. No method declares an exception, so none is a refusal.
+    /// Makes the call and passes its outcome to `done` on a task of the runtime. A heartbeat goes to `member`. The result of reading the
+    /// member file arrives on a thread of its own. No method declares an exception, so no outcome is a refusal.
     pub(crate) fn call(&self, member: &ServiceAddress, call: Call, done: Done) {
         let pool = &self.pool;
         match call {
@@ -131,7 +132,7 @@ impl SchedulerClient {
         }
     }
 
-    /// Elsewhere, as disks may be slow. It is not waited for: nobody needs the outcome of a worker that ends.
+    /// Reads the member file on another thread, as disks may be slow. A worker that ends does not wait for the outcome.
     fn read_members(&self, done: Done) {
         let Some(list) = &self.list else {
             return done(CallOutcome::NotSent("no file names them".to_owned()));
@@ -144,7 +145,7 @@ impl SchedulerClient {
         }));
     }
 
-    /// The same of statuses that go together.
+    /// Sends several statuses together, and passes each outcome to its `done`.
     pub(crate) fn tell_all(&self, statuses: Vec<Telling>) {
         self.statuses.tell_all(statuses);
     }
@@ -170,7 +171,7 @@ fn work_reply(result: BistroSchedulerRequestWorkResult) -> Result<CallReply, Str
     Ok(CallReply::Work(Box::new(reply)))
 }
 
-/// Whether the scheduler has answered that it does not know the method.
+/// Returns whether the scheduler answered that it does not know the method.
 fn is_unknown_call<R>(result: &CallResult<R>) -> bool {
     match result {
         CallResult::Unknown(Unknown::Exception { kind, .. }) => {

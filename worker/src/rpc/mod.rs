@@ -1,4 +1,4 @@
-//! Thrift at the worker: the calls that schedulers make here, and those that the worker makes.
+//! The worker's Thrift calls: those from schedulers to this worker, and those from this worker to schedulers.
 
 pub(crate) mod client;
 mod requests;

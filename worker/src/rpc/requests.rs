@@ -1,4 +1,4 @@
-//! From the arguments of a call to what the core hears.
+//! Converts the arguments of calls to events of the core.
 
 use brasserie_common::{Principal, RequestId, SequenceNumber, TaskSubprocessOptions};
 use brasserie_thrift::convert::{self, WireError, parse, parse_list};
@@ -12,7 +12,7 @@ use brasserie_thrift::generated::worker::{
 };
 use brasserie_worker_core::{Event, RunTask};
 
-/// Who asks, under which number.
+/// The caller, and the number of its request.
 pub(super) struct Asked {
     pub request: RequestId,
     pub from: Principal,

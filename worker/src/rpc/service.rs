@@ -1,4 +1,4 @@
-//! The worker's Thrift service: turns calls into events on two lanes, and logs into pages without asking the core.
+//! The worker's Thrift service: turns calls into events on two lanes, and reads pages of logs without the core.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,17 +32,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::requests::{Asked, IntoEvent};
 use crate::logs::LogStore;
 
-/// Calls about the worker itself that may wait: a scheduler has two of them under way at most, so this is room for many
-/// restarts of schedulers within one turn.
+/// The capacity of the lane for health calls. A scheduler has at most two under way, so many schedulers can restart within one turn.
 const HEALTH_LANE: usize = 256;
-/// Calls about tasks that may wait: a tenth of a second's work of the core. Beyond it the answer is BUSY.
+/// The capacity of the lane for calls about tasks: a tenth of a second of the core's work. Further calls are refused as BUSY.
 const WORK_LANE: usize = 4096;
-/// Pages of logs that are read at once: enough to keep a disk busy, few enough to leave the machine to its tasks.
+/// The number of log pages that are read at once: enough to keep a disk busy, few enough to leave the machine to its tasks.
 const LOG_READERS: usize = 4;
-/// Readers of logs that may wait for their turn: at 40 ms a page less than the two seconds after which they give up.
+/// The number of log readers that may queue. With four readers at 40 ms a page, the last one waits less than the two seconds after which
+/// readers give up.
 const LOG_QUEUE: usize = 128;
-/// Looks at work fetch that wait for the core at once. Each simulates all tasks of the worker, as a request for work does, and nobody who
-/// looks may keep the core from its own.
+/// The number of `getWorkFetch` calls that may wait for the core. Each simulates all tasks of the worker, as a work request does, and
+/// such calls must not delay the core's own work.
 const LOOKS: usize = 2;
 
 /// A call on its way to the core.
@@ -52,22 +52,22 @@ pub(crate) struct Arrival {
     pub waiting: Waiting,
 }
 
-/// A caller who waits for the core's answer.
+/// A caller that waits for the core's answer.
 pub(crate) struct Waiting {
     method: Method,
     responder: Responder,
-    /// Given back with the answer.
+    /// The caller's place in a limited queue, released with the answer.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// Where calls wait for the core.
+/// The receiving ends of the queues of calls to the core.
 pub(crate) struct Lanes {
-    /// Heartbeat-like: a flood of tasks must not starve them.
+    /// Calls that keep peers healthy: a flood of tasks must not starve them.
     pub health: mpsc::Receiver<Arrival>,
     pub work: mpsc::Receiver<Arrival>,
 }
 
-/// Serves one worker.
+/// The Thrift service of one worker.
 pub(crate) struct WorkerService {
     health: mpsc::Sender<Arrival>,
     work: mpsc::Sender<Arrival>,
@@ -78,7 +78,7 @@ pub(crate) struct WorkerService {
     looks: Arc<Semaphore>,
 }
 
-/// Calls that the core answers; they differ in how a refusal looks.
+/// The calls that the core answers. They differ in the form of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     GetRunningTasks,
@@ -91,7 +91,7 @@ enum Method {
 }
 
 impl Method {
-    /// Whether the core accepts it only from a scheduler that the worker obeys.
+    /// Returns whether the core accepts the call only from a scheduler that the worker obeys.
     fn is_of_scheduler(self) -> bool {
         match self {
             Method::GetRunningTasks
@@ -130,12 +130,12 @@ impl WorkerService {
         (service, lanes)
     }
 
-    /// Hands a call to the core.
+    /// Passes a call to the core.
     fn ask<A: TSerializable + IntoEvent>(&self, method: Method, call: IncomingCall<'_>) {
         self.ask_from::<A>((None, Accepts::All), method, call);
     }
 
-    /// Hands a call to the core if it goes to the lane for health, and refuses others.
+    /// Passes a call to the core if it belongs to the health lane, and refuses others.
     fn ask_from_reserve<A: TSerializable + IntoEvent>(
         &self,
         method: Method,
@@ -144,7 +144,7 @@ impl WorkerService {
         self.ask_from::<A>((None, Accepts::HealthCalls), method, call);
     }
 
-    /// Hands a call to the core if `accepts` allows it. The caller holds `place` until the answer.
+    /// Passes a call to the core if `accepts` allows it. The caller holds `place` until the answer.
     fn ask_from<A: TSerializable + IntoEvent>(
         &self,
         (place, accepts): (Option<OwnedSemaphorePermit>, Accepts),
@@ -219,7 +219,7 @@ impl WorkerService {
         };
         let (readers, logs) = (Arc::clone(&self.readers), Arc::clone(&self.logs));
         tokio::spawn(async move {
-            // Never closed, so the permit always comes.
+            // The semaphore is never closed, so the permit always comes.
             let turn = readers.acquire_owned().await;
             let read = tokio::task::spawn_blocking(move || {
                 let page = logs.query(&query);
@@ -234,7 +234,7 @@ impl WorkerService {
                 Ok(Err(error)) => {
                     log_refusal(responder, RefusalCode::Unspecified, &error.to_string())
                 }
-                // A dropped responder answers that something is wrong here; the panic is printed where it happened.
+                // A dropped responder answers with an internal error. The panic was printed where it happened.
                 Err(_) => drop(responder),
             }
         });
@@ -269,7 +269,8 @@ impl Service for WorkerService {
         }
     }
 
-    /// Healthchecks are tasks, so that `runTask` must be read to know. A refusal of a task promises that it was not started.
+    /// Serves the calls for which the server has a reserve. Healthchecks are tasks, so `runTask` must be parsed first. The refusal of a
+    /// task promises that it was not started.
     fn call_from_reserve(&self, call: IncomingCall<'_>) {
         match call.method() {
             "runTask" => self.ask_from_reserve::<BistroWorkerRunTaskArgs>(Method::RunTask, call),
@@ -282,8 +283,8 @@ impl Service for WorkerService {
     }
 }
 
-/// What the protocol's liveness hangs on goes first. Overtaking is no news to the protocol: calls travel over several
-/// connections anyway.
+/// Returns the lane of a call: calls on which the protocol's liveness depends go first. The protocol tolerates reordering, as calls
+/// travel over several connections anyway.
 fn lane(event: &Event) -> Lane {
     match event {
         Event::GetRunningTasks { .. } | Event::RequestSuicide { .. } => Lane::Health,
@@ -293,7 +294,7 @@ fn lane(event: &Event) -> Lane {
         | Event::KillTask { .. }
         | Event::ShowWorkFetch { .. }
         | Event::FetchWork { .. } => Lane::Work,
-        // These are no calls; they never pass here.
+        // These events are not calls and never reach this function.
         Event::WallClock(_)
         | Event::CallCompleted { .. }
         | Event::ConnectionLost { .. }
@@ -315,7 +316,7 @@ fn log_refusal(responder: Responder, code: RefusalCode, text: &str) {
 }
 
 impl Waiting {
-    /// The core's answer.
+    /// Sends the core's answer to the caller.
     pub(crate) fn answer(self, reply: Result<Reply, Refusal>) {
         let reply = match reply {
             Ok(reply) => reply,
@@ -372,7 +373,7 @@ impl Waiting {
         }
     }
 
-    /// Promises that nothing happened, where the method can promise it.
+    /// Refuses the call. If the method declares an exception, the refusal promises that nothing happened.
     fn refuse(self, code: RefusalCode, text: &str) {
         let ex = || -> Option<BistroWorkerException> { Some(worker_exception(code, text)) };
         let responder = self.responder;

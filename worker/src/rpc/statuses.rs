@@ -1,4 +1,4 @@
-//! Statuses on their way to the scheduler: one a call, or many in one message.
+//! Sends statuses to a scheduler: one per call, or many in one message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,28 +18,28 @@ use thrift::ApplicationErrorKind;
 
 use super::client::outcome;
 
-/// In one message. Each holds one of the scheduler's places for requests until its record is durable.
+/// The largest number of statuses in one message. Each occupies one of the scheduler's request slots until its record is durable.
 const MOST_TOGETHER: usize = 100;
-/// Bytes of one message, roughly: a sixteenth of the largest one, so that it does not matter how rough.
+/// The approximate largest size of one message, in bytes. The limit of a frame is sixteen times higher, so the error does not matter.
 const MOST_BYTES: usize = 1024 * 1024;
-/// What a status takes beside its texts, and more.
+/// An upper bound for the encoded size of a status without its texts, in bytes.
 const PLAIN_BYTES: usize = 512;
 
-/// Hears what became of one status.
+/// A callback that receives the outcome of one status.
 pub(crate) type Done = Box<dyn FnOnce(CallOutcome<CallReply>) + Send>;
 
-/// A status, and who hears what became of it.
+/// A status, and the callback for its outcome.
 pub(crate) struct Telling {
     pub(crate) arguments: BistroSchedulerUpdateStatusArgs,
     pub(crate) done: Done,
 }
 
-/// Tells one scheduler.
+/// The sender of statuses to one scheduler.
 #[derive(Clone)]
 pub(crate) struct Statuses {
     pool: ClientPool,
     scheduler: PeerAddr,
-    /// It has said that it does not know messages of many.
+    /// Whether the scheduler answered that it does not know messages with many statuses.
     takes_one_by_one: Arc<AtomicBool>,
 }
 
@@ -52,7 +52,7 @@ impl Statuses {
         }
     }
 
-    /// The same at another of the scheduler's members.
+    /// Returns a sender to another of the scheduler's members.
     pub(crate) fn at(&self, scheduler: PeerAddr) -> Self {
         Statuses {
             scheduler,
@@ -64,7 +64,7 @@ impl Statuses {
         self.takes_one_by_one.load(Ordering::Relaxed)
     }
 
-    /// In a call of its own.
+    /// Sends a status in a call of its own.
     pub(crate) fn tell(&self, Telling { arguments, done }: Telling) {
         let told = |result: CallResult<BistroSchedulerUpdateStatusResult>| {
             done(outcome(result, |_| Ok(CallReply::Acknowledged)));
@@ -73,7 +73,7 @@ impl Statuses {
             .call_then(&self.scheduler, "updateStatus", &arguments, told);
     }
 
-    /// In as few messages as the scheduler takes.
+    /// Sends statuses in as few messages as the limits allow.
     pub(crate) fn tell_all(&self, all: Vec<Telling>) {
         let (mut together, mut bytes) = (Vec::new(), 0);
         for telling in all {
@@ -118,13 +118,13 @@ impl Statuses {
                 return each_hears(together, result);
             }
         }
-        // It was not the many that were taken or not, but the message: each may fare better by itself. Not from here, as calls may not
-        // be made from where one ends.
+        // The scheduler refused the message, not its statuses: each may succeed alone. They are sent on another task, because a callback
+        // of a call must not make calls.
         tokio::spawn(async move { together.into_iter().for_each(|one| self.tell(one)) });
     }
 }
 
-/// A status for the wire.
+/// Converts a status to its wire format.
 pub(crate) fn status_arguments(
     task: &DomainTask,
     status: &ReportedStatus,
@@ -139,7 +139,7 @@ pub(crate) fn status_arguments(
     }
 }
 
-/// What a result says of each status.
+/// Passes each status its own outcome from the result of a message.
 fn each_hears(together: Vec<Telling>, result: CallResult<BistroSchedulerUpdateStatusBatchResult>) {
     let count = together.len();
     let results = match outcome(result, Ok) {
@@ -162,7 +162,7 @@ fn each_hears(together: Vec<Telling>, result: CallResult<BistroSchedulerUpdateSt
     }
 }
 
-/// As an exception of `updateStatus`, a refusal promises nothing.
+/// Converts one result. A refusal promises nothing, like an exception of `updateStatus`.
 fn one_result(result: StatusResult) -> CallOutcome<CallReply> {
     match result.refusal {
         None => CallOutcome::Done(CallReply::Acknowledged),
@@ -179,7 +179,7 @@ fn update(arguments: &BistroSchedulerUpdateStatusArgs) -> StatusUpdate {
     }
 }
 
-/// About how many bytes it takes in a message.
+/// Returns the approximate size of a status in a message, in bytes.
 fn size(arguments: &BistroSchedulerUpdateStatusArgs) -> usize {
     PLAIN_BYTES + arguments.status.len() + texts(&arguments.running_task)
 }

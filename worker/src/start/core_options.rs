@@ -1,4 +1,4 @@
-//! What the core is told of the worker: who it is for each scheduler, where it listens, and what its machine offers.
+//! Builds the worker core's options: the worker's identity for each scheduler, its address, and the machine's resources.
 
 use std::net::SocketAddr;
 use std::{io, iter};
@@ -17,7 +17,7 @@ use crate::options::{SchedulerOptions, StartOptions};
 use crate::room::Seen;
 use crate::rpc::SchedulerClient;
 
-/// The core's options, with an instance for each scheduler.
+/// Returns the core's options, with an instance for each scheduler.
 pub(super) async fn core_options(
     options: &StartOptions,
     directory: &WorkerDirectory,
@@ -107,7 +107,8 @@ fn described(
     })
 }
 
-/// A relative path means the operator's working directory, not the task's; a bare name is looked up in `PATH` as usual.
+/// Returns the absolute path of `program`. A relative path is relative to the operator's working directory, not to the task's. A bare
+/// name stays as it is, for a lookup in `PATH`.
 fn absolute(program: &str) -> Result<String, StartError> {
     if !program.contains('/') {
         return Ok(program.to_owned());

@@ -344,7 +344,7 @@ esac";
             .await
             .expect_err("too much");
         assert_eq!(flood.to_string(), "it printed more than 65536 bytes");
-        // No process uses a GPU, so the second query is not run.
+        // The query of processes lists none, so the second query is not run.
         let none = answer(
             "[ $2 = --query-compute-apps=pid,gpu_bus_id,used_gpu_memory ]",
             "",

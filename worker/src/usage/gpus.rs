@@ -1,4 +1,4 @@
-//! Graphics cards, as `nvidia-smi` lists them.
+//! Lists the machine's GPUs by `nvidia-smi`.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,9 +15,9 @@ use tokio::process::{Child, Command};
 
 const FORMAT: &str = "--format=csv,noheader,nounits";
 const CARDS: &str = "--query-gpu=index,uuid,gpu_bus_id,memory.total,name";
-/// A driver that nobody has in use takes a second or two to wake up; one that takes longer hangs.
+/// The time that one run may take. An unused driver takes a second or two to start; a driver that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A row has less than 128 bytes, and no machine has 512 cards.
+/// The largest accepted output: a row has less than 128 bytes, and no machine has 512 GPUs.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// The reason why a query of the program failed.
@@ -37,7 +37,7 @@ pub(super) enum GpuError {
     Row { line: usize, problem: RowProblem },
 }
 
-/// What is wrong with one line.
+/// The mistake in one line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RowProblem {
     #[error("not UTF-8 text")]
@@ -63,9 +63,9 @@ struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Known until the child has been waited for: till then nobody else can have this id.
+        // The id is known until the child has been waited for. Until then no other process can have it.
         if let Some(id) = self.0.id().and_then(|id| i32::try_from(id).ok()) {
-            // It fails only when the group is gone, which is what is wanted.
+            // The call fails only if the group has ended already.
             let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
         }
     }
@@ -113,7 +113,7 @@ async fn output_of(program: &Path, query: &str) -> Result<Vec<u8>, GpuError> {
     }
 }
 
-/// A line a card: `0, GPU-8c5a7ff3-..., 00000000:28:00.0, 11519, Tesla K40m`.
+/// Parses one line per GPU: `0, GPU-8c5a7ff3-..., 00000000:28:00.0, 11519, Tesla K40m`.
 fn parse(output: &[u8]) -> Result<Vec<GpuInfo>, GpuError> {
     let mut seen = BTreeSet::new();
     rows(output, |fields| {
@@ -174,8 +174,9 @@ pub(super) fn amount(text: &str) -> Result<f64, RowProblem> {
     }
 }
 
-/// The name of a card for programs. An index may mean another card after a driver was loaded anew, a UUID never does; but some cards
-/// have none, of which the program says `[N/A]` or the like. Either becomes part of a list with commas, so it has none.
+/// Returns the name of a GPU for programs: its UUID, or its index if it has none. An index may mean another GPU after the driver was
+/// loaded again, a UUID never does. For a missing UUID the program prints a reason in brackets, such as `[N/A]`. The name becomes part of
+/// a list with commas, so it contains none.
 pub(super) fn cuda_device(index: &str, uuid: &str) -> Result<String, RowProblem> {
     let index: u32 = index.parse().map_err(|_| RowProblem::Index)?;
     if uuid.starts_with('[') && uuid.ends_with(']') {
@@ -194,8 +195,8 @@ pub(super) mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// A script in the program's place. Another process writes it: what this one starts meanwhile would inherit a file that is
-    /// open for writing, which nobody can execute.
+    /// Writes a script that replaces the program. Another process writes it: a child that this process starts meanwhile would inherit the
+    /// file open for writing, and then no process could execute it.
     pub(in crate::usage) fn fake(folder: &tempfile::TempDir, body: &str) -> PathBuf {
         let path = folder.path().join("nvidia-smi");
         let write = "printf '%s\\n' '#!/bin/sh' \"$1\" > \"$0\" && chmod 700 \"$0\"";
@@ -208,7 +209,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn cards_are_listed_by_their_rows() {
         let folder = tempfile::tempdir().expect("a folder");
-        // It answers only to the very question.
+        // The script answers only the exact query.
         let program = fake(
             &folder,
             "[ \"$*\" = '--format=csv,noheader,nounits --query-gpu=index,uuid,gpu_bus_id,memory.total,name' ] || exit 9
@@ -258,7 +259,7 @@ echo '0, GPU-8c5a7ff3-0001, 0000:28:00.0, 11519, Tesla K40m'; echo '1, [N/A], 00
             &folder,
             &format!("echo $$ > {}; exec sleep 1000", own.display()),
         );
-        // It is given as long as it needs to start.
+        // The limit grows until the script has started.
         let mut limit = Duration::from_millis(100);
         while !own.exists() {
             let found = ask_within(limit, &program, CARDS).await;

@@ -1,5 +1,5 @@
-//! How much memory this process and its tasks may use: what the machine has, on the nodes of its memory that we may use, and no more
-//! than any control group above us allows, of either version.
+//! Measures how much memory this process and its tasks may use: the machine's memory on the nodes that this process may use, limited by
+//! every control group of this process and its ancestors, of either version.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use super::{BYTES_PER_MIB, read};
 use crate::groups::mounts::{Membership, Mount, Version, chain, parse_membership, parse_mounts};
 
 const KIB_PER_MIB: f64 = 1024.0;
-/// More memory nodes than any machine has; a set that names more is not believed.
+/// The largest accepted node number: more than any machine has. A set with a larger number is ignored.
 const MAX_NODES: u32 = 4096;
 
-/// In MiB; 0 if nothing of it can be read.
+/// Returns the usable memory in MiB; 0 if nothing of it can be read.
 pub(super) fn usable_mb(root: &Path) -> f64 {
     let machine = read(&root.join("proc/meminfo")).and_then(|text| total_mb(&text));
     let groups = Groups::of(root);
@@ -38,7 +38,7 @@ fn kib(text: &str) -> Option<f64> {
     Some(kib / KIB_PER_MIB)
 }
 
-/// The hierarchies that are mounted, and where in them we are.
+/// The mounted hierarchies, and the groups of this process in them.
 struct Groups<'a> {
     root: &'a Path,
     mounts: Vec<Mount>,
@@ -55,7 +55,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Our own group's folder and those above it, as far as they are seen; the hierarchy of version 1 has this controller.
+    /// Returns the visible folders of this process's group and its ancestors. In version 1 the hierarchy is that of `controller`.
     fn folders(&self, version: Version, controller: &str) -> Vec<PathBuf> {
         let folders = chain(&self.mounts, &self.own, version, controller);
         let below_root = |folder: PathBuf| {
@@ -65,7 +65,7 @@ impl<'a> Groups<'a> {
         folders.into_iter().map(below_root).collect()
     }
 
-    /// The least `memory.max` from our group up to the root.
+    /// Returns the smallest `memory.max` of the group and its ancestors.
     fn unified_limit_mb(&self) -> Option<f64> {
         let folders = self.folders(Version::Two, "memory");
         let limits = folders
@@ -74,7 +74,7 @@ impl<'a> Groups<'a> {
         limits.reduce(f64::min).map(|bytes| bytes / BYTES_PER_MIB)
     }
 
-    /// The same of version 1, where a group's limit binds those below it only if it says so.
+    /// Returns the smallest limit of version 1. There a group's limit binds the groups below it only if its `use_hierarchy` says so.
     fn legacy_limit_mb(&self) -> Option<f64> {
         let mut least = None;
         for folder in self.folders(Version::One, "memory") {
@@ -88,7 +88,7 @@ impl<'a> Groups<'a> {
         least.map(|bytes| bytes / BYTES_PER_MIB)
     }
 
-    /// The set of memory nodes that we may use, as the kernel writes it.
+    /// Returns the set of memory nodes that this process may use, in the kernel's format.
     fn nodes(&self) -> Option<String> {
         let sets = [
             (Version::Two, "cpuset.mems.effective"),
@@ -108,7 +108,7 @@ fn bytes(path: &Path) -> Option<f64> {
     read(path)?.trim().parse().ok()
 }
 
-/// What the memory nodes have that we may use.
+/// Returns the memory of the nodes in `set`.
 fn nodes_mb(root: &Path, set: &str) -> Option<f64> {
     let nodes = numbers(set)?;
     let of_node = |node: u32| {
@@ -118,11 +118,11 @@ fn nodes_mb(root: &Path, set: &str) -> Option<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix(&start))?;
         kib(line)
     };
-    // Of one that cannot be read nothing is known, and so of the sum.
+    // If one node cannot be read, the sum is unknown.
     nodes.into_iter().map(of_node).sum()
 }
 
-/// `0,2-4`.
+/// Parses a set such as `0,2-4`.
 fn numbers(set: &str) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in set.split(',') {
@@ -197,7 +197,7 @@ mod tests {
             usable(&[limit("a/b/", 1000), limit("a/", 500), binds("a/")]),
             500.0
         );
-        // Of a group that is not seen here, the top counts.
+        // If the group is invisible here, the top of the mount counts.
         assert_eq!(usable(&[limit("", 700), binds("")]), 700.0);
         assert_eq!(usable(&[none]), 2048.0);
     }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(usable(LEGACY, "3:cpuset:/x\n", old, "1-2\n"), 768.0);
         let new = "sys/fs/cgroup/x/cpuset.mems.effective";
         assert_eq!(usable(UNIFIED, "0::/x/y\n", new, "0,2\n"), 1280.0);
-        // A node of which nothing is known, and a set that means nothing.
+        // The set contains an unreadable node, or is invalid.
         assert_eq!(usable(UNIFIED, "0::/x\n", new, "0,7\n"), 2048.0);
         assert_eq!(usable(UNIFIED, "0::/x\n", new, "2-1\n"), 2048.0);
         assert_eq!(usable(UNIFIED, "0::/x\n", new, "0-4000000000\n"), 2048.0);

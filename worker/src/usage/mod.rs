@@ -1,5 +1,5 @@
-//! What this machine offers to tasks: cores and memory, as far as affinity and control groups let this process use them, and
-//! graphics cards, if a program is named that lists them. And what each task uses of it.
+//! Measures the machine's resources for tasks: the cores and memory that affinity and control groups let this process use, and the GPUs
+//! if a program that lists them is configured. Also measures the usage of each task.
 
 mod card_use;
 mod gpus;
@@ -16,22 +16,22 @@ use tracing::{info, warn};
 
 pub(crate) use sampler::{Running, sample_tasks};
 
-/// Far more than the files of `/proc` and of control groups that are read here ever hold.
+/// The largest file of `/proc` and of control groups that is read here: far more than these files contain.
 const MAX_FILE_BYTES: u64 = 64 * 1024;
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
-/// Looks at the machine again and again.
+/// The repeated measurement of the machine.
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
-    /// `None`: nobody looks for graphics cards.
+    /// The program that lists GPUs; `None`: GPUs are not measured.
     nvidia_smi: Option<PathBuf>,
-    /// As they were listed last: a program that fails once takes no card away.
+    /// The last list of GPUs. A single failure of the program removes no GPU.
     cards: Vec<GpuInfo>,
-    /// What it failed with last, so that the log tells of a change and not of each look.
+    /// The last failure, so that the log reports a change and not each failure.
     failure: Option<String>,
 }
 
-/// How many cards the program lists, or why it cannot.
+/// Returns the number of GPUs that the program lists. Errors with a message.
 pub(crate) async fn count_cards(program: &Path) -> Result<usize, String> {
     let cards = gpus::cards(program).await;
     cards
@@ -47,7 +47,7 @@ impl Monitor {
         }
     }
 
-    /// Reads it anew; what cannot be read is 0, which means unknown.
+    /// Measures the machine. A value that cannot be read is 0, which means unknown.
     pub(crate) async fn usable(&mut self, now: WallTime) -> UsablePhysicalResources {
         self.look_for_cards().await;
         UsablePhysicalResources {
@@ -83,13 +83,13 @@ impl Monitor {
     }
 }
 
-/// Processes choose their own names, which need not be text.
+/// Reads a text file. Processes choose their own names, which need not be UTF-8, so invalid bytes are replaced.
 fn read(path: &Path) -> Option<String> {
     let bytes = files::read(path, MAX_FILE_BYTES).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A machine with these files.
+/// Makes a machine with these files.
 #[cfg(test)]
 fn machine_of(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
@@ -123,7 +123,7 @@ mod tests {
         let usable = monitor.usable(WallTime::from_secs(5)).await;
         assert_eq!(usable.gpus, [card]);
         assert!(monitor.failure.is_some());
-        // This one lists none.
+        // This program lists no GPUs.
         monitor.nvidia_smi = Some("/bin/true".into());
         let usable = monitor.usable(WallTime::from_secs(6)).await;
         assert_eq!((usable.gpus, &monitor.failure), (Vec::new(), &None));

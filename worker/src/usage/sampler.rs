@@ -1,4 +1,4 @@
-//! Looks again and again at what running tasks use, and tells the core.
+//! Measures the usage of running tasks periodically, and passes it to the core.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,28 +20,28 @@ use crate::groups::Meter;
 use crate::perform::OwnEvents;
 use crate::process::{Began, RunKey};
 
-/// No task is looked at more often: what a look shows is read by people.
+/// The shortest period between measurements: people read the results.
 const LEAST_PERIOD: Duration = Duration::from_secs(1);
-/// A look takes no more than one part in so many of a processor, however many processes the machine has.
+/// The divisor for the share of one processor that measurements may take, however many processes the machine has.
 pub(super) const LEAST_PART: u32 = 50;
 
-/// Tasks that have a process now.
+/// The tasks that have a process now.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
     tasks: Mutex<HashMap<Arc<RunKey>, Watched>>,
-    /// There is one again, after there was none.
+    /// Notified when there is a task again after there was none.
     first: Notify,
     /// The program that lists the processes on GPUs.
     nvidia_smi: Option<PathBuf>,
 }
 
-/// One of them.
+/// One running task.
 #[derive(Debug)]
 struct Watched {
     leader: i32,
     period: Duration,
     meter: Option<Arc<Meter>>,
-    /// The most that a look has shown, in MiB.
+    /// The largest memory of any measurement, in MiB.
     peak_memory_mb: Option<f64>,
 }
 
@@ -81,7 +81,7 @@ impl Running {
         looked.collect()
     }
 
-    /// Adds the most that was seen so far, this look included.
+    /// Adds the largest memory so far, including this measurement.
     fn with_peak(&self, key: &RunKey, mut told: TaskPhysicalResources) -> TaskPhysicalResources {
         if let Some(watched) = self.tasks.lock().get_mut(key) {
             let seen = [watched.peak_memory_mb, told.peak_memory_mb, told.memory_mb];
@@ -91,14 +91,14 @@ impl Running {
         told
     }
 
-    /// One look serves all tasks, so the shortest wish decides.
+    /// Returns the shortest period that a task's job wants. One measurement serves all tasks.
     fn period(&self) -> Option<Duration> {
         let tasks = self.tasks.lock();
         tasks.values().map(|watched| watched.period).min()
     }
 }
 
-/// Until it is stopped, or nobody listens any more.
+/// Measures until it is stopped, or until the core no longer receives events.
 pub(crate) async fn sample_tasks(
     running: Arc<Running>,
     own: OwnEvents,
@@ -114,7 +114,7 @@ pub(crate) async fn sample_tasks(
             () = tokio::time::sleep(pause) => {}
         }
         let Some(period) = running.period() else {
-            // A word of a task that is over by now costs one round more.
+            // A notification by a task that has ended meanwhile costs only one more round.
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = running.first.notified() => {}
@@ -122,14 +122,14 @@ pub(crate) async fn sample_tasks(
             pause = LEAST_PERIOD;
             continue;
         };
-        // The start of a program waits for the disk that the program is on.
+        // The start of the program may wait for a disk.
         let asked = tokio::task::spawn_blocking(move || {
             let card_use = cards.update_blocking();
             (cards, card_use)
         });
         let card_use = tokio::select! {
             () = stop.cancelled() => return,
-            // It can only have panicked, which was printed.
+            // The closure can only panic, and the panic was printed.
             asked = asked => match asked {
                 Ok((same, card_use)) => {
                     cards = same;
@@ -144,7 +144,7 @@ pub(crate) async fn sample_tasks(
             let told = sample(Path::new("/"), units, clock.wall(), tasks, &card_use);
             (told, began.elapsed())
         };
-        // It can only have panicked, which was printed.
+        // The closure can only panic, and the panic was printed.
         let Ok((told, took)) = tokio::task::spawn_blocking(look).await else {
             return;
         };
@@ -165,7 +165,7 @@ pub(crate) async fn sample_tasks(
     }
 }
 
-/// Of this machine.
+/// Returns the units of this machine.
 fn units() -> Units {
     let of = |name, usual| {
         let value = sysconf(name).ok().flatten();

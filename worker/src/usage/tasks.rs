@@ -1,4 +1,4 @@
-//! What each running task uses, from `/proc`: all tasks in one look, however many processes they have.
+//! Measures each running task's usage from `/proc`, in one scan for all tasks, however many processes they have.
 
 use std::collections::HashMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::containment::host_pid;
 use crate::groups::{GroupUsage, Meter};
 use crate::keeper::processes::stat_fields;
 
-/// Clock ticks a second and bytes a page, as `/proc` counts.
+/// The units of `/proc`: clock ticks per second, and bytes per page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units {
     pub(crate) ticks_per_second: u64,
@@ -27,25 +27,26 @@ pub(crate) struct Units {
 struct Process {
     parent: i32,
     group: i32,
-    /// Its own and that of children that it has waited for.
+    /// The ticks of the process and of the children that it has waited for.
     ticks: u64,
     resident_pages: u64,
 }
 
-/// A task that is looked at.
+/// A task to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Looked<T> {
     pub(crate) task: T,
-    /// The process that leads its process group.
+    /// The leader of its process group.
     pub(crate) leader: i32,
-    /// Of its control groups, if it has any.
+    /// The counts of its control groups, if it has any.
     pub(crate) meter: Option<Arc<Meter>>,
 }
 
-/// One look. What a task's control groups count is exact, also of processes that are over, and so goes before what is seen here.
+/// Measures all tasks once. The counts of a task's control groups are exact, also for processes that have ended, and so take precedence
+/// over the scan.
 ///
-/// A process belongs to the task whose group it is in, or else to that of its parent: who leaves the group is still found while
-/// somebody between lives.
+/// A process belongs to the task of its process group, or else to the task of its parent. A process that has left the group is found as
+/// long as the processes between it and the task live.
 pub(crate) fn sample<T>(
     root: &Path,
     units: Units,
@@ -70,7 +71,7 @@ pub(crate) fn sample<T>(
     let outside = |pid| host_pid(Pid::from_raw(pid)).as_raw();
     let mut cards = card_use.of_tasks(root, &members, outside);
     let told = tasks.into_iter().zip(uses).enumerate();
-    // One without a process is just over.
+    // A task without a process has just ended.
     let told = told.filter(|(_, (_, used))| used.processes > 0);
     told.map(|(index, (looked, used))| {
         let counted = looked.meter.map(|meter| meter.usage());
@@ -98,13 +99,13 @@ fn with_counted(seen: TaskPhysicalResources, counted: GroupUsage) -> TaskPhysica
     }
 }
 
-/// What the processes of a task have in sum.
+/// The sums over the processes of a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     processes: usize,
     ticks: u64,
     resident_pages: u64,
-    /// `None`: of some it is not known.
+    /// `None`: the values of some process are unknown.
     io: Option<Io>,
     io_unknown: bool,
 }
@@ -152,7 +153,7 @@ fn processes(root: &Path) -> HashMap<i32, Process> {
     let pids = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    // Who ends meanwhile has no file any more.
+    // A process that ends meanwhile has no file any more.
     pids.filter_map(|pid| {
         let text = read(&root.join(format!("proc/{pid}/stat")))?;
         Some((pid, process(&text)?))
@@ -160,7 +161,8 @@ fn processes(root: &Path) -> HashMap<i32, Process> {
     .collect()
 }
 
-/// Up the parents, none of them twice: the table is not of one moment, and numbers are used again.
+/// Finds the task among the process and its ancestors, in a limited number of steps: the table is not a consistent snapshot, and numbers
+/// are reused.
 fn task_of(
     pid: i32,
     processes: &HashMap<i32, Process>,
@@ -190,7 +192,7 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// What went to and came from disks. Of somebody else's process only root may know.
+/// Returns the bytes read from and written to disks. Only root may read those of another user's process.
 fn io(root: &Path, pid: i32) -> Option<Io> {
     let text = read(&root.join(format!("proc/{pid}/io")))?;
     let value = |name: &str| {

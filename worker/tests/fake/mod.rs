@@ -1,4 +1,4 @@
-//! A scheduler as small as can be, speaking real Thrift, and a worker program started for it.
+//! A minimal scheduler that speaks real Thrift, and a worker program started for it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -31,24 +31,24 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Longer than anything here takes, even on a very busy machine.
+/// Longer than any of these tests takes, even on a very busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Whether these tests are those of workers without a PID namespace; the same file is built once more for them.
+/// Whether these tests run workers without a PID namespace; the same file is built once more for them.
 pub const IN_GROUPS: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"program_in_groups");
 const NEW: i32 = 0;
 const HEALTHY: i32 = 1;
 pub const MUST_DIE: i32 = 3;
 const HEALTHCHECK: &str = "__BISTRO_HEALTH_CHECK__";
 
-/// What was heard, and what is answered.
+/// The received calls, and the scheduler's answers.
 #[derive(Clone, Debug, Default)]
 pub struct Scene {
     pub heartbeats: Vec<BistroWorker>,
     pub statuses: Vec<BistroSchedulerUpdateStatusArgs>,
-    /// So many statuses are answered with an exception first.
+    /// The number of statuses to answer with an exception before others are accepted.
     pub statuses_to_refuse: usize,
     pub worker_state: i32,
-    /// The heartbeat's grace period and the loss time; long ones if there are none.
+    /// The heartbeat's grace period and the loss time in seconds; `None`: long ones.
     pub short_times: Option<(i32, i32)>,
 }
 
@@ -120,27 +120,27 @@ impl FakeService {
     }
 }
 
-/// The scheduler, and the worker that works for it.
+/// The scheduler and its worker.
 pub struct Stage {
     program: Program,
     pub scene: watch::Receiver<Scene>,
     set: Arc<watch::Sender<Scene>>,
     scheduler: BistroInstanceID,
     pool: ClientPool,
-    /// Absent while it restarts.
+    /// Absent while the scheduler restarts.
     server: Option<Running>,
     invocations: i64,
 }
 
-/// The worker's keeper. A test that fails leaves no worker behind.
+/// The worker's keeper. A failing test leaves no worker behind.
 struct Program(Child);
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Who is waited for already has no number any more that could be somebody else's.
+        // A process that was waited for has ended, and its id may be another process's.
         if let Ok(None) = self.0.try_wait() {
             let keeper = Pid::from_raw(i32::try_from(self.0.id()).expect("an id"));
-            // It may be over by now.
+            // The process may have ended by now.
             let _ = kill(keeper, Signal::SIGTERM);
         }
     }
@@ -172,7 +172,7 @@ impl Running {
 }
 
 impl Stage {
-    /// Starts both; the worker has not been heard yet.
+    /// Starts both, without waiting for the worker's first call.
     pub async fn open(data_dir: &Path, flags: &[&str]) -> Stage {
         let id = BistroInstanceID {
             start_time: Some(1_700_000_000),
@@ -197,7 +197,7 @@ impl Stage {
         }
     }
 
-    /// The scheduler ends, which closes its port and its connections.
+    /// Ends the scheduler, which closes its port and its connections.
     pub async fn stop(&mut self) -> SocketAddr {
         let Running { handle, _stop } = self.server.take().expect("it runs");
         let address = handle.local_addr();
@@ -205,7 +205,7 @@ impl Stage {
         address
     }
 
-    /// A later instance takes its place.
+    /// Starts a later instance of the scheduler at the same address.
     pub async fn start_again(&mut self, address: SocketAddr) {
         self.scheduler.start_time = self.scheduler.start_time.map(|time| time + 1);
         self.change(|scene| scene.worker_state = NEW);
@@ -216,12 +216,12 @@ impl Stage {
         self.set.send_modify(change);
     }
 
-    /// Waits for something to have been heard.
+    /// Waits until the received calls satisfy a condition.
     pub async fn until(&mut self, what: &str, is_so: impl FnMut(&Scene) -> bool) -> Scene {
         let found = timeout(PATIENCE, self.scene.wait_for(is_so))
             .await
             .map(|scene| {
-                // Cloned at once: the borrow locks the scene.
+                // The scene is cloned at once, because the borrow locks it.
                 scene.expect("the sender lives").clone()
             });
         found.unwrap_or_else(|_| panic!("no {what} in {PATIENCE:?}: {:?}", *self.scene.borrow()))
@@ -245,7 +245,7 @@ impl Stage {
         self.pool.call(&peer, method, arguments).await
     }
 
-    /// What runs on the worker, which is bound to this scheduler then.
+    /// Returns the worker's running tasks, and binds the worker to this scheduler.
     pub async fn fetch(&mut self) -> Vec<RunningTask> {
         let worker = self.worker().await.id.expect("an id");
         let running: CallResult<BistroWorkerGetRunningTasksResult> = self
@@ -263,19 +263,19 @@ impl Stage {
         result.result_value.expect("a list")
     }
 
-    /// Everything that a scheduler does before it may start tasks.
+    /// Does everything that a scheduler does before it may start tasks.
     pub async fn join(&mut self) {
         self.check_health().await;
         let count = self.scene.borrow().heartbeats.len();
-        // The acknowledged healthcheck makes the worker ask at once, and the next period passes soon: when that is heard, it
-        // has read the state.
+        // The acknowledged healthcheck triggers a heartbeat at once, and the next period passes soon. When that second heartbeat arrives,
+        // the worker has read the state.
         self.until("heartbeats after joining", |scene| {
             scene.heartbeats.len() >= count + 2
         })
         .await;
     }
 
-    /// All of it but the worker's knowledge that it is HEALTHY.
+    /// Does all of it, except waiting until the worker knows that it is HEALTHY.
     pub async fn check_health(&mut self) {
         assert_eq!(self.fetch().await, []);
         let check = self.task(HEALTHCHECK, "__NEW_WORKER__");
@@ -286,7 +286,7 @@ impl Stage {
             .await;
     }
 
-    /// A new invocation.
+    /// Returns a task with a new invocation.
     pub fn task(&mut self, job: &str, node: &str) -> RunningTask {
         self.invocations += 1;
         RunningTask {
@@ -308,7 +308,7 @@ impl Stage {
         }
     }
 
-    /// `sh -c script`, with the node in `$1`, the status path in `$2`; the refusal's text if it is refused.
+    /// Starts `sh -c script`, with the node in `$1` and the status path in `$2`. Errors with the text of a refusal.
     pub async fn run(&mut self, task: &RunningTask, script: &str) -> Result<(), String> {
         let command = ["/bin/sh", "-c", script, "sh"].map(str::to_owned).to_vec();
         self.run_command(task, command).await
@@ -378,7 +378,7 @@ impl Stage {
         assert_eq!(result.ex, None);
     }
 
-    /// The last status of this run.
+    /// Waits for the end of this run and returns its last status.
     pub async fn end_of(&mut self, task: &RunningTask) -> String {
         let invocation = task.invocation_id.clone();
         let is_it = move |args: &BistroSchedulerUpdateStatusArgs| {
@@ -391,19 +391,19 @@ impl Stage {
         found.expect("it is there").status.clone()
     }
 
-    /// The program that people see is the keeper.
+    /// Returns the keeper, which is the visible program.
     pub fn keeper(&self) -> Pid {
         Pid::from_raw(i32::try_from(self.program.0.id()).expect("an id"))
     }
 
-    /// The worker itself, the keeper's only child while no task has been orphaned.
+    /// Returns the worker itself, the keeper's only child while no task has been orphaned.
     pub fn worker_process(&self) -> Pid {
         let children = children_of(self.keeper());
         assert_eq!(children.len(), 1, "{children:?}");
         children[0]
     }
 
-    /// Whether the worker has a PID namespace of its own.
+    /// Returns whether the worker has a PID namespace of its own.
     pub fn is_contained(&self) -> bool {
         let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/pid"));
         let of_worker = namespace(&self.worker_process().to_string());
@@ -453,8 +453,8 @@ pub fn is_alive(pid: Pid) -> bool {
     stat.is_ok_and(|text| !text.contains(") Z "))
 }
 
-/// Waits until a task that is alive has written its process id in its working directory; gives its number as it is seen here, which is
-/// another one if the worker has a PID namespace.
+/// Waits until a living task has written its process id in its working directory. Returns its number as seen here, which differs if the
+/// worker has a PID namespace.
 pub async fn pid_in(path: &Path) -> Pid {
     let folder = path.parent().expect("a folder").canonicalize();
     let folder = folder.unwrap_or_else(|_| path.parent().expect("a folder").to_owned());
@@ -474,7 +474,7 @@ pub async fn pid_in(path: &Path) -> Pid {
         .expect("the task writes its id")
 }
 
-/// The process with this working directory that calls itself so.
+/// Returns the process with this working directory and this id in its own namespace.
 fn find_in(folder: &Path, own_id: &str) -> Option<Pid> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

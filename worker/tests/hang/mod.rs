@@ -1,4 +1,4 @@
-//! A file that makes a process hang in the kernel (state D): no signal ends it, and it holds the lock of its memory.
+//! A file that makes a process hang in the kernel (state D): no signal ends the process, and it holds the lock of its memory.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -8,20 +8,20 @@ use nix::mount::{MntFlags, umount2};
 use nix::unistd::Pid;
 
 const SERVE: &str = include_str!("serve.py");
-/// Calls itself `hangs`, prints its process id, and hangs in `mmap`; the argument is the file.
+/// A program that names itself `hangs`, prints its process id, and hangs in `mmap` of the file in its argument.
 const HANG: &str = "import mmap, os, sys
 open('/proc/self/comm', 'w').write('hangs')
 print(os.getpid(), flush=True)
 mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)";
 
-/// The file, in a file system that this process mounts. Its end lets every process go on.
+/// The file, in a file system that this process mounts. Dropping it lets every process continue.
 pub struct HangingFile {
     server: Child,
     folder: tempfile::TempDir,
 }
 
 impl HangingFile {
-    /// `None` on a machine that does not let this process mount a FUSE file system.
+    /// Mounts it. `None` on a machine that does not let this process mount a FUSE file system.
     pub fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let mut server = Command::new("python3");
@@ -39,7 +39,7 @@ impl HangingFile {
         Some(file)
     }
 
-    /// The command line of a program that hangs.
+    /// Returns the command line of a program that hangs.
     pub fn command(&self) -> Vec<String> {
         let file: PathBuf = self.folder.path().join("f");
         let file = file.to_str().expect("a path of letters");
@@ -59,7 +59,7 @@ pub fn until_it_hangs(pid: Pid) {
 
 impl Drop for HangingFile {
     fn drop(&mut self) {
-        // It has ended already if the machine refuses such a file system.
+        // The server has already ended if the machine refuses such a file system.
         let _ = self.server.kill();
         let _ = self.server.wait();
         let _ = umount2(self.folder.path(), MntFlags::MNT_DETACH);

@@ -1,4 +1,4 @@
-//! Tasks that do their worst: the worker lives, the task's end tells what happened, nothing is left behind.
+//! Tests hostile tasks: the worker survives, the task's end explains what happened, and nothing is left behind.
 
 mod output;
 
@@ -19,13 +19,13 @@ use super::DONE_BITS;
 use super::fake::{Stage, children_of, is_alive, pid_in, until_dead};
 use super::hang::{HangingFile, until_it_hangs};
 
-/// The kill wait of a worker's end by default, and a second.
+/// The default kill wait of a worker's end, and a second.
 const KILL_WAIT_AND_A_SECOND: Duration = Duration::from_secs(6);
-/// No test waits longer; only a failing one gets here.
+/// The longest wait of any test; only a failing one reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at many processes.
+/// The pause between two scans of many processes.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// Closes the status pipe, whose number may have more digits than `dash` takes.
+/// Closes the status pipe, whose number may have more digits than `dash` accepts.
 const CLOSE_STATUS: &str = r#"eval "exec ${BRASSERIE_STATUS#/dev/fd/}>&-""#;
 
 fn at_once() -> KillRequest {
@@ -44,7 +44,7 @@ fn job_file(dir: &Path, name: &str) -> PathBuf {
     dir.join("jobs/job").join(name)
 }
 
-/// A task ends well while the test goes on: the worker is at work.
+/// Checks that the worker still works: a task succeeds.
 async fn serves(stage: &mut Stage, node: &str) {
     let task = stage.task("job", node);
     stage.run(&task, "true").await.expect("accepted");
@@ -52,7 +52,7 @@ async fn serves(stage: &mut Stage, node: &str) {
     assert!(status.contains(DONE_BITS), "{status}");
 }
 
-/// The worker ends as it is told to.
+/// Ends the worker by SIGTERM, and checks its exit code.
 async fn end(stage: Stage) {
     kill(stage.keeper(), Signal::SIGTERM).expect("sent");
     assert_eq!(stage.code().await, Some(0));
@@ -65,7 +65,7 @@ fn resident_bytes(process: Pid) -> u64 {
     number.expect("a number of kB") * 1024
 }
 
-/// By one look at all processes: each look costs as much as the machine has of them.
+/// Returns all descendants by one scan of all processes, because each scan takes time for every process of the machine.
 fn descendants(of: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<Pid>> = BTreeMap::new();
     for entry in fs::read_dir("/proc").expect("/proc").flatten() {
@@ -96,7 +96,7 @@ async fn daemons_end_with_their_task_and_not_before() {
     let mut stage = Stage::open(dir.path(), &[]).await;
     stage.join().await;
     let worker = stage.worker_process();
-    // Forked twice with a session of its own; the one holds the pipes, the other has closed them all.
+    // Both processes are forked twice with sessions of their own. One holds the pipes, the other has closed them all.
     let script = format!(
         "(setsid sh -c 'echo $$ > holding; exec sleep 1000' &); \
          ({CLOSE_STATUS}; exec </dev/null >/dev/null 2>&1; setsid sh -c 'echo $$ > silent; exec sleep 1000' &); \
@@ -110,7 +110,7 @@ async fn daemons_end_with_their_task_and_not_before() {
     let holding = pid_in(&job_file(dir.path(), "holding")).await;
     let silent = pid_in(&job_file(dir.path(), "silent")).await;
     for orphan in [holding, silent] {
-        // Looks at orphans come once a second; these may live as long as their task.
+        // The worker checks for orphans once a second; these may live as long as their task.
         let adopted = async {
             while !children_of(worker).contains(&orphan) {
                 tokio::task::yield_now().await;
@@ -150,7 +150,7 @@ async fn a_daemon_that_shed_its_session_and_environment_dies_with_its_task() {
          until [ -s go ]; do sleep 0.05; done"
     );
     let task = stage.task("job", "node");
-    // A limit that somebody asks for does not take the mark away.
+    // A requested limit does not remove the mark.
     let unlimited = ResourceLimit {
         name: Some("locks".to_owned()),
         soft: Some(-1),
@@ -218,7 +218,7 @@ async fn a_daemon_whose_parents_die_at_the_end_of_its_task_dies_with_it() {
     let mut stage = Stage::open(dir.path(), &[]).await;
     stage.join().await;
     let worker = stage.worker_process();
-    // Each daemon has a line of parents, which die one after the other while the worker looks what the task has left.
+    // Each daemon has a line of parents, which die one after the other while the worker scans for the rest of the task.
     let script = "exec </dev/null >/dev/null 2>&1; for i in 1 2 3 4 5 6 7 8; do \
                   setsid sh -c 'sh -c \"sh -c \\\"sleep 7654 & true\\\" & true\" & true' & done";
     for number in 0..TASKS {
@@ -236,7 +236,7 @@ async fn a_daemon_whose_parents_die_at_the_end_of_its_task_dies_with_it() {
     end(stage).await;
 }
 
-/// Until when the list of process groups says that their numbers were held, by the clock that counts suspend.
+/// Returns the hold time in the list of process groups, by the clock that counts suspend.
 fn held_until(data_dir: &Path) -> Duration {
     let header = fs::read(data_dir.join("groups")).unwrap_or_default();
     let nanos = header.get(8..16).and_then(|bytes| bytes.try_into().ok());
@@ -257,7 +257,7 @@ async fn a_task_without_marks_whose_shell_is_dead_is_ended_before_the_next_worke
     let clock = nix::time::ClockId::CLOCK_BOOTTIME;
     let started = Duration::from(nix::time::clock_gettime(clock).expect("a clock"));
     let listed = async {
-        // A tick of the clock that counts starts more.
+        // The hold time must be later by a tick of the clock that counts starts.
         while held_until(dir.path()) < started + Duration::from_millis(20) {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
@@ -282,7 +282,8 @@ async fn a_daemon_without_session_and_environment_is_ended_before_the_next_worke
     next_worker_ends(dir.path(), stage, [shell, bare]).await;
 }
 
-/// Kills a worker and its keeper at once. The kernel kills the task's shell, and the next worker in the directory the other process.
+/// Kills a worker and its keeper at once. The kernel kills the task's shell, and the next worker in the directory kills the other
+/// process.
 async fn next_worker_ends(dir: &Path, stage: Stage, [shell, bare]: [Pid; 2]) {
     let (keeper, worker) = (stage.keeper(), stage.worker_process());
     let is_contained = stage.is_contained();
@@ -293,7 +294,7 @@ async fn next_worker_ends(dir: &Path, stage: Stage, [shell, bare]: [Pid; 2]) {
     stage.code().await;
     until_dead(shell, PATIENCE).await;
     match is_contained {
-        // The kernel has ended it with the namespace.
+        // The kernel has ended the process with the namespace.
         true => until_dead(bare, PATIENCE).await,
         false => assert!(is_alive(bare), "nobody is left who could have ended it"),
     }
@@ -306,7 +307,7 @@ async fn next_worker_ends(dir: &Path, stage: Stage, [shell, bare]: [Pid; 2]) {
     end(next).await;
 }
 
-/// Traces a process: what is killed then cannot be collected by its parent before the tracer is gone. A task can do it to itself.
+/// Traces a process: its parent cannot reap it after a kill before the tracer is gone. A task can do that to itself.
 const TRACER: &str = "\
 import ctypes, signal, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -317,12 +318,12 @@ open(sys.argv[2], 'w').write('traced\\n')
 signal.pause()
 ";
 
-/// Gone with the test, also if it fails.
+/// A tracer that ends with the test, also if the test fails.
 struct Tracer(std::process::Child);
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The tracer may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -356,7 +357,7 @@ async fn a_killed_task_that_hangs_in_the_kernel_has_not_ended() {
     })
     .await
     .expect("the worker kills it");
-    // The worker goes on, and its next report says nothing of an end.
+    // The worker continues, and its next report contains no end of the task.
     serves(&mut stage, "other").await;
     let is_told = stage
         .scene
@@ -413,7 +414,7 @@ async fn a_task_has_not_ended_while_a_killed_process_of_it_cannot_be_collected()
             })
             .await
             .expect("it is killed");
-            // Twice as long as its end was once put off at most.
+            // The wait is twice as long as an earlier version delayed the end at most.
             tokio::time::sleep(Duration::from_secs(2)).await;
             let ended = stage
                 .scene
@@ -477,7 +478,7 @@ async fn stopped_stubborn_and_deaf_tasks_end_as_told() {
     for pid in pids {
         assert!(!is_alive(pid), "process {pid}");
     }
-    // Without any descriptor it cannot say anything; its exit still counts.
+    // A task without any descriptor cannot report a status; its exit still counts.
     let script = format!("{CLOSE_STATUS}; exec <&- >&- 2>&-; sleep 0.1; exit 7");
     let closed = stage.task("job", "closed");
     stage
@@ -499,7 +500,7 @@ async fn a_program_that_is_removed_fails_the_next_start_by_name_and_not_the_runn
     fs::copy("/bin/sleep", &program).expect("copied");
     let path = program.to_str().expect("UTF-8").to_owned();
     let [running, late] = ["running", "late"].map(|node| stage.task("job", node));
-    // `sleep` takes none of the added arguments, so a shell stands between.
+    // `sleep` accepts none of the added arguments, so a shell runs it.
     let script = format!("echo $$ > pid; {path} 0.3");
     stage.run(&running, &script).await.expect("accepted");
     pid_in(&job_file(dir.path(), "pid")).await;
@@ -552,7 +553,7 @@ async fn floods_neither_fill_memory_nor_hold_up_other_tasks() {
 struct Pids(PathBuf);
 
 impl Pids {
-    /// `None`: this machine has no such controller that we may use, and nothing is proven here.
+    /// Makes the group and moves `process` into it. `None` if this process may use no such controller: then the test proves nothing here.
     fn around(process: Pid, max: u32) -> Option<Self> {
         let name = format!("brasserie-test-{}-{process}", std::process::id());
         let path = Path::new("/sys/fs/cgroup/pids").join(name);
@@ -579,7 +580,7 @@ impl Pids {
 
 impl Drop for Pids {
     fn drop(&mut self) {
-        // Its members die with the stage, of which the kernel may hear a moment later.
+        // Its members die with the stage, but the kernel may remove them a moment later.
         let until = Instant::now() + PATIENCE;
         while fs::remove_dir(&self.0).is_err() && Instant::now() < until {
             std::thread::yield_now();
@@ -597,7 +598,7 @@ async fn a_fork_bomb_fills_its_group_and_is_ended_whole() {
         eprintln!("unproven here: there is no pids controller that may be used");
         return end(stage).await;
     };
-    // Generations of daemons, each in a session of its own; the shell goes on trying for a while.
+    // The bomb makes generations of daemons, each in a session of its own; the shell keeps trying for a while.
     let bomb = stage.task("job", "bomb");
     let script = "while :; do setsid sleep 1000 & done 2>/dev/null";
     stage
@@ -667,7 +668,7 @@ async fn kill_9_of_a_worker_ends_a_hundred_tasks_of_three_processes_in_time() {
     assert_eq!(stage.code().await, Some(128 + 9));
 }
 
-/// The folders of the worker's own making that a process is in.
+/// Returns the folders of a process's groups that the worker made.
 fn task_groups(process: Pid) -> Vec<PathBuf> {
     let text = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}"));
     let (Ok(mounts), Ok(own)) = (text("mountinfo"), text("cgroup")) else {
@@ -698,7 +699,7 @@ async fn kill_9_of_a_worker_ends_and_removes_the_control_groups_of_its_tasks() {
         }),
         ..TaskSubprocessOptions::default()
     };
-    // One of the three has left the process group, the session, its parent and its environment.
+    // One of the three processes has left the process group, the session, its parent and its environment.
     let script = "(setsid env -i sleep 1000 &) ; sleep 1000 & exec sleep 1000";
     let mut tasks = Vec::new();
     for number in 0..TASKS {
@@ -723,7 +724,7 @@ async fn kill_9_of_a_worker_ends_and_removes_the_control_groups_of_its_tasks() {
         tokio::time::sleep(LOOK_AGAIN).await;
     };
     assert!(groups.len() >= 2 * TASKS, "{groups:?}");
-    // What the groups count is told while the tasks run.
+    // The worker reports the groups' counts while the tasks run.
     let counted = async {
         loop {
             let running = stage.fetch().await;

@@ -1,4 +1,4 @@
-//! Extreme output of real tasks of a real worker: its memory stays bounded, and nothing is lost without a word.
+//! Tests extreme output of real tasks on a real worker: its memory stays bounded, and every loss is reported.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -19,14 +19,14 @@ use super::super::DONE_BITS;
 use super::super::fake::{Stage, children_of};
 use super::{bash, end, serves};
 
-/// Of one run.
+/// The output of one run.
 const GIB: u64 = 1 << 30;
-/// What the worker's memory may grow by: what may wait for two writers, once more what they are writing, and what the allocator
-/// keeps. A sixteenth of what a task prints here.
+/// The largest growth of the worker's memory: the bytes that may wait for two writers, once more those that are being written, and the
+/// allocator's reserve. It is a sixteenth of a task's output here.
 const GROWTH: u64 = 64 << 20;
-/// Only a failing test waits so long.
+/// The longest wait; only a failing test reaches it.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a log segment is sealed at.
+/// The size at which a log segment is sealed.
 const SEGMENT: u64 = 16 << 20;
 
 fn options(output: &str, overflow: &str) -> TaskSubprocessOptions {
@@ -38,7 +38,7 @@ fn options(output: &str, overflow: &str) -> TaskSubprocessOptions {
     }
 }
 
-/// The most memory that it ever held.
+/// Returns the largest memory that the process ever used.
 fn peak_bytes(process: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it lives");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -52,18 +52,18 @@ fn bytes_in(dir: &Path) -> u64 {
         .map(|entry| match entry.metadata() {
             Ok(about) if about.is_dir() => bytes_in(&entry.path()),
             Ok(about) => about.len(),
-            // Dropped meanwhile.
+            // The file was dropped meanwhile.
             Err(_) => 0,
         })
         .sum()
 }
 
-/// A flood keeps both cores of a small machine busy: two at once would only take the time of the tests beside them.
+/// A lock for floods. One flood occupies both cores of a small machine, and two at once would only delay the other tests.
 static FLOOD: Mutex<()> = Mutex::const_new(());
 
-/// Runs one task to its good end; what the worker's memory grew by meanwhile.
+/// Runs one task that must succeed. Returns the growth of the worker's memory.
 async fn run(stage: &mut Stage, script: &str, options: TaskSubprocessOptions) -> u64 {
-    // Threads and buffers of the first task are there.
+    // The first task creates threads and buffers.
     serves(stage, "before").await;
     let _alone = FLOOD.lock().await;
     let worker = stage.worker_process();
@@ -81,7 +81,7 @@ async fn run(stage: &mut Stage, script: &str, options: TaskSubprocessOptions) ->
     grown
 }
 
-/// The logs of a worker that has ended.
+/// Opens the logs of a worker that has ended.
 fn logs_of(dir: &Path) -> LogStore {
     let clock = || {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -92,7 +92,7 @@ fn logs_of(dir: &Path) -> LogStore {
     LogStore::open(config, std::sync::Arc::new(clock)).expect("the worker's logs")
 }
 
-/// What the flood left in a stream, oldest first, each line as soon as it is read.
+/// Passes each logged line of the flood's stream to `each`, oldest first.
 fn lines(logs: &LogStore, stream: LogStream, mut each: impl FnMut(LogLine)) {
     let mut query = LogQuery {
         stream,
@@ -114,7 +114,7 @@ fn lines(logs: &LogStore, stream: LogStream, mut each: impl FnMut(LogLine)) {
     }
 }
 
-/// The flood's events of one name.
+/// Returns the flood's events with this name.
 fn events(logs: &LogStore, name: &str) -> Vec<Value> {
     let mut found = Vec::new();
     lines(logs, LogStream::Statuses, |line| {
@@ -126,7 +126,7 @@ fn events(logs: &LogStore, name: &str) -> Vec<Value> {
     found
 }
 
-/// Hands over a file's content piece by piece.
+/// Passes a file's content to `each` in pieces, and returns its length.
 fn unpack(path: &Path, mut each: impl FnMut(&[u8])) -> u64 {
     let mut decoder = MultiGzDecoder::new(File::open(path).expect("it is there"));
     let (mut buffer, mut total) = (vec![0; 1 << 20], 0);
@@ -149,7 +149,7 @@ async fn a_gigabyte_without_a_newline_fits_a_small_log() {
     let script = format!("head -c {GIB} /dev/zero | tr '\\0' x");
     let grown = run(&mut stage, &script, options("log", "wait")).await;
     assert!(grown < GROWTH, "{grown} bytes");
-    // All but what is kept goes, without a restart and without another word.
+    // Everything beyond the retention is dropped, without a restart or further output.
     let logs = dir.path().join("logs");
     let deadline = Instant::now() + PATIENCE;
     while bytes_in(&logs) > 32 * (1 << 20) + 2 * SEGMENT {
@@ -202,7 +202,7 @@ async fn a_gigabyte_without_a_newline_fits_a_file() {
     assert_eq!(total, GIB);
 }
 
-/// Five seconds at 200,000 lines a second, as fast as they are taken.
+/// The number of lines: five seconds at 200,000 a second, which is as fast as they are accepted.
 const LINES: u64 = 1_000_000;
 
 async fn a_million_lines(dir: &Path, options: TaskSubprocessOptions) -> LogStore {
@@ -214,7 +214,7 @@ async fn a_million_lines(dir: &Path, options: TaskSubprocessOptions) -> LogStore
     logs_of(dir)
 }
 
-/// How many of them are there, and whether one is missing before the last; each is there once and in order.
+/// Returns the number of logged lines, after checking that each is there once and in order.
 fn numbers(logs: &LogStore) -> u64 {
     let (mut count, mut last) = (0, 0);
     lines(logs, LogStream::Stdout, |line| {
@@ -290,7 +290,7 @@ async fn what_is_in_a_file_survives_a_killed_worker() {
     let read = || {
         let mut bytes = Vec::new();
         let file = folder.read_dir().ok()?.next()?.ok()?.path();
-        // Looked at while it grows, it may end within a member.
+        // A read during a write may end within a member.
         let _ = MultiGzDecoder::new(File::open(file).ok()?).read_to_end(&mut bytes);
         Some(bytes)
     };

@@ -1,4 +1,4 @@
-//! What happened in a task's last run, for people and as JSON.
+//! Formats the story of a task's last run, for people and as JSON.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::output::{printable, printable_block};
 
 const MIB: f64 = (1_u64 << 20) as f64;
 
-/// A few lines.
+/// Formats the story in a few lines.
 pub(super) fn text(run: &LastRun) -> String {
     let Some(story) = run.story.clone().map(Story::from) else {
         return String::new();
@@ -61,7 +61,7 @@ pub(super) fn text(run: &LastRun) -> String {
     lines.push(format!("  It {}.", times.join(", ")));
     if !story.last_lines.is_empty() {
         lines.push("  The last lines of stderr:".to_owned());
-        // What a task prints must not move the cursor or change colours here.
+        // Escapes task output, which could otherwise move the cursor or change colours.
         let lines_of_task = story.last_lines.iter();
         lines.extend(lines_of_task.map(|line| format!("    | {}", printable(line))));
     }
@@ -69,7 +69,7 @@ pub(super) fn text(run: &LastRun) -> String {
     lines.join("\n")
 }
 
-/// Nobody wants the milliseconds of a minute.
+/// Formats a time. From ten seconds on, milliseconds are omitted.
 fn duration(time: Duration) -> String {
     match time.as_secs() {
         0..10 => format_duration(time),

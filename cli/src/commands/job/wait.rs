@@ -15,10 +15,10 @@ use crate::commands::run::rate::Rate;
 use crate::connection::{AskArgs, Connection, block_on};
 use crate::output::{complain, print, print_json, printable, shell_word};
 
-/// Time between two polls. A person notices no shorter one, and a scheduler answers thousands of such calls a second.
+/// Time between two polls. People notice no shorter one, and a scheduler answers thousands of such calls a second.
 const POLL_EVERY: Duration = Duration::from_millis(500);
-/// The time in which a scheduler must give its first answer: one that was killed at this moment is back by then, because systemd starts it again
-/// after a second and it loads its store within seconds. After an answer no time is too long.
+/// Limit for a scheduler's first answer. A scheduler that was just killed is back by then: systemd restarts it after a second, and it loads
+/// its store within seconds. After the first answer there is no limit.
 const FIRST_ANSWER: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
@@ -146,7 +146,7 @@ impl Progress {
         if !is_due {
             return None;
         }
-        // The rate alone is no news.
+        // A changed rate alone is not reported.
         self.new_text(counts.join("; "))?;
         self.last_line = Some(now);
         Some(lines.join("; "))

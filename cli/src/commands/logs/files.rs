@@ -1,4 +1,4 @@
-//! Where runs have put what they printed, if not into the log: who looks for it here learns it.
+//! Finds the files into which runs wrote their output instead of the log, so that `brasserie logs` can name them.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::connection::LogRequest;
 use crate::data_dir::LogSource;
 
-/// The newest runs of which it is told: a page of events may tell of thousands.
+/// Maximum runs that notices name, the newest ones. A page of events may have thousands.
 const RUNS: usize = 10;
 
-/// Asks once, for what the question's job and node said last; a search for lines means lines.
+/// Returns notices for the request's job and node, from the newest events. A search with a pattern gets none.
 pub(super) async fn notices(source: &LogSource, asked: &LogRequest) -> Result<Vec<String>> {
     let stream = match asked.stream {
         LogStream::Stdout => "stdout",
@@ -36,7 +36,7 @@ pub(super) async fn notices(source: &LogSource, asked: &LogRequest) -> Result<Ve
     Ok(sentences(events, stream))
 }
 
-/// One a run, from events that come newest first; the oldest first, as lines are shown.
+/// Returns one sentence for each file. The events come newest first; the sentences go oldest first, like lines.
 fn sentences(events: impl Iterator<Item = Value>, stream: &str) -> Vec<String> {
     let mut told = HashSet::new();
     let sentence = |event: Value| {
@@ -46,7 +46,7 @@ fn sentences(events: impl Iterator<Item = Value>, stream: &str) -> Vec<String> {
         }
         match event["event"].as_str()? {
             "task_output_written" => Some(event["message"].as_str()?.to_owned()),
-            // It runs, or has printed nothing, or its worker did not live to finish the file.
+            // The task runs, or printed nothing, or its worker died before it completed the file.
             "running" => {
                 let host = event["worker_host"].as_str()?;
                 Some(format!(

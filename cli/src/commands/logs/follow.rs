@@ -1,81 +1,80 @@
-//! Which lines of a page a follower has not shown yet, and where the next page starts.
+//! Selects the new lines of a page for `--follow`, and the start of the next page.
 //!
-//! Lines come in order of time on one worker, and in order of asking over all of them: a worker that is slow, or was not to
-//! be had for a while, has lines older than what others have shown already. So each round reads again what is younger than
-//! [`OVERLAP`], and begins earlier while a worker does not answer. A worker's ids only increase, thus a line is new exactly
-//! if its id is above the last one of its worker.
+//! Lines of one worker arrive ordered by time. Over all workers the order differs: a worker that is slow or was unreachable has lines older
+//! than those already shown. So each round reads the last [`OVERLAP`] again, and starts earlier while a worker does not answer. Each
+//! worker's ids only increase. Thus a line is new exactly if its id is above the last one of its worker.
 
 use std::collections::BTreeMap;
 
 use brasserie_thrift::generated::common::{LogLine, LogLines};
 
-/// What is read again each round, in line ids: two seconds, which the clocks of machines that are kept in step, and lines on
-/// their way through a worker, stay within.
+/// Range that each round reads again, in line ids: two seconds, the bound for the difference of synchronized clocks and for the delay of
+/// lines in a worker.
 const OVERLAP: i64 = 2 << 32;
-/// Rounds for which the start waits for workers that do not answer; at two rounds a second, the minute after which a worker
-/// counts as lost. Each round reads again all that the others have written since.
+/// Rounds for which the start stays because a worker does not answer. At two rounds a second this is the minute after which a worker counts
+/// as lost. Each such round reads all later lines of the other workers again.
 const ROUNDS_HELD: u32 = 120;
-/// Rounds after a scheduler could not be asked in which the start stays: a scheduler that comes back names no workers that it
-/// has not heard of, and half a minute is several heartbeats of each.
+/// Rounds for which the start stays after the scheduler was unreachable. A scheduler that returns does not know workers without a heartbeat
+/// yet, and half a minute is several heartbeats.
 const ROUNDS_AFTER_TROUBLE: u32 = 60;
-/// Not a line id: a notice, or the end of the pages.
+/// A value that is no line id: the id of a notice, or the end of the pages.
 const NONE: i64 = -1;
 
-/// How far a follower is.
+/// The position of a follower.
 #[derive(Debug, Default)]
 pub(super) struct Cursor {
-    /// The last id that was seen of each worker.
+    /// The last id seen of each worker.
     seen: BTreeMap<String, i64>,
-    /// Where the next round starts; `None`: at the oldest line.
+    /// The start of the next round; `None`: the oldest line.
     start: Option<i64>,
-    /// Everything below was read of all workers that answered.
+    /// The id up to which all workers that answered have been read.
     reached: Option<i64>,
-    /// Rounds in a row in which somebody did not answer.
+    /// The number of consecutive rounds in which a worker did not answer.
     held: u32,
-    /// Rounds for which the start stays where it is, whoever answers.
+    /// The number of rounds for which the start stays, whichever workers answer.
     wary: u32,
     answers: Answers,
 }
 
-/// Who has answered in this round.
+/// The workers that have answered in this round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Answers {
     #[default]
     OfAll,
-    /// A notice says that some have not.
+    /// A notice says that some workers have not answered.
     OfSome,
 }
 
-/// What is new on a page.
+/// The new lines and notices of a page.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub lines: Vec<LogLine>,
     pub notices: Vec<String>,
-    /// Where the rest of the round starts; `None`: this was all.
+    /// The start of the rest of the round; `None`: there is no more.
     pub next: Option<i64>,
 }
 
-/// How a round has ended.
+/// How a round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Round {
-    /// The next one starts later, or waits for workers that did not answer.
+    /// The next round starts later, or waits for workers that did not answer.
     Usual,
-    /// They have not answered for too long: what they wrote meanwhile may never be shown.
+    /// Some workers have not answered for too long. Their lines of that time may never be shown.
     GaveUp,
 }
 
 impl Cursor {
-    /// Where a round starts, as the wire has it.
+    /// Returns the start of a round, in the wire's format.
     pub(super) fn start(&self) -> i64 {
         self.start.unwrap_or(NONE)
     }
 
-    /// Returns whether it has taken no line yet.
+    /// Returns whether the cursor has taken no line yet.
     pub(super) fn is_new_to_all(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Takes a page of a round; `from` is where it started.
+    /// Takes a page of a round that started at `from`.
     pub(super) fn take(&mut self, from: i64, page: LogLines) -> News {
         let mut news = News {
             next: page.next_line_id.filter(|next| *next != NONE),
@@ -97,7 +96,7 @@ impl Cursor {
         news
     }
 
-    /// Takes a page of the search for the newest lines, which runs downwards before the first round: all of it is new.
+    /// Takes a page of the descending search for the newest lines, before the first round. All its lines are new.
     pub(super) fn take_newest(&mut self, page: LogLines) -> News {
         let mut news = News {
             next: page.next_line_id.filter(|next| *next != NONE),
@@ -110,7 +109,7 @@ impl Cursor {
                 continue;
             }
             self.reached = self.reached.max(Some(id));
-            // The first that is met of a worker is its newest.
+            // The first line of a worker in this order is its newest.
             let shard = line.worker_shard.clone().unwrap_or_default();
             self.seen.entry(shard).or_insert(id);
             news.lines.push(line);
@@ -118,17 +117,17 @@ impl Cursor {
         news
     }
 
-    /// Whether a descending search for the newest lines has come to what no round will read again.
+    /// Returns whether a descending search has passed everything that the first round will read again.
     pub(super) fn covers(&self, next: i64) -> bool {
         self.reached.is_some_and(|newest| next < newest - OVERLAP)
     }
 
-    /// The scheduler could not be asked.
+    /// Notes that the scheduler was unreachable.
     pub(super) fn troubled(&mut self) {
         self.wary = ROUNDS_AFTER_TROUBLE;
     }
 
-    /// All pages of a round were taken.
+    /// Ends a round after all its pages were taken.
     pub(super) fn end_round(&mut self) -> Round {
         let waits = self.wary > 0 || (self.answers == Answers::OfSome && self.held < ROUNDS_HELD);
         self.wary = self.wary.saturating_sub(1);
@@ -186,7 +185,7 @@ mod tests {
         }
     }
 
-    /// One round of one page; the ids that are new.
+    /// Runs one round of one page, and returns the new ids.
     fn round(cursor: &mut Cursor, lines: Vec<LogLine>) -> (Vec<i64>, Round) {
         let page = LogLines {
             lines: Some(lines),

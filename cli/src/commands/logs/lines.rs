@@ -1,4 +1,4 @@
-//! A log line for people and for programs.
+//! Formats a log line for people and for programs.
 
 use brasserie_thrift::generated::common::LogLine;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::connection::run_id;
 use crate::output::printable;
 
-/// What follows a piece of a line that was too long for the log.
+/// The text after a part of a line that was too long for the log.
 const GOES_ON: &str = " [the line goes on]";
 
-/// What a line must say of its task, since the question did not.
+/// The names that a line must show because the request did not fix them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     None,
@@ -17,15 +17,16 @@ pub(crate) enum Names {
     JobAndNode,
 }
 
-/// How the text of a task is shown.
+/// The treatment of task output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskText {
     AsWritten,
-    /// For a terminal: control characters but tabs are escaped.
+    /// Text for a terminal: control characters except tabs are escaped.
     Printable,
 }
 
-/// One line with its newline. A piece of a longer line is marked, and bytes that are no UTF-8 are escaped. Names are always printable.
+/// Formats one line with its newline. A part of a longer line is marked, and bytes that are not UTF-8 are escaped. Names are always
+/// printable.
 pub(crate) fn text(line: &LogLine, names: Names, how: TaskText) -> String {
     let written = match &line.bytes {
         Some(bytes) => escaped(bytes),
@@ -52,7 +53,7 @@ pub(crate) fn text(line: &LogLine, names: Names, how: TaskText) -> String {
     }
 }
 
-/// Everything that is known of it. `bytes` is there only if `line` is not what was written.
+/// Returns the line as JSON. `bytes` is present only if `line` differs from the bytes that were written.
 pub(super) fn json(line: &LogLine) -> Value {
     let mut value = json!({
         "job": line.job_id, "node": line.node_id, "time": line.time, "line": line.line, "line_id": line.line_id,
@@ -73,7 +74,7 @@ pub(super) fn json(line: &LogLine) -> Value {
     value
 }
 
-/// Text as it is, and `\xFF` for each byte that belongs to none.
+/// Returns the text, with `\xFF` for each byte that is not UTF-8.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {

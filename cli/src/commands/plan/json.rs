@@ -1,4 +1,4 @@
-//! A plan for programs.
+//! Formats a plan as JSON for programs.
 
 use brasserie_thrift::generated::brasserie::{
     Plan, PlannedKey, PlannedNames, PlannedNodes, PlannedOrphan, PlannedOrphans, PlannedStarts,

@@ -1,4 +1,4 @@
-//! A plan for people: what is wrong, what changes, what starts, what is killed.
+//! Formats a plan for people: errors, changes, starts and kills.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use brasserie_thrift::generated::common::{KillMethod, KillRequest};
 
 use crate::output::{duration, table};
 
-/// Names in one line.
+/// Maximum names in one line.
 const NAMED: usize = 5;
-/// Rows of one table; `--json` has more.
+/// Maximum rows of one table; `--json` has more.
 const ROWS: usize = 20;
 
 pub(super) fn of(plan: &Plan, shown: &str) -> String {
@@ -252,7 +252,7 @@ fn left_row(orphan: &PlannedOrphan) -> Vec<String> {
     ]
 }
 
-/// As a config file says it.
+/// Returns the method's name in config files.
 pub(super) fn method(request: &KillRequest) -> &'static str {
     match request.method {
         Some(KillMethod::KILL) => "kill",
@@ -285,7 +285,7 @@ fn add_remarks(plan: &Plan, text: &mut String) {
     }
 }
 
-/// `a, b, c and 7 more`; none if there are none.
+/// Formats names as `a, b, c and 7 more`; `None` if there are none.
 fn listed(names: Option<&PlannedNames>) -> Option<String> {
     let names = names?;
     let total = names.total.unwrap_or(0);
@@ -300,7 +300,7 @@ fn listed(names: Option<&PlannedNames>) -> Option<String> {
     }
 }
 
-/// Of a list that is shown as it came: what the scheduler has left out, if it says so.
+/// Adds a line with the number of entries that the scheduler has left out, if it reports a total.
 fn add_rest<T>(
     indent: &str,
     list: Option<&[T]>,
@@ -429,7 +429,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
 ! something is odd
 ";
         let text = of(&plan, "new.json");
-        // Columns are the table's business.
+        // Ignores the columns, which the table's own tests check.
         let words = |text: &str| -> Vec<Vec<String>> {
             let lines = text.lines();
             lines
@@ -484,7 +484,7 @@ old on db1  w1      in 5.0 s  SIGTERM, 2.0 s later SIGKILL  its job is not confi
             "and 986 more",
         ];
         assert_eq!(lines, expected, "{text}");
-        // An older scheduler tells no totals.
+        // An older scheduler sends no totals.
         let plan = Plan {
             errors_total: None,
             jobs_total: None,

@@ -1,5 +1,5 @@
-//! The cluster of a run: a scheduler in this process and a worker in one of its own, under a keeper, as `brasserie-worker` is. They talk
-//! over loopback like any others.
+//! The cluster of a run: a scheduler in this process and a worker process under a keeper, like `brasserie-worker`. They communicate over
+//! loopback, like any others.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use super::Args;
 use super::settings::RunConfig;
 use crate::data_dir;
 
-/// The worker's place in the pool; always the same, so that a resumed run takes over its own shard.
+/// The worker's shard. It is always the same, so that a resumed run takes over its own shard.
 const SHARD: &str = "local";
-/// This program, even if its file was replaced or removed since it started.
+/// The path of this program, valid even if its file was replaced or removed since the start.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Variables that connect this process to its service manager. The worker does not get them.
 const OF_SERVICE_MANAGER: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"];
 
-/// What of the run's flags is the worker's business.
+/// The run's flags for its worker.
 pub(super) struct WorkerFlags {
     pub worker_command: Option<String>,
     pub nvidia_smi: Option<PathBuf>,
@@ -43,7 +43,7 @@ impl WorkerFlags {
         }
     }
 
-    /// The worker's command line.
+    /// Returns the worker's command line.
     fn arguments(self, scheduler: &str, data_dir: PathBuf) -> Vec<OsString> {
         // The tasks of a run get the environment of the shell that started it.
         let fixed = [
@@ -57,7 +57,7 @@ impl WorkerFlags {
         let mut arguments: Vec<OsString> = fixed.map(OsString::from).to_vec();
         arguments.extend(["--data-dir".into(), data_dir.into_os_string()]);
         if let Some(command) = self.worker_command {
-            // One word, since the value may begin with a dash.
+            // One argument, because the value may begin with a dash.
             arguments.push(format!("--worker-command={command}").into());
         }
         if let Some(path) = self.nvidia_smi {
@@ -72,7 +72,7 @@ impl WorkerFlags {
     }
 }
 
-/// Both halves at work.
+/// The running scheduler and worker.
 pub(super) struct Cluster {
     scheduler: SchedulerHandle,
     /// `None` until the worker is started.
@@ -81,7 +81,7 @@ pub(super) struct Cluster {
 
 struct Worker {
     process: Child,
-    /// The worker ends its tasks and itself when this is closed, however this process ends.
+    /// When this pipe is closed, the worker ends its tasks and itself, however this process ends.
     _lifeline: Option<ChildStdin>,
 }
 
@@ -129,7 +129,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until the worker ends, which it does by itself only if it must. Returns why; the worker has printed the details.
+    /// Waits until the worker ends by itself, and returns the reason. The worker has printed the details.
     pub(super) async fn worker_ended(&mut self) -> String {
         let Some(worker) = &mut self.worker else {
             return std::future::pending().await;
@@ -149,11 +149,11 @@ impl Cluster {
 
     /// Kills the tasks and stops the worker, which reports its exit to the scheduler.
     pub(super) async fn stop_worker(&mut self) {
-        // `None`: the worker has ended and was collected, so another process may have its number.
+        // `None` means that the worker has ended and was reaped, so another process may have its id.
         let keeper = self.worker.as_ref().and_then(|worker| worker.process.id());
         let keeper = keeper.and_then(|id| i32::try_from(id).ok());
         if let Some(keeper) = keeper {
-            // Nobody has collected it, so the number still belongs to it.
+            // The process has not been reaped, so it still has this id.
             let _ = kill(Pid::from_raw(keeper), Signal::SIGTERM);
             self.worker_ended().await;
         }

@@ -22,18 +22,18 @@ use crate::data_dir::{RunRecord, not_a_directory, scheduler_folder};
 use crate::failure::Failure;
 use crate::output::shell_word;
 
-/// The folder, held for the life of the run.
+/// The data directory of a run, locked while the run lives.
 pub(super) struct Directory {
     folder: Folder,
     keep: Keep,
     /// The record that other commands read; `None` until the scheduler has started.
     record: Option<RunRecord>,
-    /// No task of this run has started.
+    /// Whether no task of this run has started.
     nothing_ran: bool,
 }
 
 enum Folder {
-    /// The lock and the name of the path last as long as the value.
+    /// The lock and the name of the path are held as long as this value.
     Given(
         DataDir,
         #[expect(dead_code, reason = "held, not read")] UnixListener,
@@ -58,7 +58,7 @@ impl Keep {
     }
 }
 
-/// Turns the refusal of a directory into a failure: another run on it may end, anything else is a wrong command line.
+/// Converts the refusal of a directory to a failure. A directory in use may become free; every other refusal is a usage error.
 fn unusable(refusal: DataDirError) -> anyhow::Error {
     match refusal {
         DataDirError::InUse { .. } => refusal.into(),
@@ -101,9 +101,9 @@ fn check_store(directory: &Path) -> Result<()> {
     Err(Failure::usage(message).remedy(remedy).into())
 }
 
-/// Binds a name that belongs to the path until this process ends. Errors if a run that began under the path goes on: its lock may have been
-/// removed, moved or unmounted with the directory, and its tasks still run. The name holds within one network namespace, and names the mount
-/// namespace, since in another one the same path is another directory.
+/// Binds a name that belongs to the path until this process ends. Errors if a run that began under the path continues: its lock may have
+/// been removed, moved or unmounted with the directory, while its tasks still run. The name is valid within one network namespace. It
+/// includes the mount namespace, because the same path in another one is another directory.
 fn hold_path(path: &Path) -> Result<UnixListener> {
     let mounts = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
     let place = mounts.join(path.strip_prefix("/").unwrap_or(path));
@@ -148,7 +148,7 @@ impl Directory {
         })
     }
 
-    /// Notes that no task of this run has started, so that a temporary folder is of no use.
+    /// Notes that no task of this run has started, so that a temporary folder need not be kept.
     pub(super) fn nothing_ran(&mut self) {
         self.nothing_ran = true;
     }
@@ -172,7 +172,7 @@ impl Directory {
             (&run.file, &run.text),
             command_to_go_on(&path, arguments),
         );
-        // A record that is missing or damaged says nothing about an earlier run.
+        // A missing or damaged record does not describe an earlier run.
         let earlier = RunRecord::read(&path).ok();
         for note in earlier
             .iter()
@@ -265,7 +265,7 @@ fn command_to_go_on(directory: &Path, arguments: impl Iterator<Item = OsString>)
                 words.push(argument);
                 words.extend(arguments.next().map(absolute));
             }
-            // The file's path is absolute, so no `--` has to protect it.
+            // The file's path is absolute, so `--` is not needed.
             "--keep" | "--retry-failed" | "--" => {}
             other if other.starts_with("--data-dir=") => {}
             other => match other.strip_prefix("--failed-to=") {

@@ -13,7 +13,7 @@ use crate::commands::logs::lines::{self, Names, TaskText};
 use crate::data_dir;
 use crate::output::{Reader, print_raw};
 
-/// Largest number of tasks whose output is printed by default: more than that a person does not read.
+/// Largest number of tasks whose output is printed by default. People do not read the output of more tasks.
 pub(super) const MAX_TASKS_PRINTED: i64 = 100;
 
 /// The tasks whose output a run prints.
@@ -39,7 +39,7 @@ impl Output {
         })
     }
 
-    /// Returns the same once the status counts tasks, which decide unless the command line or an earlier status has.
+    /// Returns the choice on the command line, or, once the status counts tasks, the default for their number. `None` before that.
     pub(super) fn decided(said: Option<Output>, status: &ClusterStatus) -> Option<Self> {
         match status.nodes_loaded.unwrap_or(false) {
             true => Some(Output::chosen(said, status)),
@@ -135,7 +135,7 @@ impl Piece {
         match self.stream {
             LogStream::Stdout => print_raw(&self.text),
             LogStream::Stderr | LogStream::Statuses => {
-                // Without a reader of standard error the line is lost, like every other message.
+                // The line is lost if standard error has no reader, like every other message.
                 let _ = stderr().lock().write_all(self.text.as_bytes());
                 Ok(Reader::Listens)
             }

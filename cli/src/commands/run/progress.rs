@@ -41,7 +41,7 @@ const MAX_NAME: usize = 16;
 struct Shown {
     /// `None`: the number of tasks decides, and is not known yet.
     output: Option<Output>,
-    /// The newest; those that the thread had no time for are skipped.
+    /// The newest status; the thread may skip older ones.
     status: ClusterStatus,
     /// All messages of the run, at most a few. The thread counts those that it has printed.
     messages: Vec<String>,
@@ -86,7 +86,7 @@ impl Progress {
             messages_printed: 0,
             tell_bars_over: Some(tell_bars_over),
         };
-        // Without a thread, the run continues and shows neither bars nor output.
+        // The run continues without a thread, but shows neither bars nor output.
         let _ = std::thread::Builder::new()
             .name("progress".to_owned())
             .spawn(move || {
@@ -118,8 +118,8 @@ impl Progress {
         self.wait_for_bars().await;
     }
 
-    /// Waits until all that tasks have printed is printed here, however long its readers take. Bars alone are not waited for longer than
-    /// [`Progress::end_bars`] does. Returns what was chosen to be printed.
+    /// Waits until all task output is printed, however slow its readers are. For the bars alone, waits no longer than
+    /// [`Progress::end_bars`]. Returns the chosen output.
     pub(super) async fn finish(mut self) -> Option<Output> {
         self.shown.send_modify(|shown| shown.phase = Phase::Over);
         let output = self.shown.borrow().output;
@@ -163,7 +163,7 @@ impl Thread {
             let is_new = match changed {
                 Ok(Ok(())) => true,
                 Err(_) => false,
-                // The run has failed otherwise.
+                // The run has failed for another reason.
                 Ok(Err(_)) => return,
             };
             let Shown {
@@ -352,7 +352,7 @@ impl Display {
         }
     }
 
-    /// Shows why no task starts: on a terminal above the bars for as long as that lasts, elsewhere once.
+    /// Shows why no task starts: on a terminal above the bars while it lasts, elsewhere once.
     fn show_wait(&mut self, wait: Option<Wait>) {
         let is_terminal = match &mut self.kind {
             Kind::Bars { all, wait: bar } => {
@@ -483,7 +483,7 @@ fn show_reason(all: &MultiProgress, wait: &mut Option<ProgressBar>, reason: Opti
     }
 }
 
-/// Returns a bar that is text alone. The terminal's width, which may change, cuts it.
+/// Returns a bar that consists of text only, cut to the width of the terminal.
 fn new_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

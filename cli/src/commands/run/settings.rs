@@ -1,4 +1,4 @@
-//! The config file of a run: read, checked as a whole, and made to fit one machine.
+//! Reads the config file of a run, checks it as a whole, and adapts it to one machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::commands::config::{NextTimes, fault};
 use crate::failure::Failure;
 use crate::output::complain;
 
-/// Whether a task that ended in an error is tried again.
+/// Whether a failed task is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retries {
     AsConfigured,
@@ -33,7 +33,7 @@ impl Retries {
     }
 }
 
-/// A config that a run can start with.
+/// A valid config of a run.
 pub(super) struct RunConfig {
     pub(super) config: Arc<Config>,
     /// The absolute path of its file.
@@ -88,7 +88,7 @@ pub(super) fn load(file: &Path, unknown_keys: UnknownKeys, retries: Retries) -> 
     })
 }
 
-/// A config for which nothing would happen is a mistake worth naming.
+/// Returns an error if no task could run with the config.
 fn nothing_to_run(config: &Config) -> Option<&'static str> {
     if !config.enabled {
         return Some("`bistro_settings.enabled` is false, so nothing would run");

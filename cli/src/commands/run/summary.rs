@@ -37,7 +37,7 @@ const MAX_LINE_CHARS: usize = 1000;
 /// Limit for the named tasks of a job that never ran. Such tasks mostly share few reasons.
 const MAX_NEVER_RAN: usize = 5;
 
-/// The way in which a run ended.
+/// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum How {
     /// Every task is done, has failed or can never run.
@@ -267,8 +267,8 @@ impl Summary {
         }
     }
 
-    /// Writes a JSON object a line for each failed task. An early end without failed tasks writes nothing, since an empty file says that
-    /// no task has failed.
+    /// Writes one JSON object a line for each failed task. If the run ended early without failed tasks, writes nothing, because an empty
+    /// file would mean that no task has failed.
     pub(super) fn write_failed_to(&self, path: &Path) -> Result<()> {
         if self.how != How::Settled && self.failed.is_empty() {
             return Ok(());
@@ -409,7 +409,7 @@ pub(super) async fn setback(
     let Some(mut task) = tasks.into_iter().next() else {
         return Ok(None);
     };
-    // `all` has printed the lines already.
+    // The lines are already printed with `all`.
     if output != Output::All {
         let (logs, asked) = (logs.clone(), task.clone());
         let until = Instant::now() + MAX_SETBACK_SEARCH;
@@ -460,7 +460,7 @@ fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Option<
         }
         Ok(found)
     };
-    // A run that printed nothing has events, and lines of the run before say nothing about its end.
+    // A run without output has events. Lines of the previous run would not explain its end.
     let events = newest(LogStream::Statuses, None, 1)?;
     let run = events.first().and_then(|event| event.invocation);
     let mut lines = newest(LogStream::Stdout, run, LAST_LINES)?;
@@ -481,8 +481,8 @@ fn last_lines(logs: &LogSnapshot, task: &Task, until: Instant) -> Result<Option<
     Ok(Some(lines.into_iter().skip(skipped).map(text).collect()))
 }
 
-/// Fails if the file of `--failed-to` cannot be written or is the config file. Leaves it as it is, because an earlier list is replaced only when the run has
-/// another one.
+/// Errors if the file of `--failed-to` cannot be written or is the config file. Does not change the file, because the run replaces an
+/// earlier list only when it has another one.
 pub(super) fn check_failed_to(path: &Path, config: &Path) -> Result<(), Failure> {
     if is_same_file(path, config) {
         let path = path.display();
@@ -495,7 +495,7 @@ pub(super) fn check_failed_to(path: &Path, config: &Path) -> Result<(), Failure>
     options.write(true);
     let checked = match options.clone().create_new(true).open(path) {
         Ok(_) => fs::remove_file(path),
-        // A reader of a pipe would take an opening without a list for the end.
+        // Opening a pipe without writing would look like the end of the list to its reader.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && is_stream(path) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => options.open(path).map(drop),
         Err(error) => Err(error),
@@ -507,13 +507,13 @@ pub(super) fn check_failed_to(path: &Path, config: &Path) -> Result<(), Failure>
     })
 }
 
-/// Whether both paths lead to one file, which exists and is neither a pipe nor a device.
+/// Returns whether both paths lead to one existing regular file.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let id = |path| fs::metadata(path).map(|found| (found.is_file(), found.dev(), found.ino()));
     id(one).is_ok_and(|one| one.0 && id(other).is_ok_and(|other| one == other))
 }
 
-/// Whether the path is a pipe, a terminal or another device.
+/// Returns whether the path is a pipe, a terminal or another device.
 fn is_stream(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

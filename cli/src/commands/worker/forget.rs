@@ -1,4 +1,4 @@
-//! `brasserie worker forget`: shows which instances are meant and what the operator promises, and asks before anything changes.
+//! `brasserie worker forget`: shows the instances and the operator's promise, and asks before it changes anything.
 
 use std::io::{BufRead, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::Ending;
 use crate::connection::{Connection, SchedulerArgs, block_on};
 use crate::output::{complain, date, duration, print, printable};
 
-/// Declare a worker dead that will never return, so that nothing waits for it any more.
+/// Declare a worker dead that will never return, so that the scheduler stops waiting for it.
 ///
-/// You promise that the machine or the process of that worker is dead, and that no process of its tasks is alive. The scheduler
-/// believes it: its tasks count as failed once and start again after their `backoff`, without the safety wait. If the promise is wrong,
-/// tasks run twice at the same time. If the worker returns, the scheduler asks it to end itself.
+/// You promise that the machine or the process of that worker is dead, and that no process of its tasks is alive. The scheduler trusts
+/// this: its tasks count as failed once and start again after their `backoff`, without the safety wait. If the promise is wrong, tasks run
+/// twice at the same time. If the worker returns, the scheduler asks it to exit.
 ///
-/// It is refused while the worker may still answer: within `--lose-unhealthy-worker-after` of its last sign of life, also if the scheduler
-/// has restarted meanwhile. The declaration is on disk when the command ends.
+/// The scheduler refuses while the worker may still answer: within `--lose-unhealthy-worker-after` of its last sign of life, also if the
+/// scheduler has restarted meanwhile. The declaration is on disk when the command ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Try it:
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// The worker's name, as `brasserie status` shows it.
     #[arg(value_name = "NAME")]
     shard: String,
-    /// Give the promise without being asked.
+    /// Confirm the promise without a question.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Ending> {
     }
 }
 
-/// A connection ends with the runtime that it was made on, thus each call has its own.
+/// Sends one request. Each call makes its own connection, because a connection ends with its runtime.
 fn ask(
     args: &Args,
     instances: Vec<BistroInstanceID>,
@@ -84,7 +84,7 @@ fn refused(refusal: &str) -> Result<Ending> {
     Ok(Ending::Failure)
 }
 
-/// What is said instead of a question if every instance has left and nothing waits for one.
+/// Returns the message that replaces the question if every instance has left and the scheduler waits for none.
 fn nothing_to_do(shard: &str, meant: &[MissingInstance], now: WallTime) -> Option<String> {
     let last_left = meant.iter().map(|missing| missing.left_for_ms.map(millis));
     let last_left = last_left.min().flatten()?;
@@ -152,7 +152,7 @@ fn confirmed() -> Result<bool> {
     gives_promise(std::io::stdin().lock())
 }
 
-/// Whether the next line is the whole word `yes`. The end of the input is none.
+/// Returns whether the next line is exactly `yes`. The end of the input means no.
 fn gives_promise(mut input: impl BufRead) -> Result<bool> {
     let mut answer = String::new();
     input

@@ -1,4 +1,4 @@
-//! `brasserie worker work-fetch`: whom a worker asks for work, for how much, and why it asks nobody.
+//! `brasserie worker work-fetch`: shows from which schedulers a worker requests work, how much, and why it requests none.
 
 mod asking;
 mod json;
@@ -22,12 +22,12 @@ use crate::output::{Layout, Reader, complain, json_text, print, print_json, prin
 
 use asking::{Answer, Asked, Pool};
 
-/// How often one looks with `--watch`: a person sees waits of seconds pass, and a look costs a worker about what a request for work does.
+/// Interval of `--watch`. People can follow waits of seconds, and a request costs a worker about as much as a work request.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
-/// Home, and everything below is gone.
+/// Moves the cursor home and clears the screen.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Shows one worker in full, or a line for each.
+/// Show one worker in full, or one line for each worker and scheduler.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A worker that was started with --work-fetch asks for work when less is there than its low water
@@ -62,29 +62,30 @@ Exit codes:
      scheduler, or does not ask one of them
   2  wrong usage")]
 pub(crate) struct Args {
-    /// The worker, as `brasserie status` names it [default: all].
+    /// The worker, by its name in `brasserie status` [default: all].
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     shard: Option<String>,
     #[command(flatten)]
     scheduler: SchedulerArgs,
-    /// Ask the worker at this address, and no scheduler where it is.
+    /// Ask the worker at this address, without a scheduler.
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["shard", "scheduler"], value_parser = worker_address)]
     worker: Option<PeerAddr>,
-    /// One JSON document instead of tables; with `--watch`, one a line.
+    /// Print one JSON document instead of tables; with `--watch`, one a line.
     #[arg(long)]
     json: bool,
-    /// Look again and again, until Ctrl-C.
+    /// Repeat until Ctrl-C.
     #[arg(long)]
     watch: bool,
-    /// Have the worker ask its schedulers for work now, without the waits that it has begun itself; of several workers one must be named.
+    /// Make the worker request work from its schedulers now, without the waits that it has chosen itself. If there are several workers,
+    /// name one.
     #[arg(long, conflicts_with = "watch")]
     now: bool,
-    /// With --now: ask only this one of the worker's schedulers, by an address of it that is shown without --now.
+    /// Request work only from this one of the worker's schedulers; use an address that the output without --now shows. Needs --now.
     #[arg(long, value_name = "HOST:PORT", requires = "now", value_parser = parse_peer)]
     from: Option<ServiceAddress>,
 }
 
-/// Who is looked at.
+/// The workers to show.
 #[derive(Clone, Debug, PartialEq)]
 enum Whom {
     Address(PeerAddr),
@@ -92,7 +93,7 @@ enum Whom {
     All,
 }
 
-/// What there is to show.
+/// The result to show.
 #[derive(Debug)]
 enum Seen {
     One(Asked),
@@ -100,7 +101,7 @@ enum Seen {
 }
 
 impl Seen {
-    /// The only one, whose details are wanted.
+    /// Returns the worker if it is the only one, so that its details are shown.
     fn single(&self) -> Option<&Asked> {
         match self {
             Seen::One(asked) => Some(asked),
@@ -156,7 +157,7 @@ fn whom(args: &Args) -> Whom {
     }
 }
 
-/// What is needed to look, once or again.
+/// The workers to show, and the connections for it.
 struct Look {
     whom: Whom,
     scheduler: Connection,
@@ -181,7 +182,7 @@ impl Look {
     }
 }
 
-/// Whoever does not answer now may answer at the next look.
+/// Shows the workers repeatedly. A worker that does not answer may answer the next time.
 async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
     let is_screen = !as_json && stdout().is_terminal();
     loop {
@@ -192,7 +193,7 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
         });
         let text = match shown {
             Ok(text) => text,
-            // For people it takes the place of what was to be seen; programs read documents only.
+            // The error replaces the output on a screen. Programs read documents only, so their error goes to standard error.
             Err(error) if as_json => {
                 complain!("brasserie: {error:#}");
                 String::new()
@@ -211,7 +212,7 @@ async fn watch(look: &Look, as_json: bool) -> Result<Ending> {
     }
 }
 
-/// For people.
+/// Formats the result for people.
 fn show(seen: &Seen) -> Result<String> {
     something(seen)?;
     match (seen, seen.single()) {
@@ -221,7 +222,7 @@ fn show(seen: &Seen) -> Result<String> {
     }
 }
 
-/// Who asks for one worker and gets nothing of it has failed, and so has who gets nothing of any.
+/// Fails if the only worker, or every worker, has nothing to show.
 fn something(seen: &Seen) -> Result<()> {
     let all = match seen {
         Seen::One(one) => std::slice::from_ref(one),
@@ -249,7 +250,7 @@ fn something(seen: &Seen) -> Result<()> {
     }
 }
 
-/// What is to be seen of one worker, or why there is nothing.
+/// Returns a worker's overview, or why there is none.
 fn shown(one: &Asked) -> Result<&Overview> {
     match &one.answer {
         Ok(Answer {

@@ -1,5 +1,5 @@
-//! What an item's times have been: up to when each has had its node, so that downtime, a clock that is set, or another zone neither
-//! loses a time nor gives it twice.
+//! The memory of an item's past times. It records the time up to which each time has had its node, so that downtime, a changed clock or
+//! another zone neither loses a time nor gives it twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,77 +10,76 @@ use super::times::{INSTANT, MAX_TIMES};
 use super::{Cron, Zone};
 use crate::model::ScheduleItem;
 
-/// Stretches that one item remembers. One that is late outlives no other that is, so more than three are as many changes of the
+/// The stretches that one item remembers. No late stretch outlives another late one, so more than three mean as many changes of the
 /// machine's zone within a lifetime.
 const MAX_STRETCHES: usize = 16;
 
-/// How far the record of an item may lie behind while none of its times begins or ends. A restart in another zone takes times of that
-/// zone for missed from the end of the record on; nodes are refreshed this often anyway, so that is no worse than without a restart.
+/// How far the record of an item may lag while none of its times begins or ends. A restart in another zone treats times of that zone after
+/// the end of the record as missed. Nodes are refreshed this often anyway, so that is no worse than without a restart.
 const RECORD_LAG: Duration = Duration::from_secs(300);
 
-/// Items that no configuration has any more and that are remembered nevertheless: a thousand configurations a day, each with ten items
-/// of its own.
+/// The number of items that no configuration has any more and that are remembered: a thousand configurations a day with ten items each.
 const MAX_ABSENT: usize = 10_000;
 
-/// Which item of which source, by what it says: an item that is changed is another one.
+/// The identity of an item by its source and its text. A changed item is another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ItemKey(pub String);
 
-/// What is known of all items after a refresh. The next refresh takes it as it is, also of another process.
+/// The state of all items after a refresh, for the next refresh in this or another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleMemory(pub BTreeMap<ItemKey, ItemMemory>);
 
-/// What a record must say so that another process goes on as this one does.
+/// The changes to record, so that another process continues as this one would.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduleChanges {
     pub changed: Vec<(ItemKey, ItemMemory)>,
     pub forgotten: Vec<ItemKey>,
 }
 
-/// What is known of one item.
+/// The state of one item.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemMemory {
-    /// Stretches of wall time, ascending, whose times have all been given.
+    /// Ascending stretches of wall time whose times have all been given.
     ///
-    /// Invariant: what lies before the end of the last one is never given again, whether it lies in a stretch or was given up.
+    /// Invariant: no time before the end of the last stretch is given again, whether it is in a stretch or was abandoned.
     stretches: Vec<Stretch>,
-    /// When a time began, was disabled or ended last: since then the last stretch has only grown.
+    /// When a time last began, was disabled or ended. Since then the last stretch has only grown.
     changed: WallTime,
-    /// Since when no configuration has the item. What passes meanwhile is not missed.
+    /// The time since which no configuration has the item. Times that pass meanwhile are not missed.
     absent_since: Option<WallTime>,
 }
 
-/// Some wall time, all of whose times were given in one zone.
+/// A stretch of wall time, all of whose times were given in one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Exclusive.
     pub after: WallTime,
     /// Inclusive.
     pub up_to: WallTime,
-    /// When it was begun. A time whose lifetime was over by then lives from here on, as it had no life before.
+    /// When the stretch was begun. A time whose lifetime was over by then lives from here on, because it had no life before.
     pub seen: WallTime,
     pub zone: Zone,
 }
 
-/// A time and when its lifetime begins.
+/// A time, and the beginning of its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Living {
     pub(super) at: WallTime,
     pub(super) born: WallTime,
 }
 
-/// How an item has gone on.
+/// The result of advancing an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Advanced {
-    /// What holds for lifetimes: the time, or the latest there was if the clock was set back.
+    /// The present moment for lifetimes: the clock's time, or the latest earlier time if the clock was set back.
     pub(super) moment: WallTime,
-    /// Times that never get a node; of more than [`MAX_TIMES`] no more are counted.
+    /// The number of times that never get a node, counted up to [`MAX_TIMES`].
     pub(super) given_up: usize,
 }
 
 impl ScheduleMemory {
-    /// Adds what was known of items that are gone, until they have been so for longer than `window`: one that comes back goes on, so
-    /// that nothing is given twice.
+    /// Keeps the state of missing items until they have been missing for longer than `window`. An item that returns continues, so that no
+    /// time is given twice.
     pub fn remember_absent(&mut self, before: &ScheduleMemory, now: WallTime, window: Duration) {
         let absent = before.0.iter().filter(|(key, _)| !self.0.contains_key(key));
         let mut absent: Vec<(WallTime, &ItemKey, &ItemMemory)> = absent
@@ -97,7 +96,7 @@ impl ScheduleMemory {
         }
     }
 
-    /// How the record of `recorded` must change.
+    /// Returns the changes that the record of `recorded` needs.
     pub fn changes_since(&self, recorded: &ScheduleMemory) -> ScheduleChanges {
         let is_news = |(key, item): &(&ItemKey, &ItemMemory)| {
             let known = recorded.0.get(*key);
@@ -111,7 +110,7 @@ impl ScheduleMemory {
         }
     }
 
-    /// Makes the changes.
+    /// Applies the changes.
     pub fn change(&mut self, changes: &ScheduleChanges) {
         for key in &changes.forgotten {
             self.0.remove(key);
@@ -127,7 +126,7 @@ impl ScheduleChanges {
 }
 
 impl ItemMemory {
-    /// As it was kept elsewhere; what contradicts the invariant is dropped, from its first stretch on.
+    /// Restores a recorded state. Drops the stretches from the first one that violates the invariant.
     pub fn restore(stretches: Vec<Stretch>, absent_since: Option<WallTime>) -> ItemMemory {
         let mut memory = ItemMemory {
             absent_since,
@@ -148,17 +147,17 @@ impl ItemMemory {
         memory
     }
 
-    /// What to keep elsewhere.
+    /// Returns the stretches to record.
     pub fn stretches(&self) -> &[Stretch] {
         &self.stretches
     }
 
-    /// Since when no configuration has the item; to be kept, too.
+    /// Returns the time since which no configuration has the item, which must also be recorded.
     pub fn absent_since(&self) -> Option<WallTime> {
         self.absent_since
     }
 
-    /// Whether another process that knows only `recorded` gives the same times from here on.
+    /// Returns whether another process that knows only `recorded` gives the same times from here on.
     fn is_recorded_by(&self, recorded: &ItemMemory) -> bool {
         let (Some((last, rest)), Some((known, known_rest))) =
             (self.stretches.split_last(), recorded.stretches.split_last())
@@ -174,8 +173,8 @@ impl ItemMemory {
             && last.up_to < known.up_to + RECORD_LAG
     }
 
-    /// Goes on to `now`. Of what was missed since, at most `window` is caught up with; a clock that is set back by no more than that
-    /// stands still meanwhile, and one that is set back by more, as it was wrong before, begins anew.
+    /// Advances to `now`. Catches up with missed times of at most `window`. If the clock was set back by at most `window`, time stands
+    /// still until it has caught up; if by more, the clock was wrong before, and the item begins again.
     pub(super) fn advance(
         &mut self,
         item: &ScheduleItem,
@@ -193,7 +192,7 @@ impl ItemMemory {
         if now <= last.up_to {
             return Advanced::to(last.up_to);
         }
-        // Then none of the new times is over.
+        // None of the new times is over in this case.
         let is_on_time = now <= last.up_to + item.lifetime;
         let mut given_up = 0;
         if is_on_time && last.zone == *zone {
@@ -219,7 +218,7 @@ impl ItemMemory {
             self.stretches.push(stretch);
             self.changed = now;
         }
-        // Never of the last one, which later times follow on: it has just come to `now`.
+        // The last stretch is never over, because it has just reached `now`. Later times follow it.
         let is_over = |s: &Stretch| s.up_to.max(s.seen) + item.lifetime <= now;
         self.stretches.retain(|stretch| !is_over(stretch));
         self.bound();
@@ -229,7 +228,7 @@ impl ItemMemory {
         }
     }
 
-    /// As if nothing had been before.
+    /// Begins an item without any earlier times.
     fn begin(&mut self, item: &ScheduleItem, zone: &Zone, now: WallTime) {
         self.changed = now;
         self.stretches = vec![Stretch {
@@ -240,8 +239,8 @@ impl ItemMemory {
         }];
     }
 
-    /// Whether a time may begin, be disabled or end in this part of the last stretch. If not, a restart that knows only of its beginning
-    /// gives the same, also if the clock is set back into it.
+    /// Returns whether a time may begin, be disabled or end in this part of the last stretch. If not, a restart that knows only the
+    /// beginning of the part gives the same times, even if the clock is set back into it.
     fn changes_between(&self, item: &ScheduleItem, after: WallTime, up_to: WallTime) -> bool {
         let lives = [Duration::ZERO, item.enabled_lifetime, item.lifetime];
         self.stretches.iter().any(|stretch| {
@@ -260,7 +259,7 @@ impl ItemMemory {
         self.stretches.drain(..excess);
     }
 
-    /// The times that live at this moment, ascending.
+    /// Returns the times that live at this moment, ascending.
     pub(super) fn living<'a>(
         &'a self,
         item: &'a ScheduleItem,
@@ -286,7 +285,7 @@ impl ItemMemory {
     }
 }
 
-/// The item's times after one moment, up to another.
+/// Returns the item's times after one moment, up to another.
 fn between<'a>(
     cron: &'a Cron,
     zone: &'a Zone,
@@ -300,7 +299,7 @@ fn between<'a>(
     std::iter::successors(next(after), move |at| next(*at))
 }
 
-/// From when on there are no more than [`MAX_TIMES`], and how many are given up for it: what was missed longest ago is.
+/// Returns the moment after which there are at most [`MAX_TIMES`], and the number of older times that are abandoned.
 fn fitting(cron: &Cron, zone: &Zone, after: WallTime, up_to: WallTime) -> (WallTime, usize) {
     let count = between(cron, zone, after, up_to).count();
     match count.checked_sub(MAX_TIMES) {

@@ -1,4 +1,4 @@
-//! A cron item's JSON to its set of instants. Bistro refuses what it does not know here, and so does this.
+//! Parses a cron item's JSON to its set of instants. Like Bistro, it refuses unknown keys and values.
 
 use jiff::civil::Date;
 
@@ -10,7 +10,7 @@ use crate::problem::nearest;
 use crate::read::{At, Notes, suggest};
 use crate::tree::{Value, quote};
 
-/// An item of either kind.
+/// The shape of an item of either kind.
 pub(crate) const CRON: Shape =
     Shape::Either(&[Shape::Fields(EPOCH_KEYS), Shape::Fields(STANDARD_KEYS)]);
 const EPOCH_KEYS: &[Key] = &[Key::required(
@@ -66,11 +66,11 @@ const RANGE_KEYS: &[Key] = &[
 
 const EXAMPLE: &str = r#"as in {"minute": 0, "hour": 3, "dst_fixes": ["unskip", "repeat_use_only_early"]} or {"epoch": {"period": 3600}}"#;
 
-/// What a field can be.
+/// The allowed values of a field.
 struct Field {
     least: i64,
     most: i64,
-    /// In full, that of `least` first; the first three letters will do. Empty: numbers only.
+    /// Full names, beginning with that of `least`; the first three letters suffice. Empty for numbers only.
     names: &'static [&'static str],
 }
 
@@ -88,7 +88,7 @@ impl Field {
     }
 }
 
-/// As far as a wall clock counts here: milliseconds in 64 bits.
+/// The seconds that fit a wall clock of 64-bit milliseconds.
 const EPOCH: Field = Field::numbers(0, i64::MAX / 1000);
 const MINUTE: Field = Field::numbers(0, 59);
 const HOUR: Field = Field::numbers(0, 23);
@@ -174,7 +174,7 @@ fn standard(at: &At, notes: &mut Notes) -> Option<StandardCron> {
     Some(cron)
 }
 
-/// Reports each key that is not in `known`, always as an error; whether there was one.
+/// Reports each key that is not in `known`, always as an error. Returns whether there was one.
 fn refuse_keys(at: &At, known: &[Key], what: &str, notes: &mut Notes) -> bool {
     let mut refused = false;
     for entry in at
@@ -208,7 +208,7 @@ fn days(at: &At, notes: &mut Notes) -> Option<Days> {
     }
 }
 
-/// A value, an array of values, a range, or all where there is nothing.
+/// Reads a value, an array of values or a range; a missing value selects all.
 fn selector(at: Option<&At>, field: &Field, notes: &mut Notes) -> Option<Selector> {
     let everything = Selector::everything(field.least, field.most);
     let Some(at) = at else {
@@ -235,7 +235,7 @@ fn range(at: &At, field: &Field, notes: &mut Notes) -> Option<Selector> {
     let start = at.get("start").map(|at| value(&at, field, notes));
     let end_at = at.get("end");
     let end = end_at.as_ref().map(|at| value(at, field, notes));
-    // Bistro's bound: the longest step of all is none.
+    // Bistro has this limit: the longest conceivable step is refused.
     let longest = field.most - field.least - 1;
     let period = at.get("period").map(|at| at.integer(1..=longest, notes));
     let start = start.unwrap_or(Some(field.least))?;
@@ -322,7 +322,7 @@ fn fix_names() -> Vec<&'static str> {
     fixes().into_iter().map(|(word, _)| word).collect()
 }
 
-/// One word for times that clocks skip, and one for times that they repeat.
+/// Reads a word for skipped times and a word for repeated times.
 fn dst_fixes(at: &At, notes: &mut Notes) -> Option<(Skipped, Repeated)> {
     if !at.expect_array("words", notes) {
         return None;

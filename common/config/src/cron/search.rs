@@ -1,4 +1,4 @@
-//! The next instant of a standard item: by calendar fields within a stretch of one offset, and from jump to jump of the clocks.
+//! Searches the next instant of a standard item: by calendar fields within a stretch of one offset, and from clock jump to clock jump.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
@@ -6,18 +6,18 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Days, Repeated, Skipped, StandardCron, Zone};
 
-/// The last year that a cron can name, and the horizon of every search: 8,031 years of 12 months of 31 days at most, each looked
-/// at in nanoseconds, so a date that never comes is known not to come.
+/// The last year of a cron, and the horizon of every search. There are at most 8,031 years of 12 months of 31 days, each checked in
+/// nanoseconds, so the search can tell that a date never comes.
 pub(super) const LAST_YEAR: i64 = 9999;
 
-/// More than any two offsets differ, those of the longest jumps included (26 hours each way is the most that zone data can say).
-/// Two labels of one instant, or two instants of one label, are nearer than this.
+/// An upper bound of the difference of two offsets, even in the longest jumps; zone data allows at most 26 hours each way. Two labels of
+/// one instant, or two instants of one label, are nearer than this.
 const REACH: SignedDuration = SignedDuration::from_hours(72);
 
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 pub(super) const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
-/// Where clocks are set to another offset.
+/// A change of the clocks to another offset.
 struct Jump {
     at: Timestamp,
     after: Offset,
@@ -25,7 +25,7 @@ struct Jump {
 
 impl Jump {
     fn next(zone: &TimeZone, from: Timestamp, offset: Offset) -> Option<Jump> {
-        // Others change the zone's abbreviation only.
+        // Other changes affect only the zone's abbreviation.
         zone.following(from)
             .find(|change| change.offset() != offset)
             .map(|change| Jump {
@@ -35,14 +35,14 @@ impl Jump {
     }
 }
 
-/// The first instant that is not before `from`, both in Unix seconds.
+/// Returns the first instant that is not before `from`, both in Unix seconds.
 pub(super) fn first_from(cron: &StandardCron, zone: &Zone, from: i64) -> Option<i64> {
-    // Years before the first one that can be named hold nothing; so do those that the calendar here does not know.
+    // Years before the first allowed one have no instants, and neither do years outside of this calendar.
     let from = Timestamp::from_second(from.max(-SECONDS_OF_TWO_YEARS)).ok()?;
     search(cron, zone.rules(), from).map(Timestamp::as_second)
 }
 
-/// 1969 begins one year before the epoch, in some zones a little earlier.
+/// The seconds before the epoch that a search covers. 1969 begins one year before the epoch, in some zones a little earlier.
 const SECONDS_OF_TWO_YEARS: i64 = 2 * 366 * 86_400;
 
 /// Invariant: no instant of the set lies between `from` and `cursor`.
@@ -51,7 +51,7 @@ fn search(cron: &StandardCron, zone: &TimeZone, from: Timestamp) -> Option<Times
     loop {
         let offset = zone.to_offset(cursor);
         let jump = Jump::next(zone, cursor, offset);
-        // Of this stretch the first; if it is not in this stretch, then nothing of it is.
+        // The first label of this stretch. If its instant is not in this stretch, the stretch has none.
         let label = minute_from(offset.to_datetime(cursor)).and_then(|l| cron.first_label(l));
         let instant = label.and_then(|label| offset.to_timestamp(label).ok());
         let Some(jump) = jump else {
@@ -80,11 +80,11 @@ fn search(cron: &StandardCron, zone: &TimeZone, from: Timestamp) -> Option<Times
     }
 }
 
-/// Where to go on if nothing is before the jump: the jump, or far beyond it, near the next label.
+/// Returns where to continue if nothing is before the jump: the jump, or a later moment near the next label.
 ///
-/// A jump back within reach of `cursor` brings labels again that are before those of `cursor`, so it must be looked at. Beyond
-/// reach, all labels are after those of `cursor`, so `label` is the first of them, and no instant of it or a later one is more than
-/// a reach before what it would be at offset zero.
+/// A jump back within reach of `cursor` repeats labels that are before those of `cursor`, so the search must stop there. Beyond reach, all
+/// labels are after those of `cursor`, so `label` is the first of them, and no instant of `label` or a later one is more than a reach
+/// before its value at offset zero.
 fn leap(cursor: Timestamp, jump: &Jump, label: Option<DateTime>) -> Option<Timestamp> {
     if jump.at.duration_since(cursor) <= REACH {
         return Some(jump.at);
@@ -93,7 +93,7 @@ fn leap(cursor: Timestamp, jump: &Jump, label: Option<DateTime>) -> Option<Times
     Some(about.checked_sub(REACH).ok()?.max(jump.at))
 }
 
-/// The first whole minute that is not before `time`.
+/// Returns the first whole minute that is not before `time`.
 fn minute_from(time: DateTime) -> Option<DateTime> {
     match time.second() {
         0 => Some(time),
@@ -105,7 +105,7 @@ fn minute_from(time: DateTime) -> Option<DateTime> {
 }
 
 impl StandardCron {
-    /// Whether the instant that bears a label at this offset counts.
+    /// Returns whether the instant of a label at this offset counts.
     fn keeps(&self, zone: &TimeZone, label: DateTime, offset: Offset) -> bool {
         match zone.to_ambiguous_timestamp(label).offset() {
             AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Gap { .. } => true,
@@ -117,7 +117,7 @@ impl StandardCron {
         }
     }
 
-    /// The first label that is not before `from`.
+    /// Returns the first label that is not before `from`.
     fn first_label(&self, from: DateTime) -> Option<DateTime> {
         let day = self.first_day(from.date())?;
         if day == from.date()
@@ -132,7 +132,7 @@ impl StandardCron {
         label(day, self.hour.first(), self.minute.first())
     }
 
-    /// The first time of a day.
+    /// Returns the first selected time of a day, from this hour and minute on.
     fn time_from(&self, hour: i64, minute: i64) -> Option<(i64, i64)> {
         if self.hour.contains(hour)
             && let Some(minute) = self.minute.first_from(minute)
@@ -142,7 +142,7 @@ impl StandardCron {
         Some((self.hour.first_from(hour + 1)?, self.minute.first()))
     }
 
-    /// The first day that is selected and not before `from`.
+    /// Returns the first selected day that is not before `from`.
     pub(super) fn first_day(&self, from: Date) -> Option<Date> {
         let (year, month) = (i64::from(from.year()), i64::from(from.month()));
         let mut next = self.year.first_from(year);

@@ -1,12 +1,12 @@
-//! Which values of one field a cron item takes.
+//! The values of one field that a cron item selects.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Values of a field. Never empty.
+/// The selected values of a field. Never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// What the field can be.
+    /// The allowed range of the field.
     least: i64,
     most: i64,
     members: Members,
@@ -21,7 +21,7 @@ enum Members {
 }
 
 impl Selector {
-    /// All values from `least` to `most`.
+    /// Selects all values from `least` to `most`.
     pub(crate) fn everything(least: i64, most: i64) -> Selector {
         Selector {
             least,
@@ -34,7 +34,7 @@ impl Selector {
         }
     }
 
-    /// These values, or all if there are none. The caller has checked that the field can have them.
+    /// Selects these values, or all if there are none. The caller has checked the values.
     pub(crate) fn of_values(self, mut values: Vec<i64>) -> Selector {
         if values.is_empty() {
             return self;
@@ -47,7 +47,7 @@ impl Selector {
         }
     }
 
-    /// From `start` on in steps of `period`, up to `end`. The caller has checked that the field can have both, in this order.
+    /// Selects `start` and further values in steps of `period`, up to `end`. The caller has checked both bounds and their order.
     pub(crate) fn of_range(self, start: i64, end: i64, period: i64) -> Selector {
         Selector {
             members: Members::Range {
@@ -59,7 +59,7 @@ impl Selector {
         }
     }
 
-    /// The smallest value that is not below `from`.
+    /// Returns the smallest value that is not below `from`.
     pub(crate) fn first_from(&self, from: i64) -> Option<i64> {
         match &self.members {
             Members::Values(values) => values.get(values.partition_point(|&v| v < from)).copied(),
@@ -80,7 +80,7 @@ impl Selector {
         }
     }
 
-    /// The smallest value.
+    /// Returns the smallest value.
     pub(crate) fn first(&self) -> i64 {
         match &self.members {
             Members::Values(values) => values.first().copied().unwrap_or(self.least),
@@ -92,7 +92,7 @@ impl Selector {
         self.first_from(value) == Some(value)
     }
 
-    /// Of values that are seconds: how many fall within a time of this length, at most.
+    /// Returns the largest number of values, as seconds, within any span of this length.
     pub(crate) fn most_within(&self, length: Duration) -> u64 {
         let length = i64::try_from(length.as_secs()).unwrap_or(i64::MAX);
         match &self.members {
@@ -112,7 +112,7 @@ impl Selector {
         }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(crate) fn count(&self) -> u64 {
         let count = match &self.members {
             Members::Values(values) => i64::try_from(values.len()).unwrap_or(i64::MAX),
@@ -122,7 +122,7 @@ impl Selector {
     }
 }
 
-/// Canonical: equal selectors of one field have one text.
+/// Formats the selector in canonical form: equal selectors of one field have one text.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.members {

@@ -1,4 +1,4 @@
-//! Instants that calendars and clocks are known to give, and the set's definition, enumerated minute by minute, against the search.
+//! Tests of the search against known instants of calendars and clocks, and against a minute by minute enumeration of the set.
 
 mod memory;
 mod model;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::{AddTime, NodeSource, ParseOptions, parse};
 
-/// The item as its text says.
+/// Returns the item of this text.
 fn cron(text: &str) -> Cron {
     let config = format!(
         r#"{{"bistro_settings": {{"nodes": {{"levels": ["t"], "node_sources": [{{"source": "add_time", "prefs":
@@ -36,7 +36,7 @@ fn wall(text: &str) -> WallTime {
     WallTime::from_millis(text.parse::<Timestamp>().unwrap().as_millisecond())
 }
 
-/// The first `count` instants from `from` on, as people in UTC write them.
+/// Returns the first `count` instants from `from` on, formatted in UTC.
 fn instants(cron: &Cron, zone: &str, from: &str, count: usize) -> Vec<String> {
     let zone = Zone::named(zone).unwrap();
     let mut found = Vec::new();
@@ -133,7 +133,7 @@ fn skipped_times_are_dropped_or_stand_before_the_jump() {
     let fields = r#""minute": {"period": 20}, "hour": 2, "day_of_month": 29"#;
     let unskip = standard(fields, "unskip repeat_use_both");
     let before = "2026-03-29T00:59:59Z";
-    // All of the skipped times are one, and the last second before the jump still sees it.
+    // All skipped times are one instant, the last second before the jump.
     for from in ["2026-03-28T23:00:00Z", "2026-03-29T00:59:01Z", before] {
         let found = instants(&unskip, "Europe/Berlin", from, 2);
         assert_eq!(found, [before, "2026-04-29T00:00:00Z"], "{from}");
@@ -143,7 +143,7 @@ fn skipped_times_are_dropped_or_stand_before_the_jump() {
     let skip = standard(fields, "skip repeat_use_both");
     let found = instants(&skip, "Europe/Berlin", "2026-03-28T23:00:00Z", 1);
     assert_eq!(found, ["2026-04-29T00:00:00Z"]);
-    // A whole day that Samoa never had.
+    // Samoa skipped this whole day.
     let noon = r#""minute": 0, "hour": 12"#;
     let found = instants(
         &standard(noon, "unskip repeat_use_both"),
@@ -182,7 +182,7 @@ fn repeated_times_count_once_or_twice() {
         all("repeat_use_only_late", from),
         ["23:30", "01:00", "01:30"]
     );
-    // In the first pass, with nothing left of it: the second pass is still to come.
+    // The first pass has no times left; the second pass is still to come.
     let late = "2026-10-25T00:30:01Z";
     assert_eq!(all("repeat_use_both", late), ["01:00", "01:30"]);
     assert_eq!(all("repeat_use_only_late", late), ["01:00", "01:30"]);
@@ -223,7 +223,7 @@ fn what_never_comes_is_known_not_to_come() {
     );
 }
 
-/// More than fifty misses before the first hit, and a hit that is far away.
+/// There are more than fifty misses before the first hit, and a hit that is far away.
 #[test]
 fn rare_times_are_found() {
     let leap_century = r#""minute": 0, "hour": 0, "day_of_month": 29, "month": 2, "year": {"start": 2000, "period": 100}"#;

@@ -1,4 +1,4 @@
-//! The times that an `add_time` source gives at a moment, and until when they stay as they are.
+//! The times that an `add_time` source gives at a moment, and how long they stay the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,22 +13,22 @@ use super::memory::{Advanced, ItemKey, Living, ScheduleMemory};
 use super::{Cron, Zone};
 use crate::model::{AddTime, ScheduleItem};
 
-/// Times that one item may give: a node a minute for ten weeks. More is a mistake in its `lifetime`, and each is a node for each
+/// The times that one item may give: a node a minute for ten weeks. More means a mistake in its `lifetime`, and each is a node for each
 /// parent.
 pub const MAX_TIMES: usize = 100_000;
 
-/// Events are whole seconds, and the clock counts milliseconds: the next moment after one.
+/// The step from an event, a whole second, to the next moment of a clock in milliseconds.
 pub(super) const INSTANT: Duration = Duration::from_millis(1);
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// An item has too many times at once.
+/// The error for an item with too many times at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "item {item} of the schedule has more than {MAX_TIMES} times within its lifetime; shorten `lifetime`, or select fewer times"
 )]
 pub struct TooManyTimes {
-    /// Counting from 1.
+    /// Counts from 1.
     pub item: usize,
 }
 
@@ -40,14 +40,14 @@ pub struct DueTime {
     pub tags: BTreeSet<String>,
 }
 
-/// Missed times of an item that get no node any more.
+/// Missed times of an item that never get a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenUp {
-    /// Counting from 1.
+    /// Counts from 1.
     pub item: usize,
-    /// [`MAX_TIMES`]: that many or more.
+    /// [`MAX_TIMES`] means that many or more.
     pub times: usize,
-    /// What is longer ago is not caught up with.
+    /// Older times are not caught up with.
     pub window: Duration,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for GivenUp {
     }
 }
 
-/// A time of a schedule that has not come yet. Displays with weekday, offset and zone, as in `Tue 2026-11-24 03:00 +01:00 (Europe/Berlin)`.
+/// A future time of a schedule. Displays with weekday, offset and zone, as in `Tue 2026-11-24 03:00 +01:00 (Europe/Berlin)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextTime {
     pub at: WallTime,
@@ -97,26 +97,26 @@ impl fmt::Display for NextTime {
 pub struct DueTimes {
     /// Ascending.
     pub times: Vec<DueTime>,
-    /// The first later time; `None`: no time comes any more.
+    /// The first later time; `None` if no time comes any more.
     pub next: Option<NextTime>,
-    /// Told once: from now on nobody remembers them.
+    /// Abandoned times, reported once.
     pub given_up: Vec<GivenUp>,
-    /// When a time begins, is disabled, or ends: from then on `times` are others. `None`: never.
+    /// The next moment at which a time begins, is disabled or ends, so that `times` change; `None` if never.
     pub until: Option<WallTime>,
 }
 
-/// How a source goes on from what it has given before.
+/// The earlier state from which a source continues.
 #[derive(Clone, Debug)]
 pub struct Since<'a> {
     pub memory: &'a ScheduleMemory,
-    /// How much of what was missed is caught up with, if it is longer than the item's lifetime.
+    /// How far back missed times are caught up with, if longer than the item's lifetime.
     pub window: Duration,
 }
 
 impl AddTime {
-    /// The times at `now`, as if nothing had been before; `default` is the zone of items that name none.
+    /// Returns the times at `now` without an earlier state. `default` is the zone of items that name none.
     ///
-    /// A time that several items have carries the tags of them all, and is enabled if it is for each.
+    /// A time of several items has the tags of all of them, and is enabled if it is enabled for each.
     pub fn due(&self, now: WallTime, default: &Zone) -> Result<DueTimes, TooManyTimes> {
         let since = Since {
             memory: &ScheduleMemory::default(),
@@ -125,7 +125,7 @@ impl AddTime {
         self.due_since(&since, now, default, &mut ScheduleMemory::default())
     }
 
-    /// The same after earlier times; what is to be known next time goes into `next`.
+    /// Returns the times at `now` after an earlier state. Adds the new state of each item to `next`.
     pub fn due_since(
         &self,
         since: &Since,
@@ -147,7 +147,7 @@ impl AddTime {
             }
             let mut on_time = 0;
             for living in memory.living(item, moment) {
-                // Those that are late are bounded by the memory: they are not to block what is on time.
+                // The memory bounds late times, which must not block times that are on time.
                 on_time += usize::from(living.born == living.at);
                 if on_time > MAX_TIMES {
                     return Err(TooManyTimes { item: index + 1 });
@@ -175,7 +175,7 @@ impl AddTime {
         firsts.min_by_key(|next| next.at)
     }
 
-    /// Equal items of equal sources are told apart by their order.
+    /// Returns the key of an item. The order distinguishes equal items of equal sources.
     fn key(&self, item: &ScheduleItem, taken: &ScheduleMemory) -> ItemKey {
         let level = self.parent_level.0;
         let numbered =
@@ -185,13 +185,13 @@ impl AddTime {
         free.next().expect("a number that is not taken")
     }
 
-    /// Whether the scheduler's zone has a say.
+    /// Returns whether the times depend on the scheduler's zone.
     pub fn uses_default_zone(&self) -> bool {
         self.schedule.iter().any(|i| i.cron.uses_default_zone())
     }
 }
 
-/// Times of several items on their way into one list.
+/// Times of several items, gathered for one list.
 #[derive(Default)]
 struct Gathered {
     times: BTreeMap<WallTime, DueTime>,
@@ -238,8 +238,8 @@ impl ScheduleItem {
         Some(NextTime { at, zone })
     }
 
-    /// Whether the item must have more than [`MAX_TIMES`] at some moment, as far as that shows without a clock: of the calendar, in
-    /// the first whole days that it selects. What this does not see, [`AddTime::due`] refuses.
+    /// Returns whether the item must have more than [`MAX_TIMES`] at some moment, as far as visible without a clock. Checks the first whole
+    /// days that the calendar selects. [`AddTime::due`] refuses what this check misses.
     pub(crate) fn has_too_many_times(&self) -> bool {
         let most = u64::try_from(MAX_TIMES).unwrap_or(u64::MAX);
         let cron = match &self.cron {

@@ -1,4 +1,4 @@
-//! Time zones by name, from the list that is compiled in.
+//! Time zones by name, from the compiled-in list.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use crate::problem::nearest;
 
-/// A zone of the IANA list. What the machine that this runs on has installed, or is set to, makes no difference.
+/// A zone of the IANA list. Independent of the zones installed or set on this machine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Zone {
     name: String,
@@ -21,15 +21,15 @@ impl Zone {
         }
     }
 
-    /// As in `Europe/Berlin`; upper and lower case are the same.
+    /// Returns the zone of a name such as `Europe/Berlin`; case is ignored.
     pub fn named(name: &str) -> Option<Zone> {
         let rules = TimeZoneDatabase::bundled().get(name).ok()?;
-        // A zone that only says that nobody knows has no name.
+        // The zone for unknown time has no name.
         let name = rules.iana_name()?.to_owned();
         Some(Zone { name, rules })
     }
 
-    /// As the list writes it.
+    /// Returns the name in the spelling of the list.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -39,7 +39,7 @@ impl Zone {
     }
 }
 
-/// The name alone: the rules follow from it, and are long.
+/// Formats the name alone: the rules follow from it, and are long.
 impl fmt::Debug for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Zone").field(&self.name).finish()
@@ -52,12 +52,12 @@ impl fmt::Display for Zone {
     }
 }
 
-/// What to write instead of a name that is not on the list.
+/// Returns the help for a name that is not on the list.
 pub(super) fn suggest_zone(name: &str) -> String {
     let database = TimeZoneDatabase::bundled();
     let known: Vec<String> = database.available().map(|n| n.to_string()).collect();
     let known = known.iter().map(String::as_str);
-    // People know the city, and often not under which continent it is filed.
+    // People know the city, but often not its continent on the list.
     let is_city = |zone: &&str| {
         let city = zone.rsplit('/').next().unwrap_or(zone);
         city.eq_ignore_ascii_case(&name.replace(' ', "_"))

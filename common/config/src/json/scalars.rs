@@ -1,4 +1,4 @@
-//! Words, numbers and strings of JSON.
+//! Parses words, numbers and strings of JSON.
 
 use super::{Parser, Stop};
 use crate::numbers::number_from;
@@ -98,7 +98,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A string in the quotes of other languages; it may not hold its quote.
+    /// Reads a string in single quotes, as in other languages. The string ends at the next quote.
     pub(super) fn single_quoted(&mut self) -> String {
         let line = self.rest().lines().next().unwrap_or("");
         let Some(length) = line[1..].find('\'') else {
@@ -110,7 +110,7 @@ impl Parser<'_> {
         text
     }
 
-    /// Of all that is wrong with one string the first is told.
+    /// Reads a string. Reports only the first mistake in it.
     pub(super) fn string(&mut self) -> Result<String, Stop> {
         let (open, opened) = (self.place, self.offset);
         self.bump();
@@ -141,7 +141,7 @@ impl Parser<'_> {
                     if !std::mem::replace(&mut self.quote_may_close, true) {
                         self.report(problem.unwrap_or(unclosed))?;
                     }
-                    // At the end of the file nothing is left that could be looked at.
+                    // Nothing is left to read at the end of the file.
                     return self.peek().map(|_| out).ok_or(Stop);
                 }
                 Some(byte) => {
@@ -183,7 +183,7 @@ impl Parser<'_> {
         Ok(simple)
     }
 
-    /// After `\u`: four digits, or a surrogate pair of two such escapes.
+    /// Reads the rest after `\u`: four digits, or a surrogate pair of two such escapes.
     fn unicode_escape(&mut self, place: Place) -> Result<char, Problem> {
         let lone = |parser: &Self| {
             parser.problem(place, "half of a surrogate pair, which is no character")

@@ -1,4 +1,4 @@
-//! What is JSON, where its parts stand, and what the parser says of the rest.
+//! Tests of valid JSON with its places, and of the messages for invalid JSON.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::format::{self, Format, MAX_CONFIG_BYTES};
 use crate::tree::Duplicate;
 
-/// All that is wrong with a text, or its tree.
+/// Returns all mistakes of a text, or its tree.
 fn parse(text: &str) -> Result<Node, Vec<Problem>> {
     let reading = format::read(text, Format::Json);
     match (reading.node, reading.problems.is_empty()) {
@@ -180,7 +180,7 @@ fn what_was_meant_is_known_after_a_slip() {
     ] {
         assert_eq!(known(text).as_deref(), Some(meant), "{text}");
     }
-    // One value is not known, and it is known which.
+    // Exactly one value is lost.
     for text in [
         "{\"a\": tru}",
         "{\"a\": }",

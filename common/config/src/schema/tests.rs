@@ -1,4 +1,4 @@
-//! The schema and the reading say the same of good and of bad files.
+//! Tests that the schema and the parser agree about good and bad files.
 
 use regex::Regex;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{Format, ParseOptions, UnknownKeys, parse};
 
-/// As much of JSON Schema as the schema uses; an unknown word is a failure.
+/// Validates against the part of JSON Schema that the schema uses. Panics at an unknown word.
 fn accepts(schema: &Value, root: &Value, value: &Value) -> bool {
     let Some(words) = schema.as_object() else {
         panic!("no schema: {schema}");
@@ -87,7 +87,7 @@ fn entry(words: &Map<String, Value>, root: &Value, key: &str, value: &Value) -> 
     }
 }
 
-/// Whether schema and reading accept a file whose settings and first job hold these besides what is needed.
+/// Returns whether schema and parser accept a minimal file with these additional settings and job keys.
 fn both(settings: &Value, job: &Value) -> (bool, bool) {
     let mut all = json!({
         "nodes": {"levels": ["host", "db"], "node_sources": [{"source": "empty"}]},
@@ -234,7 +234,7 @@ fn bad_files_are_bad_to_both() {
     assert!(!accepts(&schema, &schema, &nameless));
 }
 
-/// Every `properties` in the schema, with where it stands.
+/// Collects every `properties` in the schema, with its path.
 fn properties(schema: &Value, out: &mut Vec<String>) {
     match schema {
         Value::Object(words) => {
@@ -264,7 +264,7 @@ fn each_key_is_in_the_schema_and_no_other() {
     assert_eq!(in_schema, in_tables);
 }
 
-/// The tables are those that the reading checks names against: each key with them is known, and so is no other.
+/// The parser checks names against the same tables: it knows each key in them, and no other.
 #[test]
 fn paths_name_what_the_reading_knows() {
     let paths = key_paths();

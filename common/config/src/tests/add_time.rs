@@ -1,4 +1,4 @@
-//! The preferences of `add_time`: what its keys mean, and each mistake with its exact place and words.
+//! Tests of the preferences of `add_time`: the meaning of its keys, and each mistake with its exact place and message.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use brasserie_common::WallTime;
 
 use super::*;
 
-/// Prefs begin on the second line, in the first column.
+/// Returns a file whose preferences begin on the second line, in the first column.
 fn with_prefs(prefs: &str) -> String {
     format!(
         "{{\"bistro_settings\": {{\"nodes\": {{\"levels\": [\"host\", \"db\"], \"node_sources\": [{{\"source\": \"add_time\", \"prefs\":\n{prefs}}}]}}}}}}"
@@ -24,7 +24,7 @@ fn source(prefs: &str) -> AddTime {
     }
 }
 
-/// Errors of an item whose cron begins on the third line, in the first column.
+/// Returns the errors of an item whose cron begins on the third line, in the first column.
 fn cron_errors(cron: &str) -> Vec<String> {
     let prefs = format!(
         "{{\"parent_level\": \"host\", \"schedule\": [{{\"lifetime\": 60, \"cron\":\n{cron}}}]}}"
@@ -155,7 +155,7 @@ fn mistakes_of_preferences() {
             "{prefs}"
         );
     }
-    // A minute a year for as long as lifetimes can be is no mistake.
+    // A minute a year with the longest lifetime is no mistake.
     let rare = r#"{"parent_level": "host", "schedule": [{"lifetime": 2147483647, "cron": {"minute": {}, "hour": 0, "month": 1, "day_of_month": 1,
         "dst_fixes": ["skip", "repeat_use_both"]}}]}"#;
     assert_eq!(source(rare).schedule.len(), 1);
@@ -306,7 +306,7 @@ fn mistakes_of_items() {
     }
 }
 
-/// One reading reports them all.
+/// One reading reports all mistakes.
 #[test]
 fn all_mistakes_of_a_schedule_at_once() {
     let errors = read(
@@ -347,7 +347,7 @@ fn due(prefs: &str, now: i64) -> DueTimes {
         .unwrap()
 }
 
-/// Seconds, whether enabled, and tags; and until when, in milliseconds.
+/// Returns seconds, whether enabled, and tags; and the end of validity in milliseconds.
 fn brief(due: &DueTimes) -> (Vec<(i64, bool, String)>, Option<i64>) {
     let times = due.times.iter().map(|time| {
         let tags: Vec<&str> = time.tags.iter().map(String::as_str).collect();
@@ -406,7 +406,7 @@ fn a_time_of_several_items_has_all_their_tags_and_their_least_enablement() {
             Some(70_000)
         )
     );
-    // What the second item no longer has is the first's alone.
+    // A time that the second item has lost belongs to the first item alone.
     assert_eq!(
         brief(&due(prefs, 75_000)).0,
         [time(60, false, "a b"), time(70, true, "b ten")]
@@ -432,7 +432,7 @@ fn the_scheduler_s_zone_holds_where_an_item_names_none() {
 
 #[test]
 fn more_times_than_anybody_means_are_refused_at_last() {
-    // Read without complaint, as it is in few years only.
+    // The parser accepts this item, because it selects only a few years.
     let prefs = r#"{"parent_level": "host", "schedule": [{"cron": {"epoch": 1}, "lifetime": 1}, {"lifetime": "69d", "cron": {"minute": {},
         "dst_fixes": ["skip", "repeat_use_both"]}}]}"#;
     let mut source = source(prefs);
@@ -530,7 +530,7 @@ fn nodes_with_the_name_of_a_time_are_worth_a_look() {
         named(&of("h1:1200"), "{parent}:{time}", "", ""),
         (Vec::new(), vec![text])
     );
-    // The cron never gives the first name, and the others are not in the format.
+    // The cron never gives the first name, and the others do not match the format.
     for node in ["h1:1201", "h2:1200", "1200", "h1:1200x"] {
         assert_eq!(named(&of(node), "{parent}:{time}", "", ""), NONE, "{node}");
     }

@@ -1,4 +1,4 @@
-//! What jobs need of cards, and slots that no card can be cut into.
+//! Tests of the GPUs that jobs need, and of slots that are no amount of GPUs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{Config, parse_job};
 const WORKER: &str = r#""resources": {"worker": {
 "gpu": {"default": 1, "limit": 0}, "GPU: K40": {"default": 0, "limit": 0}, "GPU: H100": {"default": 0, "limit": 0}}}"#;
 
-/// A slot is a quarter of a card.
+/// Parses a config with a slot for a quarter of a GPU.
 fn parsed(cards: &str, jobs: &str) -> Parsed {
     good(&format!("{WORKER}{cards}"), jobs)
 }
@@ -38,7 +38,7 @@ fn needs_follow_from_slots() {
     assert_eq!(of(QUARTERS, r#""gpu": 8"#), whole(2, &[]));
     let of_model = of(QUARTERS, r#""gpu": 8, "GPU: K40": 1"#);
     assert_eq!(of_model, whole(2, &[("K40", 1)]));
-    // Without cards in the configuration these are names like others.
+    // These names have no special meaning if no GPUs are configured.
     assert_eq!(of("", r#""gpu": 3, "GPU: K40": 1"#), CardNeed::default());
 }
 
@@ -71,7 +71,7 @@ fn slots_that_are_no_amount_of_cards_disable_their_job() {
             "5:23: bistro_job->x.resources.gpu: 2 of `gpu` at -1 cards a slot are less than no card; {help}"
         )]
     );
-    // One mistake, one problem.
+    // One mistake gives one problem.
     assert_eq!(of("0.0003", r#""resources": {"gpu": "many"}"#).len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! What changes from one file to the next.
+//! Tests of the difference between two files.
 
 use serde_json::json;
 

@@ -1,8 +1,8 @@
-//! Each mistake with its exact place and words.
+//! Tests of each mistake with its exact place and message.
 
 use super::*;
 
-/// Errors of a file whose settings' second line is `settings`.
+/// Returns the errors of a file whose settings' second line is `settings`.
 fn settings_errors(settings: &str) -> Vec<String> {
     match parse(&file(settings, ""), ParseOptions::default()) {
         Ok(_) => Vec::new(),
@@ -10,7 +10,7 @@ fn settings_errors(settings: &str) -> Vec<String> {
     }
 }
 
-/// Problems of a job whose body is on the third line, which begins with `"bistro_job->x": {` of 18 characters.
+/// Returns the problems of a job whose body is on the third line, which begins with the 18 characters `"bistro_job->x": {`.
 fn job_problems(body: &str) -> Vec<String> {
     let resources = r#""resources": {"host": {"disk": {"default": 2, "limit": 9}}}"#;
     let parsed = good(resources, &format!("\"bistro_job->x\": {{{body}}}"));
@@ -904,7 +904,7 @@ fn a_job_by_api_has_no_relative_paths() {
     assert_eq!(read(r#"{"cwd": "/here", "command": ["x"]}"#).problems, []);
 }
 
-/// Without the error, the job would run the worker's default program.
+/// The job would run the worker's default program if this were no error.
 #[test]
 fn a_job_without_a_command_that_has_a_misspelt_one() {
     let help = "unknown key, and the job has no `command`; did you mean `command`?";

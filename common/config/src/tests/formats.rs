@@ -1,4 +1,4 @@
-//! One configuration in three formats, and mistakes that are told alike in each.
+//! Tests of one configuration in three formats, and of mistakes that each format reports alike.
 
 use super::*;
 
@@ -158,7 +158,7 @@ fn a_slip_of_the_format_does_not_hide_the_other_mistakes() {
             "10:70: bistro_job->zebra.priority: expected a number, found \"high\"",
         ]
     );
-    // What is told to be no value is not told to be the wrong one, nor what follows from it.
+    // A value reported as invalid is not reported again as wrong, and neither are its consequences.
     let text = IN_JSON
         .replace("1.5", "high")
         .replace("\"zebra\"]", "\"zebar\"]")
@@ -180,7 +180,7 @@ fn a_slip_of_the_format_does_not_hide_the_other_mistakes() {
         ],
         "{errors}"
     );
-    // What hangs together with what is not known is not judged.
+    // Values that depend on a lost one are not checked.
     let text = IN_JSON.replace("[\"host\", \"db\"]", "[\"host\", db]");
     let errors = parse(&text, options(Format::Json)).unwrap_err();
     assert_eq!(errors.0.len(), 1, "{errors}");

@@ -1,4 +1,4 @@
-//! `limits`, `user` and `group`: what they mean, and what they may not say.
+//! Tests of the meaning and the errors of `limits`, `user` and `group`.
 
 use brasserie_common::{AccountName, Bound, Limited, ProcessLimit};
 
@@ -58,7 +58,7 @@ fn limits_of_a_job_lie_on_top_of_the_settings_by_name() {
     };
     let named = |user: &str, group: &str| (Some(user.to_owned()), Some(group.to_owned()));
     assert_eq!(account("x"), named("batch", "g"));
-    // Another user is not meant to have the group of the first.
+    // Another user does not inherit the group of the first.
     assert_eq!(account("y"), (Some("1000".to_owned()), None));
     assert_eq!(account("z"), named("batch", "h"));
 }

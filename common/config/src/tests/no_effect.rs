@@ -1,4 +1,4 @@
-//! What is read and does nothing says so, and what to do instead.
+//! Tests that each key without effect gives a warning with the remedy.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn how_processes_are_looked_after() {
     };
     assert_eq!(warnings(all, ""), expected("bistro_settings", 2, 0));
     assert_eq!(warnings("", all), expected("bistro_job->x", 3, 18));
-    // A job that repeats its settings, as an exported one does, is told nothing new.
+    // A job that repeats its settings, like an exported one, gets no further warnings.
     assert_eq!(warnings(all, all).len(), 3);
     let config = good(all, "").config;
     let parsed = good(all, "\"bistro_job->x\": {}");
@@ -46,7 +46,7 @@ fn how_processes_are_looked_after() {
     let name = JobName::try_from("x").unwrap();
     let read = parse_job(&name, &export, &config, ParseOptions::default()).unwrap();
     assert_eq!(read.warnings, []);
-    // Nor is one that says what holds anyway.
+    // A value equal to the default gives no warning either.
     assert_eq!(
         warnings(
             r#""task_subprocess": {"parent_death_signal": 9, "use_canary_pipe": true}"#,
@@ -131,7 +131,7 @@ fn what_machines_offer() {
             "3:24: bistro_settings.physical_resources.gpu_card: the resource `GPU: K40` is one of level `host`, so no card counts for it; declare it at level `worker`"
         ]
     );
-    // Nothing but `none` may be said of cards, so the key says nothing there.
+    // Only `none` is allowed for GPUs, so the key has no effect there.
     let card = r#""physical_resources": {"gpu_card": {"logical_resource": "slots", "enforcement": "hard"}}"#;
     let text = format!("{{\"bistro_settings\": {{\"nodes\": {{\"levels\": []}},\n{card}}}}}");
     let errors = parse(&text, ParseOptions::default()).unwrap_err();

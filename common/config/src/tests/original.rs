@@ -1,4 +1,4 @@
-//! Files of the original that are odd are read as it reads them, with a warning; what cannot be honoured is named.
+//! Tests that odd files of the original are read as the original reads them, with a warning, and that unsupported parts are reported.
 
 use super::*;
 
@@ -103,7 +103,7 @@ fn the_older_spelling_of_a_node_source() {
     );
 }
 
-/// The problems of a job with this filter on level `db`.
+/// Returns the problems of a job with this filter on level `db`.
 fn filter_problems(pattern: &str) -> Vec<String> {
     let pattern = serde_json::json!(pattern);
     let parsed = good(

@@ -1,4 +1,4 @@
-//! Any input is answered, and any job survives its export.
+//! Property tests: every input gets an answer, and every job survives its export.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Keys that mean something, so that random files come past the first check.
+/// Known keys, so that random files pass the first check.
 const KEYS: &str = "bistro_settings|bistro_job->x|bistro_job->y|nodes|levels|node_sources|source|prefs|resources|host|db|worker|disk|default|limit|weight|backoff|enabled|filters|depends_on|run_only_after_all_nodes_are_done_for|command|config|parent_level|start|end|format|script|timeout|est_duration|bufferable|report|children|disabled|task_subprocess|cgroups|limits|nofile|soft|hard|user|group|kill_subprocess|method|physical_resources|ram_mb|logical_resource|worker_resources_override|level_for_tasks|errors|whitelist_regex|priority|schedule|cron|lifetime|enabled_lifetime|tags|minute|hour|day_of_month|day_of_week|month|year|dst_fixes|time_zone|epoch|period";
 const WORDS: &str = "manual|range_label|script|empty|add_time|host|db|worker|instance|disk|repeat|fail|x|y|term|\\(|jan|sunday|skip|unskip|repeat_use_both|UTC|unlimited|";
 
@@ -37,7 +37,7 @@ fn any_file() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// A good file in which some values are replaced by any.
+/// Generates a good file with some values replaced by arbitrary ones.
 fn mutated_file() -> impl Strategy<Value = String> {
     let good = r#"{"bistro_settings": {"nodes": {"levels": ["host", "db"], "node_sources": [{"source": "manual", "prefs": {"a": ["b"]}},
         {"source": "range_label", "prefs": {"parent_level": "host", "start": 1, "end": 3}},
@@ -127,7 +127,7 @@ prop_compose! {
             timeout,
             deadline,
             limits,
-            // A group alone is none.
+            // A group without a user is ignored.
             group: user.as_ref().and(group),
             user,
             environment,
@@ -191,7 +191,7 @@ prop_compose! {
         (create_time, modify_time, version_id) in any::<(i64, i64, i64)>(),
         errors in vec(any::<String>(), 0..3),
     ) -> JobConfig {
-        // What the parser would have written.
+        // The text that the parser would have written.
         let config = serde_json::to_string(&config).unwrap();
         let config = crate::json::value_of(&config).unwrap().to_json().to_string();
         JobConfig {
@@ -225,7 +225,7 @@ prop_compose! {
     }
 }
 
-/// What holds of every answer.
+/// Checks the properties of every answer.
 fn check(text: &str) {
     for unknown_keys in [UnknownKeys::Warn, UnknownKeys::Refuse] {
         let lines = text.matches('\n').count() + 1;
@@ -259,7 +259,7 @@ fn check(text: &str) {
     }
 }
 
-/// A job is exported with its errors. Were the bad value kept too, reading it again would find the error a second time.
+/// A job is exported with its errors but without its bad values: reading those again would find the errors a second time.
 #[test]
 fn what_is_wrong_is_told_and_not_kept() {
     for wrong in [

@@ -1,4 +1,4 @@
-//! One file that uses everything reads without a word of complaint.
+//! Tests that one file with every key is read without any warning.
 
 use super::*;
 

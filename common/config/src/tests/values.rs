@@ -1,4 +1,4 @@
-//! What each key means: its default, its coercions, and where it ends up in the model.
+//! Tests of each key: its default, its coercions, and its place in the model.
 
 use std::time::Duration;
 
@@ -184,7 +184,7 @@ fn retries_and_their_delay() {
         (vec![1, 5, 5], true)
     );
     assert_eq!(waits(r#""retries": 1"#), (vec![15], true));
-    // Without `retries`, the backoff decides the number.
+    // The backoff decides the number if `retries` is not set.
     assert_eq!(waits(r#""retry_delay": "1m""#), (vec![60], false));
     assert_eq!(
         waits(r#""retry_delay": 7, "backoff": [1, 5, "fail"]"#),

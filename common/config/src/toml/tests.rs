@@ -1,4 +1,4 @@
-//! What is TOML, where its parts stand, and what is refused.
+//! Tests of valid TOML with its places, and of refused TOML.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is YAML, where its parts stand, and what is refused.
+//! Tests of valid YAML with its places, and of refused YAML.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Plays scenarios of work fetch and gives their figures of merit.
+//! The command line of the emulator: plays scenarios of work fetch and prints their figures of merit.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -20,12 +20,12 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, Parser, Subcommand, value_parser};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Where the repository has its own.
+/// The folder of the repository's scenarios, relative to its root.
 const SCENARIOS: &str = "integration-tests/emulator/scenarios";
-/// The same at the machine that this program was built on.
+/// The same folder at the place where this program was built.
 const BUILT_WITH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
 
-// A paragraph is one line of this text: the help breaks it where the terminal ends.
+// Each paragraph is one line of this text, because the help wraps lines at the terminal's width.
 const LEARN: &str = concat!(
     "A scenario is a `.toml` file of this form, or a `client_state.xml` of the volunteers' system (beside which ",
     "`global_prefs.xml`, `global_prefs_override.xml` and `cc_config.xml` are looked for):\n\n",
@@ -66,13 +66,13 @@ const LEARN: &str = concat!(
     "broken (see the README), 2 the command line is wrong."
 );
 
-/// Spans of the command line are no longer.
+/// Maximum span on the command line, in seconds.
 const TEN_YEARS: f64 = 3.2e8;
-/// Steps and what they are taken of are no shorter.
+/// Minimum of steps and durations, in seconds.
 const STEP: f64 = 0.01;
 const MOST_WORKERS: u64 = 100_000;
 
-/// Plays scenarios of work fetch with the worker's own policies in simulated time, and gives their figures of merit.
+/// Plays scenarios of work fetch with the worker's own policies in simulated time, and prints their figures of merit.
 #[derive(Debug, Parser)]
 #[command(name = "emulate", after_long_help = LEARN)]
 struct Options {
@@ -85,16 +85,16 @@ enum Command {
     /// Play scenarios as they are
     #[command(after_long_help = LEARN)]
     Run(RunOptions),
-    /// Play scenarios in all variants, pull and push, with and without lingering, EDF and suspending, show them side by side, and hold
-    /// them to what is promised
+    /// Play scenarios in all variants (pull and push, with and without lingering, EDF and suspending), print them side by side, and check
+    /// their promises
     Matrix(MatrixOptions),
-    /// Say whether scenarios are right, and all that is wrong with them
+    /// Check whether scenarios are valid, and print all their mistakes
     Check {
         /// `.toml` files and `client_state.xml` files
         #[arg(required = true)]
         scenarios: Vec<PathBuf>,
     },
-    /// Let a scheduler go away from many workers, and see who comes when it is back
+    /// Take a scheduler away from many workers, and measure their requests after its return
     Storm(StormOptions),
 }
 
@@ -109,10 +109,10 @@ struct RunOptions {
     /// Print results as JSON
     #[arg(long)]
     json: bool,
-    /// Send tasks unasked, as many as there are slots for
+    /// Send tasks without requests, as many as there are slots for
     #[arg(long, conflicts_with = "linger")]
     push: bool,
-    /// How long a request stays good: `2m`
+    /// How long a request lingers at its scheduler: `2m`
     #[arg(long, value_parser = span(0.0))]
     linger: Option<f64>,
     #[command(flatten)]
@@ -121,8 +121,8 @@ struct RunOptions {
 
 #[derive(Debug, Args)]
 struct MatrixOptions {
-    /// `.toml` files and `client_state.xml` files; all of the repository, if none is given here and the program runs in a clone of
-    /// it or where it was built
+    /// `.toml` files and `client_state.xml` files; by default all scenarios of the repository, if the program runs in a clone of it or
+    /// where it was built
     scenarios: Vec<PathBuf>,
     /// Write all results below this folder
     #[arg(long)]
@@ -134,56 +134,56 @@ struct MatrixOptions {
     overrides: OverrideOptions,
 }
 
-/// What goes before whatever the scenarios say.
+/// Options that override settings of the scenarios.
 #[derive(Debug, Args)]
 struct OverrideOptions {
-    /// Simulate so long: `90s`, `5m`, `2h`, `1d`; a number is seconds
+    /// Simulated time: `90s`, `5m`, `2h`, `1d`; a number is seconds
     #[arg(long, value_parser = span(STEP))]
     duration: Option<f64>,
-    /// Take steps of at most this: `10s`
+    /// Maximum length of a step: `10s`
     #[arg(long, value_parser = span(STEP))]
     delta: Option<f64>,
-    /// Where chance begins: the same one gives the same results
+    /// Seed of the random numbers: the same seed gives the same results
     #[arg(long)]
     seed: Option<u64>,
-    /// Schedulers have nothing beyond what is at the worker
+    /// Give schedulers no tasks beyond those that are queued at the worker
     #[arg(long)]
     existing_jobs_only: bool,
-    /// Schedulers see by the worker's tasks whether a deadline can be met, and not by the delay that it tells
+    /// Let schedulers check deadlines against the worker's tasks, not against the delay that it reports
     #[arg(long)]
     server_uses_workload: bool,
-    /// Deadlines do not matter for what runs
+    /// Ignore deadlines when choosing the running tasks
     #[arg(long)]
     cpu_sched_rr_only: bool,
     /// Keep schedulers without a job that could run
     #[arg(long)]
     include_empty_projects: bool,
-    /// After so long, half is remembered of what schedulers got: `12h`, `10d`; a number is days
+    /// Half-life of the memory of the work that schedulers received: `12h`, `10d`; a number is days
     #[arg(long, value_parser = half_life)]
     rec_half_life: Option<f64>,
 }
 
 #[derive(Debug, Args)]
 struct StormOptions {
-    /// How many workers ask it
+    /// Number of workers
     #[arg(long, default_value_t = 1000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=MOST_WORKERS))]
     workers: usize,
     /// How long the scheduler is away
     #[arg(long, value_parser = span(0.0), default_value = "10m")]
     outage: f64,
-    /// How many requests it serves in a second
+    /// Number of requests that the scheduler serves in a second
     #[arg(long, default_value_t = 50, value_parser = value_parser!(u32).range(1..))]
     rate_limit: u32,
-    /// When all others are to come again
+    /// Delay before the workers that it does not serve ask again
     #[arg(long, value_parser = span(0.0), default_value = "10s")]
     defer: f64,
     /// How long tasks run
     #[arg(long, value_parser = span(1.0), default_value = "5m")]
     task: f64,
-    /// The wait of workers that have a fixed one
+    /// The wait between requests of workers with a fixed retry
     #[arg(long, value_parser = span(0.1), default_value = "5s")]
     fixed_retry: f64,
-    /// Where chance begins: the same one gives the same results
+    /// Seed of the random numbers: the same seed gives the same results
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Write storm.txt, storm.json and storm.svg into this folder
@@ -194,7 +194,7 @@ struct StormOptions {
     json: bool,
 }
 
-/// Reads a span of at least so many seconds.
+/// Returns a parser of spans of at least `least` seconds.
 fn span(least: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
     move |text| match parse_duration(text) {
         Ok(span) => within(least, span.as_secs_f64()),
@@ -202,7 +202,7 @@ fn span(least: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
     }
 }
 
-/// As the volunteers' simulator takes it: a number alone is days.
+/// Parses a half-life like BOINC's simulator: a plain number is days.
 fn half_life(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(days) => within(STEP, days * 86_400.0),
@@ -227,7 +227,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may listen there, either; the exit code tells them.
+            // Standard error may be closed too; the exit code still reports the failure.
             let _ = writeln!(io::stderr(), "{error:#}");
             ExitCode::FAILURE
         }
@@ -249,7 +249,7 @@ impl OverrideOptions {
     }
 }
 
-/// All of them, or all that is wrong with any.
+/// Reads all scenarios. Errors with all mistakes of all files.
 fn read(paths: &[PathBuf], overrides: &Overrides) -> anyhow::Result<Vec<Scenario>> {
     let mut read: Vec<Scenario> = Vec::new();
     let mut wrong = String::new();
@@ -326,7 +326,7 @@ fn play_matrix(options: &MatrixOptions) -> anyhow::Result<()> {
     let all: Vec<Scenario> = scenarios.iter().flat_map(each).collect();
     let outcomes = play_all(&all);
     let overrides = &options.overrides;
-    // Less of a scenario, or one with other luck, is another one.
+    // A shortened scenario, or one with another seed, is a different one, so no promise applies.
     let is_whole = overrides.duration.is_none() && overrides.seed.is_none();
     let kept = all
         .iter()
@@ -364,7 +364,7 @@ fn play_matrix(options: &MatrixOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the repository has its scenarios: the one in which this program runs goes before the one that it was built in.
+/// Returns the folder of the repository's scenarios: that of the current directory's repository, else that of the build.
 fn own_scenarios() -> anyhow::Result<PathBuf> {
     let here = std::env::current_dir().unwrap_or_default();
     let mut folders = here
@@ -377,7 +377,7 @@ fn own_scenarios() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Scenarios below a folder, by their names.
+/// Returns the scenarios below a folder, sorted by path.
 fn all_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let failed = || format!("{}: the scenarios cannot be listed", folder.display());
     let mut paths = Vec::new();
@@ -397,7 +397,7 @@ fn all_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// On all processors; the outcomes are in the order of the scenarios, whoever is done first.
+/// Plays all scenarios on all processors. The outcomes are in the order of the scenarios.
 fn play_all(scenarios: &[Scenario]) -> Vec<Outcome> {
     const PARTS: f64 = 1000.0;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,8 +1,8 @@
-//! Pieces of pictures, as SVG that reads in light and in dark.
+//! Elements of SVG pictures that are readable in light and dark mode.
 
 use std::fmt::Write as _;
 
-/// Of schedulers, in their order: apart for most eyes that see colours otherwise, and against both grounds.
+/// The colours of schedulers, which most colour-blind readers can distinguish, on both backgrounds.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a800", "#8a6bd1",
 ];
@@ -28,7 +28,7 @@ impl Svg {
     }
 
     pub fn rect(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), style: &str) {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             self.body,
             r#"<rect x="{x:.2}" y="{y:.2}" width="{width:.2}" height="{height:.2}" {style}/>"#
@@ -58,12 +58,12 @@ impl Svg {
         let _ = writeln!(self.body, r#"<path d="{d}" {style}/>"#);
     }
 
-    /// A triangle that points down at the place.
+    /// Draws a triangle that points down at this position.
     pub fn mark(&mut self, (x, y): (f64, f64), style: &str) {
         let _ = writeln!(self.body, r#"<path d="M{x:.2} {y:.2}l-4 -7h8z" {style}/>"#);
     }
 
-    /// Ticks and their times below `y`.
+    /// Draws an axis at `y` with ticks and their times below.
     pub fn time_axis(&mut self, left: f64, right: f64, y: f64, duration: f64) {
         let step = tick(duration);
         let mut at = 0.0;
@@ -99,7 +99,7 @@ impl Svg {
     }
 }
 
-/// Of the parts that are no scheduler's: dark on light, or light on dark.
+/// The style of elements without a scheduler's colour, for light and dark mode.
 const STYLE: &str = "
 text { font: 12px system-ui, sans-serif; fill: #1c1c1c; }
 .title { font-size: 16px; font-weight: 600; }
@@ -130,7 +130,7 @@ pub fn escaped(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// A round span of which some ten go into the duration.
+/// Returns a round span of which about ten fit into the duration.
 fn tick(duration: f64) -> f64 {
     const ROUND: [f64; 19] = [
         1.0,

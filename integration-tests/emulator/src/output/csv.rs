@@ -1,17 +1,17 @@
-//! Series and contacts as tables for other programs.
+//! Writes the time series and the contacts as CSV.
 
 use std::fmt::Write as _;
 
 use crate::outcome::{ContactKind, ContactResult, Outcome};
 
-/// How things were over time, a line for each moment and scheduler.
+/// Returns the time series, one line for each sample and scheduler.
 pub fn series(outcome: &Outcome) -> String {
     let mut text =
         "seconds,scheduler,rec,priority,tasks,queued_seconds,instances,shortfall_seconds\n"
             .to_owned();
     for sample in &outcome.series {
         for (scheduler, glance) in outcome.schedulers.iter().zip(&sample.schedulers) {
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
                 "{},{},{},{},{},{},{},{}",
@@ -29,7 +29,7 @@ pub fn series(outcome: &Outcome) -> String {
     text
 }
 
-/// Who was talked to when.
+/// Returns the contacts, one line each.
 pub fn contacts(outcome: &Outcome) -> String {
     let mut text = "seconds,scheduler,kind,result,tasks,request_delay_seconds\n".to_owned();
     for contact in &outcome.contacts {
@@ -49,12 +49,12 @@ pub fn contacts(outcome: &Outcome) -> String {
     text
 }
 
-/// To milliseconds.
+/// Rounds to milliseconds.
 fn rounded(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
-/// As RFC 4180 has it.
+/// Quotes a field by the rules of RFC 4180.
 fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

@@ -1,10 +1,10 @@
-//! Results in words.
+//! Writes results as text.
 
 use std::fmt::Write as _;
 
 use crate::outcome::{Outcome, SchedulerOutcome};
 
-/// As the volunteers' simulator writes them into one line: wasted fraction, idle fraction, share violation, monotony, RPCs per job.
+/// Returns the figures on one line, like BOINC's simulator: wasted fraction, idle fraction, share violation, monotony, RPCs per job.
 pub fn figures_line(outcome: &Outcome) -> String {
     let figures = &outcome.figures;
     format!(
@@ -85,7 +85,7 @@ fn scheduler_text(scheduler: &SchedulerOutcome, outcome: &Outcome) -> String {
         percent(scheduler.got),
         percent(due)
     );
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(
         text,
         "  operations: {:.6e} used, {:.6e} wasted",
@@ -109,7 +109,7 @@ fn scheduler_text(scheduler: &SchedulerOutcome, outcome: &Outcome) -> String {
     text
 }
 
-/// The head of [`summary_row`]s.
+/// Returns the header of [`summary_row`]s.
 pub fn summary_head(width: usize) -> String {
     format!(
         "{:<width$} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7} {:>7}\n",
@@ -125,7 +125,7 @@ pub fn summary_head(width: usize) -> String {
     )
 }
 
-/// A run in one line.
+/// Returns a run's figures on one line.
 pub fn summary_row(name: &str, outcome: &Outcome, width: usize) -> String {
     let figures = &outcome.figures;
     let missed: u64 = outcome.schedulers.iter().map(|it| it.missed).sum();
@@ -145,7 +145,7 @@ pub fn percent(part: f64) -> String {
     format!("{:.2} %", part * 100.0)
 }
 
-/// For people: the two largest units.
+/// Formats a span in its two largest units.
 pub fn span(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     let units = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];

@@ -1,4 +1,4 @@
-//! The picture of a run: a row for each processor with whose task it has, and marks for contacts and late reports.
+//! Draws a run: one row for each processor with the schedulers whose tasks it ran, and marks for contacts and late reports.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ const LEFT: f64 = 140.0;
 const RIGHT: f64 = 1170.0;
 const ROW: f64 = 18.0;
 const GAP: f64 = 4.0;
-/// More processors than this are not drawn.
+/// Maximum number of processors that are drawn.
 const MOST_ROWS: usize = 64;
-/// Pieces of one row and scheduler that lie closer than this, in pixels, are drawn as one.
+/// Segments of one row and scheduler with a gap below this, in pixels, are drawn as one.
 const SEEN: f64 = 0.6;
-/// So many contacts a pixel are drawn as one.
+/// Resolution of contacts: marks per pixel.
 const MARKS_PER_PIXEL: f64 = 2.0;
 
 pub fn picture(outcome: &Outcome) -> String {
@@ -39,7 +39,7 @@ pub fn picture(outcome: &Outcome) -> String {
 struct Drawing<'a> {
     outcome: &'a Outcome,
     svg: Svg,
-    /// Down to here something is drawn.
+    /// The lower edge of the drawing so far.
     y: f64,
 }
 
@@ -131,7 +131,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// A row for each scheduler: when it was talked to, the taller the more came of it; and late reports.
+    /// Draws a row for each scheduler with its contacts and late reports. A mark is taller if the contact brought work.
     fn contacts(&mut self) {
         self.y += 6.0;
         let timeline = &self.outcome.timeline;
@@ -185,7 +185,7 @@ impl Drawing<'_> {
         self.y += 18.0;
     }
 
-    /// What each got of what all got lately.
+    /// Draws each scheduler's part of the recent work over time.
     fn shares(&mut self) {
         const HEIGHT: f64 = 90.0;
         let schedulers = &self.outcome.schedulers;
@@ -237,7 +237,7 @@ fn short(name: &str) -> String {
     }
 }
 
-/// The pieces by rows and times; those of one row and scheduler that nobody could tell apart are one.
+/// Sorts the segments by row and time, and joins segments of one row and scheduler that would be indistinguishable.
 fn merged(segments: &[Segment], duration: f64) -> Vec<Segment> {
     let pixel = duration / (RIGHT - LEFT);
     let mut sorted = segments.to_vec();
@@ -260,7 +260,7 @@ fn merged(segments: &[Segment], duration: f64) -> Vec<Segment> {
             Some(_) | None => merged.push(piece),
         }
     }
-    // A hair of the ground between tasks shows where one ends.
+    // A thin gap marks the end of each long segment.
     let hair = (0.4 * pixel).min(duration / 1e4);
     for piece in &mut merged {
         if piece.to - piece.from > 4.0 * pixel {

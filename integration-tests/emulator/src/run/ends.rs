@@ -1,4 +1,4 @@
-//! Ends of tasks, and how their schedulers hear of them.
+//! Ends tasks and reports their completions to their schedulers.
 
 use brasserie_worker_core::work_fetch::TaskNumber;
 
@@ -6,7 +6,7 @@ use super::World;
 use crate::client::{Ended, seconds};
 use crate::outcome::{Contact, ContactKind, ContactResult};
 
-/// Those beyond are counted and not listed.
+/// Maximum number of listed contacts. Further ones are only counted.
 const MOST_CONTACTS: usize = 2_000_000;
 
 impl World<'_> {
@@ -19,7 +19,7 @@ impl World<'_> {
         }
     }
 
-    /// Tells ends that go by themselves, each in a contact of its own.
+    /// Reports completions that leave at once, each in its own contact. Returns whether there were any.
     pub(super) fn report(&mut self) -> bool {
         let mut told = false;
         let waiting = std::mem::take(&mut self.to_report);
@@ -44,7 +44,7 @@ impl World<'_> {
         told
     }
 
-    /// Its scheduler has heard of it.
+    /// Notes that the scheduler has received the task's completion.
     pub(super) fn is_reported(&mut self, number: TaskNumber) {
         let Some(life) = self.lives.remove(&number) else {
             return;
@@ -69,7 +69,7 @@ impl World<'_> {
         }
     }
 
-    /// A contact, whatever came of it.
+    /// Counts a contact and its result.
     pub(super) fn counts(
         &mut self,
         scheduler: usize,

@@ -1,4 +1,4 @@
-//! Talk between the worker and its schedulers.
+//! Plays the contacts between the worker and its schedulers.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::scenario::{Dispatch, Scenario};
 use crate::server::{Answer, Asked, Known, Sent, Verdict, Want};
 
 impl World<'_> {
-    /// All that can be said at this instant; whether anything was.
+    /// Makes all contacts that are due at this instant. Returns whether there were any.
     pub(super) fn talk(&mut self) -> bool {
         if !self.is.connected {
             return false;
@@ -25,7 +25,7 @@ impl World<'_> {
                 true
             }
             Some(Step::ReadList { association, .. }) => {
-                // It stands somewhere else, where it can always be read.
+                // The list is always readable and never changes.
                 let place = association.0;
                 let name = &self.scenario.schedulers[place].name;
                 self.client.list_read(self.now, place, name);
@@ -36,7 +36,7 @@ impl World<'_> {
         told || came || asked
     }
 
-    /// What they send without being asked just now.
+    /// Sends the tasks that schedulers have without a new request. Returns whether there were any.
     fn schedulers_send(&mut self) -> bool {
         let mut came = false;
         let now = seconds(self.now);
@@ -57,7 +57,7 @@ impl World<'_> {
         came
     }
 
-    /// The worker takes it, or has too much to do already.
+    /// Delivers a task, which the worker accepts, or refuses if it has too much work.
     fn sends(&mut self, place: usize, sent: Sent) {
         let job = &self.scenario.schedulers[place].jobs[sent.job];
         let of_type = job.versions[sent.version].of_type();
@@ -78,7 +78,7 @@ impl World<'_> {
             self.client.not_served(self.now, place, request.seq);
             return;
         }
-        // Ends go first: what they leave free may be what new tasks are sent for.
+        // Completions go first, because new tasks may be sent for the resources that they free.
         for number in self.client.waiting_for(place) {
             self.is_reported(number);
         }
@@ -160,8 +160,8 @@ fn processor(scenario: &Scenario, of_type: usize) -> Processor {
     }
 }
 
-/// How much each scheduler may send unasked, by type: its part of the instances, in whole ones. What is left over goes to those that lose
-/// most, the first of them first.
+/// Returns the slots of each scheduler for tasks without requests, by type: its share of the instances, rounded down. The remaining
+/// instances go to the schedulers with the largest fractions, the first ones first.
 pub(super) fn slots(scenario: &Scenario) -> Vec<Vec<f64>> {
     let shares: Vec<f64> = scenario.schedulers.iter().map(|it| it.share).collect();
     let sum: f64 = shares.iter().sum();

@@ -1,4 +1,4 @@
-//! Small histories, worked out by hand.
+//! Tests of small runs, computed by hand.
 
 use super::*;
 use crate::outcome::{ContactKind, ContactResult};
@@ -18,7 +18,7 @@ fn play(text: &str) -> Outcome {
 
 #[track_caller]
 fn near(got: f64, expected: f64) {
-    // Sums of many steps: rounding grows with what is added up.
+    // The rounding error of many steps grows with the sum.
     let error = (got - expected).abs();
     assert!(
         error < 1e-6_f64.max(1e-12 * expected.abs()),
@@ -79,7 +79,7 @@ fn slots_are_filled_unasked_and_only_ends_are_told() {
             .iter()
             .all(|it| it.kind == ContactKind::Report)
     );
-    // The last ends with the run.
+    // The last task ends with the run, so its report does not count.
     near(outcome.figures.rpcs_per_job, 3.0 / 8.0);
 }
 
@@ -98,7 +98,7 @@ fn tasks_that_are_here_before_it_begins_run_without_anybody() {
 
 #[test]
 fn a_worker_refuses_what_would_wait_for_too_long() {
-    // A buffer of ten seconds: no more than twenty may wait, whatever slots the scheduler believes in.
+    // The buffer is ten seconds, so at most twenty may wait, whatever the scheduler's slots.
     let text = format!(
         "{ONE}slots = 50\n[[scheduler.job]]\nname = \"a\"\nruns = 8\ncount = 50\n[policy]\ndispatch = \"push\"\nwork_buffer_min = 5\nwork_buffer_additional = 5\n"
     );
@@ -141,7 +141,7 @@ cpus = 0.5
 count = 1
 "#;
     let outcome = play(text);
-    // Half a minute and more of a card that is worth nine CPUs, and of half a CPU.
+    // The GPU task takes 50 s of a GPU that counts as nine CPUs, and of half a CPU.
     near(outcome.figures.idle, 1.0 - 50.0 * 9.5 / 1000.0);
     near(outcome.allowed_idle, outcome.figures.idle);
 }
@@ -224,7 +224,7 @@ runs = 45
 #[test]
 fn slots_follow_shares_in_whole_instances() {
     let three = "[worker]\ncpus = 4\n[[scheduler]]\nname = \"a\"\nshare = 25\n[[scheduler.job]]\nname = \"j\"\nruns = 1\n[[scheduler]]\nname = \"b\"\nshare = 60\n[[scheduler.job]]\nname = \"j\"\nruns = 1\n[[scheduler]]\nname = \"c\"\nshare = 15\n[[scheduler.job]]\nname = \"j\"\nruns = 1\n";
-    // 1, 2.4 and 0.6.
+    // The exact shares are 1, 2.4 and 0.6.
     assert_eq!(talk::slots(&scenario(three)), [[1.0], [2.0], [1.0]]);
     let fixed = three.replace("share = 15", "share = 15\nslots = 3");
     assert_eq!(talk::slots(&scenario(&fixed)), [[1.0], [2.0], [3.0]]);

@@ -1,28 +1,28 @@
-//! Mistakes in scenarios: all of them at once, each with its place.
+//! Collects the mistakes in scenarios with their places, so that all are reported at once.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Mistakes of one file that are told: more are another format.
+/// Maximum number of reported mistakes of one file. A file with more is probably of another format.
 const MAX_TOLD: usize = 50;
-/// Mistakes whose places are looked for, so that the first ones of those that are told are the first of the file, if it has no more.
+/// Maximum number of mistakes with places. In a file with no more, the reported mistakes are the first ones of the file.
 const MOST_PLACES: usize = 1000;
 
-/// What is wrong with a scenario.
+/// The mistakes of a scenario.
 #[derive(Debug, thiserror::Error)]
 pub struct Problems {
     file: PathBuf,
     found: Vec<Problem>,
-    /// Of other files that belong to it.
+    /// The mistakes of other files of the scenario.
     others: Vec<Problems>,
 }
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// From 1; 0: nowhere in particular.
+    /// The line, from 1; 0 for no particular line.
     pub line: usize,
-    /// Empty: of no key.
+    /// The key; empty for no particular key.
     pub key: String,
     pub text: String,
 }
@@ -64,7 +64,7 @@ impl Problems {
         });
     }
 
-    /// Those of another file.
+    /// Adds the mistakes of another file.
     pub fn join(&mut self, others: Problems) {
         self.others.push(others);
     }
@@ -73,7 +73,7 @@ impl Problems {
         self.found.is_empty() && self.others.iter().all(Problems::is_empty)
     }
 
-    /// What was read, if nothing was wrong.
+    /// Returns `read` if there are no mistakes.
     pub fn none_or<T>(mut self, read: T) -> Result<T, Problems> {
         if self.is_empty() {
             return Ok(read);
@@ -82,12 +82,12 @@ impl Problems {
         Err(self)
     }
 
-    /// In the order of their lines.
+    /// Returns the mistakes, sorted by line once [`none_or`](Self::none_or) has run.
     pub fn found(&self) -> &[Problem] {
         &self.found
     }
 
-    /// `value`, if it lies within the limits.
+    /// Returns `value` if it is within the limits. Otherwise adds a mistake at `place`.
     pub fn within(
         &mut self,
         place: impl FnOnce() -> (usize, String),
@@ -101,11 +101,12 @@ impl Problems {
         None
     }
 
-    /// The place, line and key, is looked for only if it may be told: that takes a walk through the file.
+    /// Adds a mistake at `place`, which returns a line and a key. It is called only if the mistake may be reported, because it scans the
+    /// file.
     pub fn at_place(&mut self, place: impl FnOnce() -> (usize, String), text: impl Into<String>) {
         let (line, key) = match self.found.len() < MOST_PLACES {
             true => place(),
-            // Behind all that are told.
+            // This sorts behind all mistakes with places.
             false => (usize::MAX, String::new()),
         };
         self.at(line, &key, text);
@@ -132,27 +133,27 @@ impl fmt::Display for Problems {
     }
 }
 
-/// Which numbers make sense somewhere.
+/// The valid range of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     pub least: f64,
     pub most: f64,
-    /// `least` itself is none of them.
+    /// Whether `least` itself is excluded.
     pub above: bool,
 }
 
 impl Limits {
-    /// A part of something that is there.
+    /// A fraction above 0.
     pub const PART: Limits = Limits::above(0.0, 1.0);
     pub const CHANCE: Limits = Limits::from(0.0, 1.0);
-    /// An amount that may be nothing; so large that nobody means it, so small that products are finite.
+    /// An amount of 0 or more. No real amount reaches the maximum, and products of a few amounts are finite.
     pub const AMOUNT: Limits = Limits::from(0.0, 1e30);
     pub const POSITIVE: Limits = Limits::above(0.0, 1e30);
-    /// A span, up to ten years.
+    /// A span in seconds, up to ten years.
     pub const SPAN: Limits = Limits::from(0.0, 3.2e8);
-    /// The mean of spans that come and go: shorter ones would make for many steps.
+    /// The mean of random spans in seconds. Shorter ones would cause too many steps.
     pub const MEAN: Limits = Limits::from(0.1, 3.2e8);
-    /// A step, or all of them.
+    /// The length of a step or of the whole run, in seconds.
     pub const STEP: Limits = Limits::from(0.01, 3.2e8);
 
     pub const fn from(least: f64, most: f64) -> Self {
@@ -188,7 +189,7 @@ impl fmt::Display for Limits {
     }
 }
 
-/// Without rows of zeros.
+/// Formats a number without long rows of zeros.
 fn short(number: f64) -> String {
     match number.abs() {
         0.0 | 1e-6..1e15 => number.to_string(),

@@ -1,4 +1,4 @@
-//! Both forms of scenarios, and what is said of bad ones.
+//! Tests of both forms of scenarios, and of their error messages.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(job.estimate, exact);
 }
 
-/// Those of the volunteers' simulator, in either form.
+/// The default is that of BOINC's simulator, in both forms.
 #[test]
 fn where_only_a_part_of_the_time_is_given_a_time_on_is_an_hour() {
     let half = OnOff {
@@ -109,7 +109,7 @@ count = 2.5
     }
 }
 
-/// Mistakes that are seen only beside another one are told with all others.
+/// Conflicts between two places of a file are reported together with all other mistakes.
 #[test]
 fn names_are_each_told_at_their_second_place() {
     let text = r#"[worker]
@@ -150,7 +150,7 @@ runs = 1
     assert_eq!(told.lines().collect::<Vec<_>>(), expected);
 }
 
-/// No scheduler sends what a worker has no room for even when it is empty.
+/// No scheduler sends a task that does not fit into an empty worker.
 #[test]
 fn a_job_that_needs_more_than_the_worker_has_is_a_mistake() {
     let worker = "[worker]\ncpus = 2\ncards = [{ model = \"A100\", count = 3 }, { model = \"none of it\", count = 0 }]\n";

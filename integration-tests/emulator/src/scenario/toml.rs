@@ -1,4 +1,4 @@
-//! Scenarios of our own form. The text goes through a parser that keeps all places and goes on after errors.
+//! Reads TOML scenarios. The parser keeps the places of all values and continues after errors.
 
 mod section;
 
@@ -17,9 +17,9 @@ use crate::availability::OnOff;
 use crate::promises::{Excuse, Promise};
 use section::{Reader, Section, line_of};
 
-/// How long one plays that does not say.
+/// Default duration in seconds.
 const DURATION: f64 = 86_400.0;
-/// Its steps, and what its `worker` is worth, likewise.
+/// Default step in seconds, and below: default speed of a CPU in operations per second.
 const DELTA: f64 = 60.0;
 const FLOPS: f64 = 1e9;
 
@@ -36,7 +36,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Scenario, Problems> {
                 return (0, String::new());
             };
             let line = line_of(text, span.start);
-            // The parser's other messages say what they are about.
+            // The parser's other messages name their subject.
             let key = match error.message() {
                 "duplicate key" => text.get(span).unwrap_or_default(),
                 _ => "",
@@ -157,7 +157,7 @@ fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
             model: it.own_text(reader, "model", kinds),
             count: match it.instances(reader, "count") {
                 Some(count) => count,
-                // Where it is wrong, no job has too many.
+                // A wrong count must not cause further mistakes in jobs.
                 None if it.has("count") => MOST_INSTANCES,
                 None => 1,
             },
@@ -172,7 +172,7 @@ fn worker(reader: &mut Reader<'_>, section: &mut Section<'_, '_>) -> Worker {
         section.problem(reader, "cpus", "a worker has one CPU at least");
     }
     Worker {
-        // Where that is wrong, no job has too many.
+        // A wrong number of CPUs must not cause further mistakes in jobs.
         cpus: cpus.filter(|cpus| *cpus > 0).unwrap_or(MOST_INSTANCES),
         flops: section
             .number(reader, "flops", Limits::POSITIVE)
@@ -200,7 +200,7 @@ fn on_off(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, key: &str) -> 
 }
 
 fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) -> Policy {
-    // Ours look at all tasks, the volunteers' do not unless they are told to.
+    // The default check is that of all tasks for Brasserie's schedulers, and that of the delay for BOINC's.
     let own_check = match *profile == Profile::VOLUNTEER {
         true => ServerCheck::EstimatedDelay,
         false => ServerCheck::Workload,
@@ -239,7 +239,7 @@ fn policy(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut 
     }
 }
 
-/// Those of the profile that a scenario may set otherwise.
+/// Reads the constants of the profile that a scenario may override.
 fn constants(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, profile: &mut Profile) {
     for (key, constant, limits) in [
         (
@@ -406,7 +406,7 @@ fn version(reader: &mut Reader<'_>, section: &mut Section<'_, '_>, worker: &Work
     if cpus == 0.0 && cards.is_none() && !section.has("card") {
         section.problem(reader, "cpus", "a task without cards needs some CPU");
     }
-    // A scheduler sends only what fits. Cards of which the worker has none are another matter: such jobs are left out.
+    // A scheduler sends only tasks that fit. Jobs for GPUs of which the worker has none are left out later instead.
     if cpus > f64::from(worker.cpus) {
         let text = format!("no such task would be sent: the worker has {}", worker.cpus);
         section.problem(reader, "cpus", &text);

@@ -1,5 +1,5 @@
-//! Scenarios in the form of the volunteers' system: a `client_state.xml`, and beside it, where they are there, `global_prefs.xml`,
-//! `global_prefs_override.xml` and `cc_config.xml`. Of their many elements only those that say something of the emulation are looked at.
+//! Reads BOINC's scenarios: a `client_state.xml`, and if they exist beside it, `global_prefs.xml`, `global_prefs_override.xml` and
+//! `cc_config.xml`. Elements without a meaning for the emulation are ignored.
 
 mod fields;
 mod projects;
@@ -15,13 +15,13 @@ use super::{CPU, Cards, Deadlines, Dispatch, Jobs, Policy, Scenario, ServerCheck
 use crate::availability::OnOff;
 use fields::Fields;
 
-/// As the volunteers' simulator has them.
+/// The defaults of BOINC's simulator, in seconds.
 const DURATION: f64 = 86_400.0;
 const DELTA: f64 = 60.0;
 const SEED: u64 = 1;
-/// What a card is guessed to be used of, of its peak.
+/// The assumed fraction of a GPU's peak speed that tasks reach.
 const CARD_EFFICIENCY: f64 = 0.2;
-/// Where the half-life says nothing.
+/// The half-life in days, if the file gives none.
 const DEFAULT_HALF_LIFE_DAYS: f64 = 10.0;
 
 pub(super) fn read(path: &Path) -> Result<Scenario, Problems> {
@@ -52,7 +52,7 @@ pub(super) fn read(path: &Path) -> Result<Scenario, Problems> {
 
 type Reading = fn(&mut Fields<'_, '_>, &mut Profile);
 
-/// The file of the same prefix: `X_client_state.xml` has its `X_global_prefs.xml`.
+/// Returns the path of the file with the same prefix: `X_global_prefs.xml` belongs to `X_client_state.xml`.
 fn beside(state: &Path, file: &str) -> PathBuf {
     let stem = state.file_stem().and_then(|stem| stem.to_str());
     let prefix = stem.and_then(|stem| stem.strip_suffix("client_state"));
@@ -112,7 +112,7 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Problems) -> Scenari
     scenario
 }
 
-/// The first comment.
+/// Returns the text of the first comment.
 fn about(root: Node<'_, '_>) -> String {
     let document = root.document().root();
     let comment = document.descendants().find(|node| node.is_comment());

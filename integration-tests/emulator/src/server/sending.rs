@@ -1,4 +1,4 @@
-//! What a scheduler sends: for what was asked for, or for its slots.
+//! Chooses the tasks that a scheduler sends, by the credit of a request or by slots.
 
 use std::collections::BTreeSet;
 
@@ -7,31 +7,31 @@ use brasserie_common::edf::{Candidate, EdfJob, edf};
 use super::{Credit, Sent, Server, Want};
 use crate::scenario::{Estimate, Job, Scenario, ServerCheck};
 
-/// For one request no more tasks are sent than this many for each processor.
+/// Maximum number of tasks for one request, per processor.
 const MOST_PER_PROCESSOR: u32 = 10;
-/// Run times have this part of what is usual at least, however they vary.
+/// Minimum of random run times, as a fraction of the job's usual one.
 const LEAST_PART: f64 = 0.05;
 
-/// A request as it comes.
+/// A request at its arrival.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// By type.
+    /// The wanted work by type.
     pub wants: Vec<Want>,
-    /// What the worker has of this scheduler.
+    /// The worker's tasks of this scheduler.
     pub known: Vec<Known>,
     pub linger: f64,
 }
 
-/// A task that the worker has.
+/// A task at the worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
-    /// Seconds of run time that it still takes.
+    /// Remaining run time in seconds.
     pub remaining: f64,
-    /// Seconds until it must have run.
+    /// Seconds until its deadline.
     pub deadline: Option<f64>,
 }
 
-/// What became of a wish; none where nothing was wished for.
+/// The outcome of a request for one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Granted(u32),
@@ -45,18 +45,18 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub sent: Vec<Sent>,
-    /// By type.
+    /// The verdicts by type.
     pub verdicts: Vec<Option<Verdict>>,
     pub request_delay: f64,
     /// Types that no job uses.
     pub no_apps: Vec<usize>,
 }
 
-/// Which ways to run a job were looked at in vain for one request: the job, and the place of the version.
+/// The versions that one request has ruled out: the index of the job, and of the version.
 type Rejected = BTreeSet<(usize, usize)>;
 
 impl Server {
-    /// A request that has come.
+    /// Answers a request.
     pub fn request(&mut self, scenario: &Scenario, now: f64, asked: Asked) -> Answer {
         self.advance(now);
         let own = self.own(scenario);
@@ -100,7 +100,7 @@ impl Server {
         }
     }
 
-    /// What has become ready since the last request, if that is still good.
+    /// Sends tasks that have become ready since the last request, if that lingers.
     pub fn linger(&mut self, scenario: &Scenario, now: f64) -> Vec<Sent> {
         self.advance(now);
         if self
@@ -117,12 +117,13 @@ impl Server {
         self.spend(scenario, now, &mut Rejected::new())
     }
 
-    /// Without being asked: as much as it has slots for. What does not fit into what is left of them waits.
+    /// Sends tasks without a request, as many as fit into the free slots.
     pub fn push(&mut self, scenario: &Scenario, now: f64, slots: &[f64]) -> Vec<Sent> {
         self.push_within(scenario, now, slots, &mut { f64::INFINITY })
     }
 
-    /// Sends tasks like [`push`](Self::push), but GPU tasks for no more than `cpus` CPUs. Subtracts the CPUs of the sent GPU tasks from `cpus`.
+    /// Sends tasks like [`push`](Self::push), but GPU tasks for no more than `cpus` CPUs. Subtracts the CPUs of the sent GPU tasks from
+    /// `cpus`.
     pub fn push_within(
         &mut self,
         scenario: &Scenario,
@@ -212,7 +213,7 @@ impl Server {
         sent
     }
 
-    /// A task of the job, as chance will have it.
+    /// Creates a random task of the job.
     pub(super) fn draw(
         &mut self,
         scenario: &Scenario,
@@ -278,7 +279,7 @@ impl Server {
     }
 }
 
-/// The fastest way to run the job for which something is wanted.
+/// Returns the fastest version of the job for which there is credit.
 fn wanted_version(job: &Job, place: usize, credit: &Credit, rejected: &Rejected) -> Option<usize> {
     let wanted = |of_type: usize| {
         let want = &credit.wants[of_type];
@@ -294,7 +295,7 @@ fn wanted_version(job: &Job, place: usize, credit: &Credit, rejected: &Rejected)
         .map(|(at, _)| at)
 }
 
-/// Whether it would make its deadline, as far as the scheduler can see.
+/// Returns whether the task would meet its deadline by the scheduler's check.
 fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &Credit) -> bool {
     let Some(bound) = job.deadline else {
         return true;
@@ -318,7 +319,7 @@ fn is_feasible(scenario: &Scenario, job: &Job, task: &Sent, credit: &Credit) -> 
     }
 }
 
-/// Takes what the task will use off what was asked for; what it uses of the CPU beside cards, too.
+/// Subtracts the task's use from the credit, including the CPUs of a GPU task.
 fn charge(scenario: &Scenario, job: &Job, task: &Sent, credit: &mut Credit) {
     let version = &job.versions[task.version];
     let takes = task

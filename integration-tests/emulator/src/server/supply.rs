@@ -1,4 +1,4 @@
-//! Tasks of one job that are ready to be sent.
+//! The supply of one job's tasks.
 
 use crate::dice::Dice;
 use crate::scenario::{Jobs, Supply};
@@ -10,10 +10,10 @@ pub struct Pool {
     /// Seconds from the start before which no task is ready.
     opens: f64,
     is_open: bool,
-    /// Ready now; of an endless supply it does not matter.
+    /// The number of ready tasks, meaningless for an endless supply.
     ready: u64,
     next_arrival: f64,
-    /// How many are still to come; none: without end.
+    /// The number of tasks still to come; `None` for no end.
     to_come: Option<u32>,
 }
 
@@ -59,7 +59,7 @@ impl Pool {
         }
     }
 
-    /// What has come by now is ready.
+    /// Makes the tasks ready that have arrived by now.
     pub fn advance(&mut self, now: f64) {
         self.is_open = now >= self.opens;
         let Supply::Every { mean, .. } = self.supply else {
@@ -84,7 +84,7 @@ impl Pool {
         self.ready = self.ready.saturating_sub(1);
     }
 
-    /// One that was taken has to run again.
+    /// Returns a task that must run again.
     pub fn give_back(&mut self) {
         self.ready += 1;
     }

@@ -1,11 +1,11 @@
-//! What simulated schedulers send, and what they say.
+//! Tests of the tasks and the answers of simulated schedulers.
 
 use std::path::Path;
 
 use super::*;
 use crate::scenario::{START, ServerCheck};
 
-/// Two CPUs, and a card.
+/// Returns a scenario with two CPUs and a GPU.
 fn scenario(job: &str) -> Scenario {
     let text = format!(
         "[policy]\nserver_check = \"estimated_delay\"\n[worker]\ncpus = 2\n[[worker.cards]]\nmodel = \"X\"\ncount = 1\nspeed = 10\n[[scheduler]]\nname = \"s\"\n{job}"
@@ -47,7 +47,7 @@ fn ask(scenario: &Scenario, cpu: Want) -> Answer {
 
 #[test]
 fn the_last_task_may_exceed_what_was_asked_for() {
-    // 9000 s and 2 instances, tasks of 3600 s: three are sent.
+    // The demand is 9000 s and two instances. Of tasks of 3600 s, three are sent.
     let answer = ask(&job(""), want(9000.0, 2.0, 0.0));
     assert_eq!(answer.sent.len(), 3);
     assert_eq!(answer.verdicts, [Some(Verdict::Granted(3)), None]);
@@ -93,7 +93,7 @@ fn whoever_has_nothing_says_why() {
 
 #[test]
 fn each_task_that_is_sent_delays_the_next() {
-    // The delay grows by half an hour with each, on two CPUs: 1800 + 3600 is too late for the second.
+    // The delay grows by half an hour with each task, on two CPUs. 1800 + 3600 is too late for the second.
     let answer = ask(&job("deadline = 5000"), want(1e6, 2.0, 2.0));
     assert_eq!(answer.sent.len(), 1);
 }
@@ -112,7 +112,7 @@ fn the_fastest_way_that_was_asked_for_is_taken() {
     };
     let answer = server.request(&both, START, asked);
     let versions: Vec<usize> = answer.sent.iter().map(|it| it.version).collect();
-    // Two take 25 s of the card, and of the CPU half of that each; the rest of the CPU's minute is for the other version.
+    // Two tasks take 25 s of the GPU each, and half of that of a CPU. The rest of the CPU's minute is for the other version.
     assert_eq!(versions, [1, 1, 0]);
 }
 
@@ -129,7 +129,7 @@ fn a_lingering_request_is_spent_when_tasks_come() {
     assert_eq!(server.linger(&rare, comes).len(), usize::from(in_time));
     assert!(in_time, "the seed was chosen for it");
     assert_eq!(server.wakes(&rare, comes), f64::INFINITY);
-    // Without lingering nothing is left to spend.
+    // No credit is left without lingering.
     let mut server = Server::new(&rare, 0, START);
     server.request(&rare, START, asked(want(10.0, 0.0, 0.0), 0.0));
     assert_eq!(server.linger(&rare, comes), []);
@@ -150,7 +150,7 @@ fn what_ends_makes_room_for_another_if_the_worker_says_what_waits() {
         assert_eq!(server.linger(&impatient, START), []);
         server.has_ended(1, first[0].job, true);
         assert_eq!(server.linger(&impatient, START).len(), follow);
-        // Each once.
+        // Each completion returns its instance only once.
         server.has_ended(1, first[0].job, true);
         assert_eq!(server.linger(&impatient, START), []);
     }
@@ -166,7 +166,7 @@ fn who_comes_too_soon_is_deferred() {
     assert_eq!(request(&mut server, 0.0).sent.len(), 1);
     let soon = request(&mut server, 9.9);
     assert_eq!(soon.verdicts[0], Some(Verdict::Deferred));
-    // The interval plus a second, which is more than a hundredth of it.
+    // The interval plus a second is longer than the interval plus a hundredth.
     assert_eq!((soon.sent.len(), soon.request_delay), (0, 11.0));
     assert_eq!(request(&mut server, 20.9).sent.len(), 1);
 }

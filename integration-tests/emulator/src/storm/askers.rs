@@ -1,4 +1,4 @@
-//! How one worker of a storm decides when to ask.
+//! Decides when one worker of a storm makes a request.
 
 use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
 use brasserie_worker_core::work_fetch::{
@@ -10,15 +10,15 @@ use brasserie_worker_core::work_fetch::{
 use super::{Storm, Waiting};
 use crate::client::{seconds, span};
 
-/// The one scheduler that there is.
+/// The only scheduler.
 const IT: AssociationIndex = AssociationIndex(0);
 
-/// Between two requests of one that waits for nothing, in seconds.
+/// Time between two requests of a worker without waits, in seconds.
 const AT_ONCE: f64 = 0.5;
 
-/// One of the ways to wait.
+/// A worker's way to wait.
 pub(super) enum Asker {
-    /// It asks when its work runs short, and again after so long until it gets some.
+    /// The worker asks when its work runs short, and again each period until it gets some.
     Every {
         period: f64,
         next: Time,
@@ -27,7 +27,7 @@ pub(super) enum Asker {
 }
 
 impl Asker {
-    /// Of a worker that begins then, and has a task with so many seconds left.
+    /// Creates the asker of a worker that starts at `begins` with a task that has `left` seconds left.
     pub fn new(waiting: Waiting, storm: &Storm, seed: u64, (begins, left): (Time, f64)) -> Self {
         let every = |period| Asker::Every {
             period,
@@ -40,7 +40,7 @@ impl Asker {
         }
     }
 
-    /// Whether it asks now; the request has then left.
+    /// Returns whether the worker asks now. The request has then been sent.
     pub fn wants_to_ask(&mut self, now: Time, busy_until: Time) -> bool {
         match self {
             Asker::Every { next, .. } => *next <= now && runs_short(busy_until) <= now,
@@ -48,7 +48,7 @@ impl Asker {
         }
     }
 
-    /// When it is worth looking again.
+    /// Returns the time of the next decision.
     pub fn wakes(&self, now: Time, busy_until: Time) -> Time {
         match self {
             Asker::Every { next, .. } => (*next).max(runs_short(busy_until)),
@@ -66,7 +66,7 @@ impl Asker {
         }
     }
 
-    /// Whoever has a wait of its own, or none, does not look at what it is told.
+    /// Notes a deferral. Workers with a fixed wait or none ignore its delay.
     pub fn deferred(&mut self, now: Time, delay: f64) {
         match self {
             Asker::Every { period, next } => *next = now + span(*period),
@@ -74,7 +74,7 @@ impl Asker {
         }
     }
 
-    /// A task came.
+    /// Notes that a task arrived.
     pub fn served(&mut self, now: Time, task: f64, busy_until: Time) {
         match self {
             Asker::Every { next, .. } => *next = now,
@@ -86,16 +86,16 @@ impl Asker {
     }
 }
 
-/// Work is asked for when so little of it is left.
+/// Returns the time at which the remaining work falls below the low water mark.
 fn runs_short(busy_until: Time) -> Time {
     busy_until - span(Profile::CLUSTER.low_water())
 }
 
-/// The worker's own code. It has one CPU.
+/// A worker with the policies of Brasserie and one CPU.
 pub(super) struct Ours {
     fetcher: Fetcher,
     seq: WorkRequestSeq,
-    /// What it has, and when each is done.
+    /// The worker's tasks, with the time at which each is done.
     tasks: Vec<(Task, Time)>,
     last_number: u64,
 }
@@ -134,7 +134,7 @@ impl Ours {
         ours
     }
 
-    /// Ends what is done, and asks if it is time to.
+    /// Ends the tasks that are done. Returns whether the worker sends a request.
     fn asks(&mut self, now: Time) -> bool {
         while self.tasks.first().is_some_and(|(_, done)| *done <= now) {
             let (task, done) = self.tasks.remove(0);

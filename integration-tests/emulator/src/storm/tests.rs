@@ -1,4 +1,4 @@
-//! A storm, and that there is none.
+//! Tests of a storm: Brasserie's policies avoid it, and the other ways to wait cause it.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn ours_stay_below_the_limit_and_nobody_starves() {
         let ours = play(&storm, Waiting::Ours);
         assert!(ours.peak_rate <= 15, "{ours:?}");
         assert_eq!((ours.starved, ours.deferred), (0, 0), "{ours:?}");
-        // The longest wait of a cluster is a minute.
+        // The maximum backoff of the cluster's profile is a minute.
         assert!(ours.longest_wait <= 60.0, "{}", ours.longest_wait);
         assert!(ours.full_after.is_some());
     }
@@ -31,12 +31,12 @@ fn ours_stay_below_the_limit_and_nobody_starves() {
 fn others_come_all_at_once() {
     let storm = storm();
     let none = play(&storm, Waiting::None);
-    // All of them, twice a second, but for those that were served.
+    // All workers ask twice a second, except those that were served.
     assert!(none.peak_rate > 550, "{}", none.peak_rate);
     let fixed = play(&storm, Waiting::Fixed);
     assert!(fixed.peak_rate > 50, "{}", fixed.peak_rate);
     assert!(fixed.deferred > 0 && none.deferred > fixed.deferred);
-    // As fast as it may be: three hundred at fifteen a second.
+    // Three hundred workers are served at the maximum rate of fifteen per second.
     assert!(none.full_after.is_some_and(|full| full < 25.0));
 }
 

@@ -1,4 +1,4 @@
-//! How configurations and nodes reach schedulers.
+//! Delivers configurations and nodes to schedulers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::event_log::SchedulerPlace;
 use crate::hosts::scheduler::SchedulerInput;
 use crate::swarm::Orphans;
 
-/// The longest that the nodes of a configuration are on their way: longer than between two changes of it at times.
+/// The longest delay of a configuration's nodes. It sometimes exceeds the time between two changes of the configuration.
 const LATEST_NODES: Duration = Duration::from_secs(5);
 
 impl Cluster {
@@ -35,7 +35,7 @@ impl Cluster {
         }
     }
 
-    /// The sources of a configuration are asked no more once there is another one.
+    /// Loads the nodes, unless the scheduler has a newer configuration, whose node sources replace these.
     pub(super) fn load_nodes(
         &mut self,
         place: SchedulerPlace,
@@ -50,7 +50,7 @@ impl Cluster {
         }
     }
 
-    /// The file has changed: each scheduler reads it a little later.
+    /// Handles a change of the file: each scheduler reads it a little later.
     pub(super) fn config_changed(&mut self) {
         for place in [FIRST, SECOND] {
             if self.scheduler(place).core().is_some() {

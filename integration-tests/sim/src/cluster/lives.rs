@@ -1,4 +1,4 @@
-//! Lives of processes: their starts and ends, what their disks do meanwhile, and how they are stopped and woken.
+//! The lives of processes: starts, ends, pauses and wake-ups, and their disks meanwhile.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::swarm::StartSeconds;
 
 /// The scheduler's deadline for calls: its shell's timeouts and a second.
 const SCHEDULER_CALL_DEADLINE: Duration = Duration::from_secs(5);
-/// The worker's: a call may be tried on two connections.
+/// The worker's deadline for calls: a call may be tried on two connections.
 pub(crate) const WORKER_CALL_DEADLINE: Duration = Duration::from_secs(7);
 
 /// How long a keeper waits for a worker that is merely late.
@@ -85,8 +85,8 @@ impl Cluster {
         self.config_comes(after, place, generation);
     }
 
-    /// The unit file may have changed since the last start. Whoever starts a scheduler on a directory that has forgotten something
-    /// gives it the longest timeouts that workers may have from the time before.
+    /// Draws the flags of the next start; the unit file may have changed since the last one. An operator who starts a scheduler on a
+    /// directory that has forgotten something gives it the longest timeouts that workers may have from before.
     fn flags_of_next_start(&mut self, forgot: bool) -> Timeouts {
         if self.swarm.mixed_bump {
             self.bump = self.chance.per_mille(500);
@@ -96,7 +96,7 @@ impl Cluster {
         drawn.filter(|_| !forgot).unwrap_or(self.swarm.timeouts)
     }
 
-    /// The process is gone; so is what was not synced, or some of it.
+    /// Ends the process, and loses all or some of the unsynced records.
     pub(super) fn crash_scheduler(&mut self, place: SchedulerPlace, how: SchedulerStop) {
         let Some(core) = self.scheduler(place).core() else {
             return;
@@ -127,7 +127,7 @@ impl Cluster {
         self.break_open_calls(place);
     }
 
-    /// Whoever waits for an answer of a process that is gone.
+    /// Breaks the open calls to a process that is gone.
     fn break_open_calls(&mut self, gone: SchedulerPlace) {
         let mut broken = Vec::new();
         for (tag, caller) in &self.open {
@@ -152,13 +152,13 @@ impl Cluster {
             .push(self.now + after, Due::StartScheduler { place });
     }
 
-    /// Its service manager starts it again, if it is the one that belongs there.
+    /// Handles a scheduler that steps down. Its service manager starts it again if it belongs to that place.
     pub(super) fn scheduler_steps_down(&mut self, place: SchedulerPlace) {
         self.crash_scheduler(place, SchedulerStop::SteppedDown);
         if place != FIRST {
             return;
         }
-        // The operator reads why it ended. While the newer one is alive, there is nothing to set right.
+        // The operator reads why it ended. While the newer scheduler is alive, the clock needs no correction.
         if self.scheduler(super::SECOND).core().is_none() {
             self.scheduler_post_mut(place).set_clock = true;
         }
@@ -254,7 +254,7 @@ impl Cluster {
         }
     }
 
-    /// R23: only when nothing of the predecessor is alive.
+    /// Starts a worker (R23), unless a process of the predecessor is alive.
     pub(super) fn start_worker(&mut self, place: WorkerPlace) {
         self.worker_post_mut(place).start_is_due = false;
         if self.worker(place).core().is_some() || self.worker_post(place).is_retired {
@@ -277,7 +277,7 @@ impl Cluster {
         if let Some(own) = fetching {
             let seed = self.identities.next_u64();
             options.work_fetch = Some(WorkFetch::new(own.profile, seed));
-            // Whoever is its scheduler then.
+            // The network routes calls to the present scheduler.
             options.associations[0].members = vec![ServiceAddress::default()];
         }
         let clocks = self.clocks_of(self.worker_machine(place));
@@ -293,7 +293,8 @@ impl Cluster {
         let plan = self.swarm.places[usize::from(place.0)].clone();
         let (_, wall) = self.clocks_of(plan.machine);
         let rand = self.identities.next_i64();
-        // The worker's directory remembers the last one: never again, never earlier. Without it only the clock tells.
+        // The worker's directory remembers the last start second and never repeats or precedes it. Without a directory only the clock
+        // decides.
         let step = match self.swarm.start_seconds {
             StartSeconds::Distinct => 1,
             StartSeconds::MayRepeat => 0,
@@ -364,7 +365,7 @@ impl Cluster {
         self.drive_worker(place, WorkerInput::Shutdown);
     }
 
-    /// As the worker's driver does after each turn.
+    /// Renews the lease, like the worker's driver after each turn.
     pub(super) fn renew_lease(&mut self, place: WorkerPlace) {
         let lease = self.worker(place).core().and_then(|core| {
             let until = core.tasks_may_live_until()?;
@@ -373,7 +374,7 @@ impl Cluster {
         self.worker_post_mut(place).lease = lease;
     }
 
-    /// Only a worker that is stopped fails to renew it.
+    /// Starts the keeper's watch over the lease. Only a stopped worker fails to renew it.
     fn watch_lease(&mut self, place: WorkerPlace) {
         if let Some(lease) = self.worker_post(place).lease {
             let clock = &self.clocks[usize::from(self.worker_machine(place).0)];
@@ -445,7 +446,7 @@ impl Cluster {
         }
     }
 
-    /// The whole machine sleeps, its processes and tasks with it; its boot clock goes on.
+    /// Suspends the whole machine with its processes and tasks. Its boot clock goes on.
     pub(super) fn suspend(&mut self, machine: MachineId, duration: Duration) -> bool {
         let places = self.workers_on(machine);
         let schedulers = self.schedulers_on(machine);

@@ -1,4 +1,4 @@
-//! Faults that are injected one by one, the work that goes on meanwhile, and the end of all faults.
+//! Faults that are injected one by one, changes of the work meanwhile, and the end of all faults.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::view::{Contract, Phase};
 /// Longer than any timeout of a default run, so that partitions lose workers.
 const LONGEST_PARTITION: Duration = Duration::from_secs(1500);
 const SHORT_STORE_FAILURE: Duration = Duration::from_secs(300);
-/// A scheduler may sleep as long as it likes: its workers end themselves.
+/// A scheduler may sleep for any time, because its workers end themselves.
 const LONGEST_SCHEDULER_SLEEP: Duration = Duration::from_secs(1200);
 /// Wall clocks jump by hours.
 const WALL_JUMP_MILLIS: i64 = 6 * 3600 * 1000;
-/// Old copies of a directory that are kept for restoring.
+/// The number of old copies of a directory that are kept for restoring.
 const MAX_BACKUPS: usize = 4;
-/// Crashes of a scheduler that follow one another quickly.
+/// The number of quick successive crashes of a scheduler.
 const MAX_CRASHES_IN_A_ROW: usize = 4;
 
 impl Cluster {
@@ -42,7 +42,7 @@ impl Cluster {
         }
     }
 
-    /// Whether it could be done.
+    /// Injects the fault. Returns whether it was possible.
     fn inflict(&mut self, kind: FaultKind) -> bool {
         match kind {
             FaultKind::ConnectionBroken => {
@@ -100,7 +100,7 @@ impl Cluster {
             FaultKind::OperatorForgetsWorker => self.operator_forgets_worker(),
             FaultKind::MachineCrash => self.machine_crash(),
             FaultKind::StrayHeartbeat => self.stray_heartbeat(),
-            // Of packets and processes, drawn where they happen.
+            // Faults of packets and processes are drawn where they happen.
             FaultKind::RequestLost
             | FaultKind::ReplyLost
             | FaultKind::SlowPacket
@@ -113,7 +113,7 @@ impl Cluster {
         }
     }
 
-    /// By its operator.
+    /// Lets the operator end some worker.
     fn end_any_worker(&mut self, how: WorkerInput) -> bool {
         let place = self.any_place();
         self.drive_worker(place, how);
@@ -130,7 +130,7 @@ impl Cluster {
     }
 
     fn store_failure(&mut self) -> bool {
-        // Mostly short; some outlast every worker that is unhealthy all the while.
+        // Mostly short; some outlast every worker that is unhealthy meanwhile.
         let loss = self.swarm.timeouts.lose_unhealthy_worker_after;
         let duration = match self.chance.per_mille(150) {
             true => self.chance.between(loss, loss * 2),
@@ -150,7 +150,7 @@ impl Cluster {
     }
 
     fn any_place(&mut self) -> WorkerPlace {
-        // One worker of such a run lasts: who knows nobody that lasts may have to wait for the loss of those who left.
+        // One worker of such a run lasts. A newcomer that knows no lasting worker may have to wait for the loss of those that left.
         let spared = self.spared();
         let at = spared + self.chance.below(self.workers.len() - spared);
         self.workers[at.min(self.workers.len() - 1)].place()
@@ -228,7 +228,7 @@ impl Cluster {
         true
     }
 
-    /// Whatever ends a scheduler once may do so again before it has found its feet.
+    /// Schedules further crashes, which may hit a scheduler before it has recovered.
     fn crashes_follow(&mut self) {
         let mut after = Duration::ZERO;
         for _ in 0..self.chance.below(MAX_CRASHES_IN_A_ROW) {
@@ -250,14 +250,14 @@ impl Cluster {
         }
     }
 
-    /// A program of another version, or one that gives itself out for a living worker.
+    /// Sends a heartbeat of another protocol version, or one that impersonates a living worker.
     fn stray_heartbeat(&mut self) -> bool {
         let place = self.any_place();
         let scheduler = self.scheduler(FIRST).core().map(|core| core.id());
         let Some(core) = self.worker(place).core() else {
             return false;
         };
-        // Of two that come with one id to a scheduler that knows neither the first is believed: only authentication helps.
+        // If two workers come with one id to a scheduler that knows neither, it believes the first. Only authentication would help.
         let is_known = core.health() == Health::Healthy && core.scheduler() == scheduler;
         if !is_known {
             return false;
@@ -283,7 +283,7 @@ impl Cluster {
             }
         }
         self.strays += 1;
-        // Nobody waits for the answer.
+        // No caller waits for the answer.
         let tag = CallTag(u32::MAX - self.strays);
         let request = ToScheduler::Heartbeat {
             worker: Box::new(worker),
@@ -317,7 +317,7 @@ impl Cluster {
         true
     }
 
-    /// Makes a backup, or puts an old one back while the scheduler is down.
+    /// Makes a backup, or restores an old one while the scheduler is down.
     fn stale_copy(&mut self) -> bool {
         let directory = DirectoryId(0);
         let disk = &self.directories[usize::from(directory.0)];
@@ -362,8 +362,8 @@ impl Cluster {
         true
     }
 
-    /// A directory that forgets its last instance must not meet a clock that goes back as well: workers obey no instance that
-    /// seems older than one they knew, so the operator sets the clock before the start.
+    /// Sets the clock right before the next start. On a directory that forgets its last instance the clock must not go back, because
+    /// workers obey no instance that seems older than one they knew.
     pub(super) fn set_clock_right(&mut self) {
         let machine = self.scheduler_post(FIRST).machine;
         let (_, wall) = self.clocks_of(machine);
@@ -372,7 +372,7 @@ impl Cluster {
         self.clocks[usize::from(machine.0)].jump(behind.max(0) * 1000);
     }
 
-    /// Somebody starts a copy of the directory elsewhere, and some workers are told of it: nothing fences that.
+    /// Starts a copy of the directory elsewhere and reroutes some workers to it. Nothing fences the two schedulers.
     fn second_scheduler(&mut self) -> bool {
         if self.scheduler(SECOND).core().is_some() {
             return false;
@@ -403,7 +403,7 @@ impl Cluster {
         }
     }
 
-    /// A second scheduler on the same directory does not come up.
+    /// Tries a second scheduler on the same directory, which must not start.
     fn try_locked_directory(&mut self) -> bool {
         if self.scheduler(FIRST).core().is_none() {
             return false;
@@ -415,7 +415,7 @@ impl Cluster {
         self.scheduler_post_mut(SECOND).directory = self.scheduler_post(FIRST).directory;
         self.start_scheduler(SECOND);
         self.scheduler_post_mut(SECOND).directory = own;
-        // It is counted where the start fails.
+        // The failed start is counted elsewhere.
         false
     }
 
@@ -444,7 +444,7 @@ impl Cluster {
         }
     }
 
-    /// The end of all faults; from here on everything must settle.
+    /// Ends all faults. From here on everything must settle.
     pub fn end_faults(&mut self) {
         self.phase = Phase::Quiet { since: self.now };
         self.log.push(Happening::FaultsOver);
@@ -480,7 +480,7 @@ impl Cluster {
         }
     }
 
-    /// What a later instance must not seem older than.
+    /// Remembers the start time, which a later instance must not precede.
     pub(super) fn remember_scheduler(&mut self, start_time: i64) {
         self.newest_scheduler_start = self.newest_scheduler_start.max(start_time);
     }
@@ -490,7 +490,7 @@ impl Cluster {
     }
 }
 
-/// Which way nothing passes.
+/// The direction that is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Directions {
     One,

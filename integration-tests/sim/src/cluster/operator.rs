@@ -1,4 +1,4 @@
-//! What operators want of a scheduler at any time.
+//! Requests of operators to a scheduler, at any time.
 
 use brasserie_common::{Health, JobName, Shard, TaskKey, WorkerId};
 
@@ -7,10 +7,10 @@ use crate::event_log::{HistoryOf, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
 use brasserie_scheduler_core::{Answer, Query};
 
-/// Jobs whose history may be deleted: as many as there are at once, and some that are gone.
+/// The number of jobs whose history may be deleted: all present jobs and some that are gone.
 const RECENT_JOBS: usize = 7;
 
-/// Ended workers that an operator still thinks of.
+/// The number of ended workers that an operator still remembers.
 const RECENT_WORKERS: usize = 8;
 /// Declarations per thousand that name a living worker by mistake.
 const MISTAKEN: u32 = 300;
@@ -54,10 +54,10 @@ impl Cluster {
         true
     }
 
-    /// Chooses a worker of which the operator's promise is true: its process and every process of its tasks are dead.
+    /// Chooses a worker that may rightly be declared dead: its process and every process of its tasks are dead.
     fn one_that_is_dead(&mut self) -> Option<(Shard, WorkerId)> {
         let is_dead = |ended: &&EndedWorker| {
-            // A successor begins only when nothing is left.
+            // A successor starts only when no process is left.
             let has_successor = self.worker(ended.place).worker().is_some();
             has_successor || self.processes.of(ended.place).next().is_none()
         };
@@ -122,7 +122,7 @@ impl Cluster {
         true
     }
 
-    /// Of a job that is there or was lately, mostly of all of its tasks.
+    /// Deletes the history of a present or recent job, mostly of all of its tasks.
     pub(super) fn operator_forgets(&mut self) -> bool {
         let jobs = self.workload.config().jobs.iter();
         let number = |name: &JobName| TaskId::from_names(name.as_str(), "n0").job;

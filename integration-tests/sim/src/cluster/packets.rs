@@ -1,4 +1,4 @@
-//! Turns of hosts, and what they send to each other.
+//! The turns of hosts, and the packets between them.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
 use crate::hosts::worker::{WorkerInput, WorkerOutput};
 use crate::network::{ReplyFate, RequestFate};
 
-/// Tags of repeated packets: nobody waits for their answers.
+/// The bit in the tags of repeated packets, for whose answers no caller waits.
 const COPY: u32 = 1 << 31;
-/// Ports of workers count from here.
+/// The port of the first worker.
 pub(super) const FIRST_PORT: u16 = 10_000;
 
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
     ToScheduler(CallOutcome<SchedulerCallReply>),
     ToWorker(CallOutcome<WorkerCallReply>),
-    /// Of either: nothing is known.
+    /// The outcome is unknown, for either kind of caller.
     TimedOut,
     Refused,
 }
 
-/// Who waits for an answer.
+/// The party that waits for an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Caller {
     Scheduler {
@@ -67,7 +67,7 @@ impl Cluster {
         self.keep_busy(place);
     }
 
-    /// Whatever comes now is for the next turn.
+    /// Keeps the scheduler busy; inputs that arrive now wait for the next turn.
     fn keep_busy(&mut self, place: SchedulerPlace) {
         let turn_takes = self.swarm.turn_takes;
         if turn_takes > Duration::ZERO && self.scheduler(place).core().is_some() {
@@ -243,7 +243,7 @@ impl Cluster {
         self.queue.push(self.now + after, packet);
     }
 
-    /// Draws what becomes of a request, and arranges for what its caller gets to know if nobody answers.
+    /// Draws the fate of a request, and schedules what its caller learns if no answer comes.
     fn send(
         &mut self,
         tag: CallTag,
@@ -288,7 +288,7 @@ impl Cluster {
         self.drive_worker(place, WorkerInput::Request { tag, message });
     }
 
-    /// Nobody listens on that port: the caller hears of it at once.
+    /// Refuses the call at once, because no process listens on that port.
     fn nobody_there(&mut self, tag: CallTag) {
         let outcome = Outcome::Refused;
         let after = self.network.faults.delay;
@@ -296,7 +296,7 @@ impl Cluster {
             .push(self.now + after, Due::Known { tag, outcome });
     }
 
-    /// An answer is on its way back.
+    /// Sends an answer back.
     fn answer(&mut self, tag: CallTag, outcome: Outcome) {
         let Some(caller) = self.open.get(&tag) else {
             return;
@@ -325,12 +325,12 @@ impl Cluster {
                 self.queue
                     .push(self.now + after, Due::Known { tag, outcome });
             }
-            // The caller's own timeout ends it.
+            // The caller's own timeout ends the call.
             ReplyFate::Lost { broken: None } => {}
         }
     }
 
-    /// The first news of a call counts.
+    /// Reports the outcome of a call. Only the first one counts.
     pub(super) fn known(&mut self, tag: CallTag, outcome: Outcome) {
         let Some(caller) = self.open.remove(&tag) else {
             return;
@@ -371,7 +371,7 @@ impl Cluster {
         }
     }
 
-    /// Connections to a scheduler that is gone: its workers notice, if the network lets them.
+    /// Breaks the connections to a scheduler that is gone. Its workers notice if the network lets them.
     pub(super) fn connections_break(&mut self, callee: SchedulerPlace) {
         let there = self.scheduler_post(callee).machine;
         for at in 0..self.workers.len() {

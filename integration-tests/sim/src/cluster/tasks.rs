@@ -1,4 +1,4 @@
-//! Task processes in the world: the execution log that the oracle reads.
+//! Task processes in the world: the execution log that the laws read.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ impl Cluster {
         self.processes.tasks()
     }
 
-    /// Worker places that should be serving when all has settled.
+    /// Returns the worker places that must serve once all has settled.
     pub fn lasting_places(&self) -> impl Iterator<Item = WorkerPlace> + '_ {
         let lasting = self.swarm.places.iter().filter(|plan| !plan.is_rival);
         lasting.map(|plan| plan.place)
@@ -106,7 +106,7 @@ impl Cluster {
         }
     }
 
-    /// The keeper ends what a dead worker left behind.
+    /// Lets the keeper end the processes of a dead worker.
     pub(super) fn keeper_ends_all(&mut self, place: WorkerPlace) {
         for (process, ends_at) in self.processes.keeper(self.now, place) {
             self.queue

@@ -1,7 +1,7 @@
-//! What cannot be seen from any world.
+//! Branches that no world can reach.
 
-/// Branches that no world of this simulator can take: by the cores nobody gives such an answer to such a call, or it needs a size or a
-/// peer that is not simulated.
+/// Branches that no world of this simulator can take. Either no core gives this answer to this call, or the branch needs a size or a peer
+/// that is not simulated.
 pub(super) const OUT_OF_REACH: &[(&str, &[&str])] = &[
     (
         "heartbeat rejected",
@@ -54,7 +54,7 @@ pub(super) const OUT_OF_REACH: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        // A worker that dies serves it too: what will never run is never unsure.
+        // A dying worker also serves this call: a run that will never start is never unsure.
         "notifyIfTasksNotRunning",
         &[
             "refused: unhealthy",

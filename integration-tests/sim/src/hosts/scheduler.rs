@@ -1,4 +1,4 @@
-//! A scheduler process: the real core, replies and calls that wait for the disk, and what each request and call was about.
+//! A scheduler process: the real core, the replies and calls that wait for the disk, and the subject of each request and call.
 
 mod effects;
 mod requests;
@@ -26,7 +26,7 @@ use crate::event_log::{
     Ask, CallTag, DirectoryId, Happening, HistoryOf, OutcomeKind, Run, SchedulerPlace,
 };
 
-/// What reaches a scheduler process.
+/// An input of a scheduler process.
 #[derive(Clone, Debug)]
 pub enum SchedulerInput {
     Request {
@@ -45,18 +45,18 @@ pub enum SchedulerInput {
         config: Arc<Config>,
         nodes: Arc<NodeTable>,
     },
-    /// Its nodes come later.
+    /// A configuration whose nodes come later.
     LoadedConfig(Arc<Config>),
-    /// Those of this configuration.
+    /// The nodes of this configuration.
     LoadedNodes {
         config: Arc<Config>,
         nodes: Arc<NodeTable>,
     },
-    /// An operator's wishes.
+    /// Requests of operators.
     Kill(TaskKey),
     Forgive(JobName),
     Forget(HistoryOf),
-    /// The operator declares this instance dead, after a look at what is listed.
+    /// The operator declares this listed instance dead.
     ForgetWorker {
         shard: Shard,
         worker: WorkerId,
@@ -65,12 +65,12 @@ pub enum SchedulerInput {
     Wake,
 }
 
-/// What a scheduler process does to the world.
+/// An output of a scheduler process.
 #[derive(Clone, Debug)]
 pub enum SchedulerOutput {
-    /// Into the directory, not synced yet.
+    /// Writes a record into the directory, not synced yet.
     Record { seq: RecordSeq, record: Record },
-    /// To whoever sent the request, as that worker will see it.
+    /// Answers the sender of a request, as that worker will see the answer.
     Answer {
         tag: CallTag,
         outcome: CallOutcome<WorkerCallReply>,
@@ -81,13 +81,13 @@ pub enum SchedulerOutput {
         peer: ServiceAddress,
         message: Message,
     },
-    /// An answer to an operator.
+    /// Answers an operator.
     Told,
-    /// The process ends; what it has done before this is done.
+    /// The process ends after its earlier outputs.
     Exit { reason: ExitReason },
 }
 
-/// Who asked for which shard.
+/// The worker instance that asked for a shard.
 #[derive(Clone, Debug)]
 struct Held {
     shard: Shard,
@@ -95,7 +95,7 @@ struct Held {
     lock_port: i32,
 }
 
-/// What an open request was about.
+/// The subject of an open request.
 #[derive(Clone, Debug)]
 enum Asked {
     Heartbeat { tag: CallTag, held: Held },
@@ -106,7 +106,7 @@ enum Asked {
     Declaration(WorkerId),
 }
 
-/// A status that a worker told.
+/// A status that a worker reported.
 #[derive(Clone, Copy, Debug)]
 struct StatusAsked {
     tag: CallTag,
@@ -115,7 +115,7 @@ struct StatusAsked {
     bits: StatusBits,
 }
 
-/// What an open call was about.
+/// The subject of an open call.
 #[derive(Clone, Copy, Debug)]
 struct Asking {
     tag: CallTag,
@@ -128,7 +128,7 @@ struct Asking {
 struct HeldBack {
     after: RecordSeq,
     request: RequestId,
-    /// What the request was about, should it be refused before the record is durable.
+    /// The subject of the request, in case it is refused before the record is durable.
     asked: Asked,
     output: SchedulerOutput,
     happening: Option<Happening>,
@@ -139,18 +139,18 @@ struct HeldBack {
 struct Process {
     core: Scheduler,
     directory: DirectoryId,
-    /// Reported by the disk to this process.
+    /// The last record that the disk has reported as synced to this process.
     persisted: RecordSeq,
     held: VecDeque<HeldBack>,
     next_request: u64,
     requests: IdMap<RequestId, Asked>,
     calls: IdMap<CallId, Asking>,
-    /// Who was last answered for each shard, to notice when another one wants it.
+    /// The instance last answered for each shard, to notice when another one claims the shard.
     incumbents: Vec<Held>,
-    /// Who has asked for work.
+    /// Workers that have requested work.
     asking: BTreeSet<WorkerId>,
     wait_ended: bool,
-    /// Only the word of a worker that knew another scheduler makes one wait again.
+    /// Only a heartbeat of a worker that knew another scheduler starts a wait again.
     wait_may_have_changed: bool,
 }
 
@@ -163,7 +163,7 @@ impl Process {
     }
 }
 
-/// Until when a scheduler has answered workers, in the memory of its machine: what the program keeps in a file there.
+/// The time until which a scheduler has answered workers, in the memory of its machine. The program keeps it in a file there.
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     directory: DirectoryId,
@@ -176,10 +176,10 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    /// How far ahead it is written; less than the program's, as some worlds have timeouts of a second.
+    /// How far ahead the bound is written. It is smaller than the program's, because some worlds have timeouts of a second.
     const STEP: Duration = Duration::from_secs(1);
 
-    /// Until when each recorded instance may have been answered, if this is about the same store as its last scheduler left it.
+    /// Returns until when each recorded instance may have been answered, if the bound is for the same store, as its last scheduler left it.
     fn of(
         &self,
         (directory, store, durable): (DirectoryId, u32, &Durable),
@@ -198,20 +198,20 @@ impl Answered {
 /// A place where scheduler processes run one after another.
 #[derive(Clone, Debug)]
 pub struct SchedulerHost {
-    /// Outlives processes, but not the machine's uptime. `None`: no process has written it, or `keeps_answered` is false.
+    /// Survives processes, but not the end of the machine's uptime. `None`: no process has written it, or `keeps_answered` is false.
     answered: Option<Answered>,
     keeps_answered: bool,
     place: SchedulerPlace,
     process: Option<Process>,
-    /// Goes on over restarts, so that a tag names one call of the whole run.
+    /// The next tag. It continues over restarts, so a tag names one call of the whole run.
     next_tag: u32,
-    /// How many processes have lived here.
+    /// The number of processes that have lived here.
     generation: u32,
     /// Runs that share a generation of fences, if fewer than in the program.
     runs_per_generation: Option<u32>,
 }
 
-/// Tags of one place: more calls than any run makes.
+/// The tags of one place: more than any run has calls.
 const TAGS_A_PLACE: u32 = 1 << 27;
 
 impl SchedulerHost {
@@ -243,7 +243,7 @@ impl SchedulerHost {
         }
     }
 
-    /// The machine has lost its memory.
+    /// Clears the memory of the machine.
     pub fn forget_answered(&mut self) {
         self.answered = None;
     }
@@ -260,35 +260,35 @@ impl SchedulerHost {
         self.process.as_ref().map(|process| &process.core)
     }
 
-    /// Of the living process.
+    /// Returns the directory of the living process.
     pub fn directory(&self) -> Option<DirectoryId> {
         self.process.as_ref().map(|process| process.directory)
     }
 
-    /// Changes with each start; timers and outcomes of an earlier one are void.
+    /// Returns the generation, which changes with each start. Timers and outcomes of an earlier one are void.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Replies and calls that wait for the disk.
+    /// Returns the number of replies and calls that wait for the disk.
     pub fn held_back(&self) -> usize {
         self.process.as_ref().map_or(0, |p| p.held.len())
     }
 
-    /// How far the disk has told the process that records are synced.
+    /// Returns the last record that the disk has reported as synced to the process.
     pub fn persisted(&self) -> RecordSeq {
         self.process
             .as_ref()
             .map_or(RecordSeq::default(), |p| p.persisted)
     }
 
-    /// Replies that wait for the disk, in their order.
+    /// Returns the replies that wait for the disk, in order.
     pub fn waiting(&self) -> impl Iterator<Item = (RecordSeq, &SchedulerOutput)> {
         let held = self.process.iter().flat_map(|p| &p.held);
         held.map(|held| (held.after, &held.output))
     }
 
-    /// Requests that the core has not answered, in their order.
+    /// Returns the requests that the core has not answered, in order.
     pub fn requests(&self) -> Vec<(RequestId, CallTag)> {
         let mut open: Vec<(RequestId, CallTag)> = Vec::new();
         if let Some(process) = &self.process {
@@ -305,7 +305,7 @@ impl SchedulerHost {
         open
     }
 
-    /// Of every request whose answer has not left.
+    /// Returns the tag of every request whose answer has not left.
     pub fn open_tags(&self) -> Vec<CallTag> {
         let mut tags: Vec<CallTag> = self.requests().into_iter().map(|(_, tag)| tag).collect();
         for (_, output) in self.waiting() {
@@ -316,7 +316,7 @@ impl SchedulerHost {
         tags
     }
 
-    /// Starts a process on what the directory holds; its first turn has been done.
+    /// Starts a process on the content of the directory and performs its first turn.
     pub fn start(
         &mut self,
         options: Options,
@@ -369,17 +369,17 @@ impl SchedulerHost {
         self.turn(now, wall, &mut vec![SchedulerInput::Wake], out, log);
     }
 
-    /// The process is gone, whatever it was doing.
+    /// Ends the process, whatever it was doing.
     pub fn crash(&mut self) {
         self.process = None;
     }
 
-    /// When the core wants to be driven without input.
+    /// Returns when the core wants to be driven without input.
     pub fn due(&self) -> Option<Time> {
         self.process.as_ref()?.core.poll_timeout()
     }
 
-    /// One turn of the driver: takes the inputs, lets the core decide, performs. Nothing happens in an empty place.
+    /// Performs one turn of the driver: handles the inputs and performs the core's effects. Does nothing in an empty place.
     pub fn turn(
         &mut self,
         now: Time,
@@ -559,7 +559,7 @@ impl Turn<'_> {
         });
     }
 
-    /// Lets go what waited for the disk, before the core hears of it, as the program does.
+    /// Releases what waited for the disk before the core is notified, like the program does.
     fn release(&mut self, up_to: RecordSeq) {
         self.process.persisted = self.process.persisted.max(up_to);
         let held = std::mem::take(&mut self.process.held);
@@ -573,7 +573,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The answer to this request leaves once `after` is durable.
+    /// Answers this request once `after` is durable.
     fn emit(
         &mut self,
         (request, asked): (RequestId, Asked),

@@ -1,4 +1,4 @@
-//! A worker process: the real core, and what each request and call was about. Its task processes live outside of it.
+//! A worker process: the real core, and the subject of each request and call. Its task processes live outside of it.
 
 mod arrival;
 mod calls;
@@ -23,7 +23,7 @@ pub use self::departure::{refused, story_of, update};
 use super::ToScheduler;
 use crate::event_log::{Ask, CallTag, Happening, MachineSize, Run, SetMark, TaskId, WorkerPlace};
 
-/// What reaches a worker process.
+/// An input of a worker process.
 #[derive(Clone, Debug)]
 pub enum WorkerInput {
     Request {
@@ -40,23 +40,23 @@ pub enum WorkerInput {
         invocation: InvocationId,
         status: ReportedStatus,
     },
-    /// The process of a run with a timeout is there.
+    /// The process of a run with a timeout exists.
     TaskStarted {
         task: TaskKey,
         invocation: InvocationId,
     },
     /// SIGTERM.
     Shutdown,
-    /// SIGTERM to a worker that drains then.
+    /// SIGTERM to a worker that drains in response.
     Drain,
     /// A timer of the core.
     Wake,
 }
 
-/// What a worker process does to the world.
+/// An output of a worker process.
 #[derive(Clone, Debug)]
 pub enum WorkerOutput {
-    /// To the scheduler that asked, as it will see it.
+    /// Answers the scheduler that asked, as that scheduler will see the answer.
     Answer {
         tag: CallTag,
         outcome: CallOutcome<SchedulerCallReply>,
@@ -74,7 +74,7 @@ pub enum WorkerOutput {
         invocation: InvocationId,
         kill: KillRequest,
     },
-    /// The process has ended; nothing that it wanted after this happens.
+    /// The process has ended. No later output takes effect.
     Exit {
         reason: ExitReason,
     },
@@ -110,7 +110,7 @@ struct Process {
     next_request: u64,
     requests: IdMap<RequestId, Asked>,
     calls: IdMap<CallId, Asking>,
-    /// As last noted.
+    /// The health as last reported.
     health: Health,
     bound: Option<SchedulerId>,
     life: LifeStage,
@@ -131,9 +131,9 @@ pub struct WorkerHost {
     generation: u32,
 }
 
-/// Tags of workers' calls lie above those of schedulers.
+/// The first tag of workers' calls, above those of schedulers.
 const FIRST_WORKER_TAG: u32 = 1 << 30;
-/// Tags of one place: more calls than any run makes.
+/// The tags of one place: more than any run has calls.
 const TAGS_A_PLACE: u32 = 1 << 25;
 
 impl WorkerHost {
@@ -150,12 +150,12 @@ impl WorkerHost {
         self.place
     }
 
-    /// What the process is for the one scheduler that it has.
+    /// Returns the association of the process with its one scheduler.
     pub fn core(&self) -> Option<&Association> {
         self.process.as_ref().map(Process::own)
     }
 
-    /// All of the core.
+    /// Returns the whole core.
     pub fn machine(&self) -> Option<&Worker> {
         self.process.as_ref().map(|process| &process.core)
     }
@@ -164,17 +164,17 @@ impl WorkerHost {
         self.process.as_ref().map(|process| process.id)
     }
 
-    /// Changes with each start; timers and outcomes of an earlier process are void.
+    /// Returns the generation, which changes with each start. Timers and outcomes of an earlier process are void.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// When the core wants to be driven without input.
+    /// Returns when the core wants to be driven without input.
     pub fn due(&self) -> Option<Time> {
         self.process.as_ref()?.core.poll_timeout()
     }
 
-    /// Starts a process; its first turn has been done.
+    /// Starts a process and performs its first turn.
     pub fn start(
         &mut self,
         options: Options,
@@ -221,12 +221,12 @@ impl WorkerHost {
         self.turn(now, wall, &mut vec![WorkerInput::Wake], out, log);
     }
 
-    /// `kill -9`.
+    /// Ends the process like `kill -9`.
     pub fn crash(&mut self) {
         self.process = None;
     }
 
-    /// One turn of the driver. Nothing happens in an empty place.
+    /// Performs one turn of the driver. Does nothing in an empty place.
     pub fn turn(
         &mut self,
         now: Time,
@@ -466,7 +466,7 @@ impl Turn<'_> {
             }
         }
         let outcome = match reply {
-            // Nobody looks at work fetch here.
+            // No caller here asks for the work fetch overview.
             Ok(Reply::Empty) => CallOutcome::Done(SchedulerCallReply::Empty),
             Ok(Reply::RunningTasks(tasks)) => {
                 CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks))

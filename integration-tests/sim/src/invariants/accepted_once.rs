@@ -1,6 +1,6 @@
 //! Law `accepted_once`: A run is accepted by one worker, once.
 //!
-//! Source: R18. A message that comes twice must not start a run twice, not even after its end was acknowledged
+//! Source: thrift/PROTOCOL.md, R18. A repeated message must not start a run twice, even after its completion was acknowledged.
 
 use brasserie_common::collections::IdSet;
 use brasserie_common::{InvocationId, Time};

@@ -1,6 +1,6 @@
 //! Law `acknowledged_after_sync`: An end is acknowledged only when its record is synced, a repeat no earlier than the first.
 //!
-//! Source: R24, R25. A crash takes what is not synced, and the worker forgets what was acknowledged.
+//! Source: thrift/PROTOCOL.md, R24 and R25. A crash loses unsynced records, and the worker forgets an acknowledged completion.
 
 use brasserie_common::{StatusBits, Time};
 

@@ -1,6 +1,7 @@
-//! Law `acknowledged_is_kept`: After every restart, the store of a scheduler that has acknowledged a task's end holds that end or the end of a later run, unless it was deleted or has expired.
+//! Law `acknowledged_is_kept`: After every restart, the store of a scheduler that has acknowledged a task's end holds that end or the end
+//! of a later run, unless it was deleted or has expired.
 //!
-//! Source: R17, R24, R25, C.4 10. The worker has forgotten it on the strength of the acknowledgement.
+//! Source: thrift/PROTOCOL.md, R17, R24 and R25. The worker has forgotten the completion because it was acknowledged.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::view::World;
 
 const NAME: &str = "acknowledged_is_kept";
 
-/// The latest acknowledged end of a task, and DONE whenever any was.
+/// The latest acknowledged completion of a task, and whether any was DONE.
 #[derive(Clone, Copy)]
 struct Promise {
     invocation: InvocationId,
@@ -71,7 +72,7 @@ impl Law for AcknowledgedIsKept {
                 }
             }
             Happening::BackupRestored { directory } | Happening::DirectoryLost { directory } => {
-                // What the copy does not have is lost with it: R6, and the documentation.
+                // A restored copy lacks later completions, which R6 permits.
                 self.promised.retain(|(of, _), _| *of != directory);
             }
             _ => {}
@@ -85,7 +86,7 @@ impl Law for AcknowledgedIsKept {
 }
 
 impl AcknowledgedIsKept {
-    /// The last promise was kept, and then an operator wanted it forgotten, or its age did.
+    /// Returns whether the last promise was kept and later deleted by an operator or expired.
     fn is_deleted(&self, directory: DirectoryId, task: TaskId) -> bool {
         let promise = self.promised.get(&(directory, task));
         let contents = self.directories.get(directory);

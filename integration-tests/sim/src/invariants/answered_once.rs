@@ -1,6 +1,6 @@
 //! Law `answered_once`: Each request is answered at most once, each call has one outcome at most, and none comes from nowhere.
 //!
-//! Source: spec 15.11, C.4 21. A second answer would be taken for that of another request.
+//! Source: thrift/PROTOCOL.md, Calls. The caller would take a second answer for that of another request.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::view::World;
 
 const NAME: &str = "answered_once";
 
-/// What is open at a scheduler.
+/// Open requests at each scheduler.
 #[derive(Default)]
 pub struct AnsweredOnce {
     heartbeats: BTreeMap<(SchedulerId, WorkerId), u32>,

@@ -1,6 +1,7 @@
-//! Law `as_configured`: A task starts only if its job is there and enabled, its node is there and enabled at the level of the job, no filter keeps it off, and what it depends on is done.
+//! Law `as_configured`: A task starts only if its job is there and enabled, its node is there and enabled at the level of the job, no
+//! filter keeps it off, and what it depends on is done.
 //!
-//! Source: C.4 6, C.4 7. The configuration in force decides what may run.
+//! Source: README.md, and thrift/PROTOCOL.md, Run of a task. The configuration in force decides which tasks may run.
 
 use brasserie_common::Time;
 use brasserie_common_config::{Config, Filter};
@@ -79,7 +80,7 @@ fn forbidden(task: TaskId, reason: String) -> Result<(), Violation> {
     ))
 }
 
-/// Why a task is none that may start, by the configuration and the nodes alone.
+/// Returns why the configuration and the nodes forbid the task to start.
 pub(super) fn why_not(task: TaskId, config: &Config, nodes: &NodeTable) -> Option<String> {
     let Some(job) = config.job(&format!("j{}", task.job)) else {
         return Some("its job is not configured".to_owned());
@@ -88,7 +89,7 @@ pub(super) fn why_not(task: TaskId, config: &Config, nodes: &NodeTable) -> Optio
         return Some("its job is not enabled".to_owned());
     }
     let name = format!("n{}", task.node);
-    // Replicas: one that fits is enough.
+    // One fitting node among those of one name is enough.
     let mut rows = nodes.rows().filter(|row| nodes.name(*row) == name);
     let fits = |row: Row| {
         let path = std::iter::successors(Some(row), |row| nodes.parent(*row));
@@ -102,7 +103,7 @@ pub(super) fn why_not(task: TaskId, config: &Config, nodes: &NodeTable) -> Optio
         .then(|| "its node is missing, disabled, avoided or at another level".to_owned())
 }
 
-/// Lists only: patterns and fractions are the engine's own tests' business.
+/// Checks lists only; the engine's own tests cover patterns and fractions.
 fn passes(filter: &Filter, name: &str) -> bool {
     let listed = filter.whitelist.is_empty() || filter.whitelist.iter().any(|n| n == name);
     listed && !filter.blacklist.iter().any(|n| n == name)

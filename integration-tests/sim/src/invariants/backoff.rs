@@ -1,6 +1,6 @@
 //! Law `backoff`: A task does not start again before the configured backoff of its last end is over.
 //!
-//! Source: C.4 8. A task that fails must not eat the cluster.
+//! Source: thrift/PROTOCOL.md, Run of a task. A failing task must not take the resources of the cluster.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::view::World;
 
 const NAME: &str = "backoff";
 
-/// Judges ends of the same scheduler instance: a later one knows of the configured part only what the wall clocks say.
+/// Checks completions of the same scheduler instance only. A later instance knows the configured backoff only by wall clocks.
 #[derive(Default)]
 pub struct Backoff {
     directories: Directories,

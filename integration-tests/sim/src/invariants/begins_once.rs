@@ -1,6 +1,8 @@
-//! Law `begins_once`: A worker starts only what it has accepted, each run once at most, and none whose end it has told or that it has let be killed.
+//! Law `begins_once`: A worker starts only what it has accepted, each run once at most, and none whose end it has told or that it has let
+//! be killed.
 //!
-//! Source: section 5 of work fetch. What waits at a worker is running for its scheduler, whose wishes hold for it as for a process
+//! Source: thrift/PROTOCOL.md, What our worker does with it. A queued task is running for its scheduler, and the scheduler's requests apply
+//! to it like to a process.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +19,7 @@ type Key = (WorkerId, InvocationId);
 #[derive(Default)]
 struct Begun {
     is_started: bool,
-    /// In which turn of its worker nothing was left to start.
+    /// The turn of the worker in which nothing was left to start, and the reason.
     over: Option<(u64, &'static str)>,
 }
 
@@ -85,7 +87,7 @@ impl BeginsOnce {
         }
     }
 
-    /// What a turn wants done happens after it.
+    /// The shell performs the effects of a turn after the turn.
     fn starts(&mut self, place: WorkerPlace, worker: WorkerId, run: Run) -> Result<(), Violation> {
         let turns = self.turns.get(&place).copied().unwrap_or(0);
         let broken = |what: &str| {
@@ -151,7 +153,7 @@ mod tests {
             .sees(turn());
         trial.sees(turn());
         trial.breaks(begins(1, 1, run(1)), "it was killed");
-        // Both may have come in one turn.
+        // Both happenings may belong to one turn.
         let mut trial = Trial::of(BeginsOnce::default());
         trial.sees(accepts(1)).sees(kill()).sees(turn());
         trial.sees(begins(1, 1, run(1)));

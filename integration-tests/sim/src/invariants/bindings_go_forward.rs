@@ -1,6 +1,6 @@
 //! Law `bindings_go_forward`: A worker is never bound back to an earlier scheduler instance, and never set free.
 //!
-//! Source: R13, R14. An old instance that takes a worker back starts tasks that the new one has already started
+//! Source: thrift/PROTOCOL.md, R13 and R14. An old instance that takes a worker back starts tasks that the new one has already started.
 
 use std::collections::BTreeMap;
 

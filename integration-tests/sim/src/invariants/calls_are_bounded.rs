@@ -1,6 +1,7 @@
-//! Law `calls_are_bounded`: A scheduler makes at most 64 calls other than runTask and killTask to one worker in any second, and a worker reports one end at most 8 times in any second.
+//! Law `calls_are_bounded`: A scheduler makes at most 64 calls other than runTask and killTask to one worker in any second, and a worker
+//! reports one end at most 8 times in any second.
 //!
-//! Source: C.4 16. Retries pause; a peer that refuses or is down costs little.
+//! Source: thrift/PROTOCOL.md, Calls. Retries pause, so a peer that refuses or is down costs little.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use crate::view::World;
 
 const NAME: &str = "calls_are_bounded";
 
-/// Each of up to 20 heartbeats a second may ask for one request to die, one healthcheck and one fetch; the rest is for notifies.
+/// Each of up to 20 heartbeats a second may cause one suicide request, one healthcheck and one fetch. The rest is for notifications.
 const MAX_CALLS_A_SECOND: usize = 64;
-/// One retry a second, and anew for each answer that changes whom to tell: few can come within a second.
+/// One retry a second, and one for each answer that changes the recipient. Few such answers arrive within a second.
 const MAX_REPORTS_A_SECOND: usize = 8;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Schedulers for the courts of laws that look into one: as they begin, and with a configuration and its nodes.
+//! Schedulers for tests of laws that inspect one: in their initial state, and with a configuration and its nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{ConfigOrigin, Durable, Event, Options, Retention, Scheduler};
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
-/// What a good text of manual nodes says.
+/// Returns the configuration and the nodes of a valid config text with manual nodes.
 pub(crate) fn sources_of(text: &str) -> (Arc<Config>, Arc<NodeTable>) {
     let parsed = parse(text, ParseOptions::default());
     let config = Arc::new(parsed.expect("a good text").config);
@@ -22,7 +22,7 @@ pub(crate) fn sources_of(text: &str) -> (Arc<Config>, Arc<NodeTable>) {
     (config, Arc::new(table.finish()))
 }
 
-/// A scheduler of a new cluster that has heard of nothing yet.
+/// Returns a scheduler of a new cluster without any events yet.
 pub(crate) fn new_core() -> Scheduler {
     let options = Options {
         timeouts: Timeouts::default(),
@@ -37,7 +37,7 @@ pub(crate) fn new_core() -> Scheduler {
     Scheduler::new(options, Durable::default(), Time::ZERO, WallTime::default())
 }
 
-/// It reads a configuration and its nodes.
+/// Loads a configuration and its nodes.
 pub(crate) fn load(core: &mut Scheduler, text: &str) {
     let (config, nodes) = sources_of(text);
     let loaded = Event::ConfigLoaded {

@@ -1,6 +1,8 @@
-//! Law `dead_by_silence`: A worker that does not return counts as dead no earlier than the safe wait after any scheduler has decided to answer it.
+//! Law `dead_by_silence`: A worker that does not return counts as dead no earlier than the safe wait after any scheduler has decided to
+//! answer it.
 //!
-//! Source: R8, R37. Its own timers, which count from what was answered, have ended it by then and not before.
+//! Source: thrift/PROTOCOL.md, R8 and R37. By then, and no earlier, the worker's own timers have ended it. They count from the heartbeat
+//! that was answered.
 
 use std::collections::BTreeMap;
 

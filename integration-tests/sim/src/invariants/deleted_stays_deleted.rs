@@ -1,6 +1,8 @@
-//! Law `deleted_stays_deleted`: A task whose history was deleted starts only once that is synced; no end of a run of before is stored again, unless that run was still alive; and who is told that history was deleted has lost all of it that is not said to have stayed.
+//! Law `deleted_stays_deleted`: A task whose history was deleted starts only once that is synced; no end of a run of before is stored
+//! again, unless that run was still alive; and who is told that history was deleted has lost all of it that is not said to have stayed.
 //!
-//! Source: C.4 9. Who deletes a history wants the work done anew: an end that comes back says that it is done already.
+//! Source: thrift/PROTOCOL.md, People and programs to scheduler, `deleteHistory`. The operator wants the work done again; a completion that
+//! returns would mark it as done.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -19,11 +21,11 @@ const NAME: &str = "deleted_stays_deleted";
 #[derive(Default)]
 pub struct DeletedStaysDeleted {
     directories: Directories,
-    /// Started or listed as alive since the deletion that would cover them: they are known as running, and will end. One may start
-    /// with an earlier number when the clock has gone back and nobody is left who could repeat what was deleted.
+    /// Runs that started, or were listed as alive, since the deletion that would cover them. They are known as running and will complete. A
+    /// run may start with an earlier number if the clock went back and no worker is left that could repeat a deleted completion.
     alive: BTreeSet<Run>,
     asked: BTreeMap<(SchedulerId, HistoryOf), VecDeque<Time>>,
-    /// Deletions of a job that no answer has told of yet, in their order: a scheduler takes one wish after the other.
+    /// Deletions of a job that no answer has reported yet, in order. A scheduler handles one request after the other.
     untold: BTreeMap<(SchedulerId, u16), VecDeque<(RecordSeq, TaskId)>>,
     synced: BTreeMap<SchedulerId, RecordSeq>,
 }
@@ -139,7 +141,7 @@ impl DeletedStaysDeleted {
         let synced = self.synced.get(&scheduler).copied().unwrap_or_default();
         let untold = self.untold.entry((scheduler, of.job)).or_default();
         for _ in 0..counts.deleted {
-            // The scheduler gave up some wishes when its store failed, and tells nobody of their tasks.
+            // The scheduler abandoned some requests when its store failed, and never reports their tasks.
             while untold.front().is_some_and(|(_, task)| !of.has(*task)) {
                 untold.pop_front();
             }
@@ -166,7 +168,7 @@ impl DeletedStaysDeleted {
         Ok(())
     }
 
-    /// What nothing is stored of has no status.
+    /// Checks that a task without a stored completion has no status.
     fn judge_shown(&self, place: SchedulerPlace, world: &World<'_>) -> Result<(), Violation> {
         let Some(core) = world.scheduler(place) else {
             return Ok(());
@@ -225,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Run 1 has ended, and that was deleted by record 3.
+    /// Run 1 has ended, and record 3 deleted its completion.
     fn deleted() -> Trial<DeletedStaysDeleted> {
         let mut trial = Trial::of(DeletedStaysDeleted::default());
         trial.sees(started(1)).sees(wrote_start(1));
@@ -257,7 +259,7 @@ mod tests {
         trial
             .sees(record)
             .breaks(end.clone(), "history was deleted");
-        // One that was alive all the time has an end to come.
+        // A run that was alive all the time may still complete.
         trial.sees(listed(1, run(1), false)).sees(end);
     }
 

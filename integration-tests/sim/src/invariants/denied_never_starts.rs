@@ -1,6 +1,6 @@
 //! Law `denied_never_starts`: A run that a worker has refused, or reported as not running, never starts there.
 //!
-//! Source: B4, C.4 3, R18, R19. The scheduler starts the task elsewhere on the strength of that word
+//! Source: thrift/PROTOCOL.md, B4, R18 and R19. The scheduler relies on the denial and starts the task elsewhere.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct DeniedNeverStarts {
     executions: Executions,
     accepted: IdSet<(WorkerId, InvocationId)>,
     denied: IdSet<(WorkerId, InvocationId)>,
-    /// Accepted, and neither begun nor ended.
+    /// Runs that were accepted and have neither begun nor ended.
     starting: BTreeSet<(WorkerId, InvocationId)>,
 }
 
@@ -64,7 +64,7 @@ impl Law for DeniedNeverStarts {
             } if bits.has(StatusBits::OVERWRITEABLE) => {
                 self.says_not_running(worker, run)?;
             }
-            // It has told the end of one that waited there and never began.
+            // The worker reported the completion of a queued run that never began.
             Happening::StatusSent { worker, run, .. } => {
                 self.starting.remove(&(worker, run.invocation));
             }

@@ -1,6 +1,7 @@
-//! Law `drains_quietly`: A worker that drains accepts no run any more, and ends none of those that it has unless its operator asks for that.
+//! Law `drains_quietly`: A worker that drains accepts no run any more, and ends none of those that it has unless its operator asks for
+//! that.
 //!
-//! Source: C.4. Who drains a machine wants it empty without losing work.
+//! Source: thrift/PROTOCOL.md, Worker's life. An operator drains a machine to empty it without losing work.
 
 use std::collections::BTreeSet;
 

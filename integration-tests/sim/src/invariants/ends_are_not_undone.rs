@@ -1,6 +1,8 @@
-//! Law `ends_are_not_undone`: A stored end gives way only to the end of a later run, lost and was-not-running also to the true end of their run, and to DONE all but DONE; forgiving it leaves what is done, whose end it is, whether a true end may still come, and how long a lost run may live.
+//! Law `ends_are_not_undone`: A stored end gives way only to the end of a later run, lost and was-not-running also to the true end of their
+//! run, and to DONE all but DONE; forgiving it leaves what is done, whose end it is, whether a true end may still come, and how long a lost
+//! run may live.
 //!
-//! Source: R27, R17, spec 7.3, spec 15.5, and 9.7 without its forgetting. The true end of a run is the last word on it, in whatever order the news come.
+//! Source: thrift/PROTOCOL.md, R17, R27 and Run of a task. The true end of a run is final, in whatever order messages arrive.
 
 use brasserie_common::{StatusBits, Time};
 
@@ -93,7 +95,7 @@ impl Law for EndsAreNotUndone {
     }
 }
 
-/// What forgiving `old` has changed that it may not.
+/// Returns a change to `old` that forgiving must not make.
 fn not_only_forgiven(old: Option<&Stored>, new: &Stored) -> Option<&'static str> {
     let Some(old) = old else {
         return Some("it had not ended");
@@ -107,7 +109,7 @@ fn not_only_forgiven(old: Option<&Stored>, new: &Stored) -> Option<&'static str>
     if old.is_provisional() != new.is_provisional() {
         return Some("whether a true end may come is another");
     }
-    // By an operator's word its lost run is dead: nothing but the wait for that is another.
+    // The operator declared the lost run dead, so only its wait may change.
     if old.bits == new.bits && new.safety_seconds < old.safety_seconds {
         let is_longer = new.backoff_seconds > old.backoff_seconds;
         return is_longer.then_some("the task waits for longer");
@@ -124,7 +126,7 @@ const RESULT: StatusBits = StatusBits::DONE
     .with(StatusBits::FAILED)
     .with(StatusBits::ERROR);
 
-/// Why `new` may not take the place of `old`.
+/// Returns why `new` must not replace `old`.
 fn undone(old: &Stored, new: &Stored) -> Option<&'static str> {
     let is_same_run = old.invocation == new.invocation;
     let is_same_end = is_same_run && old.bits.0 & RESULT.0 == new.bits.0 & RESULT.0;

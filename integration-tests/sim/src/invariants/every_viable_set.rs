@@ -1,6 +1,7 @@
 //! Law `every_viable_set`: When a task starts on a worker, no settled set id without that worker is held by exactly its living members.
 //!
-//! Source: R12, spec 14.4. Such a set could end the wait of a later scheduler, which would start the task again.
+//! Source: thrift/PROTOCOL.md, R12 and Worker-set consensus. Such a set could end the wait of a later scheduler, which would start the task
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,7 @@ const NAME: &str = "every_viable_set";
 #[derive(Default)]
 pub struct EveryViableSet {
     sleepers: Sleepers,
-    /// Let go by a scheduler: their own timers have ended them, or their tasks are held back until then.
+    /// Instances that a scheduler let go. Their own timers have ended them, or their tasks are held back until then.
     gone: BTreeSet<WorkerId>,
 }
 
@@ -72,8 +73,8 @@ impl Law for EveryViableSet {
 }
 
 impl EveryViableSet {
-    /// What each worker that may still come to a scheduler would name. One that stands still is not counted: its keeper may have
-    /// to end it.
+    /// Returns the set id of each worker that may still come to a scheduler. Leaves out stopped workers, which their keepers may have to
+    /// kill.
     fn holders(&self, when: Time, world: &World<'_>) -> Vec<(WorkerId, WorkerSetId)> {
         let alive = world.workers.iter().filter_map(|host| {
             let (core, worker) = (host.core()?, host.worker()?);
@@ -86,7 +87,7 @@ impl EveryViableSet {
     }
 }
 
-/// A set that could form consensus, of which this worker is none.
+/// Returns a set that could form consensus and does not contain this worker.
 fn viable_without(worker: WorkerId, holders: &[(WorkerId, WorkerSetId)]) -> Option<WorkerSetId> {
     let nobody = SchedulerId::default();
     let mut sets: BTreeMap<(SchedulerId, i64), Vec<&(WorkerId, WorkerSetId)>> = BTreeMap::new();

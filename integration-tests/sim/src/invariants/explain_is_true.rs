@@ -1,6 +1,7 @@
-//! Law `explain_is_true`: Once a scheduler has placed what it can, explain has a reason for each task and calls none runnable; and it would call a task that has just started runnable, if only that one did not run, or say that all work that was asked for is given.
+//! Law `explain_is_true`: Once a scheduler has placed what it can, explain has a reason for each task and calls none runnable; and it would
+//! call a task that has just started runnable, if only that one did not run, or say that all work that was asked for is given.
 //!
-//! Source: C.4 6, C.4 7. A reason that is not the one that placement had sends people looking in the wrong place.
+//! Source: thrift/PROTOCOL.md, Requests for work (`explainTask`). A reason that placement did not have misleads operators.
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{StatusBits, Time, WallTime};
@@ -12,7 +13,7 @@ use crate::event_log::{Ask, Happening, TaskId};
 use crate::view::World;
 
 const NAME: &str = "explain_is_true";
-/// Of so many turns of a scheduler one is judged: to ask about every task costs more than the turn.
+/// One in this many turns of a scheduler is checked, because asking about every task costs more than the turn.
 const JUDGED: u32 = 8;
 
 #[derive(Default)]
@@ -56,7 +57,7 @@ impl Law for ExplainIsTrue {
     }
 }
 
-/// What leaves in one turn was placed one after the other: what was placed later fits beside it, too.
+/// Tasks that leave in one turn were placed one after the other, so a later placement also fits beside this one.
 fn judge_start(engine: &Engine, when: Time, task: TaskId) -> Result<(), Violation> {
     let job = engine.find_job(&format!("j{}", task.job));
     let node = engine.find_node(&format!("n{}", task.node));
@@ -78,7 +79,7 @@ fn judge_start(engine: &Engine, when: Time, task: TaskId) -> Result<(), Violatio
     without.end(when, started, ended, None, Restart::AtOnce);
     match without.explain(when, started).as_slice() {
         [Reason::Runnable] => Ok(()),
-        // An end gives no credit back: this task may have had the last of it, or have filled what was left before deadlines.
+        // A completion gives no credit back: this task may have taken the last credit, or the last time before deadlines.
         [
             Reason::NoWorkerNow {
                 not_asked, late, ..
@@ -95,13 +96,13 @@ fn judge_start(engine: &Engine, when: Time, task: TaskId) -> Result<(), Violatio
 }
 
 fn judge_rest(core: &Scheduler, when: Time) -> Result<(), Violation> {
-    // It stopped at its limit of placements, and goes on at once.
+    // The scheduler stopped at its limit of placements and continues at once.
     if core.poll_timeout() == Some(Time::ZERO) {
         return Ok(());
     }
     let engine = core.engine();
     for task in without_reason(engine, when) {
-        // The engine does not know what holds all of its tasks.
+        // The engine does not know why all tasks are held back.
         let name = (engine.job_name(task.job), engine.node_name(task.node));
         let query = Query::Explain {
             job: name.0.to_string(),
@@ -121,7 +122,7 @@ fn judge_rest(core: &Scheduler, when: Time) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Tasks of which the engine knows nothing that is in their way.
+/// Returns the tasks for which the engine knows no obstacle.
 fn without_reason(engine: &Engine, when: Time) -> impl Iterator<Item = Task> + '_ {
     let tasks = engine.jobs().flat_map(|job| engine.tasks(job));
     tasks.filter(move |task| {
@@ -153,7 +154,7 @@ mod tests {
         core
     }
 
-    /// A worker with room for one task.
+    /// Returns an engine with one worker that has room for one task.
     fn with_worker(core: &Scheduler, eligibility: Eligibility) -> Engine {
         let mut engine = core.engine().clone();
         let shard = "w".try_into().unwrap();

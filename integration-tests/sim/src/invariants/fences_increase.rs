@@ -1,8 +1,9 @@
 //! Law `fences_increase`: The fences of a task's runs strictly increase in the order in which the runs begin.
 //!
-//! Source: R40. Storage that refuses smaller fences is safe from a run that outlives its replacement. A directory that was lost, or put
-//! back, forgets the fences that were given out since: then a run's fence is above an earlier one only if a worker has listed that one, or
-//! one that is larger, to the new scheduler, or if the new scheduler began in a later second than the earlier fence's generation.
+//! Source: thrift/PROTOCOL.md, R40 and Fences. Storage that rejects smaller fences is safe from a run that outlives its replacement. A
+//! directory that was lost or restored forgets the fences given out since. Then a fence is above an earlier one only in two cases: a worker
+//! has listed that fence or a larger one to the new scheduler, or the new scheduler began in a later second than the earlier fence's
+//! generation.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +19,16 @@ const NAME: &str = "fences_increase";
 pub struct FencesIncrease {
     /// How often each directory has lost records.
     losses: BTreeMap<DirectoryId, u32>,
-    /// The losses before each scheduler.
+    /// The losses of the directory before each scheduler started.
     after_losses: BTreeMap<SchedulerId, u32>,
     senders: BTreeMap<InvocationId, SchedulerId>,
     fences: BTreeMap<InvocationId, Fence>,
     last: BTreeMap<TaskId, InvocationId>,
-    /// Who was served a fetch last.
+    /// The scheduler whose fetch was served last.
     asking: Option<SchedulerId>,
     /// The largest fence in the latest list.
     listed: BTreeMap<(SchedulerId, WorkerId), Option<Fence>>,
-    /// The largest in all lists that a scheduler has certainly read.
+    /// The largest fence in all lists that a scheduler has certainly read.
     known: BTreeMap<SchedulerId, Fence>,
 }
 
@@ -123,7 +124,7 @@ impl FencesIncrease {
         ))
     }
 
-    /// Whether the scheduler of `run` could not know that this fence was given out.
+    /// Returns whether the scheduler of `run` could not know that this fence was given out.
     fn is_forgotten(&self, (before, earlier): (InvocationId, Fence), run: InvocationId) -> bool {
         let sender = |of| self.senders.get(of).copied();
         let (Some(old), Some(new)) = (sender(&before), sender(&run)) else {

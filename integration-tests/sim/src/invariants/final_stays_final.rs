@@ -1,6 +1,6 @@
 //! Law `final_stays_final`: A task that is DONE or FAILED does not run again, not after a restart either.
 //!
-//! Source: C.4 8, C.4 9. Its work is done, or a person has to look at it first.
+//! Source: thrift/PROTOCOL.md, Run of a task. Either the work is done, or an operator must examine it first.
 
 use brasserie_common::Time;
 

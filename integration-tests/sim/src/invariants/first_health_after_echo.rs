@@ -1,6 +1,7 @@
-//! Law `first_health_after_echo`: A worker is told to be HEALTHY for the first time only after it has sent back a set of this scheduler that contains it.
+//! Law `first_health_after_echo`: A worker is told to be HEALTHY for the first time only after it has sent back a set of this scheduler
+//! that contains it.
 //!
-//! Source: R12, spec 14.4. Else a later scheduler could find agreement among the others without it.
+//! Source: thrift/PROTOCOL.md, R12 and Worker-set consensus. Otherwise a later scheduler could find consensus among the other workers.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,8 @@
-//! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, without a pause of the scheduler, and is gone from the directory when the operator is answered and when the next task starts.
+//! Law `forgotten_is_gone`: A worker that an operator has declared dead had been silent for the loss time, without a pause of the
+//! scheduler, and is gone from the directory when the operator is answered and when the next task starts.
 //!
-//! Source: R38. A later scheduler would wait again for a worker that was forgotten in memory only. `lost_is_lost` checks that the worker stays away.
+//! Source: thrift/PROTOCOL.md, R38. A later scheduler would wait again for a worker that was forgotten in memory only. The law
+//! `lost_is_lost` checks that the worker stays away.
 
 use std::collections::{BTreeMap, BTreeSet};
 

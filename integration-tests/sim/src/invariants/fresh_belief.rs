@@ -1,6 +1,7 @@
-//! Law `fresh_belief`: A task leaves a scheduler, and is accepted by a worker, only on a heartbeat and a healthcheck that are fresh in true time.
+//! Law `fresh_belief`: A task leaves a scheduler, and is accepted by a worker, only on a heartbeat and a healthcheck that are fresh in true
+//! time.
 //!
-//! Source: R28, R29, spec 3. A process that slept must look at the clock before it acts on what it believed.
+//! Source: thrift/PROTOCOL.md, R28 and R29. A process that slept must read the clock before it acts on its old state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use crate::view::World;
 
 const NAME: &str = "fresh_belief";
 
-/// The documented default, for a worker that cannot be asked.
+/// The documented default, for a worker whose period is unknown.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(15);
 
-/// A worker's heartbeats.
+/// The heartbeats of a worker.
 #[derive(Clone, Copy, Default)]
 struct Beats {
     period: Duration,
     last_sent: Option<Time>,
-    /// The latest sending before an answer.
+    /// The latest sending of a heartbeat that was answered.
     answered: Option<Time>,
 }
 
@@ -141,7 +142,7 @@ impl FreshBelief {
     }
 }
 
-/// How old, if no clock of this world can take it for fresh.
+/// Returns the age of `last` if no clock of this world can take it for fresh.
 fn stale(when: Time, last: Option<Time>, gap: Duration, world: &World<'_>) -> Option<String> {
     match last {
         None => Some("that never was".to_owned()),

@@ -1,6 +1,7 @@
-//! Law `gates_hold`: A task of a job that runs only after all nodes are done for others starts only when each of these jobs is there and enabled, every task that it has is done by the records, and none of its runs is under way.
+//! Law `gates_hold`: A task of a job that runs only after all nodes are done for others starts only when each of these jobs is there and
+//! enabled, every task that it has is done by the records, and none of its runs is under way.
 //!
-//! Source: C.4 6. It reads what the others write as a whole.
+//! Source: README.md (`run_only_after_all_nodes_are_done_for`). The task reads the complete output of the other jobs.
 
 use brasserie_common::{SchedulerId, Time};
 use brasserie_common_config::JobConfig;
@@ -79,7 +80,7 @@ impl GatesHold {
         Ok(())
     }
 
-    /// Why not all of a job is done.
+    /// Returns why not all tasks of a job are done.
     fn not_done(&self, scheduler: SchedulerId, job: u16, core: &Scheduler) -> Option<String> {
         let engine = core.engine();
         let (Some(config), Some(nodes)) = (engine.config(), engine.nodes()) else {
@@ -147,7 +148,7 @@ mod tests {
             trial.sees(happening);
         }
         assert_eq!(verdict(&trial), Ok(()));
-        // Not those that others wait for.
+        // Jobs that others wait for have no gate themselves.
         assert_eq!(
             trial.law.judge(sid(1), TaskId { job: 0, node: 0 }, &core),
             Ok(())

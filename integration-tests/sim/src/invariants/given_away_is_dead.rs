@@ -1,7 +1,7 @@
 //! Law `given_away_is_dead`: A task that was given away starts again only when the worker that had it is dead or is ending itself.
 //!
-//! Source: R22, R29. An instance that was replaced before its time obeys its own timers, whatever its scheduler believes; until they have
-//! run out its tasks wait.
+//! Source: thrift/PROTOCOL.md, R22 and R29. An instance that was replaced early obeys its own timers, whatever its scheduler believes. Its
+//! tasks wait until those timers have expired.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::view::{Contract, World};
 
 const NAME: &str = "given_away_is_dead";
 
-/// Who had a task when it was given away, and the record of it.
+/// The worker that had a task when it was given away, and the record of that.
 #[derive(Clone, Copy)]
 struct Had {
     worker: WorkerId,
@@ -105,7 +105,8 @@ impl Law for GivenAwayIsDead {
     }
 }
 
-/// A clean exit, a worker that did not return and an operator's word leave nothing to wait for; other laws judge these.
+/// Returns the worker whose tasks were given away. After a clean exit, a worker's failure to return or an operator's declaration there is
+/// nothing to wait for; other laws check these.
 fn given_away(fact: &Fact) -> Option<WorkerId> {
     match *fact {
         Fact::WorkerLeft { worker, cause, .. } => match cause {

@@ -1,6 +1,7 @@
-//! Law `granted_was_sent`: Who tells a worker that so many tasks were sent for its request has sent as many for it, and they count as running.
+//! Law `granted_was_sent`: Who tells a worker that so many tasks were sent for its request has sent as many for it, and they count as
+//! running.
 //!
-//! Source: C7 of work fetch. That they count as running is the law `running_before_sent`'s business
+//! Source: thrift/PROTOCOL.md, Requests for work. The law `running_before_sent` checks that the tasks count as running.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ type Asked = (SchedulerId, WorkerId, WorkRequestSeq);
 #[derive(Default)]
 pub struct GrantedWasSent {
     sent: BTreeMap<Asked, u32>,
-    /// In this turn.
+    /// Answers of this turn.
     told: Vec<(Asked, u32)>,
 }
 
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn only_what_was_sent_for_the_request_counts() {
         let mut trial = Trial::of(GrantedWasSent::default());
-        // Whether the word or the task leaves first.
+        // The order of the answer and the task does not matter.
         trial.sees(told(1)).sees(sent_for(7)).sees(scheduler_turn());
         trial.sees(sent_for(6)).sees(told(2));
         trial.breaks(scheduler_turn(), "of 2 tasks for request 7, and has sent 1");

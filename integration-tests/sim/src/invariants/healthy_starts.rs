@@ -1,6 +1,6 @@
 //! Law `healthy_starts`: A task starts only on a worker that both sides hold HEALTHY, and whose running tasks the scheduler has fetched.
 //!
-//! Source: B5, C.4 3. Only then do both sides know when the other would take the task for lost
+//! Source: thrift/PROTOCOL.md, B5. Only then do both sides know when the other takes the task for lost.
 
 use brasserie_common::{Health, Time};
 

@@ -1,6 +1,6 @@
 //! Law `heartbeats_are_bounded`: A worker sends at most 20 heartbeats in any second.
 //!
-//! Source: C.4 16. A thousand workers that meet a restarted scheduler must not drown it.
+//! Source: thrift/PROTOCOL.md, Association. A thousand workers must not overload a restarted scheduler.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::view::World;
 
 const NAME: &str = "heartbeats_are_bounded";
 
-/// Documented for operators, who size schedulers by it.
+/// The documented limit, by which operators size schedulers.
 const MAX_A_SECOND: usize = 20;
 
 #[derive(Default)]

@@ -1,6 +1,8 @@
-//! Law `idle_is_fed`: Once nothing fails any more, no CPU of a healthy worker that asks for work is idle while its scheduler has one and the same task ready that could run there, for longer than the worker's longest wait before it asks.
+//! Law `idle_is_fed`: Once nothing fails any more, no CPU of a healthy worker that asks for work is idle while its scheduler has one and
+//! the same task ready that could run there, for longer than the worker's longest wait before it asks.
 //!
-//! Source: section 5 of work fetch. All waits of a worker are bounded, and whatever ends one of them makes it ask: a cluster may be slow to find work for an idle processor, and must find it in the end
+//! Source: thrift/PROTOCOL.md, What our worker does with it. All waits of a worker are bounded, and the end of any wait makes the worker
+//! ask. A cluster may be slow to find work for an idle processor, but must find it eventually.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,37 +21,37 @@ use crate::model::executions::Executions;
 use crate::view::{Contract, Phase, World};
 
 const NAME: &str = "idle_is_fed";
-/// How often a worker is looked at.
+/// The interval at which a worker is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// What messages and turns take, the mark of a worker that was busy, and the pause before a request that was put off.
+/// Time for messages and turns, the low mark of a worker that was busy, and the pause before a postponed request.
 const SLACK: Duration = Duration::from_secs(5);
-/// A backoff of a pair lasts for up to so many times its interval.
+/// A backoff of a scheduler and a type lasts at most this many times its interval.
 const LONGEST_PART: f64 = 1.5;
-/// Of what is ready so many tasks with deadlines are passed over to find one without.
+/// The number of ready tasks with deadlines that are skipped to find one without.
 const MOST_TRIES: usize = 64;
-/// Sums of processors, as floats.
+/// Tolerance for sums of processors as floats.
 const ROUNDING: f64 = 1e-6;
 
 #[derive(Default)]
 pub struct IdleIsFed {
     executions: Executions,
     homes: BTreeMap<WorkerId, Home>,
-    /// How many CPUs each run takes that was sent as work, or else one.
+    /// The CPUs of each run that was sent as work. Other runs count as one CPU.
     cpus: BTreeMap<Run, f64>,
 }
 
-/// Where a live worker is, and what it lacks.
+/// The place of a live worker, and its stall if there is one.
 #[derive(Debug)]
 struct Home {
     place: WorkerPlace,
     shard: Shard,
-    /// `None`: it does not ask for work.
+    /// The number of CPUs; `None` if the worker does not request work.
     cpus: Option<f64>,
     looked: Time,
     stall: Option<Stall>,
 }
 
-/// A CPU is idle, and this task is ready for it, since then.
+/// The time since which a CPU is idle while this task is ready for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stall {
     task: TaskId,
@@ -90,7 +92,7 @@ impl Law for IdleIsFed {
             Happening::SchedulerStarted { .. } | Happening::SchedulerStopped { .. } => {
                 self.homes.values_mut().for_each(|home| home.stall = None);
             }
-            // It is not idle any more, or its wait begins anew.
+            // The worker is no longer idle, or its wait begins again.
             Happening::ProcessStarted { worker, .. } => self.begins(*worker),
             Happening::ProcessEnded {
                 worker, run, bits, ..
@@ -135,7 +137,7 @@ impl IdleIsFed {
         }
     }
 
-    /// A worker on which tasks fail leaves their scheduler alone for a while.
+    /// Records a failed task. The worker then sends no requests to that task's scheduler for a while.
     fn fails(&mut self, when: Time, worker: WorkerId) {
         let home = self.homes.get_mut(&worker);
         if let Some(stall) = home.and_then(|home| home.stall.as_mut()) {
@@ -149,7 +151,7 @@ impl IdleIsFed {
         }
     }
 
-    /// A whole CPU is, by what really runs there.
+    /// Returns whether a whole CPU is idle, by the processes that really run.
     fn is_idle(&self, worker: WorkerId) -> bool {
         let Some(cpus) = self.homes.get(&worker).and_then(|home| home.cpus) else {
             return false;
@@ -184,7 +186,7 @@ impl IdleIsFed {
         Ok(())
     }
 
-    /// A task that an idle CPU of this worker waits for, the one of the last look if that is one.
+    /// Returns a ready task for an idle CPU of this worker. Prefers the task of the last check if it is still ready.
     fn ready_for(
         &self,
         worker: WorkerId,
@@ -238,7 +240,7 @@ impl IdleIsFed {
     }
 }
 
-/// Of a scheduler that may start tasks.
+/// Returns the status of a scheduler that may start tasks.
 fn status(core: &Scheduler) -> Option<(&Scheduler, ClusterStatus)> {
     let Answer::Status(status) = core.answer(Time::ZERO, &Query::Status) else {
         return None;
@@ -247,8 +249,8 @@ fn status(core: &Scheduler) -> Option<(&Scheduler, ClusterStatus)> {
     starts.then_some((core, *status))
 }
 
-/// How long it may take a worker to ask that has just failed to get something, or has a request under way of which nobody will hear; then
-/// its scheduler may take as long as it may to say what it found.
+/// Returns the longest time until a worker asks again after a failed request, or after one whose answer is lost, plus the longest time that
+/// its scheduler takes to answer.
 fn longest_wait(profile: &Profile, world: &World<'_>) -> Duration {
     let backoff = (LONGEST_PART * profile.pair_backoff_max).max(profile.rpc_backoff_max);
     let looks = profile.driver_period + profile.fetch_period + profile.schedule_period;
@@ -256,7 +258,7 @@ fn longest_wait(profile: &Profile, world: &World<'_>) -> Duration {
     WORKER_CALL_DEADLINE + Duration::from_secs_f64(backoff + looks) + verdicts + SLACK
 }
 
-/// The engine as if this worker were the only one, and had just asked for any number of tasks for its CPUs.
+/// Returns the engine as if this worker were the only one and had just requested any number of tasks for its CPUs.
 fn asked_for_all<'a>(
     engine: &Engine,
     shard: &Shard,
@@ -294,10 +296,10 @@ fn is_runnable(engine: &Engine, task: TaskId) -> bool {
     engine.explain(Time::ZERO, Task { job, node }) == [Reason::Runnable]
 }
 
-/// The first that starts there. What has a deadline may be too late for a worker that has tasks.
+/// Returns the first task that starts there. A task with a deadline may be too late for a worker that has tasks.
 fn first_ready(mut engine: Engine, has_tasks: bool) -> Option<TaskId> {
     for _ in 0..MOST_TRIES {
-        // No backoff ends by this.
+        // The placement at time zero ends no backoff.
         let Task { job, node } = engine.place(Time::ZERO)?.task;
         let has_deadline = engine.job_config(job)?.deadline().is_some();
         if !(has_deadline && has_tasks) {
@@ -323,7 +325,7 @@ mod tests {
         name.try_into().unwrap()
     }
 
-    /// Worker 1 with so many CPUs asks for work.
+    /// Worker 1, with this many CPUs, requests work.
     fn law(cpus: f64) -> IdleIsFed {
         let mut law = IdleIsFed::default();
         law.starts(wid(1), place(1), &shard("w"));
@@ -369,7 +371,7 @@ mod tests {
             end(&mut law);
             assert_eq!(looks(&mut law, 120, Some(TASK)), Ok(()));
         }
-        // Another task has nothing to do with it.
+        // Sending one task does not restart the wait for another.
         let mut law = law(1.0);
         assert_eq!(looks(&mut law, 10, Some(other)), Ok(()));
         sees(&mut law, sent(1, 1, 1, ask_run(run(1))));

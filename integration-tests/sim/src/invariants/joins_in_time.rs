@@ -1,6 +1,7 @@
-//! Law `joins_in_time`: Where only workers come and go, and one of them lasts, a worker that starts is HEALTHY within two heartbeat periods.
+//! Law `joins_in_time`: Where only workers come and go, and one of them lasts, a worker that starts is HEALTHY within two heartbeat
+//! periods.
 //!
-//! Source: consensus, first health. High turnover must not keep newcomers from work.
+//! Source: thrift/PROTOCOL.md, Worker-set consensus. High turnover must not keep new workers from getting tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,11 +14,11 @@ use crate::view::World;
 
 const NAME: &str = "joins_in_time";
 
-/// For first round trips, syncs, and the pauses between attempts, beside the two periods.
+/// Time for first round trips, syncs and pauses between attempts, in addition to the two periods.
 const SLACK: Duration = Duration::from_secs(5);
-/// As the documentation says.
+/// The documented number of periods.
 const PERIODS: u32 = 2;
-/// The default, where no core can be asked.
+/// The default, where no core can be queried.
 const DEFAULT_PERIOD: Duration = Duration::from_secs(15);
 
 #[derive(Default)]
@@ -29,7 +30,7 @@ pub struct JoinsInTime {
 
 struct Joining {
     deadline: Time,
-    /// Who lasts. If it dies too, those that are left may all be silent, and a newcomer must wait until they are lost.
+    /// A worker that stays. If it dies too, all remaining workers may be silent, and a new worker must wait until they are lost.
     witness: WorkerId,
 }
 

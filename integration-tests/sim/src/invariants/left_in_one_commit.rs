@@ -1,6 +1,7 @@
-//! Law `left_in_one_commit`: The record that lets a worker go holds the end of each of its tasks, with the safety backoff that its cause asks for.
+//! Law `left_in_one_commit`: The record that lets a worker go holds the end of each of its tasks, with the safety backoff that its cause
+//! asks for.
 //!
-//! Source: R4, R26, B7. A crash between two records would start them too early, or never.
+//! Source: thrift/PROTOCOL.md, B7, R4 and R26. After a crash between two records, tasks would start too early or never.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::view::World;
 
 const NAME: &str = "left_in_one_commit";
 
-/// A record whose ends are being told.
+/// A record whose ends are being reported.
 struct Leaving {
     scheduler: SchedulerId,
     seq: RecordSeq,

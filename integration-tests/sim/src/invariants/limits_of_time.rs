@@ -1,6 +1,8 @@
-//! Law `limits_of_time`: A run that has a timeout or a deadline is asked to end when the first of them is over: not earlier for that reason, not later if it is alive and its worker can look at the clock, and for that reason only once.
+//! Law `limits_of_time`: A run that has a timeout or a deadline is asked to end when the first of them is over: not earlier for that
+//! reason, not later if it is alive and its worker can look at the clock, and for that reason only once.
 //!
-//! Source: C.4. The timeout counts from when the worker has a process, the deadline from when it accepted the run.
+//! Source: thrift/PROTOCOL.md, Limits of time. The timeout counts from the time when the worker has a process, the deadline from the time
+//! when it accepted the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +16,7 @@ use crate::model::executions::Sleepers;
 use crate::view::World;
 
 const NAME: &str = "limits_of_time";
-/// For a turn of the worker, and for one that was stopped and goes on.
+/// Time for a turn of the worker, and for a stopped worker to continue.
 const SLACK: Duration = Duration::from_secs(1);
 /// Clocks are rounded.
 const ROUNDING: Duration = Duration::from_millis(1);
@@ -25,20 +27,20 @@ struct Limits {
     place: WorkerPlace,
     run: Run,
     accepted: Time,
-    /// When its worker had a process for it.
+    /// When its worker had a process for the run.
     began: Option<Time>,
     timeout: Option<Duration>,
     deadline: Option<Duration>,
-    /// When it must have been asked to end; `None`: it was.
+    /// When the run must have been asked to end; `None` once it was.
     due: Option<Time>,
-    /// It was asked for one of these limits.
+    /// The run was asked to end because of one of these limits.
     is_over: bool,
-    /// Its process is.
+    /// The process has ended.
     is_gone: bool,
 }
 
 impl Limits {
-    /// When a limit has passed, by a clock that counts as `counted` says.
+    /// Returns when a limit passes, by a clock that counts as `counted` says.
     fn passes(&self, by: EndedBy, counted: impl Fn(Duration) -> Duration) -> Option<Time> {
         match by {
             EndedBy::Timeout => Some(self.began? + counted(self.timeout?)),
@@ -51,7 +53,7 @@ impl Limits {
 #[derive(Default)]
 pub struct LimitsOfTime {
     sleepers: Sleepers,
-    /// When each was accepted that has not begun.
+    /// The acceptance times of runs that have not begun.
     accepted: BTreeMap<Key, Time>,
     limits: BTreeMap<Key, Limits>,
     due: BTreeSet<(Time, Key)>,
@@ -93,7 +95,7 @@ impl Law for LimitsOfTime {
                 let limits = Limits {
                     place,
                     run,
-                    // It may have waited.
+                    // A queued run was accepted earlier.
                     accepted: self
                         .accepted
                         .get(&(worker, run.invocation))
@@ -119,7 +121,7 @@ impl Law for LimitsOfTime {
             Happening::KillAsked {
                 worker, run, by, ..
             } => self.asked(when, (worker, run.invocation), (run, by), world)?,
-            // The worker may hear of it after the limit: what it kills then is dead.
+            // The worker may handle the end after the limit; it then kills a process that is already dead.
             Happening::ProcessEnded { worker, run, .. }
             | Happening::SpawnFailed { worker, run, .. } => {
                 let key = (worker, run.invocation);
@@ -195,12 +197,12 @@ impl LimitsOfTime {
     ) -> Result<(), Violation> {
         match by {
             EndedBy::Timeout | EndedBy::Deadline => self.settle(key),
-            // Its worker ends, and everything with it.
+            // The worker ends, with all its processes.
             EndedBy::Shutdown | EndedBy::Suicide => {
                 self.settle(key);
                 return Ok(());
             }
-            // Such a wish may be ignored, and the time goes on.
+            // The process may ignore such a request, and the limits keep counting.
             EndedBy::Operator | EndedBy::Orphan | EndedBy::MemoryLimit | EndedBy::OutOfMemory => {
                 return Ok(());
             }
@@ -224,7 +226,7 @@ impl LimitsOfTime {
         }
     }
 
-    /// Nothing is due any more.
+    /// Marks the run as having no limit left to enforce.
     fn settle(&mut self, key: Key) {
         let limits = self.limits.get_mut(&key);
         if let Some(due) = limits.and_then(|limits| limits.due.take()) {

@@ -1,7 +1,8 @@
-//! Law `lists_what_it_has`: A worker that asks a scheduler for work lists every run that it has accepted from it, until the end of that run is acknowledged; and no scheduler says otherwise of it.
+//! Law `lists_what_it_has`: A worker that asks a scheduler for work lists every run that it has accepted from it, until the end of that run
+//! is acknowledged; and no scheduler says otherwise of it.
 //!
-//! Source: one system, 7.8. What is not listed is taken to be on its way, and may be given away by nobody: a list with gaps is a worker
-//! that has lost a task, or a scheduler that has kept one.
+//! Source: thrift/PROTOCOL.md, Requests for work. An unlisted run counts as under way, and nobody may give it away. A list with gaps means
+//! that a worker lost a task, or that a scheduler kept one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +19,9 @@ type Runs = BTreeSet<InvocationId>;
 
 #[derive(Default)]
 pub struct ListsWhatItHas {
-    /// By who has it and who sent it.
+    /// The accepted runs of each worker and scheduler.
     accepted: BTreeMap<(WorkerId, SchedulerId), Runs>,
-    /// What a request that is on its way must list.
+    /// The runs that a request under way must list.
     asked: BTreeMap<(WorkerId, SchedulerId, WorkRequestSeq), Runs>,
 }
 
@@ -63,7 +64,7 @@ impl Law for ListsWhatItHas {
             } => {
                 let runs = self.accepted.get(&(*worker, *scheduler));
                 let runs = runs.cloned().unwrap_or_default();
-                // The same request may be sent again, with a newer list, and the older one arrive later.
+                // The same request may be sent again with a newer list, and the older one may arrive later.
                 let asked = self.asked.entry((*worker, *scheduler, *seq));
                 let asked = asked.or_insert_with(|| runs.clone());
                 asked.retain(|run| runs.contains(run));
@@ -93,7 +94,7 @@ impl Law for ListsWhatItHas {
 }
 
 impl ListsWhatItHas {
-    /// It may come several times.
+    /// A request may arrive several times.
     fn heard(
         &mut self,
         of: (WorkerId, SchedulerId, WorkRequestSeq),
@@ -119,7 +120,7 @@ impl ListsWhatItHas {
     }
 }
 
-/// A scheduler compares each list with what it knows, and counts what is missing: by the other half of this law nothing is.
+/// A scheduler compares each list with its own runs and counts the missing ones. The count must stay zero.
 fn judge(counts: &WorkCounts) -> Result<(), Violation> {
     match counts.missing_runs {
         0 => Ok(()),
@@ -161,14 +162,14 @@ mod tests {
         let mut trial = Trial::of(ListsWhatItHas::default());
         trial.sees(asked(1));
         trial.sees(served(1, 1, ask_run(run(1)), None));
-        // It was written before.
+        // The list was written before the acceptance.
         trial.sees(heard(1, &[]));
         trial.sees(asked(2)).sees(heard(2, &[1]));
         trial.sees(settled(1, 1, run(1), DONE));
         trial.sees(asked(3)).sees(heard(3, &[]));
-        // An old one comes again, as it was.
+        // An old request arrives again, unchanged.
         trial.sees(heard(2, &[1]));
-        // Somebody else's are told to nobody.
+        // The list contains only runs of the scheduler that receives it.
         trial.sees(served(2, 1, ask_run(run(2)), None));
         trial.sees(asked(4)).sees(heard(4, &[]));
         trial.sees(served(1, 1, ask_run(run(3)), None));

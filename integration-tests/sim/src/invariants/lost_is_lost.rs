@@ -1,6 +1,7 @@
-//! Law `lost_is_lost`: A worker instance that a scheduler instance, or an earlier one of its directory, has let go hears MUST_DIE from it for ever, and gets no task any more.
+//! Law `lost_is_lost`: A worker instance that a scheduler instance, or an earlier one of its directory, has let go hears MUST_DIE from it
+//! for ever, and gets no task any more.
 //!
-//! Source: R20. Its tasks are given away; taken back, it would run them beside the others.
+//! Source: thrift/PROTOCOL.md, R20. Its tasks are given away, so an instance that returned would run them a second time.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +58,7 @@ impl Law for LostIsLost {
                 fact: Fact::WorkerAssociated { worker, .. },
                 ..
             } => self.judge(scheduler, worker, "associates it again")?,
-            // An answer that was decided before may wait for the disk; the worker dates it back and goes by its own timers.
+            // An answer that was decided before may wait for the disk. The worker counts from its own sending and obeys its own timers.
             Happening::HeartbeatDecided {
                 scheduler,
                 worker,
@@ -70,7 +71,7 @@ impl Law for LostIsLost {
                 ask,
                 ..
             } => match ask {
-                // A fetch or a healthcheck may have waited for the disk since before; neither gives the instance anything.
+                // A fetch or a healthcheck may have waited for the disk since before. Neither gives the instance a task.
                 Ask::Suicide | Ask::Fetch | Ask::Healthcheck { .. } => {}
                 Ask::Run { .. } => self.judge(scheduler, worker, "sends it a task")?,
                 Ask::Notify { .. } => self.judge(scheduler, worker, "asks about its tasks")?,
@@ -113,7 +114,7 @@ mod tests {
         trial
             .sees(answered(1, 1, Health::MustDie, set(1, 2, &[])))
             .sees(sent(1, 1, 1, Ask::Suicide));
-        // A scheduler of another directory may take it, one of the same may not.
+        // A scheduler of another directory may accept the instance; one of the same directory must not.
         trial.sees(associated(2, 2, 1));
         trial.breaks(associated(1, 4, 1), "associates it again");
         trial.sees(answered(1, 1, Health::New, set(1, 1, &[1])));
@@ -121,7 +122,7 @@ mod tests {
             decided(1, 1, Health::Unhealthy, set(1, 2, &[])),
             "UNHEALTHY",
         );
-        // It was decided before.
+        // The answer was decided before.
         trial.sees(answered(1, 1, Health::Healthy, set(1, 1, &[1])));
         trial.sees(sent(1, 1, 2, Ask::Fetch));
         trial.breaks(sent(1, 1, 3, ask_run(run(1))), "sends it a task");

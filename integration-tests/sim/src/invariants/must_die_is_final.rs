@@ -1,6 +1,7 @@
-//! Law `must_die_is_final`: A worker that is MUST_DIE, or has said goodbye, stays so, starts nothing, and had no process when it said goodbye.
+//! Law `must_die_is_final`: A worker that is MUST_DIE, or has said goodbye, stays so, starts nothing, and had no process when it said
+//! goodbye.
 //!
-//! Source: C.4 3, R4, spec 3. Its word lets its tasks be started elsewhere, at once after a goodbye.
+//! Source: thrift/PROTOCOL.md, R4 and Worker's life. The scheduler may start the instance's tasks elsewhere, at once after a goodbye.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Law `never_twice`: At most one process of a task is alive, on all workers together.
 //!
-//! Source: B6, C.4 1. This is the contract: two copies of a task may both write what only one may write
+//! Source: thrift/PROTOCOL.md, B6. This law is the contract with users: two copies of a task could both write what only one may write.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::view::{Contract, World};
 
 const NAME: &str = "never_twice";
 
-/// The overlap with a process on a sleeping machine is judged when the machine has had time to end it.
+/// Overlaps with a process on a sleeping machine are checked once the machine had time to end that process.
 #[derive(Default)]
 pub struct NeverTwice {
     executions: Executions,

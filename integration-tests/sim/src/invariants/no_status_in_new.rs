@@ -1,6 +1,6 @@
 //! Law `no_status_in_new`: No status of a task is taken from a worker whose running tasks are not fetched yet.
 //!
-//! Source: R16, spec 7.3. The list that comes later would contradict what was taken.
+//! Source: thrift/PROTOCOL.md, B8 and R16. The list that comes later would contradict the status.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const NAME: &str = "no_status_in_new";
 #[derive(Default)]
 pub struct NoStatusInNew {
     pairs: Associations,
-    /// Heard before the fetch had succeeded, and not repeated since.
+    /// Statuses that arrived before the fetch succeeded and were not repeated since.
     too_early: BTreeSet<(SchedulerId, WorkerId, Run)>,
 }
 
@@ -44,7 +44,7 @@ impl Law for NoStatusInNew {
                 ..
             } if !run.task.is_healthcheck() => {
                 let key = (scheduler, worker, run);
-                // One that is lost is NEW no more, and no list comes after.
+                // A lost instance is no longer NEW, and no list follows.
                 let pair = self.pairs.get(scheduler, worker);
                 if pair.is_some_and(|pair| pair.fetched || pair.left) {
                     self.too_early.remove(&key);
@@ -58,7 +58,7 @@ impl Law for NoStatusInNew {
                 run,
                 ..
             } if self.too_early.contains(&(scheduler, worker, run))
-                // It may have been lost in the same turn, before its status was looked at.
+                // The instance may have been lost in the same turn, before its status was handled.
                 && self.pairs.get(scheduler, worker).is_none_or(|pair| !pair.left) =>
             {
                 return Err(Violation::new(

@@ -1,6 +1,8 @@
-//! Law `nothing_unseen`: No scheduler starts a task while one of its live processes is on a worker whose running tasks that scheduler has not fetched.
+//! Law `nothing_unseen`: No scheduler starts a task while one of its live processes is on a worker whose running tasks that scheduler has
+//! not fetched.
 //!
-//! Source: R3, R8, R9, R10, R21. That is how a second copy begins: the first one is somewhere unseen.
+//! Source: thrift/PROTOCOL.md, R3, R8, R9, R10 and R21. A second copy of a task starts in this way: the first one runs on an unknown
+//! worker.
 
 use brasserie_common::Time;
 

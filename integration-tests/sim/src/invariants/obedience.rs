@@ -1,6 +1,6 @@
 //! Law `obedience`: A worker accepts tasks only from the scheduler instance that it is bound to, and only those meant for it.
 //!
-//! Source: R13. The bound instance has its list of running tasks; any other may have given its tasks away
+//! Source: thrift/PROTOCOL.md, R13. The bound instance has the worker's list of running tasks; any other may have given its tasks away.
 
 use brasserie_common::Time;
 

@@ -1,6 +1,6 @@
 //! Law `one_scheduler_a_directory`: One scheduler at a time uses a data directory, and each is later than every one that it remembers.
 //!
-//! Source: R1, R14. Two would acknowledge and start behind each other.
+//! Source: thrift/PROTOCOL.md, R1 and R14. Two schedulers would acknowledge completions and start tasks unknown to each other.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
-//! Law `only_the_missing_expire`: A completion is forgotten for its age only while its job or its node does not exist, and no earlier than the retention after one of them was first missing.
+//! Law `only_the_missing_expire`: A completion is forgotten for its age only while its job or its node does not exist, and no earlier than
+//! the retention after one of them was first missing.
 //!
-//! Source: the README, "Completions of missing nodes and jobs". A completion that goes too early lets a finished task run again.
+//! Source: README.md, "Completions of missing nodes and jobs". If a completion expires too early, a finished task runs again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,16 +17,15 @@ use crate::view::{Contract, World};
 
 const NAME: &str = "only_the_missing_expire";
 
-/// A scheduler counts whole units of this.
+/// A scheduler counts the retention in this unit.
 const COUNTED_IN: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct OnlyTheMissingExpire {
     directories: Directories,
-    /// When the job or the node of a stored end was first seen missing. Absences that are over stay, since schedulers look only now and
-    /// then.
+    /// When the job or the node of a stored end was first seen missing. Past absences stay, because schedulers check only periodically.
     missing: BTreeMap<(DirectoryId, TaskId, InvocationId), Time>,
-    /// Directories that hold notes of absences that no judge has seen.
+    /// Directories with recorded absences that this law has not seen.
     restored: BTreeSet<DirectoryId>,
 }
 
@@ -118,7 +118,7 @@ impl OnlyTheMissingExpire {
     }
 }
 
-/// Whether the configuration and the nodes in force have the job and the node of a task.
+/// Returns whether the configuration and the nodes in force have the job and the node of a task.
 fn exists(task: TaskId, core: &Scheduler) -> bool {
     let engine = core.engine();
     let (Some(config), Some(nodes)) = (engine.config(), engine.nodes()) else {
@@ -164,7 +164,7 @@ mod tests {
         }
         trial.at(100);
         trial.breaks(expired(1, 3, run.task), "without its job or node");
-        // The absence is entered by hand, where a turn would have noted it.
+        // The test enters the absence that a turn would have recorded.
         let key = (D, run.task, run.invocation);
         trial.law.missing.insert(key, Time::ZERO + 71 * SECOND);
         trial.at(99).breaks(expired(1, 3, run.task), "after 28s");

@@ -1,6 +1,8 @@
-//! Law `orphans_end`: A scheduler asks a task to end by itself only when its job or node is gone and the delay is over, then in time if its worker can be asked, and again only after pauses that double from 10 s.
+//! Law `orphans_end`: A scheduler asks a task to end by itself only when its job or node is gone and the delay is over, then in time if its
+//! worker can be asked, and again only after pauses that double from 10 s.
 //!
-//! Source: C.4 13. A task that is wanted must never be killed by a mistake about what is wanted, and one that is not must not stay.
+//! Source: thrift/PROTOCOL.md, Scheduler to worker, `killTask`. A wanted task must never be killed by mistake, and an unwanted one must not
+//! stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,21 +19,22 @@ use crate::view::World;
 
 const NAME: &str = "orphans_end";
 
-/// What an outcome of `runTask` takes at most, and a moment: before it nobody is sure that the orphan runs.
+/// The longest time until the outcome of `runTask`, and a little more. Before the outcome the scheduler is not sure that the orphan runs.
 const SLACK: Duration = Duration::from_secs(6);
-/// Between the first two kills of one orphan.
+/// The pause between the first two kills of one orphan.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
-/// Pauses grow no longer than by this factor.
+/// The factor by which pauses grow at most.
 const LONGEST_PAUSE: u32 = 256;
-/// Kills of one worker without an outcome.
+/// The number of kills that one worker may have without an outcome.
 const MAX_OPEN: usize = 16;
 
-/// What a scheduler knows that runs, and nobody wants.
+/// An unwanted run that a scheduler knows.
 #[derive(Clone, Copy, Debug)]
 struct Orphan {
-    /// It cannot have known earlier.
+    /// The earliest time at which the scheduler can have known.
     since: Time,
-    /// From here on, if it still can, it should have asked. `None`: it has, or it does not know yet what is wanted.
+    /// The time by which the scheduler should have asked the run to end, if it still can. `None`: it has asked, or it does not know the
+    /// nodes yet.
     deadline: Option<Time>,
     /// Kills that may have arrived.
     kills: u32,
@@ -59,13 +62,13 @@ enum Reach {
     CannotBeAsked,
 }
 
-/// The turn of a scheduler that goes on.
+/// The unfinished turn of a scheduler.
 #[derive(Clone, Debug, Default)]
 struct Turn {
-    /// What is wanted, or what runs, may have changed.
+    /// The wanted tasks, or the running ones, may have changed.
     look: bool,
     configs: u32,
-    /// Tasks that an operator wants ended: their kills are none of the scheduler's own.
+    /// Tasks that an operator wants to end. Their kills are not the scheduler's own.
     wishes: BTreeSet<TaskId>,
 }
 
@@ -74,7 +77,7 @@ pub struct OrphansEnd {
     turns: BTreeMap<SchedulerPlace, Turn>,
     orphans: BTreeMap<(SchedulerId, Run), Orphan>,
     open: BTreeMap<(SchedulerId, WorkerId), BTreeSet<CallTag>>,
-    /// Of two configurations in one turn the first cannot be seen from outside: such an instance is judged no more.
+    /// Schedulers that loaded two configurations in one turn. The first cannot be seen from outside, so these are no longer checked.
     unjudged: BTreeSet<SchedulerId>,
 }
 
@@ -242,8 +245,8 @@ impl OrphansEnd {
         Ok(())
     }
 
-    /// What runs unwanted from here on, and by when it should have been asked to end. `runs`: everything that runs, with what
-    /// the configuration says.
+    /// Records which runs are unwanted from here on, and by when the scheduler must ask them to end. `runs`: all running tasks, with the
+    /// verdict of the configuration.
     fn look(
         &mut self,
         when: Time,
@@ -276,7 +279,7 @@ impl OrphansEnd {
         }
     }
 
-    /// `runs`: everything that runs.
+    /// Checks the deadlines of the orphans. `runs`: all running tasks.
     fn judge(
         &mut self,
         when: Time,
@@ -327,7 +330,7 @@ impl Orphan {
         }
     }
 
-    /// What is wrong with a kill now.
+    /// Returns what is wrong with a kill at this moment.
     fn fault(
         &self,
         when: Time,
@@ -372,7 +375,7 @@ fn run_of(view: &RunningTaskView) -> Run {
     }
 }
 
-/// Names of the nodes that the configuration lists, and whether each is enabled.
+/// Returns the names of the nodes that the configuration lists, and whether each is enabled.
 fn listed(config: &Config) -> BTreeSet<(&str, bool)> {
     let sources = config.node_sources.iter();
     let manual = sources.filter_map(|source| match source {
@@ -389,7 +392,7 @@ fn are_those_of(nodes: &NodeTable, config: &Config) -> bool {
     rows.collect::<BTreeSet<_>>() == listed(config)
 }
 
-/// How long a run of the task may go on by what the configuration says, whether or not its nodes have come.
+/// Returns how long the configuration lets a run of the task continue, whether or not its nodes have arrived.
 fn delay(task: TaskId, config: &Config) -> Result<Duration, Unjust> {
     let job = config.job(&format!("j{}", task.job));
     let node = format!("n{}", task.node);

@@ -1,6 +1,6 @@
 //! Law `own_record_first`: A scheduler instance is on the disk before it answers a heartbeat or calls a worker.
 //!
-//! Source: R2. Workers remember its name; the directory must, too, or the record is not known to be stale.
+//! Source: thrift/PROTOCOL.md, R2. Workers remember the instance. If the directory does not, nobody can notice that its record is stale.
 
 use brasserie_common::{SchedulerId, Time};
 

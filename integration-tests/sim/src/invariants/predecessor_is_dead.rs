@@ -1,6 +1,6 @@
 //! Law `predecessor_is_dead`: A worker instance sends no heartbeat while a process of an earlier instance at its place is alive.
 //!
-//! Source: R23. Its heartbeat tells the scheduler that whoever held its machine lock before is dead.
+//! Source: thrift/PROTOCOL.md, R23. By its heartbeat the scheduler knows that the earlier holder of the machine lock is dead.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const NAME: &str = "predecessor_is_dead";
 #[derive(Default)]
 pub struct PredecessorIsDead {
     executions: Executions,
-    /// Earlier instances of each place that may have left something behind.
+    /// Earlier instances of each place that may have left processes behind.
     earlier: BTreeMap<WorkerPlace, Vec<WorkerId>>,
 }
 

@@ -1,6 +1,6 @@
 //! Law `recorded_before_healthy`: A worker instance is on the disk before it is told to be HEALTHY and before a task is sent to it.
 //!
-//! Source: R3. After a crash the next scheduler must know that this instance may run tasks.
+//! Source: thrift/PROTOCOL.md, R3. After a crash the next scheduler must know that this instance may run tasks.
 
 use brasserie_common::{Health, SchedulerId, Time, WorkerId};
 
@@ -39,7 +39,7 @@ impl Law for RecordedBeforeHealthy {
                 state: Health::Healthy,
                 ..
             } => {
-                // The sync that records it may also record that it left: what was answered in between is late, not early.
+                // The same sync may record that the instance joined and that it left. An answer from in between is late, not early.
                 let state = self
                     .directories
                     .contents_of(scheduler)

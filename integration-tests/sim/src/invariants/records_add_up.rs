@@ -1,6 +1,6 @@
 //! Law `records_add_up`: A scheduler that starts finds in its directory, and shows, what the synced records add up to.
 //!
-//! Source: R24, C.4 10. Everything durable is a function of the records alone.
+//! Source: thrift/PROTOCOL.md, R24. All durable state is a function of the records.
 
 use brasserie_common::Time;
 use brasserie_scheduler_core::Scheduler;
@@ -70,7 +70,7 @@ fn same(expected: &State, real: &State, directory: DirectoryId) -> Result<(), Vi
     ))
 }
 
-/// The scheduler has each stored end, but those that nothing names any more.
+/// Checks that the scheduler has each stored end, except ends of tasks that no job or node names any more.
 fn shown(expected: &State, core: &Scheduler) -> Result<(), Violation> {
     let engine = core.engine();
     for (id, end) in &expected.ends {

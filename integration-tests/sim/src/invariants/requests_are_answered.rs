@@ -1,8 +1,8 @@
-//! Law `requests_are_answered`: A request for work is answered within a second, a heartbeat and a status within five, also while the
-//! store cannot write, as long as the scheduler lives and is awake; and of several repetitions of a status one waits at most.
+//! Law `requests_are_answered`: A request for work is answered within a second, a heartbeat and a status within five, also while the store
+//! cannot write, as long as the scheduler lives and is awake; and of several repetitions of a status one waits at most.
 //!
-//! Verdicts about a request for work may come later; the worker is not kept waiting for them. A call that waits holds capacity that
-//! heartbeats need, so a store that stands still would cost all workers.
+//! Source: thrift/PROTOCOL.md, R39 and Requests for work. Verdicts about a request for work may come later; the worker does not wait for
+//! them. A call that waits holds capacity that heartbeats need, so a store that stands still would cost all workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,12 +17,12 @@ use crate::model::drift;
 use crate::view::World;
 
 const NAME: &str = "requests_are_answered";
-/// By the scheduler's own clock.
+/// The limit by the scheduler's own clock.
 const ANSWER: Duration = Duration::from_secs(1);
-/// A turn is judged by the time at which it ends.
+/// A turn counts from the time at which it ends.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Asked {
     Work(CallTag),
@@ -37,7 +37,7 @@ struct Open {
 
 #[derive(Default)]
 pub struct RequestsAreAnswered {
-    /// A request may come several times, and has as many answers. Each answer counts as that of the oldest one.
+    /// Open requests. A repeated request gets as many answers. Each answer counts for the oldest one.
     open: BTreeMap<(SchedulerId, Asked), Vec<Open>>,
     paused: BTreeSet<SchedulerPlace>,
     asleep: BTreeSet<MachineId>,
@@ -58,7 +58,7 @@ impl Law for RequestsAreAnswered {
         happening: &Happening,
         world: &World<'_>,
     ) -> Result<(), Violation> {
-        // An answer that leaves now is judged by the time at which it leaves.
+        // An answer that leaves now is checked against the present time.
         let verdict = self.judge(when, world);
         let verdict = verdict.and_then(|()| self.follow(when, happening));
         match *happening {
@@ -89,7 +89,7 @@ impl Law for RequestsAreAnswered {
 }
 
 impl RequestsAreAnswered {
-    /// Notes requests and answers; a turn is over when none of its answers is missing.
+    /// Records requests and answers. A turn is over once none of its answers is missing.
     fn follow(&mut self, when: Time, happening: &Happening) -> Result<(), Violation> {
         match *happening {
             Happening::WorkAnswerOwed {
@@ -146,7 +146,8 @@ impl RequestsAreAnswered {
         Ok(())
     }
 
-    /// Who slept has another second; so have those that did not, which is less than could be asked.
+    /// Restarts the second of every open request after a scheduler slept. Schedulers that did not sleep also get the extra second, which
+    /// makes the check slightly weaker.
     fn begin_anew(&mut self, when: Time) {
         for open in self.open.values_mut().flatten() {
             open.since = when;
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn each_has_its_answer_within_a_second() {
         let mut trial = Trial::of(RequestsAreAnswered::default());
-        // It comes twice.
+        // The request arrives twice.
         trial.sees(asked(1)).sees(asked(1)).sees(asked(2));
         trial.at(1).sees(answered(1)).sees(answered(2));
         trial.after_millis(1001);

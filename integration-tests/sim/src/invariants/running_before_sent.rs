@@ -1,6 +1,7 @@
-//! Law `running_before_sent`: A task is running for its scheduler from before runTask leaves until an end that was accepted, a refusal, or the loss of the worker.
+//! Law `running_before_sent`: A task is running for its scheduler from before runTask leaves until an end that was accepted, a refusal, or
+//! the loss of the worker.
 //!
-//! Source: B1. A scheduler that forgets a run starts the next one beside it
+//! Source: thrift/PROTOCOL.md, B1. A scheduler that forgets a run starts the next one beside it.
 
 use brasserie_common::Time;
 use brasserie_scheduler_engine::{Task, TaskState};
@@ -15,7 +16,7 @@ const NAME: &str = "running_before_sent";
 #[derive(Default)]
 pub struct RunningBeforeSent {
     runs: Runs,
-    /// Sent in this turn: by its end the scheduler's own tables must have them.
+    /// Runs sent in this turn. By its end the scheduler's own tables must contain them.
     fresh: Vec<(SchedulerPlace, brasserie_common::SchedulerId, Run)>,
 }
 
@@ -55,7 +56,7 @@ impl Law for RunningBeforeSent {
             Happening::SchedulerTurn { place: turn } => {
                 let fresh = std::mem::take(&mut self.fresh);
                 for (place, scheduler, run) in fresh {
-                    // It may have ended in the same turn.
+                    // The run may have ended in the same turn.
                     let is_under_way = self.runs.get(scheduler, run.task).is_some();
                     if place == turn && is_under_way {
                         judge(run, running_in(world, place, run))?;
@@ -69,7 +70,7 @@ impl Law for RunningBeforeSent {
     }
 }
 
-/// What the scheduler's own tables say; `None` if nobody is there to ask.
+/// Returns whether the scheduler's own tables contain the run; `None` if no process is alive there.
 fn running_in(world: &World<'_>, place: SchedulerPlace, run: Run) -> Option<bool> {
     let core = world.schedulers.get(usize::from(place.0))?.core()?;
     let engine = core.engine();

@@ -1,6 +1,6 @@
 //! Law `running_until_acknowledged`: A worker lists every run that it accepted until the scheduler it is bound to has acknowledged the end.
 //!
-//! Source: B2, R17. What a worker does not list is taken for lost or never started, and runs again
+//! Source: thrift/PROTOCOL.md, B2 and R17. The scheduler takes an unlisted run for lost or never started, and runs the task again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::view::World;
 
 const NAME: &str = "running_until_acknowledged";
 
-/// A list that is being told.
+/// A list that the happenings are reporting.
 struct Listing {
     place: WorkerPlace,
     worker: WorkerId,
@@ -115,7 +115,7 @@ impl RunningUntilAcknowledged {
         Ok(())
     }
 
-    /// Anything else than a listed task ends a list.
+    /// Checks the list. Any happening but a listed task ends a list.
     fn close(&mut self) -> Result<(), Violation> {
         let Some(listing) = self.listing.take() else {
             return Ok(());
@@ -132,7 +132,7 @@ impl RunningUntilAcknowledged {
         ))
     }
 
-    /// Of one that it is not bound to, it is no reason to forget.
+    /// Forgets a settled run. The word of a scheduler that the worker is not bound to is no reason to forget.
     fn settled(&mut self, worker: WorkerId, scheduler: SchedulerId, run: Run) {
         if self.bound.get(&worker) == Some(&scheduler)
             && let Some(runs) = self.accepted.get_mut(&worker)

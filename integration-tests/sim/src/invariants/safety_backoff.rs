@@ -1,6 +1,6 @@
 //! Law `safety_backoff`: A lost task does not start again before its safety backoff is over, counted anew in full after a restart.
 //!
-//! Source: B7, R26. Until then its old process may live on a worker that cannot be reached.
+//! Source: thrift/PROTOCOL.md, B7 and R26. Until then its old process may live on a worker that cannot be reached.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Law for SafetyBackoff {
             } => {
                 let contents = self.directories.contents_of(scheduler);
                 if let Some(end) = contents.and_then(|c| c.written_end(run.task)) {
-                    // One that was found in the directory counts from the start.
+                    // A backoff that was found in the directory counts from the start of the scheduler.
                     let since = if end.by == scheduler {
                         end.at
                     } else {

@@ -1,6 +1,6 @@
 //! Law `sent_once`: runTask is sent once for each invocation id, and no id is used again by any scheduler.
 //!
-//! Source: B3, C.4 2. A repeated call could start a run that has ended, or was denied
+//! Source: thrift/PROTOCOL.md, B3. A repeated call could start a run that has ended or was denied.
 
 use brasserie_common::collections::IdSet;
 use brasserie_common::{InvocationId, Time};

@@ -1,6 +1,7 @@
-//! Law `sets_are_true`: A set id that a scheduler gives adds up to a set of live instances that it really had, later versions to later sets, and contains whom it is given to.
+//! Law `sets_are_true`: A set id that a scheduler gives adds up to a set of live instances that it really had, later versions to later
+//! sets, and contains whom it is given to.
 //!
-//! Source: spec 14.1, 14.3, 5.1. Consensus compares these numbers with the set that a later scheduler sees.
+//! Source: thrift/PROTOCOL.md, Worker-set consensus. Consensus compares these numbers with the set of a later scheduler.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ const NAME: &str = "sets_are_true";
 #[derive(Default)]
 pub struct SetsAreTrue {
     sets: WorkerSets,
-    /// What each version stood for, and after how many changes.
+    /// The sums of each version, and the number of changes before it.
     given: BTreeMap<(SchedulerId, i64), (Sums, u64)>,
 }
 
@@ -66,7 +67,7 @@ impl Law for SetsAreTrue {
 }
 
 impl SetsAreTrue {
-    /// After how many changes the set was this one.
+    /// Returns the number of changes after which the set was this one.
     fn step(&mut self, scheduler: SchedulerId, set: SetMark) -> Result<u64, Violation> {
         let sums = Sums::from(&set.hash);
         let nobody = WorkerId::default();

@@ -1,6 +1,7 @@
-//! Law `sets_go_forward`: The set id that a worker sends never goes back: not to an earlier scheduler, and of one scheduler not to an earlier version.
+//! Law `sets_go_forward`: The set id that a worker sends never goes back: not to an earlier scheduler, and of one scheduler not to an
+//! earlier version.
 //!
-//! Source: spec 9.2, 14.2. Consensus takes what a worker sends for the latest that it has heard.
+//! Source: thrift/PROTOCOL.md, Worker-set consensus. Consensus takes the id that a worker sends for the latest that it received.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

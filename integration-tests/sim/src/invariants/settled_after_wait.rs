@@ -1,6 +1,6 @@
 //! Law `settled_after_wait`: A set id says that it counts for consensus only if its scheduler has left its initial wait.
 //!
-//! Source: R10. Until then workers that run tasks may be missing from the set.
+//! Source: thrift/PROTOCOL.md, R10. Until then workers that run tasks may be missing from the set.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const NAME: &str = "settled_after_wait";
 #[derive(Default)]
 pub struct SettledAfterWait {
     over: BTreeSet<SchedulerId>,
-    /// Decided in this turn, whose end tells whether the wait was over in it.
+    /// A set id decided in this turn. The end of the turn shows whether the wait was over in it.
     early: Option<SchedulerId>,
 }
 

@@ -1,6 +1,7 @@
 //! Law `stale_is_earlier`: A heartbeat is refused as stale only if a later instance has taken the same machine lock.
 //!
-//! Source: rows 4 to 6 of the replacement table. Refused in error, a living worker would stay out until its predecessor is forgotten.
+//! Source: thrift/PROTOCOL.md, Association, rows 4 to 6 of the replacement table. A worker refused by mistake stays out until its
+//! predecessor is forgotten.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A court for one law: hand-made happenings that it must let pass, and one that it must catch.
+//! A test harness for one law: hand-made happenings that the law must accept, and one that it must catch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) const ERROR: StatusBits = StatusBits::ERROR;
 /// The lost-task backoff of the default timeouts.
 pub(crate) const SAFE: u32 = 66;
 
-/// One law, its clock and its world.
+/// One law with its clock and its world.
 pub(crate) struct Trial<L> {
     pub(crate) law: L,
     now: Time,
@@ -118,7 +118,7 @@ pub(crate) fn wid(n: i64) -> WorkerId {
     WorkerId::new(n, n)
 }
 
-/// Run `invocation` of task `j0/n0`.
+/// Returns run `invocation` of task `j0/n0`.
 pub(crate) fn run(invocation: i64) -> Run {
     Run {
         task: TaskId { job: 0, node: 0 },
@@ -155,7 +155,7 @@ pub(crate) fn set(s: i64, version: i64, members: &[i64]) -> SetMark {
     }
 }
 
-/// The same, given after the initial wait.
+/// Returns a [`set`] that was given after the initial wait.
 pub(crate) fn settled_set(s: i64, version: i64, members: &[i64]) -> SetMark {
     SetMark {
         standing: Standing::Settled,
@@ -266,7 +266,7 @@ pub(crate) fn end_deleted(s: i64, seq: u64, run: Run) -> Happening {
     }
 }
 
-/// The record of one end, and the end.
+/// Returns the record of one end, and the end.
 pub(crate) fn ended(s: i64, seq: u64, run: Run, bits: StatusBits) -> [Happening; 2] {
     [
         wrote(s, seq, Fact::TaskEnded),
@@ -454,7 +454,7 @@ pub(crate) fn settled(s: i64, w: i64, run: Run, bits: StatusBits) -> Happening {
     }
 }
 
-/// Worker `w`, healthy and bound to scheduler `s`, serves what `s` asks of it.
+/// Worker `w`, healthy and bound to scheduler `s`, serves the request of `s`.
 pub(crate) fn served(s: i64, w: i64, ask: Ask, refusal: Option<RefusalCode>) -> Happening {
     served_by((w, Health::Healthy, s), (s, w), ask, refusal)
 }

@@ -1,6 +1,6 @@
 //! Law `unknown_tasks_hold_back`: Who knew another scheduler, and is lost before its running tasks were fetched, holds everything back.
 //!
-//! Source: R21. Any task may run there, so nothing may start until its own timers have ended it.
+//! Source: thrift/PROTOCOL.md, R21. Any task may run there, so nothing may start until the worker's own timers have ended it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,9 +17,9 @@ const NAME: &str = "unknown_tasks_hold_back";
 #[derive(Default)]
 pub struct UnknownTasksHoldBack {
     pairs: Associations,
-    /// Whose sets its heartbeats name that the scheduler has not looked at yet, oldest first: a turn may hear several.
+    /// The schedulers whose sets were named in heartbeats that the scheduler has not handled yet, oldest first. A turn may handle several.
     heard: BTreeMap<(SchedulerId, WorkerId), VecDeque<SchedulerId>>,
-    /// Whose set it named when it associated, or another's that it has named since.
+    /// The scheduler whose set the worker named when it associated, or another that it has named since.
     came_from: BTreeMap<(SchedulerId, WorkerId), SchedulerId>,
 }
 

@@ -1,6 +1,7 @@
-//! Law `wait_ends_rightly`: The initial wait ends for a reason that is true: the record is trusted and complete, nobody is trusted and the sets agree after the kill margin, the directory is new, or the safe wait is over.
+//! Law `wait_ends_rightly`: The initial wait ends for a reason that is true: the record is trusted and complete, nobody is trusted and the
+//! sets agree after the kill margin, the directory is new, or the safe wait is over.
 //!
-//! Source: R5, R7, R8, R9, R11. Each wrong reason lets a task start that somebody unseen still runs.
+//! Source: thrift/PROTOCOL.md, R5, R7, R8, R9 and R11. With a wrong reason, a task could start that an unknown worker still runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +16,15 @@ use crate::view::World;
 
 const NAME: &str = "wait_ends_rightly";
 
-/// What a scheduler found, and what it has met since.
+/// The initial wait of a scheduler: the content of its directory, and the workers it has met since.
 struct Wait {
     since: Time,
     schedulers: BTreeSet<SchedulerId>,
-    /// Recorded instances of which nothing has been settled yet.
+    /// Recorded instances whose fate is not known yet.
     missing: BTreeSet<WorkerId>,
     /// A worker named a scheduler that the directory does not remember.
     stale: bool,
-    /// What each worker named when it came.
+    /// The set id that each worker named when it came.
     came_with: BTreeMap<WorkerId, SetMark>,
 }
 
@@ -143,7 +144,7 @@ impl WaitEndsRightly {
         sets.is_some_and(|sets| sets.members().any(|member| member == worker))
     }
 
-    /// All that are here came with one settled id, and are exactly its members.
+    /// Returns why the workers that came do not agree. They agree if all came with one settled id and are exactly its members.
     fn disagreement(&self, scheduler: SchedulerId, wait: &Wait) -> Option<&'static str> {
         let sets = self.sets.get(scheduler)?;
         let mut agreed = None;

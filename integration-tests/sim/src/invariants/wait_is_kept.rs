@@ -1,6 +1,6 @@
 //! Law `wait_is_kept`: No task is sent before the initial wait of its scheduler instance is over.
 //!
-//! Source: R8, spec 13. Until then somebody may run it who is not known yet.
+//! Source: thrift/PROTOCOL.md, R8 and Initial wait. Until then an unknown worker may run the task.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const NAME: &str = "wait_is_kept";
 #[derive(Default)]
 pub struct WaitIsKept {
     over: BTreeSet<SchedulerId>,
-    /// Sent in this turn, whose end tells whether the wait had ended in it.
+    /// A run sent in this turn. The end of the turn shows whether the wait had ended in it.
     early: Option<(SchedulerId, Run)>,
 }
 

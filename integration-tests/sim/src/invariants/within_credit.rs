@@ -1,6 +1,10 @@
-//! Law `within_credit`: A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each takes off what it uses, so does what was on its way when the request came, and nothing gives any back, each run once, but the end of a run of its own accord, which leaves idle what it took, if the worker wants that and did not know it to be over, and the refusal of one that may not wait by a worker that chooses cards and had none for it.
+//! Law `within_credit`: A worker that asks for work, or says that it will, is sent tasks only for the newest request of its association, as
+//! long as that is good: one that may wait there while seconds or instances of its type are left, any other while idle instances are. Each
+//! takes off what it uses, so does what was on its way when the request came, and nothing gives any back, each run once, but the end of a
+//! run of its own accord, which leaves idle what it took, if the worker wants that and did not know it to be over, and the refusal of one
+//! that may not wait by a worker that chooses cards and had none for it.
 //!
-//! Source: C1 to C4 of work fetch. No credit outlives its association, its scheduler, or a moment at which the worker was not HEALTHY
+//! Source: thrift/PROTOCOL.md, Requests for work. A credit ends with its association, its scheduler, or the worker's HEALTHY state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,13 +27,13 @@ use crate::model::runs::Runs;
 use crate::view::World;
 
 const NAME: &str = "within_credit";
-/// Whoever has no verdicts by then is answered all the same.
+/// Requests without verdicts are answered after this time.
 const ANSWER: Duration = Duration::from_secs(1);
 /// How long a request without verdicts stays good.
 const OPEN: Duration = Duration::from_secs(30);
-/// However long a worker would have its request stay good.
+/// The longest time for which a request stays good, whatever the worker asks for.
 const LONGEST: Duration = Duration::from_secs(120);
-/// A turn is judged by the time at which it ends.
+/// A turn counts from the time at which it ends.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// The newest request of an association.
@@ -40,22 +44,22 @@ struct Credit {
     turn: u64,
     linger: Duration,
     left: BTreeMap<Processor, Left>,
-    /// Until the first task is sent for it: what its worker knew of.
+    /// The runs that the worker knew; `None` once the first task was sent for the request.
     known: Option<BTreeSet<InvocationId>>,
-    /// Something was on its way that its worker did not know of: all that it asked for may have been, and then it lingers.
+    /// A run was under way that the worker did not know. It may have covered the whole request, which then lingers.
     met_others: bool,
-    /// What was over as its worker counted its idle processors.
+    /// Runs that were over when the worker counted its idle processors.
     over: BTreeSet<InvocationId>,
-    /// Runs that were taken off, as they were sent for it or on their way.
+    /// Runs that were subtracted, because they were sent for the request or were under way.
     spent: BTreeSet<Run>,
-    /// Why nothing may be sent for it any more.
+    /// Why nothing may be sent for the request any more.
     is_over: Option<&'static str>,
-    /// Why nothing may be sent for it after this turn.
+    /// Why nothing may be sent for the request after this turn.
     ends: Option<&'static str>,
 }
 
 impl Credit {
-    /// Whether something may be sent for this request, or why not.
+    /// Returns whether another task may be sent for this request, or why not.
     fn check(
         &self,
         when: Time,
@@ -77,7 +81,7 @@ impl Credit {
     }
 }
 
-/// Whether it says so in its heartbeats, if it is there.
+/// Returns whether the worker is alive and says in its heartbeats that it requests work.
 fn asks_for_work(world: &World<'_>, worker: WorkerId) -> bool {
     let mut there = world.workers.iter().filter_map(WorkerHost::core);
     there.any(|own| own.description().id == worker && own.description().supply == Supply::AsAsked)
@@ -86,7 +90,7 @@ fn asks_for_work(world: &World<'_>, worker: WorkerId) -> bool {
 /// A run as a piece of work.
 #[derive(Clone, Debug)]
 struct Piece {
-    /// `None`: cards of whichever model.
+    /// The type of processor; `None` for GPUs of any model.
     processor: Option<Processor>,
     usage: f64,
     seconds: f64,
@@ -97,15 +101,15 @@ struct Piece {
 pub struct WithinCredit {
     runs: Runs,
     credits: BTreeMap<(SchedulerId, WorkerId), Credit>,
-    /// Cards of the run that is sent next: of which model, if it must be one, and how many.
+    /// GPUs of the run that is sent next: the model if it must be one, and the number.
     cards: Option<(Run, Option<Processor>, f64)>,
     pieces: BTreeMap<Run, Piece>,
-    /// Runs whose workers choose their cards.
+    /// Runs whose workers choose their GPUs.
     chosen_there: BTreeSet<Run>,
     machines: Machines,
-    /// Cards of which model runs have.
+    /// The GPU model that each run had.
     had: BTreeMap<Run, Processor>,
-    /// What runs of an association, sent for requests whose idle processors come back, have not given back yet.
+    /// Runs of an association that were sent for requests whose idle processors come back, and have not given them back yet.
     took: BTreeMap<(SchedulerId, WorkerId), BTreeSet<Run>>,
     needs: CardNeeds,
     turns: u64,
@@ -182,10 +186,10 @@ impl WithinCredit {
         Ok(())
     }
 
-    /// What ends credits, whatever was asked.
+    /// Handles happenings that end credits, whatever was requested.
     fn note_ends(&mut self, happening: &Happening) {
         match happening {
-            // One that was meant for an earlier scheduler leaves the credit as it is.
+            // A rejection meant for an earlier scheduler leaves the credit unchanged.
             Happening::WorkRejected {
                 scheduler,
                 worker,
@@ -224,7 +228,7 @@ impl WithinCredit {
         }
     }
 
-    /// What runs take of cards.
+    /// Records the GPUs that runs take.
     fn note_cards(&mut self, happening: &Happening) {
         match happening {
             Happening::WantsCards { run, wanted } => {
@@ -267,7 +271,7 @@ impl WithinCredit {
         };
         let of = (*scheduler, *worker);
         let newest = self.credits.get(&of).map(|credit| credit.seq);
-        // What was heard already, or is older, sets nothing.
+        // A request that is repeated or older changes nothing.
         if meant != scheduler || newest.is_some_and(|newest| newest >= *seq) {
             return;
         }
@@ -294,7 +298,8 @@ impl WithinCredit {
         self.credits.insert(of, credit);
     }
 
-    /// Each run once, and not what is idle in the request already, nor what was not the task's own end: such a run may never have begun.
+    /// Gives back the processors of a run, once. Leaves out those that the request already counts as idle, and completions that are not the
+    /// task's own: such a run may never have begun.
     fn ended(&mut self, scheduler: SchedulerId, run: Run, bits: StatusBits) {
         let running = self.runs.get(scheduler, run.task);
         let Some((_, worker)) = running.filter(|(running, _)| *running == run) else {
@@ -308,7 +313,7 @@ impl WithinCredit {
             && !credit.over.contains(&run.invocation)
             && let Some(processor) = &piece.processor
         {
-            // One that had cards of another model than it counted as may be counted as either.
+            // A run that had GPUs of another model than it counted as may count as either.
             let had = self.had.get(&run).filter(|had| *had != processor);
             for processor in had.into_iter().chain([processor]) {
                 if let Some(left) = credit.left.get_mut(processor) {
@@ -318,7 +323,7 @@ impl WithinCredit {
         }
     }
 
-    /// That it did not begin is certain, as its worker had no cards for it: what was spent for it is there again, once.
+    /// Gives back the credit of a run that certainly did not begin, because its worker had no GPUs for it. Each run counts once.
     fn turned_down(&mut self, of: (SchedulerId, WorkerId), run: Run) {
         if let Some(took) = self.took.get_mut(&of) {
             took.remove(&run);
@@ -335,7 +340,7 @@ impl WithinCredit {
         }
     }
 
-    /// What came in this very turn is not over by what was decided before it.
+    /// Ends the credit. A request that came in this very turn is not affected, because the decision is older.
     fn over(&mut self, of: (SchedulerId, WorkerId), why: &'static str) {
         let turns = self.turns;
         let credit = self.credits.get_mut(&of);
@@ -355,7 +360,7 @@ impl WithinCredit {
         };
         let mut verdicts = verdicts.iter().map(|(_, verdict)| verdict);
         let is_put_off = |verdict: &WorkVerdict| *verdict == WorkVerdict::Deferred;
-        // It was not looked at; or all that it asked for was on its way, and then it lingers.
+        // The scheduler deferred the request, or runs under way covered all of it, and then the request lingers.
         let known = credit.known.as_ref();
         let is_known = |task| {
             let run = self.runs.get(of.0, task);
@@ -365,7 +370,7 @@ impl WithinCredit {
         if known.is_some() && knows_all && verdicts.len() > 0 && verdicts.clone().all(is_put_off) {
             credit.ends.get_or_insert("it was put off");
         }
-        // Where something was sent for a type, more may follow.
+        // More tasks may follow for a type for which one was sent.
         let is_final = |verdict: &WorkVerdict| match verdict {
             WorkVerdict::Pending | WorkVerdict::Granted(_) => false,
             WorkVerdict::NoWork
@@ -380,7 +385,8 @@ impl WithinCredit {
         }
     }
 
-    /// Within a second a request is answered only once it has its verdicts; GRANTED may be told before.
+    /// Ends the credit of a request that does not linger. An answer within the first second has all its verdicts, but GRANTED may be
+    /// reported earlier.
     fn answered(
         &mut self,
         when: Time,
@@ -438,7 +444,7 @@ impl WithinCredit {
                     && let Some(usage) = self.needs.still(other.task, (processor, piece.usage))
                     && let Some(left) = credit.left.get_mut(processor)
                 {
-                    // Its job may be gone: then its scheduler knows no better. And what was learned since may be less.
+                    // If its job is gone, its scheduler has no better estimate. A later learned estimate may be smaller.
                     let said = said(world, other.task).min(DEFAULT_ESTIMATE);
                     left.take(usage, piece.seconds.min(said));
                     credit.spent.insert(other);
@@ -483,13 +489,13 @@ impl WithinCredit {
     }
 }
 
-/// Whether what a run took is idle now.
+/// Returns whether the processors of a completed run are idle now.
 fn leaves_idle(bits: StatusBits) -> bool {
     let not_its_own = ReportedStatus::incomplete_backoff("").bits();
     bits != not_its_own && !bits.has(StatusBits::OVERWRITEABLE)
 }
 
-/// Seconds that a task takes, where its job says so: else they change with each one that ends.
+/// Returns the seconds that the job states for a task. A learned estimate would change with each completion.
 fn said(world: &World<'_>, task: TaskId) -> f64 {
     let name = format!("j{}", task.job);
     let job = world
@@ -528,7 +534,7 @@ mod tests {
         }
     }
 
-    /// A task of so many seconds.
+    /// Sends a task of so many seconds.
     fn sent_for(seq: Option<u64>, number: i64, secs: f64, bufferable: bool) -> Happening {
         let mut run = run(number);
         run.task.node = u16::try_from(number).unwrap();
@@ -657,7 +663,7 @@ mod tests {
             .sees(sent_for(Some(1), 1, 1.0, true))
             .sees(scheduler_turn());
         trial.breaks(sent_for(Some(1), 2, 1.0, true), "it was not to linger");
-        // What a heartbeat is answered, or who has waited for a second, may be told before all is placed.
+        // An answer to a heartbeat, or one after a second, may leave before all tasks are placed.
         let mut trial = asked();
         trial
             .sees(told(WorkVerdict::Granted(1)))
@@ -674,7 +680,7 @@ mod tests {
         trial.sees(heard(2, (0.0, 2.0, 0.0), &[]));
         trial.sees(sent_for(Some(2), 2, 60.0, true)).sees(leaves(2));
         trial.breaks(sent_for(Some(2), 3, 60.0, true), "is left of CPU");
-        // Unless its worker counts it.
+        // The credit is not reduced if the worker listed the run.
         let mut trial = Trial::of(WithinCredit::default());
         trial.sees(heard(1, (0.0, 1.0, 0.0), &[]));
         trial.sees(sent_for(Some(1), 1, 60.0, true)).sees(leaves(1));
@@ -683,7 +689,7 @@ mod tests {
         trial.sees(sent_for(Some(2), 3, 60.0, true));
     }
 
-    /// Wants idle CPUs back that were taken; these runs are listed as over.
+    /// A request that wants idle CPUs back; `over` lists runs that have ended.
     fn comes_back(seq: u64, idle: f64, known: &[i64], over: &[i64]) -> Happening {
         let mut asks = heard(seq, (0.0, 0.0, idle), known);
         if let Happening::WorkHeard {
@@ -723,7 +729,7 @@ mod tests {
         ends(&mut trial, 1, StatusBits::DONE);
         trial.sees(sent_for(Some(1), 2, 1.0, false)).sees(leaves(2));
         trial.breaks(sent_for(Some(1), 3, 1.0, false), "is left of CPU");
-        // To whatever its worker asked meanwhile.
+        // The CPU comes back to whatever request is the newest.
         let mut trial = one_runs();
         trial.sees(comes_back(2, 0.0, &[1], &[]));
         ends(&mut trial, 1, StatusBits::DONE);
@@ -747,7 +753,7 @@ mod tests {
             ends(&mut trial, 1, bits);
             trial.breaks(sent_for(Some(1), 2, 1.0, false), "is left of CPU");
         }
-        // Nobody wanted it back as it was sent.
+        // The request of that time did not want CPUs back.
         let mut trial = Trial::of(WithinCredit::default());
         trial.sees(heard(1, (0.0, 0.0, 1.0), &[]));
         trial.sees(sent_for(Some(1), 1, 1.0, false)).sees(leaves(1));
@@ -756,7 +762,7 @@ mod tests {
         trial.breaks(sent_for(Some(2), 2, 1.0, false), "is left of CPU");
     }
 
-    /// A task is to choose one K40.
+    /// Sends a task that is to choose one K40.
     fn chooses(trial: &mut Trial<WithinCredit>, number: i64, bufferable: bool) -> Happening {
         let wanted = WantedCards {
             milli: 1000,
@@ -767,7 +773,7 @@ mod tests {
         sent_for(Some(1), number, 60.0, bufferable)
     }
 
-    /// One card was asked for, and a task sent that takes it.
+    /// The worker requested one card, and a task that takes it was sent.
     fn takes_the_card(bufferable: bool) -> Trial<WithinCredit> {
         let mut asks = heard(1, (0.0, 1.0, 1.0), &[]);
         if let Happening::WorkHeard { demands, .. } = &mut asks {
@@ -793,7 +799,7 @@ mod tests {
         let mut trial = takes_the_card(false);
         let next = chooses(&mut trial, 2, false);
         trial.breaks(next, "is left of K40");
-        // Nor was it turned down for that otherwise.
+        // Other outcomes are no refusal for lack of GPUs.
         for (bufferable, outcome) in [
             (true, OutcomeKind::Refused(RefusalCode::Busy)),
             (false, OutcomeKind::Refused(RefusalCode::Unhealthy)),
@@ -825,7 +831,7 @@ mod tests {
         asked()
             .sees(gone)
             .breaks(sent_for(Some(1), 1, 1.0, true), "of which it has not heard");
-        // Who never asked in this association gets what there are slots for, who did nothing else.
+        // A worker that never asked in this association gets what the slots allow, whatever it did before.
         asked().breaks(sent_for(None, 1, 1.0, true), "the newest is 1");
         let gone = left(1, 4, 1, LeftCause::Lost, 0);
         asked().sees(gone).sees(sent_for(None, 1, 1.0, true));

@@ -1,6 +1,10 @@
-//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there that takes more than it has; no worker is sent more tasks than it can run, no job starts a task beyond its `max_running`, and no card is promised twice.
+//! Law `within_limits`: A task starts only where the slots of all that runs, or may run, leave room for it: on its worker, on its node, and
+//! in all; to a worker that asks for work its processors, and its cards if none are reserved, are no such slots, but no task goes there
+//! that takes more than it has; no worker is sent more tasks than it can run, no job starts a task beyond its `max_running`, and no card is
+//! promised twice.
 //!
-//! Source: C.4 4. Overload is how one job breaks another.
+//! Source: thrift/PROTOCOL.md, Requests for work, Cards and How many tasks a worker admits. An overloaded machine lets one job break
+//! another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +21,7 @@ use crate::view::World;
 
 const NAME: &str = "within_limits";
 
-/// Where slots are taken, of one scheduler.
+/// A place where slots are taken, for one scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Where {
     Worker(WorkerId),
@@ -25,21 +29,21 @@ enum Where {
     Everywhere,
 }
 
-/// Levels between the instance and the tasks' own are the engine's own tests' business: the workload has none.
+/// Checks the instance, node and worker levels. The workload has no levels in between; the engine's own tests cover those.
 #[derive(Default)]
 pub struct WithinLimits {
     executions: Executions,
     machines: Machines,
-    /// By resource, as at the start of the run; adopted ones, too.
+    /// Slots of each run by resource, as at its start. Includes adopted runs.
     charges: BTreeMap<Run, Vec<i32>>,
-    /// Thousandths by device, as the worker is told.
+    /// Thousandths of each GPU, as the worker received them.
     gpus: BTreeMap<Run, Vec<(String, u32)>>,
     taken: BTreeMap<(SchedulerId, Where), BTreeSet<Run>>,
     places: BTreeMap<(SchedulerId, Run), WorkerId>,
-    /// Let go meanwhile: what they list is not adopted any more.
+    /// Workers that were let go. Runs that they list are no longer adopted.
     gone: BTreeSet<(SchedulerId, WorkerId)>,
-    /// Who has asked for work: its processors bound what executes there, which is another law's business, and no more than it has may
-    /// one task take.
+    /// Workers that requested work. The law `within_processors` bounds execution by their processors. Here one task must not need more than
+    /// the worker has.
     asking: BTreeSet<(SchedulerId, WorkerId)>,
 }
 
@@ -70,7 +74,7 @@ impl Law for WithinLimits {
                 terms,
                 ..
             } => {
-                // What is sent for a request is.
+                // Tasks sent for a request belong to a worker that requests work.
                 match terms.request {
                     Some(_) => self.asking.insert((scheduler, worker)),
                     None => self.asking.remove(&(scheduler, worker)),
@@ -123,7 +127,7 @@ impl Law for WithinLimits {
     }
 }
 
-/// What the scheduler goes by, or is given, if it cannot be asked.
+/// Returns the configuration that the scheduler uses, or the one it will receive if it cannot be queried.
 fn config_of(world: &World<'_>, place: SchedulerPlace) -> Arc<Config> {
     let core = world
         .schedulers
@@ -133,7 +137,8 @@ fn config_of(world: &World<'_>, place: SchedulerPlace) -> Arc<Config> {
     own.unwrap_or_else(|| Arc::clone(world.config))
 }
 
-/// Whether its slots are all cards of a worker, or all of a model: not where some are kept from tasks, as the worker does not know of that.
+/// Returns whether these slots stand for all cards of a worker, or all of a model. Not if the configuration reserves some, because the
+/// worker does not know of that.
 fn is_of_all_cards(config: &Config, number: usize) -> bool {
     let Some(entry) = config.card_slots() else {
         return false;
@@ -145,7 +150,7 @@ fn is_of_all_cards(config: &Config, number: usize) -> bool {
 }
 
 impl WithinLimits {
-    /// The scheduler knows what runs there.
+    /// Marks the worker's tasks as known to the scheduler.
     fn fetched(&mut self, scheduler: SchedulerId, worker: WorkerId) {
         if self.gone.contains(&(scheduler, worker)) {
             return;
@@ -159,7 +164,7 @@ impl WithinLimits {
         }
     }
 
-    /// The run of this task that has slots of this scheduler.
+    /// Returns the run of this task that has slots of this scheduler.
     fn running(&self, scheduler: SchedulerId, run: Run) -> Option<Run> {
         let on_node = self.taken.get(&(scheduler, Where::Node(run.task.node)))?;
         on_node.iter().find(|r| r.task == run.task).copied()
@@ -191,7 +196,7 @@ impl WithinLimits {
         }
     }
 
-    /// Those that the scheduler knew of end with the worker; a list that came in the same turn is adopted by nobody.
+    /// Frees the slots of a lost worker. Runs that the scheduler knew end with the worker; a list of the same turn is not adopted.
     fn give_back_all(&mut self, scheduler: SchedulerId, worker: WorkerId) {
         let of_worker = self.taken.remove(&(scheduler, Where::Worker(worker)));
         for run in of_worker.unwrap_or_default() {
@@ -199,7 +204,7 @@ impl WithinLimits {
         }
     }
 
-    /// Tasks may wait there for this resource. Of cards only such that the worker lists, as it chooses among them.
+    /// Returns whether tasks may wait at the worker for this resource. GPUs count only if the worker lists them, because it chooses them.
     fn waits_for(&self, scheduler: SchedulerId, at: Where, config: &Config, number: usize) -> bool {
         let is_cpus = config
             .cpu_slots()
@@ -228,7 +233,7 @@ impl WithinLimits {
         }
     }
 
-    /// Counts tasks and not runs, as the engine does: a lost run may live on beside its task's next one.
+    /// Counts tasks and not runs, like the engine: a lost run may live on beside its task's next one.
     fn judge_job(
         &self,
         scheduler: SchedulerId,
@@ -295,7 +300,7 @@ impl WithinLimits {
                 LevelId::INSTANCE => Where::Everywhere,
                 LevelId(_) => continue,
             };
-            // What it does not take may be lacking.
+            // A resource that the task does not need may be overused.
             let own = self.charges.get(&run).and_then(|slots| slots.get(number));
             if own.is_none_or(|slots| *slots <= 0) {
                 continue;
@@ -383,14 +388,14 @@ mod tests {
         let config = parse(text, ParseOptions::default()).unwrap().config;
         let (s, mut law) = (sid(1), WithinLimits::default());
         assert_eq!(law.start(s, wid(1), of(0, 0), &config), Ok(()));
-        // The next run of a task that was lost, and a task of another job, are no further tasks of this one.
+        // The next run of a lost task, and a task of another job, do not count as further tasks of this job.
         let again = Run {
             invocation: InvocationId::new(99, 0),
             ..of(0, 0)
         };
         assert_eq!(law.start(s, wid(2), again, &config), Ok(()));
         assert_eq!(law.start(s, wid(2), of(1, 0), &config), Ok(()));
-        // Another scheduler's task is none, either, and one that is found counts.
+        // A task of another scheduler does not count; an adopted one does.
         assert_eq!(law.start(sid(2), wid(1), of(0, 2), &config), Ok(()));
         law.take(s, wid(1), of(0, 1));
         let violation = law.start(s, wid(1), of(0, 2), &config).unwrap_err();
@@ -453,7 +458,7 @@ mod tests {
         }
         let (s, w) = (sid(1), wid(1));
         assert_eq!(law.start(s, w, of(0, 0), &config), Ok(()));
-        // A card of this name is another one on another machine.
+        // A GPU of the same name on another machine is another GPU.
         assert_eq!(law.start(s, wid(2), of(1, 1), &config), Ok(()));
         law.give_back(s, of(1, 1));
         let violation = law.start(s, w, of(1, 1), &config).unwrap_err();
@@ -472,7 +477,7 @@ mod tests {
         assert_eq!(trial.law.taken[&(sid(1), Where::Worker(wid(1)))].len(), 0);
         trial.sees(begins(1, 1, run(2))).sees(fetched(1, 1, 2));
         assert_eq!(trial.law.taken[&(sid(1), Where::Worker(wid(1)))].len(), 1);
-        // One that has left meanwhile has nothing that counts.
+        // A worker that has left has no tasks that count.
         trial.sees(begins(2, 2, run(3)));
         trial
             .sees(left(1, 4, 2, LeftCause::Lost, 0))
@@ -480,7 +485,7 @@ mod tests {
         let taken_from =
             |law: &WithinLimits, at| law.taken.get(&(sid(1), at)).map_or(0, BTreeSet::len);
         assert_eq!(taken_from(&trial.law, Where::Worker(wid(2))), 0);
-        // Nor has one that leaves in the turn in which its list comes.
+        // Neither has a worker that leaves in the turn in which its list arrives.
         trial.sees(begins(3, 3, of(1, 1))).sees(fetched(1, 3, 4));
         assert_eq!(taken_from(&trial.law, Where::Everywhere), 2);
         trial.sees(left(1, 5, 3, LeftCause::Lost, 0));

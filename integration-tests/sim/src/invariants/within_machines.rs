@@ -1,6 +1,10 @@
-//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than it has declared, less what the configuration reserves; each begins with cards of its machine for just what it was charged, of the models that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks than it has declared that it can run.
+//! Law `within_machines`: The memory and the cards that the live tasks of a worker were charged at their starts never add up to more than
+//! it has declared, less what the configuration reserves; each begins with cards of its machine for just what it was charged, of the models
+//! that it was charged, and whole ones if it is more than a part of one; no card is given away twice; and no worker has more live tasks
+//! than it has declared that it can run.
 //!
-//! Source: C.4 4. What really lives is added up, whatever a scheduler believes: memory that two tasks rely on kills one of them.
+//! Source: thrift/PROTOCOL.md, Cards and How many tasks a worker admits. The law adds up live processes, whatever a scheduler believes: if
+//! two tasks rely on the same memory, one of them is killed.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +19,16 @@ use crate::model::machines::Machines;
 use crate::view::World;
 
 const NAME: &str = "within_machines";
-/// Sums of slots times an amount a slot, as floats.
+/// Tolerance for sums of floats (slots times the amount of each slot).
 const ROUNDING: f64 = 1e-6;
 
 #[derive(Default)]
 pub struct WithinMachines {
     executions: Executions,
     machines: Machines,
-    /// By the name of the resource, as the worker was told.
+    /// Slots by resource name, as the worker received them.
     charges: BTreeMap<Run, Vec<(String, i32)>>,
-    /// Thousandths by device, as the worker was told, or has chosen.
+    /// Thousandths of each GPU, as the worker received or chose them.
     gpus: BTreeMap<Run, Vec<(String, u32)>>,
 }
 
@@ -88,13 +92,13 @@ impl WithinMachines {
             let has = match entry.kind {
                 PhysicalKind::RamMb => f64::from(size.memory_mb),
                 PhysicalKind::GpuCard => f64::from(size.all_cards()),
-                // No workload has any.
+                // No workload has CPU slots of this kind.
                 PhysicalKind::CpuCore => continue,
             };
             let name = &config.resources[entry.logical_resource.index()].name;
             let taken = self.taken(worker, name) as f64 * entry.multiply_logical_by;
             let left = has - entry.physical_reserve_amount;
-            // Who does not say what there is has what the configuration says.
+            // If the worker does not report an amount, the configured one applies.
             if has > 0.0 && taken > left.max(0.0) + ROUNDING {
                 return broken(worker, name, taken, left);
             }
@@ -112,9 +116,9 @@ impl WithinMachines {
         Ok(())
     }
 
-    /// Of a run that has just begun, beside all others that live on its worker.
+    /// Checks the GPUs of a run that has just begun against all other live runs of its worker.
     fn judge_cards(&self, worker: WorkerId, run: Run, config: &Config) -> Result<(), Violation> {
-        // Who lists no cards has none to give.
+        // A worker that lists no GPUs gives none away.
         let size = self.machines.get(worker);
         let Some(size) = size.filter(|size| !size.devices.is_empty()) else {
             return Ok(());
@@ -139,7 +143,7 @@ impl WithinMachines {
         Ok(())
     }
 
-    /// A part is one of one card, more than a part is whole cards, and each model is among them as often as it was charged.
+    /// Checks the shape of a charge: less than one GPU is a part of one; more is whole GPUs. Each model occurs as often as it was charged.
     fn judge_shape(
         &self,
         worker: WorkerId,
@@ -165,7 +169,7 @@ impl WithinMachines {
         Ok(())
     }
 
-    /// Of cards, that a run was charged for: those of a model are among all.
+    /// Returns the thousandths of GPUs that a run was charged for. Slots of a model are included in those of all GPUs.
     fn thousandths(&self, run: Run, config: &Config) -> u32 {
         let charges = self.charges.get(&run).map_or(&[][..], Vec::as_slice);
         let mut entries = config.physical_resources.iter();
@@ -268,7 +272,7 @@ mod tests {
         });
         trial.sees(begins(1, 1, run(1))).sees(begins(1, 2, run(2)));
         assert_eq!(trial.law.judge_room(wid(1)), Ok(()));
-        // Another worker has its own.
+        // Another worker has its own memory.
         assert_eq!(trial.law.judge_room(wid(2)), Ok(()));
         trial.law.executions.note(&begins(1, 3, run(3)));
         let violation = trial.law.judge_room(wid(1)).unwrap_err();
@@ -292,7 +296,7 @@ mod tests {
         assert_eq!(trial.law.taken(wid(1), "mem"), 0);
     }
 
-    /// Tasks of so many half cards each that live together, with the cards that they were given.
+    /// Checks tasks of so many half cards each that live together, with the GPUs that they received.
     fn verdict_on_cards(tasks: &[(i32, &[(&str, u32)])]) -> Option<String> {
         let text = r#"{"bistro_settings": {"nodes": {"levels": ["l"]},
             "resources": {"worker": {"gpu": {"default": 0, "limit": 0}}},

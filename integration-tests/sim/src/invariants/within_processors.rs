@@ -1,6 +1,8 @@
-//! Law `within_processors`: On a worker that asks for work a task that may wait begins only while a processor is free: of the CPU while any is, of cards while no more than one CPU too many is taken with it.
+//! Law `within_processors`: On a worker that asks for work a task that may wait begins only while a processor is free: of the CPU while any
+//! is, of cards while no more than one CPU too many is taken with it.
 //!
-//! Source: section 5 of work fetch. What is running for schedulers waits there; what executes is bounded by the machine
+//! Source: thrift/PROTOCOL.md, What our worker does with it. Queued tasks are running for schedulers; the machine bounds the tasks that
+//! execute.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +14,7 @@ use crate::model::executions::Executions;
 use crate::view::World;
 
 const NAME: &str = "within_processors";
-/// Sums of processors, as floats.
+/// Tolerance for sums of processors as floats.
 const ROUNDING: f64 = 1e-6;
 
 #[derive(Default)]
@@ -20,7 +22,7 @@ pub struct WithinProcessors {
     executions: Executions,
     cpus: BTreeMap<WorkerId, f64>,
     terms: BTreeMap<Run, WorkTerms>,
-    /// Runs that have cards.
+    /// Whether each run has GPUs.
     cards: BTreeMap<Run, bool>,
 }
 
@@ -72,7 +74,7 @@ impl WithinProcessors {
             .unwrap_or(1.0)
     }
 
-    /// Of a run that begins, beside all others that live there.
+    /// Checks a run that begins against all other live runs of its worker.
     fn judge(&self, worker: WorkerId, run: Run) -> Result<(), Violation> {
         let terms = self.terms.get(&run).filter(|terms| terms.bufferable);
         let (Some(_), Some(cpus)) = (terms, self.cpus.get(&worker)) else {
@@ -122,12 +124,12 @@ mod tests {
             worker: wid(1),
             cpus: 3.0,
         });
-        // The last one may want more than is left, or it would wait for ever.
+        // The last task may need more than is left; otherwise it would wait forever.
         for n in 1..=2 {
             trial.sees(sent_as(n, true, 2.0));
             trial.sees(begins(1, u32::try_from(n).unwrap(), run(n)));
         }
-        // Who may not wait was sent for what was idle; that is judged elsewhere.
+        // A task that may not wait was sent for an idle processor. Another law checks that.
         trial
             .sees(sent_as(3, false, 1.0))
             .sees(begins(1, 3, run(3)));

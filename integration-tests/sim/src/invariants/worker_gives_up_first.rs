@@ -1,6 +1,7 @@
-//! Law `worker_gives_up_first`: When a scheduler loses a worker by its timers, that worker does not hold itself HEALTHY, and gives up within the safety margin at the latest.
+//! Law `worker_gives_up_first`: When a scheduler loses a worker by its timers, that worker does not hold itself HEALTHY, and gives up
+//! within the safety margin at the latest.
 //!
-//! Source: R29, B9, spec 15.6. Only so are its processes dead when their tasks run again.
+//! Source: thrift/PROTOCOL.md, B9 and R29. Otherwise its processes could be alive when their tasks run again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,11 +21,11 @@ const NAME: &str = "worker_gives_up_first";
 struct Alive {
     place: WorkerPlace,
     health: Health,
-    /// Whose answers count.
+    /// The scheduler whose answers count.
     scheduler: Option<SchedulerId>,
 }
 
-/// A timer loss is told from an early replacement by what came just before it.
+/// Tells a loss by timers from an early replacement by the happenings just before it.
 #[derive(Default)]
 pub struct WorkerGivesUpFirst {
     sleepers: Sleepers,
@@ -68,7 +69,7 @@ impl Law for WorkerGivesUpFirst {
                     alive.health = to;
                 }
             }
-            // It ends itself, whatever it thinks of its health.
+            // The worker ends itself, whatever its health.
             Happening::Served {
                 worker,
                 ask: Ask::Suicide,
@@ -121,11 +122,11 @@ impl WorkerGivesUpFirst {
         let is_asleep = self.sleepers.cannot_look(when, alive.place, world);
         let core = world.workers.get(usize::from(alive.place.0));
         let core = core.and_then(|host| host.core());
-        // Of one that never heard of this scheduler, or already of a later one, other timers are in force; an answer that came when
-        // its call had been given up was not heard.
+        // Other timers apply to a worker that never had an answer of this scheduler, or already has one of a later scheduler. It ignores an
+        // answer to a call that it abandoned.
         let is_other = alive.scheduler != Some(scheduler)
             || core.is_some_and(|core| core.scheduler() != Some(scheduler));
-        // One that was told to leave is ending its tasks already.
+        // A worker that was told to leave is already ending its tasks.
         let is_leaving = core.is_some_and(|core| match core.life_stage() {
             LifeStage::Running | LifeStage::Draining => false,
             LifeStage::Leaving | LifeStage::Dying | LifeStage::Gone => true,
@@ -234,7 +235,7 @@ mod tests {
                 worker: wid(1),
                 how: crate::event_log::WorkerStop::Killed,
             });
-        // In the same place.
+        // The new worker starts in the same place.
         trial
             .sees(worker_started(101))
             .sees(answer_heard(1, 101, Health::Healthy))

@@ -1,6 +1,6 @@
 //! Law `zombies_end`: The processes of a worker whose tasks were given away end before those may run again.
 //!
-//! Source: C.4 1, B9, R4. A zombie that outlives the safety backoff meets the next run of its task
+//! Source: thrift/PROTOCOL.md, B9, R4 and R22. A zombie that outlives the safety backoff overlaps with the next run of its task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct ZombiesEnd {
     executions: Executions,
     sleepers: Sleepers,
     given_away: BTreeMap<WorkerId, GivenAway>,
-    /// The last one, whose ends follow.
+    /// The last worker whose tasks were given away; its ends follow.
     latest: Option<WorkerId>,
     zombies: BTreeSet<(Time, ProcessId)>,
 }
@@ -78,7 +78,7 @@ impl Law for ZombiesEnd {
             Happening::BackupRestored { .. } | Happening::DirectoryLost { .. } => {
                 self.forgive(|_| true)
             }
-            // It starts nothing more; what it left behind is in the list.
+            // The worker starts nothing more. Its remaining processes are in the list.
             Happening::WorkerStopped { worker, .. } => {
                 self.given_away.remove(&worker);
             }
@@ -120,7 +120,7 @@ impl ZombiesEnd {
                 let deadline = when + drift::at_least(world, wait);
                 self.give_away(worker, GivenAway { by, seq, deadline });
             }
-            // It came back to another scheduler, which knows what it runs.
+            // The worker associated with another scheduler, which knows its tasks.
             Fact::WorkerAssociated { worker, .. } => {
                 self.forgive_worker(worker);
             }
@@ -140,7 +140,7 @@ impl ZombiesEnd {
         }
     }
 
-    /// The record gives these tasks a longer wait.
+    /// Extends the wait of these tasks by the record.
     fn longer(
         &mut self,
         when: Time,
@@ -188,7 +188,7 @@ impl ZombiesEnd {
             };
             match self.sleepers.excused_until(when, execution.place, world) {
                 Some(Time::NEVER) => {
-                    // Looked at again and again until it wakes, no more than once a second.
+                    // A sleeping process is checked once a second until it wakes.
                     self.zombies
                         .insert((when + Duration::from_secs(1), process));
                 }

@@ -1,4 +1,4 @@
-//! What passed between each scheduler instance and each worker instance: heartbeats, healthchecks, the fetch, the parting.
+//! The messages between each scheduler instance and each worker instance: heartbeats, healthchecks, the fetch, the parting.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,35 +7,36 @@ use brasserie_common::{Health, InvocationId, SchedulerId, StatusBits, Time, Work
 use crate::event_log::{Ask, Fact, Happening, OutcomeKind};
 use crate::words::SetMark;
 
-/// Healthchecks that are remembered for each worker, but for those that did not happen: more than a scheduler keeps open (64), or it
-/// would count one that is not known here.
+/// The number of healthchecks remembered per worker, without those that never ran. It exceeds the number that a scheduler keeps open (64),
+/// so every check that a scheduler counts is known here.
 const MAX_CHECKS: usize = 128;
-/// Answers that wait at once, but for those that nobody will send any more: a worker has one heartbeat on its way, and some late copies.
+/// The number of answers that wait at once. A worker has one heartbeat under way and a few late copies; answers that will never leave also
+/// stay here.
 const MAX_ANSWERS: usize = 1024;
 
-/// One pair.
+/// One scheduler instance and one worker instance.
 #[derive(Clone, Debug, Default)]
 pub struct Pair {
     /// `getRunningTasks` has succeeded since the association began.
     pub fetched: bool,
-    /// The state in the answer to a heartbeat that was decided last, of those that have left. One that had to wait for a record leaves
-    /// after later ones, and whoever asked has given it up.
+    /// The state in the latest-decided heartbeat answer that has left. An answer that waited for a record may leave after later answers;
+    /// its caller has abandoned that call.
     pub told: Option<Health>,
     decided: Answers,
     pub heartbeat_heard: Option<Time>,
-    /// When the latest healthcheck left that came back DONE.
+    /// The time when the latest healthcheck that returned DONE was sent.
     pub good_check: Option<Time>,
-    /// The scheduler wrote that the instance has left.
+    /// The scheduler recorded that the instance has left.
     pub left: bool,
     checks: VecDeque<(InvocationId, Time)>,
 }
 
-/// Answers that were decided and have not left, in this order.
+/// Answers that were decided and have not left, in order of decision.
 #[derive(Clone, Debug, Default)]
 struct Answers {
     waiting: VecDeque<(u64, Health, SetMark)>,
     count: u64,
-    /// The latest that has left.
+    /// The latest answer that has left.
     left: u64,
 }
 
@@ -48,7 +49,7 @@ impl Answers {
         self.waiting.push_back((self.count, state, set));
     }
 
-    /// Whether no later one has left before. Of two that say the same, the earlier one leaves first.
+    /// Returns whether no later answer has left before. Of two equal answers, the earlier one leaves first.
     fn leave(&mut self, state: Health, set: SetMark) -> bool {
         let is_it = |(_, decided, of): &(u64, Health, SetMark)| (*decided, *of) == (state, set);
         let at = self.waiting.iter().position(is_it);

@@ -1,4 +1,4 @@
-//! What runs take of cards, and which jobs do, and for which of them that has changed: what runs then counts as something else than what was sent.
+//! The GPUs that runs take and that jobs need. For a job whose need has changed, a run counts as something else than what was sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use brasserie_common_config::{CARD_PREFIX, Config};
 
 use crate::event_log::{TaskId, WantedCards};
 
-/// By the configurations that there were, of which a scheduler may go by any.
+/// The GPU needs of jobs in all configurations so far. A scheduler may use any of these configurations.
 #[derive(Clone, Debug, Default)]
 pub struct CardNeeds {
     last: Option<Arc<Config>>,
     needs: BTreeMap<u16, Need>,
 }
 
-/// What a job has needed so far.
+/// The GPU needs of one job so far.
 #[derive(Clone, Debug)]
 struct Need {
     first: CardNeed,
@@ -30,7 +30,7 @@ enum Constancy {
     Changed,
 }
 
-/// Whether the last configuration has the job. None comes back.
+/// Whether the last configuration has the job. A removed job never returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
     There,
@@ -38,7 +38,7 @@ enum Presence {
 }
 
 impl CardNeeds {
-    /// To be called with each configuration, however often.
+    /// Takes account of a configuration. Repeated calls with the same configuration are harmless.
     pub fn look_at(&mut self, config: &Arc<Config>) {
         if self
             .last
@@ -69,8 +69,8 @@ impl CardNeeds {
         }
     }
 
-    /// How much a run that is on its way counts for of what it was sent as, at least; `None`: one cannot tell. Without its job it is taken
-    /// for a task of one CPU.
+    /// Returns the least usage that a run under way counts for, of the usage it was sent with; `None` if unknown. A run without its job
+    /// counts as a task of one CPU.
     pub fn still(&self, task: TaskId, (processor, usage): (&Processor, f64)) -> Option<f64> {
         let need = self.needs.get(&task.job);
         let constant = need.filter(|need| need.constancy == Constancy::Constant);
@@ -87,7 +87,7 @@ impl CardNeeds {
     }
 }
 
-/// How many cards a run takes, and of which model if it must be one; `None`: none.
+/// Returns the number of GPUs that a run takes and their model, if it needs a certain model; `None` if it takes no GPUs.
 pub fn cards(
     charges: &[(String, i32)],
     gpus: &[(String, u32)],
@@ -101,7 +101,7 @@ pub fn cards(
     Some((model.map(Processor::named), f64::from(milli) / 1000.0))
 }
 
-/// The same of one whose worker chooses them: it counts as what its scheduler says.
+/// Does the same as [`cards`] for a run whose worker chooses its GPUs. The run counts as the model that its scheduler states.
 pub fn wanted_cards(wanted: &WantedCards) -> (Option<Processor>, f64) {
     let model = wanted.counts_as.as_deref();
     (
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use brasserie_common_config::{ParseOptions, parse};
 
-    /// Jobs 0 and 1 take so many whole cards; of a job without a number there is none.
+    /// Returns a configuration in which jobs 0 and 1 take so many whole GPUs. `None` leaves the job out.
     fn config(cards: [Option<u32>; 2]) -> Arc<Config> {
         let mut jobs = String::new();
         for (job, cards) in cards.iter().enumerate() {

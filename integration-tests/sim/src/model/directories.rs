@@ -1,4 +1,4 @@
-//! What each data directory holds, by the records alone: synced state, un-synced tail, and the end of each task as last written.
+//! The content of each data directory, computed from records alone: synced state, unsynced tail, and the last written end of each task.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Stored {
     pub bits: StatusBits,
     pub backoff_seconds: u32,
     pub safety_seconds: u32,
-    /// When it was written, and by whom; not part of what is stored.
+    /// The time and the scheduler of the write. They are not part of the stored end.
     pub at: Time,
     pub by: SchedulerId,
 }
@@ -30,13 +30,13 @@ impl Stored {
         self.bits.has(StatusBits::FAILED)
     }
 
-    /// "lost" or "was not running".
+    /// Returns whether the end is "lost" or "was not running".
     pub fn is_provisional(&self) -> bool {
         self.bits.has(StatusBits::OVERWRITEABLE)
     }
 }
 
-/// A state as records add up.
+/// The state that records add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub schedulers: BTreeSet<SchedulerId>,
@@ -44,29 +44,29 @@ pub struct State {
     pub left: BTreeSet<WorkerId>,
     pub hold_back: Duration,
     pub ends: BTreeMap<TaskId, Stored>,
-    /// Deleted ends that somebody may repeat.
+    /// Deleted ends that a worker may still repeat.
     pub forgotten: BTreeMap<TaskId, Forgotten>,
-    /// The same for ever. Of a directory that was put back, no more than what it holds itself.
+    /// Deleted ends, remembered forever. A restored directory remembers only what it holds itself.
     pub deleted: BTreeMap<TaskId, InvocationId>,
-    /// Up to which run ends were forgotten for their age, for ever.
+    /// The last run of each task whose end expired, remembered forever.
     pub expired: BTreeMap<TaskId, InvocationId>,
 }
 
-/// What is remembered of deleted ends.
+/// A deleted end that a worker may still repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
     up_to: InvocationId,
-    /// Instances that were there when they were deleted, and are still.
+    /// The worker instances that were present at the deletion and still are.
     by: BTreeSet<WorkerId>,
 }
 
-/// What a record says of one task.
+/// The change to one task in a record.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Ended(Stored),
-    /// Its ends up to this run.
+    /// Deletes the ends of the task up to this run.
     Deleted(InvocationId),
-    /// The same, for their age.
+    /// Expires the ends of the task up to this run.
     Expired(InvocationId),
 }
 
@@ -120,13 +120,13 @@ impl State {
         }
     }
 
-    /// Up to which run nobody may expect an end any more: an operator wanted it forgotten, or its age did.
+    /// Returns the last run whose end may be missing because it was deleted or expired.
     pub fn gone_up_to(&self, task: TaskId) -> Option<InvocationId> {
         let gone = [self.deleted.get(&task), self.expired.get(&task)];
         gone.into_iter().flatten().max().copied()
     }
 
-    /// What the real directory holds, in these terms.
+    /// Returns the content of the real directory as a state.
     pub fn of(durable: &Durable, when: Time) -> State {
         let task = |key: &TaskKey| TaskId::from_names(key.job.as_str(), key.node.as_str());
         let ends = durable.statuses.iter().map(|(key, (invocation, status))| {
@@ -163,7 +163,7 @@ impl State {
         }
     }
 
-    /// The same, but for when and by whom ends were written, and what is remembered for ever.
+    /// Compares stored content. Ignores the writer and time of ends, and what is remembered forever.
     pub fn same_as(&self, other: &State) -> bool {
         let plain = |(task, s): (&TaskId, &Stored)| {
             (
@@ -196,7 +196,7 @@ struct Entry {
 pub struct Contents {
     synced: State,
     tail: VecDeque<Entry>,
-    /// Tasks of which the tail says something: what it says last, and how often.
+    /// Tasks that the tail changes: the last change, and the number of changes.
     pending: BTreeMap<TaskId, (Change, usize)>,
 }
 
@@ -205,7 +205,7 @@ impl Contents {
         &self.synced
     }
 
-    /// The end as last written, durable or not.
+    /// Returns the last written end, durable or not.
     pub fn written_end(&self, task: TaskId) -> Option<&Stored> {
         match self.pending.get(&task) {
             Some((Change::Ended(stored), _)) => Some(stored),
@@ -214,13 +214,13 @@ impl Contents {
         }
     }
 
-    /// Tasks that may have an end, durable or not; [`Contents::written_end`] tells.
+    /// Returns the tasks that may have an end, durable or not; [`Contents::written_end`] decides.
     pub fn ended(&self) -> impl Iterator<Item = TaskId> + '_ {
         let written = self.pending.keys();
         self.synced.ends.keys().chain(written).copied()
     }
 
-    /// Up to which run the ends of a task were deleted as last written, durable or not.
+    /// Returns the last run whose end was deleted, durably or not.
     pub fn deleted(&self, task: TaskId) -> Option<InvocationId> {
         let changes = self.tail.iter().flat_map(|entry| &entry.changes);
         let written = changes.filter_map(|(of, change)| match change {
@@ -231,7 +231,7 @@ impl Contents {
         written.chain(synced).max()
     }
 
-    /// It is not durable that its last end was deleted, or forgotten for its age.
+    /// Returns whether the deletion or expiry of the task's last end is not durable yet.
     pub fn has_unsynced_deletion(&self, task: TaskId) -> bool {
         let pending = self.pending.get(&task);
         pending.is_some_and(|(change, _)| match change {
@@ -275,7 +275,7 @@ impl Directories {
         self.of.get(&directory)
     }
 
-    /// The directory of a living scheduler.
+    /// Returns the directory of a living scheduler.
     pub fn directory_of(&self, scheduler: SchedulerId) -> Option<DirectoryId> {
         self.used_by.get(&scheduler).copied()
     }
@@ -296,7 +296,7 @@ impl Directories {
                 ..
             } => {
                 self.used_by.insert(scheduler, directory);
-                // What a crash left of the tail was not said to be lost.
+                // A crash reports the lost part of the tail; the rest is durable.
                 self.contents(directory).sync(|_| true);
             }
             Happening::SchedulerStopped { scheduler, .. } => {
@@ -378,7 +378,7 @@ impl Directories {
         }
     }
 
-    /// When the run ended is what its waits count from, forgiven or not.
+    /// The waits count from the time at which the run ended, forgiven or not.
     fn end_forgiven(&mut self, when: Time, happening: &Happening) {
         let Happening::EndForgiven {
             directory,
@@ -404,7 +404,7 @@ impl Directories {
         self.written(directory, run.task, Change::Ended(stored));
     }
 
-    /// Only the directory itself tells what an old copy holds.
+    /// Takes the state from the directory itself, because no happening lists the content of an old copy.
     fn restored(&mut self, when: Time, directory: DirectoryId, world: &World<'_>) {
         let contents = self.contents(directory);
         contents.lose_tail();

@@ -1,4 +1,4 @@
-//! The execution log: which fake processes are alive, whatever any scheduler or worker believes.
+//! The execution log: the fake processes that are alive, whatever any scheduler or worker believes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::event_log::{Happening, MachineId, ProcessId, Run, TaskId, WorkerPlace
 use crate::model::drift;
 use crate::view::World;
 
-/// Between the waking of a machine and the moment when its worker has looked at the clock and its keeper has looked at the worker.
+/// The time from the wake-up of a machine until its worker has read the clock and its keeper has checked the worker.
 const WAKING: Duration = Duration::from_secs(2);
 
 /// One live process of a task.
@@ -85,20 +85,20 @@ impl Executions {
         processes.filter_map(|process| Some((*process, self.live.get(process)?)))
     }
 
-    /// Workers with live processes.
+    /// Returns the workers with live processes.
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> + '_ {
         self.of_worker.keys().copied()
     }
 }
 
-/// Sleeping machines, and workers that stand still. A process on such a machine executes nothing and cannot be ended, and for a moment after the waking its worker has not
-/// looked at the clock yet: what no program can help is excused, for no longer.
+/// Sleeping machines and stopped workers. A process on a sleeping machine executes nothing and cannot be killed. Shortly after the wake-up
+/// its worker has not read the clock yet. Laws excuse both, because no program can prevent it, but only for that time.
 #[derive(Clone, Debug, Default)]
 pub struct Sleepers {
     machine: IdMap<WorkerPlace, MachineId>,
-    /// `None`: it sleeps.
+    /// The time of the last wake-up; `None` while the machine sleeps.
     woke: IdMap<MachineId, Option<Time>>,
-    /// Processes that cannot judge themselves; their keepers do.
+    /// Processes that are stopped and cannot judge their own health. Their keepers do.
     stopped: IdSet<WorkerPlace>,
 }
 
@@ -124,13 +124,13 @@ impl Sleepers {
         }
     }
 
-    /// The worker process of this place stands still, or did so a moment ago, and cannot look at the clock. Its tasks get no excuse
-    /// for that: their keeper ends them.
+    /// Returns whether the worker process of this place is or was just stopped, and so cannot read the clock. Its tasks get no excuse: the
+    /// keeper kills them.
     pub fn cannot_look(&self, when: Time, place: WorkerPlace, world: &World<'_>) -> bool {
         self.stopped.contains(&place) || self.excused_until(when, place, world).is_some()
     }
 
-    /// Until when the processes of this place are excused, [`Time::NEVER`] while the machine sleeps; `None`: they are not.
+    /// Returns the time until which processes of this place are excused; [`Time::NEVER`] while the machine sleeps, `None` if they are not.
     pub fn excused_until(&self, when: Time, place: WorkerPlace, world: &World<'_>) -> Option<Time> {
         match self.woke.get(self.machine.get(&place)?)? {
             None => Some(Time::NEVER),

@@ -1,22 +1,22 @@
-//! What is left of a worker's wish for work, as whoever holds its scheduler to it counts.
+//! The credit left of a work request, as a law counts it independently of the scheduler.
 
 use brasserie_common::WorkDemand;
 
-/// Sums of what tasks take, as floats.
+/// Tolerance for sums of floats.
 const ROUNDING: f64 = 1e-6;
-/// However sums are rounded.
+/// An amount below this is used up, whatever the rounding.
 const USED_UP: f64 = -2.0 * ROUNDING;
-/// No more than that is left where they should have come to nothing. Tasks of a millisecond may leave a part of it.
+/// The largest amount that rounding leaves of a sum of zero. Tasks of a millisecond may leave part of it.
 const NOTHING: f64 = 1e-9;
 
-/// What is left of a request for one type of processors; never less than the scheduler itself leaves.
+/// The credit left for one type of processor. It is never less than the scheduler's own count.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
     secs: f64,
     instances: f64,
     idle: f64,
     there: f64,
-    /// For how many tasks wait, if what ends makes idle.
+    /// The number of instances for which tasks wait at the worker, if completions give instances back.
     waiting: Option<f64>,
 }
 
@@ -31,7 +31,7 @@ impl Left {
         }
     }
 
-    /// Whether the ends of what is sent for it make idle.
+    /// Returns whether completions of runs sent for this request make instances idle again.
     pub fn comes_back(&self) -> bool {
         self.waiting.is_some()
     }
@@ -45,7 +45,7 @@ impl Left {
         }
     }
 
-    /// It took nothing after all.
+    /// Returns the amount of a task that used nothing after all.
     pub fn take_back(&mut self, usage: f64, seconds: f64) {
         self.secs += usage * seconds;
         self.instances += usage;
@@ -58,7 +58,7 @@ impl Left {
         self.idle -= usage;
     }
 
-    /// What was used up is used up: a sum of floats may not bring it back.
+    /// Clears amounts that were used up, so that float rounding does not bring them back.
     pub fn settle(&mut self) {
         for amount in [&mut self.secs, &mut self.instances, &mut self.idle] {
             if *amount <= NOTHING {
@@ -74,13 +74,13 @@ impl Left {
         }
     }
 
-    /// Nothing at all was asked for.
+    /// Returns whether nothing was requested.
     pub fn is_nothing(&self) -> bool {
         self.secs <= 0.0 && self.instances <= 0.0 && self.idle <= 0.0
     }
 }
 
-/// What was not asked for is not a sum that was rounded.
+/// Treats an amount that was never requested as used up, since rounding cannot have caused it.
 fn from_the_start(amount: f64) -> f64 {
     match amount > 0.0 {
         true => amount,

@@ -1,4 +1,4 @@
-//! What the machines of workers have, as these say, and how many slots that makes.
+//! The sizes of workers' machines as the workers report them, and the slots that result.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use brasserie_common_config::{CARD_PREFIX, Config, PhysicalKind};
 use crate::event_log::{Happening, MachineSize};
 use crate::workload::USUAL_CORES;
 
-/// By worker instance.
+/// The machine size of each worker instance.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
     sizes: BTreeMap<WorkerId, MachineSize>,
-    /// Of those that ask for work.
+    /// The cores of workers that request work.
     cores: BTreeMap<WorkerId, f64>,
 }
 
@@ -30,7 +30,7 @@ impl Machines {
         self.sizes.get(&worker)
     }
 
-    /// Slots of the resource of this number on a worker, where `limit` is the configured number of them.
+    /// Returns a worker's slots of the resource with this number. `limit` is the configured number of slots.
     pub fn slots(&self, worker: WorkerId, config: &Config, number: usize, limit: i32) -> i64 {
         let nothing = MachineSize::default();
         let size = self.get(worker).unwrap_or(&nothing);

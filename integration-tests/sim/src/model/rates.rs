@@ -1,18 +1,18 @@
-//! How often something happens: the last times of it, as many as a limit needs.
+//! A rate check: remembers as many last times of a happening as a limit needs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use brasserie_common::Time;
 
-/// At most `limit` in any span of `window`.
+/// Checks that there are at most `limit` happenings in any `window`.
 #[derive(Clone, Debug, Default)]
 pub struct Rate {
     last: VecDeque<Time>,
 }
 
 impl Rate {
-    /// One more; says whether that is one too many. Remembers no more than the limit.
+    /// Counts one more happening. Returns whether it exceeds the limit. Remembers at most `limit` times.
     pub fn exceeds(&mut self, when: Time, limit: usize, window: Duration) -> bool {
         let first_of_too_many = (self.last.len() >= limit)
             .then(|| self.last.pop_front())

@@ -1,5 +1,5 @@
-//! What each scheduler instance has under way by its own doing: from the sending of `runTask` until the end that it wrote, or until
-//! it heard that nothing had started. What it adopted is not in here.
+//! The runs that each scheduler instance started itself: from `runTask` until it has recorded the end or received a refusal. Adopted runs
+//! are not included.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use brasserie_common::{SchedulerId, WorkerId};
 
 use crate::event_log::{Ask, Happening, OutcomeKind, Run, TaskId};
 
-/// Lenient where the log cannot tell: a run may be over in here a little before the scheduler takes it for over.
+/// Runs under way. Where the log is ambiguous, a run may end here slightly before the scheduler ends it.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     under_way: BTreeMap<(SchedulerId, TaskId), (Run, WorkerId)>,
@@ -31,7 +31,7 @@ impl Runs {
             .copied()
     }
 
-    /// Of all tasks of a job.
+    /// Returns the runs of all tasks of a job.
     pub fn of_job(&self, scheduler: SchedulerId, job: u16) -> impl Iterator<Item = Run> + '_ {
         let task = |node| TaskId { job, node };
         let of_job = (scheduler, task(0))..=(scheduler, task(u16::MAX));

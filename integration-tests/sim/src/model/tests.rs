@@ -1,4 +1,4 @@
-//! The models against the real thing, where there is one.
+//! Tests of the models against the real code, where there is some.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The set of live worker instances of each scheduler as its records tell it, and what each state of it adds up to: computed apart
-//! from the code that schedulers use.
+//! The set of live worker instances of each scheduler, from its records, and the sums of each state of the set. Computed independently of
+//! the schedulers' code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use brasserie_common::{SchedulerId, WorkerId, WorkerSetHash};
 
 use crate::event_log::{Fact, Happening};
 
-/// What identifies a set, without its digest.
+/// The identity of a set, without its digest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sums {
     start_add: i64,
@@ -18,7 +18,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Of exactly these.
+    /// Returns the sums of exactly these members.
     pub fn of(members: impl Iterator<Item = WorkerId>) -> Sums {
         members.fold(Sums::default(), |sums, worker| sums.change(worker, 1))
     }
@@ -51,13 +51,13 @@ impl From<&WorkerSetHash> for Sums {
     }
 }
 
-/// One scheduler's set through time. A *step* is the number of changes before a state.
+/// The history of one scheduler's set. A *step* is the number of changes before a state.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     members: BTreeSet<WorkerId>,
     now: Sums,
     step: u64,
-    /// The latest step at which the set added up to this.
+    /// The latest step at which the set had these sums.
     steps: BTreeMap<Sums, u64>,
     joined: BTreeMap<WorkerId, u64>,
     left: BTreeMap<WorkerId, u64>,
@@ -71,7 +71,7 @@ impl History {
         self.steps.get(&sums).copied()
     }
 
-    /// What the present set adds up to.
+    /// Returns the sums of the present set.
     pub fn now(&self) -> Sums {
         self.now
     }
@@ -92,7 +92,7 @@ impl History {
     }
 }
 
-/// Of each living scheduler.
+/// The set of each living scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerSets {
     of: BTreeMap<SchedulerId, History>,
@@ -129,7 +129,7 @@ impl WorkerSets {
                 }
             }
             Fact::WorkerLeft { worker, .. } => {
-                // Those of an earlier scheduler's record that never came are in no set of this one.
+                // Recorded instances of an earlier scheduler that never returned are in no set of this one.
                 if history.members.remove(&worker) {
                     history.change(worker, -1);
                     history.left.insert(worker, history.step);

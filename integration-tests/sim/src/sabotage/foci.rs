@@ -1,4 +1,4 @@
-//! The worlds themselves, one for each known bug.
+//! The worlds of the injected bugs, one for each.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Focus {
     }
 }
 
-/// Workers die for long, and schedulers start again and again.
+/// Workers die for long, and schedulers restart again and again.
 const SILENCE: Wanted = Wanted {
     faults: &[
         (FaultKind::WorkerKilled, secs(40)),
@@ -41,14 +41,14 @@ const SILENCE: Wanted = Wanted {
     ..CALM
 };
 
-/// Workers die, schedulers start again without them, and an operator says so.
+/// Workers die, schedulers restart without them, and an operator declares them dead.
 const FORGETTING: &[(FaultKind, Duration)] = &[
     (FaultKind::WorkerKilled, secs(10)),
     (FaultKind::SchedulerCrash, secs(20)),
     (FaultKind::OperatorForgetsWorker, secs(2)),
 ];
 
-/// Jobs and nodes come and go, and so do schedulers.
+/// Jobs, nodes and schedulers come and go.
 const COMING_BACK: Wanted = Wanted {
     faults: &[
         (FaultKind::ConfigChange, secs(10)),
@@ -62,7 +62,7 @@ const COMING_BACK: Wanted = Wanted {
     ..CALM
 };
 
-/// One for each bug, in their order.
+/// One world for each bug, in their order.
 pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     focus(
         Sabotage::SkipSequenceCheck,
@@ -346,7 +346,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
                 (FaultKind::SchedulerCrash, secs(40)),
                 (FaultKind::WorkerKilled, secs(10)),
             ],
-            // Workers hear late who has come.
+            // Workers learn late of new set members.
             network: NetworkFaults {
                 slow_packet: 400,
                 slow: secs(6),
@@ -429,7 +429,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
     .beginning_at(78),
     focus(
         Sabotage::ForgetAccepted,
-        // A run that begins again has the fence that it had.
+        // A run that begins again has the same fence as before.
         &["accepted_once", "fences_increase"],
         Wanted {
             network: REPEATING,
@@ -583,7 +583,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         ADOPTING,
     ),
     focus(
-        // Nothing comes of it, as workers refuse what they have not free; it is seen in what they are sent.
+        // The bug has no effect on processes, because workers refuse GPUs that are not free. The tasks sent to workers show it.
         Sabotage::AdoptWithoutCards,
         &["within_limits"],
         ADOPTING,
@@ -653,7 +653,7 @@ pub const FOCI: [Focus; Sabotage::ALL.len()] = [
         Sabotage::GenerationNotSynced,
         &["fences_increase"],
         Wanted {
-            // Tasks that have ended and run again: what a worker still lists raises the fences.
+            // Tasks end and run again, and the runs that a worker still lists raise the fences.
             faults: &[
                 (FaultKind::SchedulerCrash, secs(20)),
                 (FaultKind::WallJump, secs(5)),

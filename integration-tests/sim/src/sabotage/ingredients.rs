@@ -1,4 +1,4 @@
-//! Networks, tasks and the calm world of which the worlds of known bugs are made.
+//! Networks, tasks and the calm world that the worlds of injected bugs are built from.
 
 use std::time::Duration;
 
@@ -23,34 +23,34 @@ pub(super) const SOUND: NetworkFaults = NetworkFaults {
     ..NetworkFaults::NONE
 };
 
-/// Packets get lost, either way.
+/// Packets get lost in both directions.
 pub(super) const LOSSY: NetworkFaults = NetworkFaults {
     lose_request: 60,
     lose_reply: 60,
     ..SOUND
 };
 
-/// Most of what is asked arrives, and most answers do not.
+/// Most requests arrive, and most answers do not.
 pub(super) const UNANSWERED: NetworkFaults = NetworkFaults {
     lose_reply: 700,
     ..SOUND
 };
 
-/// Packets come twice, soon or minutes later.
+/// Packets arrive twice, soon or minutes later.
 pub(super) const REPEATING: NetworkFaults = NetworkFaults {
     duplicate: 100,
     late_duplicate: 100,
     ..SOUND
 };
 
-/// Some packets are on their way for long.
+/// Some packets take long.
 pub(super) const SLOW: NetworkFaults = NetworkFaults {
     slow_packet: 100,
     slow: secs(30),
     ..SOUND
 };
 
-/// Tasks that outlast what happens to their workers, and do not heed TERM.
+/// Tasks that outlast the faults of their workers and ignore TERM.
 pub(super) const STUBBORN: ProcessFaults = ProcessFaults {
     spawn_failure: 0,
     ends_badly: 0,
@@ -68,7 +68,7 @@ pub(super) const LONG: ProcessFaults = ProcessFaults {
     longest: secs(60),
 };
 
-/// Tasks that are over soon, most of them badly.
+/// Tasks that end soon, most of them with errors.
 pub(super) const FAILING: ProcessFaults = ProcessFaults {
     spawn_failure: 0,
     ends_badly: 800,
@@ -77,7 +77,7 @@ pub(super) const FAILING: ProcessFaults = ProcessFaults {
     longest: secs(2),
 };
 
-/// A sound world in which nothing but work happens.
+/// A world without faults.
 pub(super) const CALM: Wanted = Wanted {
     timing: Timing::Quick,
     rivals: Rivals::None,
@@ -104,18 +104,18 @@ pub(super) const CALM: Wanted = Wanted {
     retention: Retention::UNLIMITED,
 };
 
-/// Where nothing goes wrong but this.
+/// Returns a world with these faults only.
 pub(super) const fn calm_but(faults: &'static [(FaultKind, Duration)]) -> Wanted {
     Wanted { faults, ..CALM }
 }
 
-/// Messages get lost, and nothing else happens.
+/// Messages get lost, and nothing else fails.
 pub(super) const LOSING: Wanted = Wanted {
     network: LOSSY,
     ..CALM
 };
 
-/// Schedulers learn from workers of what stays for long on machines that have something to share out.
+/// Restarted schedulers adopt long tasks from workers on machines with measured resources.
 pub(super) const ADOPTING: Wanted = Wanted {
     faults: &[(FaultKind::SchedulerCrash, secs(40))],
     processes: Some(STUBBORN),

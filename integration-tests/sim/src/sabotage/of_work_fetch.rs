@@ -1,4 +1,4 @@
-//! The worlds of the known bugs of work fetch.
+//! The worlds of the injected bugs of work fetch.
 
 use brasserie_common::sabotage::Sabotage;
 
@@ -9,7 +9,7 @@ use crate::event_log::FaultKind;
 use crate::network::NetworkFaults;
 use crate::swarm::Machines;
 
-/// Everybody asks for work, and tasks take long enough for others to wait.
+/// All workers request work, and tasks take long enough for others to wait.
 const ASKING: Wanted = Wanted {
     processes: Some(LONG),
     fetch: Fetch::Everybody,
@@ -17,7 +17,7 @@ const ASKING: Wanted = Wanted {
     ..CALM
 };
 
-/// Packets get lost, and are on their way for long.
+/// Packets get lost or take long.
 const UNSURE: NetworkFaults = NetworkFaults {
     lose_reply: 300,
     slow_packet: 100,
@@ -25,19 +25,19 @@ const UNSURE: NetworkFaults = NetworkFaults {
     ..LOSSY
 };
 
-/// Ends of tasks are heard long after their workers have asked again.
+/// Completions arrive long after their workers have asked again.
 const LATE: NetworkFaults = NetworkFaults {
     slow_packet: 300,
     slow: secs(20),
     ..SOUND
 };
 
-/// In the order of the bugs.
+/// The worlds in the order of the bugs.
 pub(super) const OF_WORK_FETCH: [Focus; 11] = [
     focus(
         Sabotage::RefillOnReplay,
         &["within_credit"],
-        // What has ended since is not charged any more.
+        // A run that has ended since is no longer charged.
         Wanted {
             network: REPEATING,
             processes: None,

@@ -1,4 +1,4 @@
-//! What can happen next in a small world, and doing it.
+//! The steps that can happen next in a small world, and their execution.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::settings::{Second, TasksCome};
 use super::world::{BOTH, FIRST, Pace, SECOND, SmallWorld};
 use crate::event_log::{SchedulerPlace, WorkerPlace};
 
-/// One thing that can happen. Numbers are positions in the world that offers it.
+/// One possible step. Numbers are positions in the world that offers the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Deliver(usize),
-    /// It arrives, and will arrive once more; nobody waits for the answer to the copy.
+    /// The packet arrives, and will arrive once more. No caller waits for the answer to the copy.
     Duplicate(usize),
     Drop(usize),
-    /// The caller gives up; the packet goes on.
+    /// The caller gives up; the packet stays under way.
     GiveUp(usize),
     Sync(SchedulerPlace),
     CrashScheduler {
@@ -26,7 +26,7 @@ pub enum Choice {
         kept: usize,
     },
     StartScheduler(SchedulerPlace),
-    /// The old copy is put back first.
+    /// The old copy is restored first.
     StartOnBackup,
     /// The directory is lost first.
     StartOnNothing,
@@ -45,7 +45,7 @@ pub enum Choice {
 }
 
 impl SmallWorld {
-    /// Everything that can happen now, in a fixed order.
+    /// Returns all steps that can happen now, in a fixed order.
     pub fn choices(&self) -> Vec<Choice> {
         let mut choices = Vec::new();
         self.packet_choices(&mut choices);
@@ -80,7 +80,7 @@ impl SmallWorld {
             if self.budget.drops > 0 {
                 choices.push(Choice::Drop(at));
             }
-            // An answer that is given up is as good as lost.
+            // Giving up a call that already has an answer equals losing that answer.
             let is_request = !matches!(packet, Packet::Back { .. });
             if is_request && self.budget.breaks > 0 && self.is_awaited(packet.tag()) {
                 choices.push(Choice::GiveUp(at));
@@ -111,7 +111,7 @@ impl SmallWorld {
             }
         }
         let is_let_in = match self.settings.second {
-            // R1: the lock keeps it out, unless the first is gone; then it is no other than the first.
+            // R1: the lock keeps the second scheduler out unless the first is gone, and then it would act like the first.
             Second::SameDirectory => sabotage::on(Sabotage::ShareDirectory),
             Second::OwnDirectory => true,
         };
@@ -153,7 +153,7 @@ impl SmallWorld {
         }
     }
 
-    /// Does it, and everything that follows at once.
+    /// Performs the step and everything that follows at once.
     #[expect(clippy::too_many_lines, reason = "one arm a choice")]
     pub fn apply(&mut self, choice: Choice) {
         match choice {
@@ -205,7 +205,7 @@ impl SmallWorld {
             }
             Choice::KillWorker(place) => {
                 self.budget.worker_kills -= 1;
-                // A worker answers at once: nobody waits for it but for packets.
+                // A worker answers at once, so its callers wait only for packets.
                 self.worker_gone(place);
             }
             Choice::StartWorker(place) => {
@@ -241,7 +241,7 @@ impl SmallWorld {
         self.quiesce();
     }
 
-    /// The directory has forgotten something, by the operator's deed.
+    /// Starts a scheduler on a directory of which the operator lost a part.
     fn start_without_the_present(&mut self, choice: Choice) {
         if choice == Choice::StartOnBackup {
             let backup = self.backup.take().unwrap_or_default();
@@ -254,7 +254,7 @@ impl SmallWorld {
         self.start_scheduler(FIRST);
     }
 
-    /// What a person reads.
+    /// Returns a readable description of the step.
     pub fn describe_choice(&self, choice: Choice) -> String {
         match choice {
             Choice::Deliver(at) => format!("{} arrives", Shown(&self.packets[at], self)),
@@ -314,7 +314,7 @@ impl SmallWorld {
         }
     }
 
-    /// Left alone from here in a calm world, is all work done in the end? `Err`: what is left.
+    /// Checks that all work gets done if the world is calm from here on. Errors with the remaining work.
     pub fn probe(&self) -> Result<(), String> {
         let mut calm = self.clone();
         calm.pace = Pace::AllAtOnce;
@@ -350,7 +350,7 @@ impl SmallWorld {
         Err("TRAP: left alone in a calm world, its tasks are never done".to_owned())
     }
 
-    /// Every task is done, and no worker has anything left to say or goes by a scheduler that is gone.
+    /// Returns whether every task is done, no worker has anything left to report, and none obeys a scheduler that is gone.
     fn is_all_done(&self) -> bool {
         let directory = self.directory(FIRST).durable();
         let done = directory.statuses.values().filter(|(_, s)| s.is_done());
@@ -361,15 +361,15 @@ impl SmallWorld {
                 .iter()
                 .filter_map(|host| host.core())
                 .all(|core| {
-                    // Who is refused, since another has its shard, may be bound to anybody.
+                    // A worker that is refused because another one has its shard may be bound to any scheduler.
                     let is_obedient = core.scheduler() != now || core.bound_to() == now;
                     core.running_tasks().is_empty() && is_obedient
                 })
     }
 }
 
-/// A calm world looks at itself this often, so long: a loss, a safe wait after it, the longest safety backoff and all retries of a
-/// small world are over several times within 200 s.
+/// The number of checks of a calm world, one each [`PROBE_STEP`]. In a small world, 200 s cover a loss, a safe wait after it, the longest
+/// safety backoff and all retries several times.
 const PROBES: u32 = 20;
 const PROBE_STEP: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! Breadth first over every choice: what was visited, what is left, and the way to a state that breaks the contract.
+//! The breadth-first search over all choices: visited states, waiting states, and the path to a state that breaks the contract.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use super::settings::Settings;
 use super::world::SmallWorld;
 use crate::trace::Trace;
 
-/// Worlds that wait for their turn as they are; further ones are made again from their choices. Some 20 kB each, so 2 GB.
+/// The number of waiting worlds kept in memory, about 20 kB each, so 2 GB. Further ones are rebuilt from their choices.
 const MAX_KEPT: usize = 100_000;
 
-/// Where a search ends by itself.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub states: usize,
     pub depth: u32,
 }
 
-/// Why a search has ended.
+/// Why a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Every state that the budgets allow was visited.
@@ -28,14 +28,14 @@ pub enum End {
     Broken,
 }
 
-/// The way to a broken contract.
+/// The path to a broken contract.
 #[derive(Clone, Debug)]
 pub struct Counterexample {
     pub what: String,
     pub steps: Vec<String>,
 }
 
-/// What a search has seen.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub end: End,
@@ -68,7 +68,7 @@ struct Explorer<'a> {
     outcome: Outcome,
 }
 
-/// Visits everything within the limits; stops at the first state that breaks the contract. `tell` hears of each depth.
+/// Visits all states within the limits. Stops at the first one that breaks the contract. Calls `tell` at each depth.
 pub fn explore(settings: &Settings, limits: Limits, tell: &mut dyn FnMut(u32, usize)) -> Outcome {
     let root = SmallWorld::new(settings);
     let mut explorer = Explorer {
@@ -115,7 +115,7 @@ impl Explorer<'_> {
         self.frontier.push_back(Waiting { node, depth, world });
     }
 
-    /// True: the contract is broken.
+    /// Visits the successors of a state. Returns true if the contract is broken.
     fn expand(&mut self, waiting: Waiting) -> bool {
         let world = match waiting.world {
             Some(world) => {
@@ -167,7 +167,7 @@ impl Explorer<'_> {
         way
     }
 
-    /// The world at the end of a way.
+    /// Rebuilds the world at the end of a path.
     fn again(&self, node: u32) -> SmallWorld {
         let mut world = SmallWorld::new(self.settings);
         for number in self.way_to(node) {

@@ -1,5 +1,5 @@
-//! The contract, judged in each state: never two processes of one task, and no acknowledged end that is forgotten or run again.
-//! What it remembers is part of the state.
+//! The contract, checked in each state: a task never has two processes, and an acknowledged completion is never forgotten or run again.
+//! What the judge remembers is part of the state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::event_log::{Ask, Happening, Run, TaskId};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
-/// The latest acknowledged end of a task, and whether any was DONE.
+/// The latest acknowledged completion of a task, and whether any was DONE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Promise {
     pub invocation: InvocationId,
@@ -21,10 +21,10 @@ pub(super) struct Promise {
 
 #[derive(Clone, Debug)]
 pub(super) struct Judge {
-    /// Ends may be lost in this world.
+    /// Completions may be lost in this world.
     only_twice: bool,
     pub promises: BTreeMap<TaskId, Promise>,
-    /// Runs whose end was acknowledged.
+    /// Runs with an acknowledged completion.
     pub over: BTreeSet<InvocationId>,
     pub broken: Option<Broken>,
 }
@@ -79,7 +79,7 @@ impl Judge {
         promise.done |= bits.has(StatusBits::DONE);
     }
 
-    /// A process starts while these runs of its task are alive.
+    /// Checks a process that starts while these runs of its task are alive.
     pub fn starts(&mut self, run: Run, alive: usize) {
         if alive > 0 {
             self.breaks(format!("TWICE: two processes of {} are alive", run.task));
@@ -98,13 +98,13 @@ impl Judge {
         }
     }
 
-    /// The operator lost the directory or put back an old copy: what it does not have is lost with it, as is documented.
+    /// Forgets all promises: the operator lost the directory or restored an old copy, which loses completions as documented.
     pub fn forgives(&mut self) {
         self.promises.clear();
         self.over.clear();
     }
 
-    /// A scheduler starts on this.
+    /// Checks the directory on which a scheduler starts.
     pub fn reads(&mut self, durable: &Durable) {
         let mut lost = None;
         for (task, promise) in &self.promises {

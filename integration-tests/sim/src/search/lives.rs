@@ -1,4 +1,4 @@
-//! Starts and ends: of schedulers and what their disks keep, of workers, and of the processes of tasks.
+//! Starts and ends of schedulers with their disks, of workers, and of task processes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,9 +22,9 @@ use crate::event_log::{CallTag, Run, SchedulerPlace, TaskId, WorkerPlace};
 use crate::hosts::scheduler::SchedulerInput;
 use crate::hosts::worker::WorkerInput;
 
-/// Longer than any call of a small world should need, shorter than its leaps.
+/// Longer than any call of a small world needs, and shorter than its leaps of time.
 pub(super) const CALL_DEADLINE: Duration = Duration::from_secs(3);
-/// How long tasks run when nobody chooses.
+/// How long tasks run in a calm world.
 const CALM_TASK: Duration = Duration::from_secs(1);
 
 /// How a process of a task ends.
@@ -77,7 +77,7 @@ impl SmallWorld {
         if self.has_config {
             self.load_config(place);
         }
-        // Whoever talked to its predecessor notices now.
+        // Workers that were connected to the predecessor notice its end now.
         for at in 0..self.workers.len() {
             let worker = WorkerPlace(at as u16);
             if self.post(worker).route == place && !self.post(worker).is_cut {
@@ -86,7 +86,7 @@ impl SmallWorld {
         }
     }
 
-    /// The configuration with the tasks is there from now on.
+    /// Makes the configuration with the tasks available from now on.
     pub(super) fn submit(&mut self) {
         self.has_config = true;
         for place in BOTH {
@@ -101,7 +101,7 @@ impl SmallWorld {
         self.drive_scheduler(place, SchedulerInput::Loaded { config, nodes });
     }
 
-    /// The process ends, and the first `kept` of its records that are not synced had reached the disk.
+    /// Ends the process. The first `kept` of its unsynced records had reached the disk.
     pub(super) fn scheduler_gone(&mut self, place: SchedulerPlace, kept: usize) {
         self.directory_mut(place).crash(kept);
         let waiting = self.scheduler(place).open_tags();
@@ -114,7 +114,7 @@ impl SmallWorld {
         }
     }
 
-    /// Answers that nobody waits for.
+    /// Removes answers that no caller waits for.
     pub(super) fn drop_orphans(&mut self) {
         let open = &self.open;
         let is_wanted = |packet: &Packet| match packet {
@@ -124,7 +124,7 @@ impl SmallWorld {
         self.packets.retain(is_wanted);
     }
 
-    /// R23: only when nothing of the predecessor is alive, or nobody but the successor will end it.
+    /// Returns whether a worker may start (R23): no process of the predecessor is alive, or only the successor will end it.
     pub(super) fn may_start_worker(&self, place: WorkerPlace) -> bool {
         let mut left = self.processes.iter().filter(|p| p.place == place);
         self.worker(place).core().is_none()
@@ -146,7 +146,8 @@ impl SmallWorld {
         self.worker_outputs(place, out);
     }
 
-    /// The operator's promise is true; or it is a mistake, and the scheduler has heard of the worker so lately that it must refuse.
+    /// Returns whether an operator may declare the worker dead: either it is dead with all its tasks, or by mistake it has reported so
+    /// recently that the scheduler must refuse.
     pub(super) fn may_forget(&self, place: WorkerPlace) -> bool {
         let (Some(core), Some(id)) = (self.scheduler(FIRST).core(), self.post(place).worker) else {
             return false;
@@ -212,7 +213,7 @@ impl SmallWorld {
         }
     }
 
-    /// The worker process has ended; its keeper ends what it left behind.
+    /// Handles the end of a worker process. Its keeper ends the remaining processes.
     pub(super) fn worker_gone(&mut self, place: WorkerPlace) {
         let by = self.now + KEEPER_DELAY;
         for process in self.processes.iter_mut().filter(|p| p.place == place) {
@@ -221,7 +222,7 @@ impl SmallWorld {
         self.worker_and_keeper_gone(place);
     }
 
-    /// What it ran goes on, unless it was signalled.
+    /// Ends a worker with its keeper. Its tasks go on unless they were signalled.
     pub(super) fn worker_and_keeper_gone(&mut self, place: WorkerPlace) {
         self.workers[usize::from(place.0)].crash();
         self.open
@@ -294,7 +295,7 @@ impl SmallWorld {
         }
     }
 
-    /// Tags of answers that a caller still waits for and that only a packet on its way can bring.
+    /// Returns whether a caller still waits for the answer with this tag, which only a packet under way can bring.
     pub(super) fn is_awaited(&self, tag: CallTag) -> bool {
         self.open.contains_key(&tag)
     }

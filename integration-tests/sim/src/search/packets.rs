@@ -1,4 +1,4 @@
-//! What is on its way between hosts, and what becomes of it.
+//! Packets between hosts, and their fates.
 
 use brasserie_common::{CallId, CallOutcome, ServiceAddress};
 use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
@@ -12,10 +12,10 @@ use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::{SchedulerInput, SchedulerOutput};
 use crate::hosts::worker::{WorkerInput, WorkerOutput};
 
-/// Ports of workers count from here.
+/// The port of the first worker.
 pub(super) const FIRST_PORT: u16 = 10_000;
 
-/// What an answer says, or that none will come.
+/// The content of an answer, or the news that none will come.
 #[derive(Clone, Debug)]
 pub(super) enum News {
     ToScheduler(CallOutcome<SchedulerCallReply>),
@@ -24,7 +24,7 @@ pub(super) enum News {
     NotSent,
 }
 
-/// One thing on its way.
+/// One packet under way.
 #[derive(Clone, Debug)]
 pub(super) enum Packet {
     ToScheduler {
@@ -58,19 +58,19 @@ pub(super) fn class_of(message: &Message) -> Class {
 
 fn class_of_request(request: &ToScheduler) -> Class {
     match request {
-        // No worker of a small world asks for work.
+        // No worker of a small world requests work.
         ToScheduler::Heartbeat { .. } | ToScheduler::Work(_) => Class::Heartbeat,
-        // The end of a healthcheck.
+        // The completion of a healthcheck.
         ToScheduler::Status(update) if !update.job.as_str().starts_with('j') => Class::Healthcheck,
         ToScheduler::Status(_) => Class::Status,
     }
 }
 
-/// Tags of copies.
+/// The bit in the tags of copies.
 const COPY: u32 = 1 << 31;
 
 impl Packet {
-    /// From here on it is a copy, whose answer goes to nobody.
+    /// Turns the packet into a copy, whose answer no caller receives.
     pub fn nobody_waits(&mut self) {
         match self {
             Packet::ToScheduler { tag, .. }
@@ -88,7 +88,7 @@ impl Packet {
     }
 }
 
-/// The original interface has no field for them.
+/// Removes completions, for which the original interface has no field.
 fn hide_ends(outcome: &mut CallOutcome<SchedulerCallReply>) {
     if let CallOutcome::Done(SchedulerCallReply::RunningTasks(tasks)) = outcome {
         for task in tasks {
@@ -98,7 +98,7 @@ fn hide_ends(outcome: &mut CallOutcome<SchedulerCallReply>) {
 }
 
 impl SmallWorld {
-    /// The worker whose link the packet uses, and what it is about. `None`: nobody waits for this answer any more.
+    /// Returns the worker whose link the packet uses, and its class. `None` if no caller waits for this answer any more.
     pub(super) fn link_of(&self, packet: &Packet) -> Option<(WorkerPlace, Class)> {
         match packet {
             Packet::ToScheduler { from, request, .. } => Some((*from, class_of_request(request))),
@@ -127,7 +127,7 @@ impl SmallWorld {
         }
     }
 
-    /// The caller hears at once that it will hear nothing.
+    /// Tells the caller at once that no answer will come.
     pub(super) fn fail(&mut self, tag: CallTag, news: News) {
         if self.open.contains_key(&tag) {
             self.express.push_back(Packet::Back { tag, news });
@@ -142,7 +142,7 @@ impl SmallWorld {
                 ..
             }
         );
-        // What is known without the other side passes any link.
+        // News that is known without the other side passes any link.
         if !is_news && self.is_blocked(&packet) {
             return match packet {
                 Packet::Back { tag, .. } => self.fail(tag, News::Unknown),
@@ -172,7 +172,7 @@ impl SmallWorld {
         }
     }
 
-    /// The first news of a call counts.
+    /// Reports the outcome of a call. Only the first one counts.
     fn known(&mut self, tag: CallTag, news: News) {
         let unknown = || "no answer".to_owned();
         let not_sent = || "nobody listens".to_owned();

@@ -1,4 +1,4 @@
-//! For each rule that can be switched off, the smallest world that we know in which that breaks the contract.
+//! The smallest known world in which the contract breaks without a rule, for each rule that can be switched off.
 
 use brasserie_common::sabotage::Sabotage;
 
@@ -8,7 +8,7 @@ use super::settings::{Budget, Class, Listing, NewCluster, Settings, TasksCome};
 use super::worlds::{ALONE, BUMP, FORGETTING, NO, PAIR, PATIENT, SLOW};
 use crate::event_log::WorkerPlace;
 
-/// A rule, the bug that switches it off, and where that shows.
+/// A rule, the injected bug that switches it off, and the world in which that shows.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub id: &'static str,
@@ -16,13 +16,13 @@ pub struct Rule {
     pub world: Settings,
 }
 
-/// How far a rule's search goes: several times what the widest of these worlds has.
+/// The limits of a rule's search: several times what the widest of these worlds needs.
 pub const RULE_LIMITS: Limits = Limits {
     states: 400_000,
     depth: 100,
 };
 
-/// Every rule marked M.
+/// Returns every rule marked M.
 pub fn rules() -> Vec<Rule> {
     let mut rules = directory_rules();
     rules.extend(wait_rules());
@@ -50,7 +50,7 @@ fn rule(
     Rule { id, bug, world }
 }
 
-/// R1 to R7: the scheduler's data directory.
+/// Returns the rules R1 to R7: the scheduler's data directory.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn directory_rules() -> Vec<Rule> {
     let late_pair = Settings {
@@ -135,7 +135,7 @@ fn directory_rules() -> Vec<Rule> {
     ]
 }
 
-/// R9 to R12, R37 and R38: leaving the initial wait.
+/// Returns the rules R9 to R12, R37 and R38: leaving the initial wait.
 fn wait_rules() -> Vec<Rule> {
     vec![
         rule(
@@ -155,7 +155,7 @@ fn wait_rules() -> Vec<Rule> {
             NO.cuts(1).forgets(1).leaps(3),
             &[1, 5],
         ),
-        // The later scheduler has shorter timeouts, and the loss is told to the others before it is on disk.
+        // The later scheduler has shorter timeouts, and the other workers learn of the loss before it is on disk.
         rule(
             "R9",
             Sabotage::ConsensusOverridesRecord,
@@ -207,7 +207,7 @@ fn wait_rules() -> Vec<Rule> {
     ]
 }
 
-/// R13 to R23: workers and scheduler instances.
+/// Returns the rules R13 to R23: workers and scheduler instances.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn worker_rules() -> Vec<Rule> {
     let free = |free, base| Settings { free, ..base };
@@ -219,7 +219,7 @@ fn worker_rules() -> Vec<Rule> {
             NO.scheduler_crashes(1).leaps(3),
             &[2],
         ),
-        // Its end is acknowledged by one scheduler and never dropped, because of another that is gone.
+        // One scheduler acknowledges the completion, and the worker never drops it because of another scheduler that is gone.
         rule(
             "R14",
             Sabotage::BindBackwards,
@@ -232,7 +232,7 @@ fn worker_rules() -> Vec<Rule> {
             NO.scheduler_crashes(1).duplicates(1).leaps(4),
             &[2],
         ),
-        // Where the listing tells ended tasks as such, it says the same a second time.
+        // If the list marks ended tasks, it already contains the same information.
         rule(
             "R17",
             Sabotage::DropOnAnyAcknowledgement,
@@ -294,7 +294,7 @@ fn worker_rules() -> Vec<Rule> {
     ]
 }
 
-/// R24 to R27: durability and statuses.
+/// Returns the rules R24 to R27: durability and statuses.
 fn status_rules() -> Vec<Rule> {
     vec![
         rule(

@@ -1,4 +1,4 @@
-//! What a small world consists of, which faults it may suffer and how often.
+//! The settings of a small world: its parts, the faults it may suffer, and their number.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 
 use super::choices::Choice;
 
-/// What a packet is about; an answer belongs to the class of its request's answers.
+/// The class of a packet. An answer belongs to the class of its request's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     Heartbeat,
@@ -23,40 +23,40 @@ pub enum Class {
     Kill,
 }
 
-/// How often each fault may still happen; part of the state.
+/// How often each fault may still happen. The budget is part of the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
-    /// A packet that waits is lost, and its sender knows nothing.
+    /// A waiting packet is lost without notice to its sender.
     pub drops: u8,
-    /// It arrives and stays on its way.
+    /// A packet arrives and also stays under way.
     pub duplicates: u8,
-    /// The caller gives up while the packet is still on its way.
+    /// The caller gives up while the packet is still under way.
     pub breaks: u8,
     pub scheduler_crashes: u8,
     /// `kill -9` of a worker.
     pub worker_kills: u8,
-    /// Worker instances that may be started beside those of the beginning.
+    /// Worker instances that may start in addition to the first ones.
     pub worker_starts: u8,
-    /// With a worker its keeper is killed too, so that processes of tasks are left behind until a successor ends them.
+    /// The keeper is killed with its worker, so task processes remain until a successor ends them.
     pub keeper_kills: u8,
-    /// Nothing passes between one worker and the schedulers until the link heals.
+    /// No packet passes between one worker and the schedulers until the link heals.
     pub cuts: u8,
     /// A task ends with an error.
     pub failures: u8,
-    /// A copy of the directory is made, and put back before a start.
+    /// A copy of the directory is made, and restored before a start.
     pub backups: u8,
     /// The directory is lost before a start.
     pub losses: u8,
-    /// A scheduler starts in the second place, while the first may be alive; see [`Settings::second`].
+    /// A scheduler starts in the second place while the first may be alive; see [`Settings::second`].
     pub second_schedulers: u8,
-    /// A worker is told to talk to the scheduler in the other place.
+    /// A worker connects to the scheduler in the other place.
     pub reroutes: u8,
-    /// Time passes by [`Settings::leaps`]: to the next packet that could arrive or record that could be synced, if one comes
-    /// up meanwhile.
+    /// Time advances by one of [`Settings::leaps`], or to the next packet that could arrive or record that could be synced, if one comes up
+    /// meanwhile.
     pub leaps: u8,
-    /// It passes although a packet could arrive or a record be synced.
+    /// Time advances although a packet could arrive or a record be synced.
     pub delays: u8,
-    /// An operator declares a worker dead that is dead with all its tasks, or by mistake one that has just answered.
+    /// An operator declares a worker dead. Either it is dead with all its tasks, or by mistake it has just answered.
     pub forgets: u8,
 }
 
@@ -106,22 +106,21 @@ impl fmt::Display for Budget {
     }
 }
 
-/// One small world. What it fixes, and why nothing of interest is lost by it:
+/// One small world. Some parts are fixed, for these reasons:
 ///
-/// * Packets of classes that are not [`Settings::free`] arrive at once and in order, unless their link is cut. Heartbeats and
-///   healthchecks are so in most worlds: they are repeated for ever, so their loss is a matter of time, which cuts and leaps
-///   give; two worlds free them.
-/// * A healthcheck's process ends at once, and the configuration is loaded at once: neither decides anything but when.
-/// * Records are synced at once where nobody can crash any more: a reply that waits for the disk is then a packet that waits.
-/// * All clocks show the same: differences of clocks are the simulator's subject. Time passes by leaps of given lengths, in
-///   which everything that is due happens in its order. A leap ends early when a packet could arrive or a record be synced, for
-///   either takes no time unless a delay is spent. What a caller has stopped to wait for is gone, unless a break or a duplicate
-///   was spent on it: then it may arrive at any time, or never.
+/// * Packets of classes that are not [`Settings::free`] arrive at once and in order, unless their link is cut. In most worlds heartbeats
+///   and healthchecks are fixed. They repeat forever, so cuts and leaps have the same effect as their loss. Two worlds free them.
+/// * A healthcheck's process ends at once, and the configuration loads at once: both affect only timing.
+/// * Records are synced at once in worlds without crashes: a reply that waits for the disk then equals a packet that waits.
+/// * All clocks show the same time; the simulator covers clock differences. Time advances by leaps of given lengths, in which everything
+///   that is due happens in order. A leap ends early when a packet could arrive or a record be synced, because neither takes time unless a
+///   delay is spent. A packet whose caller has stopped waiting is gone, unless a break or a duplicate was spent on it. Then it may arrive
+///   at any time, or never.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub name: &'static str,
     pub tasks: u8,
-    /// Each place of workers: its shard. Two places of one shard have different machine locks.
+    /// The shard of each worker place. Two places of one shard have different machine locks.
     pub places: &'static [u8],
     /// Places in which a worker runs at the beginning.
     pub present: &'static [u8],
@@ -130,26 +129,26 @@ pub struct Settings {
     pub leaps: &'static [u64],
     pub new_cluster: NewCluster,
     pub listing: Listing,
-    /// Nothing that is written is lost in a crash.
+    /// A crash loses no written record.
     pub syncs_at_once: bool,
     pub bump_unhealthy: bool,
     /// A scheduler that starts knows until when its predecessors have answered workers.
     pub keeps_answered: bool,
-    /// In seconds: how long a worker may be unhealthy.
+    /// The seconds for which a worker may be unhealthy.
     pub lose_after: u64,
-    /// In seconds, for the first scheduler and for those after it: how long a task that a worker ends may take.
+    /// The kill wait of tasks in seconds: for the first scheduler, and for later ones.
     pub kill_waits: [u64; 2],
-    /// Seconds in which the world settles before the search begins; none: it begins with the first start.
+    /// Seconds in which the world settles before the search begins. With zero the search begins with the first start.
     pub settle: u64,
     pub tasks_come: TasksCome,
-    /// What has happened, within the budget, when the search begins.
+    /// The steps, within the budget, that have happened when the search begins.
     pub opening: &'static [Choice],
     pub second: Second,
-    /// Of how many states one is left alone with a calm world, to see whether its work gets done; 0: none.
+    /// One in this many states is checked in a calm world, to see whether its work gets done; 0 for none.
     pub probe_one_of: u64,
 }
 
-/// When the tasks of a small world are there.
+/// When the tasks of a small world are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TasksCome {
     AtOnce,
@@ -158,34 +157,34 @@ pub enum TasksCome {
     ByChoice,
 }
 
-/// What a scheduler in the second place works on.
+/// The directory of a scheduler in the second place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Second {
-    /// R1 keeps it out.
+    /// R1 keeps the second scheduler out.
     SameDirectory,
-    /// Nothing tells the two of each other but their workers. What one acknowledges the other does not know, so only "never twice"
-    /// is judged, and that holds as long as all workers can be reached by both.
+    /// Only workers connect the two schedulers. Neither knows completions that the other has acknowledged, so the judge checks "never
+    /// twice" only. That holds as long as both schedulers can reach all workers.
     OwnDirectory,
 }
 
-/// Which schedulers are started with `--new-cluster`.
+/// The schedulers that start with `--new-cluster`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewCluster {
     /// The flag is left in a unit file.
     Always,
-    /// As the operator must do it where directories are lost (R7).
+    /// The operator uses the flag as required where directories are lost (R7).
     OnlyFirst,
 }
 
-/// What answers to `getRunningTasks` tell.
+/// The content of answers to `getRunningTasks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listing {
     Ours,
-    /// Ended tasks look as if they ran, as between peers that know only the original interface.
+    /// Ended tasks look like running ones, as between peers that know only the original interface.
     Original,
 }
 
-/// Nothing arrives unless it is chosen.
+/// No packet arrives unless it is chosen.
 pub const EVERYTHING: &[Class] = &[
     Class::Heartbeat,
     Class::Healthcheck,
@@ -197,7 +196,7 @@ pub const EVERYTHING: &[Class] = &[
     Class::Kill,
 ];
 
-/// Without what is repeated for ever.
+/// All classes but those that repeat forever.
 pub const USUAL: &[Class] = EVERYTHING.split_at(2).1;
 
 impl Budget {
@@ -324,7 +323,7 @@ impl Settings {
         probe_one_of: 0,
     };
 
-    /// The shortest that the flags allow, but for the loss.
+    /// Returns the shortest timeouts that the flags allow, except for the loss time.
     pub fn timeouts(&self, is_first: bool) -> Timeouts {
         let second = Duration::from_secs(1);
         Timeouts {
@@ -339,7 +338,7 @@ impl Settings {
         }
     }
 
-    /// The configuration with this many tasks: one job, a node each.
+    /// Returns the configuration with this many tasks: one job with a node for each.
     pub fn config(tasks: u8) -> (Arc<Config>, Arc<NodeTable>) {
         let mut nodes = String::new();
         for node in 0..tasks {

@@ -1,5 +1,5 @@
-//! What makes two small worlds one state: everything that decides what can happen, with ids renamed, packets in no order, and 128
-//! bits of hash. Of a search of n states two are taken for one with odds of n^2 / 2^129: at ten million states below 1 in 10^24.
+//! The fingerprint of a small world: a 128-bit hash of everything that decides its future, with renamed ids and unordered packets. In a
+//! search of n states, the probability that two states collide is n^2 / 2^129: below 1 in 10^24 for ten million states.
 
 use std::hash::{Hash, Hasher};
 
@@ -21,17 +21,17 @@ use crate::event_log::CallTag;
 use crate::hosts::ToScheduler;
 use crate::hosts::scheduler::{SchedulerHost, SchedulerOutput};
 
-/// Machines of workers count from here, those of schedulers from 0.
+/// The number of the first worker's machine. Those of schedulers count from 0.
 const WORKERS: u64 = 100;
 
 type S<'a> = Shape<'a, SipHasher13>;
 
 impl SmallWorld {
-    /// Two worlds with one fingerprint have the same future, up to names.
+    /// Returns the fingerprint. Two worlds with one fingerprint have the same future, up to names.
     pub fn fingerprint(&self) -> u128 {
         let mut canon = Canon::new();
         let mut hasher = SipHasher13::new();
-        // Where in a second: ids are of whole seconds.
+        // The position within a second matters, because ids contain whole seconds.
         (self.now.as_nanos() % 1_000_000_000).hash(&mut hasher);
         self.budget.hash(&mut hasher);
         (self.has_config, self.is_first).hash(&mut hasher);
@@ -53,7 +53,7 @@ impl SmallWorld {
             (post.is_cut, post.route).hash(&mut hasher);
             let age = self.wall().as_secs() - post.last_start_time;
             age.clamp(-100, 1).hash(&mut hasher);
-            // One that is dead has its name nowhere else.
+            // A dead worker is named nowhere else.
             let nameable = post.worker.filter(|_| self.budget.forgets > 0);
             Shape::new(self.now, &mut canon, &mut hasher).opt(nameable, Shape::worker);
         }
@@ -111,7 +111,7 @@ impl SmallWorld {
         }
     }
 
-    /// Who waits for the answer.
+    /// Hashes the caller that waits for the answer.
     fn shape_tag(&self, tag: CallTag, canon: &mut Canon, hasher: &mut impl Hasher) {
         let Some(open) = self.open.get(&tag) else {
             return false.hash(hasher);
@@ -145,7 +145,7 @@ impl SmallWorld {
             s.invocation(promise.invocation);
         });
         s.each(&self.judge.over, |s, invocation| s.invocation(*invocation));
-        // Ids that are drawn next are later than those of earlier seconds, and by chance in this one.
+        // Later ids exceed those of earlier seconds; within this second their order is random.
         let now = InstanceId {
             start_time: self.wall().as_secs(),
             rand: i64::MIN,
@@ -156,7 +156,7 @@ impl SmallWorld {
         s.healthcheck(InvocationId(now));
     }
 
-    /// In no order: by what they say.
+    /// Hashes packets by content, independent of their order.
     fn shape_packets(&self, canon: &mut Canon, hasher: &mut SipHasher13) {
         let mut all = Vec::with_capacity(self.packets.len());
         for packet in &self.packets {
@@ -219,7 +219,7 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
                 next_backoff,
                 status,
                 gpus,
-                // No decision rests on it.
+                // No decision depends on the story.
                 story: _,
                 scheduler,
                 worker,
@@ -242,7 +242,7 @@ fn shape_message(s: &mut S<'_>, message: &Message) {
         | Message::RequestSuicide {
             scheduler,
             worker,
-            // The reason decides nothing.
+            // No decision depends on the reason.
             why: _,
         } => {
             s.scheduler(*scheduler);
@@ -288,7 +288,7 @@ fn shape_outcome<R>(s: &mut S<'_>, outcome: &CallOutcome<R>, reply: impl FnOnce(
             s.scheduler(*scheduler);
         }
         CallOutcome::Refused(code, _) => s.put((false, std::mem::discriminant(code))),
-        // Texts are for people.
+        // These texts are for people.
         CallOutcome::NotSent(_) | CallOutcome::Unknown(_) => {}
     }
 }
@@ -331,7 +331,7 @@ fn shape_durable(s: &mut S<'_>, durable: &Durable) {
         forgotten,
         answered: _,
         is_a_backup,
-        // Searched worlds are too short to forget completions.
+        // Searched worlds are too short for completions to expire.
         observed: _,
         missing: _,
         missing_jobs: _,
@@ -381,7 +381,7 @@ fn shape_record(s: &mut S<'_>, record: &Record) {
             cluster: _,
             scheduler,
             wait,
-            // As in a scheduler: only that it waits for the disk counts.
+            // Only the fact that it waits for the disk matters, as in a scheduler.
             generation: _,
         } => {
             s.scheduler(*scheduler);

@@ -20,17 +20,17 @@ use crate::hosts::worker::{WorkerHost, WorkerInput};
 
 /// Unix seconds at [`Time::ZERO`].
 const EPOCH: i64 = 1_700_000_000;
-/// When worlds begin: late enough that every time before it can be told.
+/// When worlds begin: late enough that every earlier time can be expressed.
 const BEGIN: Duration = Duration::from_secs(10_000);
-/// Inputs that may follow from one choice before time passes: a world of two workers and two tasks needs less than a hundred, so
-/// more of them are a storm.
+/// The most inputs that may follow from one choice before time advances. A world of two workers and two tasks needs fewer than a hundred;
+/// more than this means a storm.
 const MAX_TURNS_A_MOMENT: usize = 2000;
 
 pub(super) const FIRST: SchedulerPlace = SchedulerPlace(0);
 pub(super) const SECOND: SchedulerPlace = SchedulerPlace(1);
 pub(super) const BOTH: [SchedulerPlace; 2] = [FIRST, SECOND];
 
-/// Who waits for an answer.
+/// The party that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Scheduler(SchedulerPlace),
@@ -42,15 +42,15 @@ pub(super) enum Caller {
 pub(super) struct OpenCall {
     pub caller: Caller,
     pub call: CallId,
-    /// The worker at one end of it, whoever calls.
+    /// The worker at one end of the call, whichever side calls.
     pub worker: WorkerPlace,
     pub class: Class,
-    /// When its caller gives up by itself. What is still on its way then comes to nothing: later arrivals are a fault, which a
-    /// budget counts ([`Budget::breaks`]).
+    /// When the caller gives up by itself. A packet still under way is then dropped: late arrivals are a fault with a budget
+    /// ([`Budget::breaks`]).
     pub until: Time,
 }
 
-/// What surrounds a worker process.
+/// The surroundings of a worker process.
 #[derive(Clone, Debug)]
 pub(super) struct Post {
     pub is_cut: bool,
@@ -68,7 +68,7 @@ pub(super) struct TaskProcess {
     pub key: TaskKey,
     pub invocation: InvocationId,
     pub task: crate::event_log::TaskId,
-    /// Somebody has signalled it: it is dead by then.
+    /// The time by which a signalled process is dead.
     pub dies_by: Option<Time>,
 }
 
@@ -76,11 +76,11 @@ pub(super) struct TaskProcess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     Chosen,
-    /// Everything arrives at once, disks sync at once, tasks end by themselves after a second.
+    /// Packets arrive and disks sync at once, and tasks end by themselves after a second.
     AllAtOnce,
 }
 
-/// The whole of it. Cloned for each choice.
+/// The whole small world. The search clones it for each choice.
 #[derive(Clone, Debug)]
 pub struct SmallWorld {
     pub(super) settings: Arc<Settings>,
@@ -92,19 +92,19 @@ pub struct SmallWorld {
     pub(super) directories: Vec<Directory>,
     pub(super) backup: Option<Durable>,
     pub(super) processes: Vec<TaskProcess>,
-    /// They wait for a choice.
+    /// Packets that wait for a choice.
     pub(super) packets: Vec<Packet>,
-    /// They arrive before anything else happens.
+    /// Packets that arrive before anything else happens.
     pub(super) express: VecDeque<Packet>,
     pub(super) open: BTreeMap<CallTag, OpenCall>,
     pub(super) judge: Judge,
     pub(super) pace: Pace,
     pub(super) config: (Arc<Config>, Arc<NodeTable>),
-    /// Schedulers that start load it.
+    /// Schedulers load the configuration when they start.
     pub(super) has_config: bool,
     /// No scheduler has started yet.
     pub(super) is_first: bool,
-    /// Draws of identities so far.
+    /// The number of identities drawn so far.
     pub(super) drawn: u64,
     pub(super) log: Vec<Happening>,
     pub(super) keeps_log: bool,
@@ -112,7 +112,7 @@ pub struct SmallWorld {
 }
 
 impl SmallWorld {
-    /// At the point where the search begins.
+    /// Creates the world at the point where the search begins.
     pub fn new(settings: &Settings) -> Self {
         let places = settings.places.len();
         let mut world = SmallWorld {
@@ -181,7 +181,7 @@ impl SmallWorld {
         self.now
     }
 
-    /// What happened since [`SmallWorld::keep_log`].
+    /// Returns the happenings since [`SmallWorld::keep_log`].
     pub fn history(&self) -> &[(Time, Happening)] {
         &self.history
     }
@@ -218,7 +218,7 @@ impl SmallWorld {
         &mut self.directories[usize::from(place.0)]
     }
 
-    /// A crash may still take what is not synced.
+    /// Returns whether a crash may still lose unsynced records.
     pub(super) fn syncs_by_choice(&self) -> bool {
         self.pace == Pace::Chosen
             && self.budget.scheduler_crashes > 0
@@ -247,7 +247,7 @@ impl SmallWorld {
         self.worker_outputs(place, out);
     }
 
-    /// The judge hears what has happened.
+    /// Passes the happenings to the judge.
     pub(super) fn tell(&mut self) {
         for happening in std::mem::take(&mut self.log) {
             self.judge.observe(&happening);
@@ -257,7 +257,7 @@ impl SmallWorld {
         }
     }
 
-    /// Everything that happens at this moment without a choice.
+    /// Performs all steps of this moment that need no choice.
     pub(super) fn quiesce(&mut self) {
         for _ in 0..MAX_TURNS_A_MOMENT {
             self.tell();
@@ -311,12 +311,12 @@ impl SmallWorld {
         false
     }
 
-    /// Time goes on for so long, and everything that is due meanwhile happens in its order.
+    /// Advances time by `lasts`. Steps that are due meanwhile happen in order.
     pub(super) fn pass(&mut self, lasts: Duration) {
         self.go_on(lasts, |_| false);
     }
 
-    /// Time goes on for so long, or until there is something to choose that comes before any time.
+    /// Advances time by `lasts`, or until there is a choice that comes before any time.
     pub(super) fn pass_to_next(&mut self, lasts: Duration) {
         self.go_on(lasts, SmallWorld::is_something_under_way);
     }
@@ -337,9 +337,9 @@ impl SmallWorld {
         self.quiesce();
     }
 
-    /// A packet that could arrive, or a record that could reach the disk.
+    /// Returns whether a packet could arrive or a record could reach the disk.
     pub(super) fn is_something_under_way(&self) -> bool {
-        // What nobody waits for any more may take any time.
+        // A packet that no caller waits for may take any time.
         let arrives = |packet: &Packet| self.is_awaited(packet.tag()) && !self.is_blocked(packet);
         let syncs = |place| self.scheduler(place).core().is_some() && self.unsynced(place) > 0;
         self.packets.iter().any(arrives) || BOTH.into_iter().any(syncs)
@@ -368,7 +368,7 @@ impl SmallWorld {
         self.processes.iter().filter(|p| p.task == run.task).count()
     }
 
-    /// Records that a crash would take now.
+    /// Returns the number of records that a crash would lose now.
     pub(super) fn unsynced(&self, place: SchedulerPlace) -> usize {
         self.directory(place).unsynced().count()
     }

@@ -1,4 +1,4 @@
-//! The small worlds that must keep the contract, and what they are made from.
+//! The small worlds that must keep the contract, and the settings that they are built from.
 
 use super::settings::{Budget, Class, EVERYTHING, NewCluster, Second, Settings, TasksCome};
 
@@ -20,7 +20,7 @@ pub(super) const RIVALS: Settings = Settings {
     ..Settings::CALM
 };
 
-/// And may have it while the first is unhealthy.
+/// A second worker may also take the shard while the first is unhealthy.
 pub(super) const BUMP: Settings = Settings {
     bump_unhealthy: true,
     ..RIVALS
@@ -48,14 +48,14 @@ pub(super) const FORGETTING: Settings = Settings {
     ..PAIR
 };
 
-/// Worlds that must keep the contract, small ones first.
+/// Returns the worlds that must keep the contract, small ones first.
 pub fn sound_worlds() -> Vec<Settings> {
     let mut worlds = without_time();
     worlds.extend(with_time());
     worlds
 }
 
-/// One of so many states is left alone, to see whether its work gets done.
+/// One in this many states is checked in a calm world, to see whether its work gets done.
 const PROBE_ONE_OF: u64 = 64;
 
 fn world(name: &'static str, base: Settings, budget: Budget, leaps: &'static [u64]) -> Settings {
@@ -68,7 +68,7 @@ fn world(name: &'static str, base: Settings, budget: Budget, leaps: &'static [u6
     }
 }
 
-/// Packets, crashes and starts in every order, within one moment.
+/// Returns worlds with packets, crashes and starts in every order, within one moment.
 fn without_time() -> Vec<Settings> {
     let two_tasks = Settings { tasks: 2, ..ALONE };
     let world = |name, base, budget| world(name, base, budget, &[]);
@@ -108,7 +108,7 @@ fn without_time() -> Vec<Settings> {
     ]
 }
 
-/// The same with time, in which workers become unhealthy, are lost, and tasks wait.
+/// Returns worlds with time, in which workers become unhealthy, are lost, and tasks wait.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn with_time() -> Vec<Settings> {
     vec![
@@ -222,7 +222,7 @@ fn with_time() -> Vec<Settings> {
             &[2],
         ),
         Settings {
-            // Each has its own view of what is done.
+            // Each scheduler has its own view of what is done.
             probe_one_of: 0,
             ..world(
                 "two schedulers",

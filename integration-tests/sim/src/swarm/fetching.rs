@@ -1,4 +1,4 @@
-//! Which workers ask for work, by which policies, and what becomes of the slots that are processors.
+//! Draws the workers that request work, their policies, and whether slots are processors.
 
 use brasserie_worker_core::work_fetch::Profile;
 
@@ -6,32 +6,32 @@ use super::Swarm;
 use crate::dice::Dice;
 use crate::event_log::WorkerPlace;
 
-/// In which runs workers ask for work.
+/// The runs in which workers request work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fetchers {
-    /// Some workers at least, in every run.
+    /// Some workers, or all, in every run.
     Always,
-    /// None, in no run.
+    /// No worker in any run.
     Never,
-    /// In some runs all of them, in some some.
+    /// All workers in some runs, some workers in others.
     #[default]
     Mixed,
 }
 
-/// Whether workers ask for work.
+/// Whether workers request work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fetching {
     Nobody,
     Some(WorkFetching),
 }
 
-/// How they do.
+/// How workers request work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkFetching {
-    /// By place.
+    /// Whether the worker of each place requests work.
     pub who: Vec<bool>,
     pub profile: Profile,
-    /// Slots of workers are their processors, which bound what runs there and not what is sent there.
+    /// The slots of workers are their processors. They bound execution on a worker, not what is sent there.
     pub slots_are_cpus: bool,
 }
 
@@ -47,7 +47,7 @@ impl Fetching {
     }
 }
 
-/// Runs of a thousand in which workers ask for work, if only some are to have them.
+/// Runs per thousand in which workers request work, with [`Fetchers::Mixed`].
 const MIXED: u32 = 350;
 
 impl Swarm {
@@ -65,7 +65,7 @@ impl Swarm {
                 .iter()
                 .map(|_| all || dice.per_mille(500))
                 .collect();
-            // One at least.
+            // One worker or more requests work.
             if let Some(first) = who.first_mut() {
                 *first = true;
             }
@@ -83,7 +83,7 @@ fn pick(dice: &mut Dice, of: &[f64]) -> f64 {
     dice.pick(of).copied().unwrap_or(0.0)
 }
 
-/// Either setting, with waits that a run of an hour or two holds many of.
+/// Draws one of the two profiles, with waits of which a run of an hour or two holds many.
 fn draw_profile(dice: &mut Dice) -> Profile {
     let usual = match dice.per_mille(500) {
         true => Profile {
@@ -107,7 +107,7 @@ fn draw_profile(dice: &mut Dice) -> Profile {
         pair_backoff_max: pick(dice, &[5.0, 20.0, 60.0]),
         work_buffer_min: pick(dice, &[0.0, 2.0, 10.0, 200.0]),
         work_buffer_additional: pick(dice, &[0.0, 5.0, 20.0, 1000.0]),
-        // What is looked at only for the accounts costs a step each time.
+        // Each periodic accounting step costs simulation time.
         schedule_period: pick(dice, &[1.0, 10.0, 30.0]),
         driver_period: pick(dice, &[0.5, 3.0]),
         ..usual

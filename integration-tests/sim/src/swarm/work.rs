@@ -1,4 +1,4 @@
-//! What some runs have beside faults: busy schedulers, orphans that end, and the rarer kinds of work.
+//! Draws what some runs have besides faults: busy schedulers, orphans that end, and the rarer kinds of work.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use super::{Swarm, Variant};
 use crate::dice::Dice;
 use crate::event_log::FaultKind;
 
-/// What becomes of tasks whose job or node is taken out of the configuration.
+/// The fate of tasks whose job or node leaves the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Orphans {
-    /// They run on.
+    /// Orphans run on.
     Stay,
-    /// Jobs say when they are to end, and nodes come later than the configuration that they belong to.
+    /// Jobs state when their orphans end, and nodes arrive later than their configuration.
     End,
 }
 
-/// Whether jobs wait until others are done as a whole.
+/// Whether jobs wait until others are completely done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gates {
     None,
     Some,
 }
 
-/// What the machines of workers have.
+/// The sizes of the workers' machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Machines {
-    /// Nothing that matters.
+    /// No resources that matter.
     Alike,
-    /// Memory and cards, each time drawn anew, and tasks take of them.
+    /// Memory and GPUs, drawn at each start of a worker, and tasks that need them.
     Measured,
 }
 
-/// Whether runs may take only so long.
+/// Whether runs have limits of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
     None,
@@ -42,12 +42,12 @@ pub enum Limits {
     Some,
 }
 
-/// Whether workers and jobs bound how many tasks they run.
+/// Whether workers and jobs limit the number of their running tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rooms {
     /// None of them does.
     Endless,
-    /// Most say a small number, each time that a worker starts or a job comes.
+    /// Most state a small number, drawn at each start of a worker and for each new job.
     Small,
 }
 
@@ -56,10 +56,10 @@ const CHANGES_WITH_ORPHANS: u32 = 50;
 
 const LONGEST_TURN: Duration = Duration::from_millis(300);
 
-/// A worker that joins takes four turns, and must not be lost meanwhile.
+/// A joining worker takes four turns and must not be lost meanwhile.
 const TURNS_IN_PATIENCE: u32 = 10;
 
-/// The least time after which somebody is taken for ill or lost.
+/// Returns the shortest time after which a worker counts as unhealthy or lost.
 fn shortest_patience(timeouts: &Timeouts) -> Duration {
     timeouts
         .heartbeat_grace_period
@@ -67,18 +67,18 @@ fn shortest_patience(timeouts: &Timeouts) -> Duration {
         .min(timeouts.lose_unhealthy_worker_after)
 }
 
-/// Workers that drain in a run that has some: each more than once in the usual run.
+/// The number of drains in a run that has some. In a usual run each worker drains more than once.
 const DRAINS: u32 = 20;
 
-/// Deletions of history in a run that has them: about as many as jobs come, so that most of these lose theirs once.
+/// The number of deletions of history in a run that has them. It is close to the number of jobs, so most jobs lose their history once.
 const DELETIONS: u32 = 20;
 
 impl Swarm {
-    /// Turns that take several things at once. Half of these runs have a second scheduler, as the one that steps down for it does so
-    /// in a turn that may hold more.
+    /// Adds turns that handle several inputs at once. Half of these runs have a second scheduler, because the scheduler that steps down for
+    /// it may do so in a turn with other inputs.
     pub(super) fn take_turns(mut self, dice: &mut Dice) -> Self {
         let is_chosen = dice.per_mille(40);
-        // Where workers have to join in time, nobody is busy.
+        // No scheduler is busy in runs in which workers must join in time.
         if !is_chosen || self.variant == Variant::Turnover {
             return self;
         }
@@ -93,20 +93,20 @@ impl Swarm {
     }
 
     pub(super) fn end_orphans(mut self, dice: &mut Dice) -> Self {
-        // Where workers have to join in time, nothing else happens.
+        // Nothing else happens in runs in which workers must join in time.
         let is_chosen = dice.per_mille(400);
         if !is_chosen || self.variant == Variant::Turnover {
             return self;
         }
         self.orphans = Orphans::End;
-        // There are orphans only where the configuration changes while much runs.
+        // Orphans arise only if the configuration changes while many tasks run.
         self.change_often(dice);
         self
     }
 
-    /// Completions of jobs and nodes that come and go, and are forgotten within the run.
+    /// Adds jobs and nodes that come and go, and completions that expire within the run.
     pub(super) fn forget_by_age(mut self, dice: &mut Dice) -> Self {
-        // Elsewhere jobs and nodes come and go for other reasons, or not at all.
+        // Jobs and nodes come and go for other reasons, or not at all, in other variants.
         if !dice.per_mille(150) || self.variant != Variant::Mixed {
             return self;
         }
@@ -132,7 +132,7 @@ impl Swarm {
     pub(super) fn more_work(mut self, dice: &mut Dice) -> Self {
         let mut is_chosen = || dice.per_mille(300);
         let (gates, machines, deletions) = (is_chosen(), is_chosen(), is_chosen());
-        // Where workers have to join in time, nothing else happens.
+        // Nothing else happens in runs in which workers must join in time.
         if self.variant == Variant::Turnover {
             return self;
         }
@@ -149,7 +149,7 @@ impl Swarm {
         if dice.per_mille(300) {
             self.limits = Limits::Some;
         }
-        // Consensus is about workers that stay.
+        // The consensus variant needs workers that stay.
         if dice.per_mille(300) && self.variant != Variant::Consensus {
             let mean = dice.around(self.fault_phase / DRAINS);
             self.faults.push((FaultKind::WorkerDrain, mean));

@@ -1,4 +1,4 @@
-//! One worker of two schedulers: the real cores in virtual time, with messages in order and nothing lost.
+//! One worker of two schedulers: the real cores in virtual time, with ordered messages and no loss.
 
 mod pair;
 
@@ -10,17 +10,17 @@ use brasserie_worker_core::work_fetch::Profile;
 
 use pair::{CPUS, HALF_LIFE, Pair, Process, large_buffer, profile, secs};
 
-/// The part of the second scheduler.
+/// Returns the part of the second scheduler.
 fn part(used: &[f64]) -> f64 {
     used[1] / used.iter().sum::<f64>()
 }
 
-/// Tasks of so many seconds, more than there is time for.
+/// Returns two schedulers with tasks of this many seconds, more than there is time for.
 fn one_to_three(secs_each: u64) -> Pair {
     let keys = format!(r#", "bufferable": true, "est_duration": {secs_each}"#);
     let tasks = (secs(secs_each), keys.as_str());
     let mut pair = Pair::new(&[100.0, 300.0], profile(), tasks, 2500);
-    // Until the worker is known and full.
+    // The worker is known and full by then.
     pair.play(secs(60));
     pair
 }
@@ -41,8 +41,8 @@ fn two_schedulers_get_their_shares_of_a_worker() {
     );
 }
 
-/// The second's tasks run three times as often as the first's, so its queue runs dry first: if it was filled only when all that is here
-/// runs dry, the first would get nearly everything meanwhile.
+/// The second scheduler's tasks run three times as often as the first's, so its queue runs dry first. If its queue were filled only when
+/// all queues run dry, the first would get nearly everything meanwhile.
 #[test]
 fn shares_hold_in_each_ten_seconds_too() {
     const TASK: Duration = Duration::from_millis(500);
@@ -76,7 +76,7 @@ fn who_loses_one_scheduler_works_for_the_other_and_pays_the_debt_back() {
         pair.play(secs(1));
     }
     pair.stop(1);
-    // Until the association has ended itself, and its tasks with it.
+    // The association has ended itself and its tasks by then.
     pair.play(secs(40));
     assert_eq!(pair.killed[0], 0, "the other's tasks go on");
     assert!(pair.killed[1] > 0, "those of the dead one end");
@@ -92,9 +92,9 @@ fn who_loses_one_scheduler_works_for_the_other_and_pays_the_debt_back() {
         "{used:?}: the worker is not kept full"
     );
     pair.start(1);
-    // It waits until nothing of its former instance may run, and what runs for the other ends.
+    // The scheduler waits until no process of its former instance can run, and running tasks of the other end.
     pair.play(secs(150));
-    // Since then, and not what the other had while it was alone.
+    // Only the time since then counts, not the time in which the other was alone.
     let used = pair.used_in(secs(120));
     assert!(
         part(&used) > usual + 0.05,
@@ -103,7 +103,7 @@ fn who_loses_one_scheduler_works_for_the_other_and_pays_the_debt_back() {
     assert_eq!(pair.killed[0], 0);
 }
 
-/// Nobody knows how long tasks take before the first has ended, which is much longer than anybody guesses.
+/// The run time of tasks is unknown before the first completion, and much longer than any guess.
 #[test]
 fn what_nobody_can_estimate_runs_once_each() {
     let (each, tasks) = (secs(400), 160);
@@ -123,7 +123,7 @@ fn what_nobody_can_estimate_runs_once_each() {
     );
 }
 
-/// Between an end and the next start there is one way to the scheduler and one back, of 2 ms each.
+/// One message goes to the scheduler and one returns between a completion and the next start, 2 ms each.
 #[test]
 fn tasks_that_may_not_wait_follow_each_other_with_no_request_between() {
     const TASK: Duration = Duration::from_millis(20);

@@ -26,9 +26,9 @@ use integration_tests_sim::hosts::ToScheduler;
 use integration_tests_sim::hosts::scheduler::{SchedulerHost, SchedulerInput, SchedulerOutput};
 use integration_tests_sim::hosts::worker::Arrival;
 
-/// One way.
+/// The delay of one message.
 const DELAY: Duration = Duration::from_millis(2);
-/// Wall clocks show this at the beginning.
+/// Unix seconds of the wall clocks at the beginning.
 const BEGINNING: i64 = 1_000_000;
 pub const CPUS: usize = 4;
 pub const HALF_LIFE: Duration = Duration::from_secs(600);
@@ -55,7 +55,7 @@ enum Due {
         call: CallId,
         request: ToScheduler,
     },
-    /// What becomes of a call of the scheduler's process of this number.
+    /// The outcome of a call of this scheduler's process.
     Known {
         which: usize,
         generation: u32,
@@ -87,7 +87,7 @@ enum End {
     Killed,
 }
 
-/// Whose a process is, and since when it executes.
+/// The owner of a process, and the time since which it executes.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     pub which: usize,
@@ -99,7 +99,7 @@ struct Post {
     directory: Directory,
     config: Arc<Config>,
     nodes: Arc<NodeTable>,
-    /// Which call of the worker each open request answers.
+    /// The worker's call that each open request answers.
     calls: BTreeMap<CallTag, CallId>,
     last_tag: u32,
 }
@@ -119,15 +119,15 @@ pub struct Pair {
     last: u64,
     requests: BTreeMap<RequestId, Asked>,
     pub processes: BTreeMap<InvocationId, Process>,
-    /// Seconds of processors that each scheduler's tasks have had.
+    /// Processor seconds that each scheduler's tasks have used.
     pub used: Vec<f64>,
-    /// Ended by the worker.
+    /// The number of tasks that the worker ended, by scheduler.
     pub killed: Vec<usize>,
     pub busy: usize,
     task_takes: Duration,
 }
 
-/// A job on so many nodes.
+/// Returns a job on this many nodes.
 fn work(nodes: usize, keys: &str) -> (Arc<Config>, Arc<NodeTable>) {
     let names: Vec<String> = (0..nodes).map(|n| format!(r#""n{n}": []"#)).collect();
     let text = format!(
@@ -168,7 +168,7 @@ pub fn profile() -> Profile {
     }
 }
 
-/// Where what scheduler and worker take a task for differs most.
+/// Returns a profile with which the estimates of scheduler and worker differ most.
 pub fn large_buffer() -> Profile {
     Profile {
         work_buffer_additional: 1000.0,
@@ -333,7 +333,7 @@ impl Pair {
         }
     }
 
-    /// How many tasks are not done.
+    /// Returns the number of tasks that are not done.
     pub fn left_to_do(&self, which: usize) -> usize {
         let core = self.posts[which].host.core().expect("it lives");
         let query = Query::Unfinished {
@@ -444,7 +444,7 @@ impl Pair {
         while self.step(until) {}
     }
 
-    /// The same, and what each scheduler's tasks had meanwhile.
+    /// Does the same as [`Pair::play`]. Returns the processor seconds that each scheduler's tasks used meanwhile.
     pub fn used_in(&mut self, lasts: Duration) -> Vec<f64> {
         let before = self.usage();
         self.play(lasts);

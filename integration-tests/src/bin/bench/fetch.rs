@@ -1,7 +1,6 @@
-//! The same scheduler, worker and tasks twice: the worker is sent what there are slots for (push), or asks for what it needs (pull).
+//! Compares the same scheduler, worker and tasks in two modes: the worker is sent tasks for its free slots (push), or requests work (pull).
 //!
-//! A measurement is a window of time, after a while in which both programs have learned what they learn; there are always more tasks
-//! than can be run. So what is slow costs no more time than what is fast.
+//! A measurement is a window of time after a warm-up, with more tasks than can run. So slow cases take no more time than fast ones.
 
 mod counter;
 
@@ -16,18 +15,18 @@ use crate::usage::{MachineMeter, Meter};
 use crate::{median, progress};
 use counter::{Calls, Counter};
 
-/// After the first end, before anything is counted: several requests of a worker, and times of tasks are learned.
+/// Warm-up after the first completion, enough for several requests of a worker and for learning the times of tasks.
 const WARM_UP: Duration = Duration::from_secs(4);
-/// No machine that this is run on ends more tasks a second, for each of its processors.
+/// Maximum completions a second for each processor, above any machine of these measurements.
 const MOST_RATE: f64 = 3000.0;
-/// For a measurement on a machine that is busy with other things.
+/// Limit for a measurement, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Submissions of a measurement, for each distance.
+/// Submissions of a measurement, for each pause.
 const SUBMISSIONS: usize = 40;
-/// Between a task's first write and the next submission: hardly its end, or long enough for whatever the worker waits for.
+/// Pauses between a task's first write and the next submission: barely until its completion, or long enough for every wait of the worker.
 const RESTS: [Duration; 2] = [Duration::from_millis(25), Duration::from_millis(700)];
 
-/// Who decides how much work is at the worker.
+/// The side that decides the amount of work on the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Push,
@@ -39,9 +38,9 @@ enum Mode {
 struct Workload {
     name: &'static str,
     task: Task,
-    /// It may wait at the worker.
+    /// Whether the task may be queued on the worker.
     bufferable: bool,
-    /// What its job says of how long it takes, in seconds.
+    /// The job's estimate of its duration, in seconds.
     estimate: Option<f64>,
 }
 
@@ -49,7 +48,7 @@ struct Workload {
 enum Task {
     /// A process that ends at once.
     Nothing,
-    /// One that sleeps for so many seconds.
+    /// A process that sleeps for this many seconds.
     Sleep(f64),
 }
 
@@ -86,22 +85,22 @@ const WORKLOADS: [Workload; 5] = [
     },
 ];
 
-/// What a window has shown.
+/// The result of a window.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     /// Tasks a second.
     rate: f64,
-    /// Part of the processors that had nothing to do: of the whole machine, or, of tasks that sleep, for which no task had been started.
+    /// The idle part of the processors: of the whole machine, or, for sleeping tasks, the processors without a task.
     idle: f64,
-    /// Microseconds of processor time a task.
+    /// Processor time for each task, in microseconds.
     scheduler_us: f64,
     worker_us: f64,
 }
 
-/// A pair of them.
+/// A push and a pull measurement.
 type Pair<T> = [T; 2];
 
-/// Measures pairs, each for so many seconds.
+/// Measures pairs, each for this many seconds.
 pub fn measure(seconds: u64, pairs: usize) -> Report {
     let window = Duration::from_secs(seconds);
     let mut lines = Vec::new();
@@ -130,7 +129,7 @@ pub fn measure(seconds: u64, pairs: usize) -> Report {
     Report::new("fetch: pull beside push", "push", lines)
 }
 
-/// Every other pair the other way round, so that neither is always the one on a machine that has rested.
+/// Runs both modes in alternating order, so that neither is always the first on a rested machine.
 fn in_both<T>(pair: usize, pairs: usize, name: &str, mut run: impl FnMut(Mode) -> T) -> Pair<T> {
     let mut run = |mode| {
         progress("fetch", pair, pairs, &format!("{name}: {mode:?}"));
@@ -159,7 +158,7 @@ fn rates(workload: &Workload, samples: &[Pair<Sample>]) -> Vec<Line> {
     };
     let mut lines = vec![
         line("tasks a second", "/s", of(|s| s.rate)).more_is_better(),
-        // Of each pair by itself: what disturbs the machine for a while disturbs both halves.
+        // The ratio is computed for each pair, because a temporary disturbance of the machine affects both halves.
         Line::new(
             format!("{name}: share of push, median of the pairs"),
             "",
@@ -178,8 +177,8 @@ fn rates(workload: &Workload, samples: &[Pair<Sample>]) -> Vec<Line> {
     lines
 }
 
-/// What passes on a processor between the end of a task and the start of the next one, on average, the start included: all that is
-/// not the task's own sleep.
+/// Returns the average time in milliseconds from the end of a task's sleep to the beginning of the next one on a processor, including the
+/// start.
 fn gap_ms(rate: f64, long: f64) -> f64 {
     (processors() / rate - long) * 1e3
 }
@@ -215,11 +214,11 @@ fn delays(name: &str, samples: &[Pair<Vec<Duration>>]) -> Vec<Line> {
 
 /// A scheduler and a worker.
 struct Bench {
-    // Ended in this order.
+    // Declared first, because fields are dropped in this order.
     worker: Process,
     scheduler: Process,
     client: Client,
-    /// What the worker's calls pass, if they are counted.
+    /// The proxy that counts the worker's calls, if they are counted.
     counter: Option<Counter>,
     stage: Stage,
 }
@@ -235,7 +234,7 @@ impl Bench {
         let stage = Stage::with(Programs::this_one());
         let config = stage.write("config.json", &config.to_string());
         let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-        // Default timeouts, as users have them.
+        // Uses default timeouts, like users.
         spec.flags.retain(|flag| flag == "--new-cluster");
         let scheduler = stage.start_scheduler(&spec);
         let client = Client::new(spec.port);
@@ -247,7 +246,7 @@ impl Bench {
             Counted::No => None,
         };
         let worker = start_worker(&stage, &spec, mode, counter.as_ref());
-        // Until then its keeper, which starts it, cannot be told from it.
+        // The worker and its keeper cannot be told apart before this line.
         worker.wait_for_output("the worker takes calls");
         client.wait_healthy(1);
         Bench {
@@ -266,7 +265,7 @@ impl Bench {
         })
     }
 
-    /// Tasks that ended in the window, which begins when the programs have got going; and its length.
+    /// Returns the completions in the window after the warm-up, the length of the window, and the result of `begin`.
     fn window<T>(&self, long: Duration, begin: impl FnOnce() -> T) -> (f64, Duration, T) {
         wait_within(PATIENCE, "the first end", || {
             (self.done().0 > 0).then_some(())
@@ -304,7 +303,7 @@ fn processors() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
 }
 
-/// As many nodes as last longer than any window. No slots are declared: a worker has one a processor then, which is what it asks for, too.
+/// Returns a config with enough nodes for any window. It declares no slots, so a worker has one for each processor, as much as it requests.
 fn config(workload: &Workload, window: Duration) -> Value {
     let most = match workload.task {
         Task::Nothing => MOST_RATE,
@@ -356,7 +355,7 @@ fn sample(workload: &Workload, mode: Mode, window: Duration) -> Sample {
     }
 }
 
-/// Calls a task.
+/// The number of calls for each task.
 #[derive(Clone, Copy, Debug)]
 struct EachTask {
     requests: f64,
@@ -366,13 +365,13 @@ struct EachTask {
 }
 
 impl EachTask {
-    /// With the call that starts it: one for each task, as nobody refuses any here.
+    /// Includes the call that starts the task: one for each task, because none is refused here.
     fn all(self) -> f64 {
         1.0 + self.requests + self.statuses + self.heartbeats + self.others
     }
 }
 
-/// By another run than that which is timed: counting costs time.
+/// Counts in a separate run, because counting costs time.
 fn count(workload: &Workload, mode: Mode, window: Duration) -> EachTask {
     let bench = Bench::start(&config(workload, window), mode, Counted::Yes);
     let counter = bench.counter.as_ref().expect("it counts");
@@ -392,7 +391,7 @@ fn count(workload: &Workload, mode: Mode, window: Duration) -> EachTask {
     }
 }
 
-/// From sending a job until the first write of its process, one job after the other.
+/// Measures from sending a job to the first write of its process, one job at a time.
 fn latencies(mode: Mode, rest: Duration) -> Vec<Duration> {
     let config = json!({ "bistro_settings": {
         "enabled": true,

@@ -1,13 +1,13 @@
-//! Figures beside their baselines and promises, as a table or as JSON.
+//! Prints figures with their baselines and promises, as a table or as JSON.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Times in milliseconds, the shortest first.
+/// Times in milliseconds in ascending order.
 pub struct Times(Vec<f64>);
 
-/// Collects times, of which there is at least one.
+/// Collects at least one time.
 pub fn times_ms(times: impl Iterator<Item = Duration>) -> Times {
     let mut times: Vec<f64> = times.map(|time| time.as_secs_f64() * 1e3).collect();
     times.sort_by(f64::total_cmp);
@@ -15,18 +15,18 @@ pub fn times_ms(times: impl Iterator<Item = Duration>) -> Times {
 }
 
 impl Times {
-    /// What so many of a hundred do not exceed.
+    /// Returns the percentile of the times.
     pub fn at(&self, percent: usize) -> f64 {
         self.0[(self.0.len() - 1) * percent / 100]
     }
 }
 
-/// What has to be reached.
+/// The promise or direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
     AtMost(f64),
     AtLeast(f64),
-    /// Shown only.
+    /// No promise; lower values are better.
     LessIsBetter,
     MoreIsBetter,
 }
@@ -44,10 +44,10 @@ pub struct Line {
 /// All figures of one benchmark.
 pub struct Report {
     name: &'static str,
-    /// What stands beside the figures.
+    /// The name of the baselines.
     baseline: &'static str,
     lines: Vec<Line>,
-    /// What is shown below them, in words.
+    /// Lines of text below the figures.
     table: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl Line {
         }
     }
 
-    /// How many times as good as the baseline; nothing beside nothing is no number.
+    /// Returns the factor by which the figure is better than the baseline; `None` if it is not finite.
     fn ratio(&self) -> Option<f64> {
         let baseline = self.baseline?;
         let ratio = match self.bound {
@@ -150,7 +150,7 @@ impl Report {
         }
     }
 
-    /// With these rows below the figures.
+    /// Adds lines of text below the figures.
     pub fn with_table(self, table: Vec<String>) -> Self {
         Report { table, ..self }
     }

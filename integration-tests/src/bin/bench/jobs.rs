@@ -1,5 +1,5 @@
-//! A real scheduler with ten thousands of jobs that wait because nothing is free: what it costs to get there by API and by file, what one more
-//! job costs, what it costs to wait, and how fast it answers meanwhile.
+//! Measures a real scheduler with tens of thousands of jobs that wait because no slot is free: the cost of adding them by API and by file,
+//! of one more job, of waiting, and the response times meanwhile.
 
 use std::fs::File;
 use std::io::Write;
@@ -22,32 +22,32 @@ use serde_json::{Map, Value, json};
 
 use crate::figures::{Line, Report, times_ms};
 
-/// Fewer jobs say nothing.
+/// Minimum jobs of a meaningful measurement.
 pub const LEAST: usize = 1000;
-/// Each job's tasks.
+/// Number of tasks of each job.
 const NODES: usize = 10;
-/// Saves of one measurement, one after the other.
+/// Sequential saves of one measurement.
 const SAVES: usize = 200;
-/// Saves under way at a time while the jobs come in.
+/// Saves in flight while the jobs are added.
 const AT_A_TIME: usize = 64;
-/// Questions of each kind.
+/// Number of queries of each kind.
 const QUESTIONS: usize = 300;
-/// Jobs of one question about histograms.
+/// Number of jobs in one histogram query.
 const HISTOGRAMS: usize = 10;
-/// Promised of each answer, at the most.
+/// Promised limit for each answer.
 const MOST_ANSWER_MS: f64 = 50.0;
-/// How long it is left alone to see what it does then.
+/// Time without calls, for the measurement at rest.
 const REST: Duration = Duration::from_secs(10);
-/// Promised of the share of one core that it takes then: timers of the protocol only.
+/// Promised limit for the share of one core at rest, which only the protocol's timers use.
 const MOST_AT_REST: f64 = 0.01;
-/// Promised of what more memory it holds after all questions were asked again.
+/// Promised limit for the growth of memory after all queries are repeated.
 const MOST_GROWTH_MIB: f64 = 4.0;
-/// Promised of what one more job costs the scheduler, disk aside.
+/// Promised limit for the scheduler's cost of one more job, without the disk.
 const MOST_SAVE_MS: f64 = 5.0;
-/// For each step, on a machine that is busy with other things.
+/// Limit for each step, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A scheduler, a worker with one slot, and the task that has it.
+/// A scheduler, a worker with one slot, and the task that holds it.
 struct Bench {
     scheduler: Process,
     _worker: Process,
@@ -55,7 +55,7 @@ struct Bench {
     stage: Stage,
 }
 
-/// Measures with so many jobs.
+/// Measures with `jobs` jobs.
 pub fn measure(jobs: usize) -> Report {
     let mut lines = by_api(jobs);
     lines.extend(by_file(jobs));
@@ -129,12 +129,12 @@ fn by_file(jobs: usize) -> Vec<Line> {
 }
 
 impl Bench {
-    /// With so many jobs in the file beside the one whose first task has the slot.
+    /// Starts with `jobs` jobs in the file, besides the one whose first task holds the slot.
     fn start(jobs: usize) -> Self {
         let stage = Stage::with(Programs::this_one());
         let file = stage.write("config.json", &config(jobs, "bench"));
         let mut spec: SchedulerSpec = stage.scheduler_spec(&file).with("--new-cluster");
-        // Default timeouts, as users have them.
+        // Uses default timeouts, like users.
         spec.flags.retain(|flag| flag == "--new-cluster");
         let scheduler = stage.start_scheduler(&spec);
         let client = Client::new(spec.port);
@@ -186,10 +186,10 @@ impl Bench {
         found.result_value
     }
 
-    /// What it costs to wait, and to answer meanwhile.
+    /// Measures the cost of waiting, and of answers meanwhile.
     fn questions(&self, jobs: usize, name: impl Fn(usize) -> String) -> Vec<Line> {
         eprintln!("jobs: at rest");
-        // What came in last may still be worked on.
+        // The last added jobs may still need work, so the queries run once before.
         self.ask_all(&name);
         let began = (Instant::now(), self.processor_time());
         std::thread::sleep(REST);
@@ -217,7 +217,7 @@ impl Bench {
     }
 
     fn ask_all(&self, name: &impl Fn(usize) -> String) -> Vec<Line> {
-        // Far from each other, so that nothing is warm.
+        // The jobs are far apart, so that caches do not help.
         let scattered = |number: usize| name(number * 7919);
         let job = self.ask("getJob", |number| {
             self.get_job(&scattered(number))
@@ -279,13 +279,13 @@ impl Bench {
 struct Saves {
     /// Median, in milliseconds.
     answered: f64,
-    /// Of the scheduler's processor time, in milliseconds a save.
+    /// Processor time of the scheduler, in milliseconds for each save.
     cost: f64,
 }
 
-/// As many syncs of as much, in milliseconds.
+/// Measures as many syncs of equal size, in milliseconds.
 fn bare_syncs(path: &Path) -> f64 {
-    /// About what the store writes for a job: a page.
+    /// About the size that the store writes for a job: a page.
     const ROW: [u8; 4096] = [b'x'; 4096];
     let mut rows = File::create(path).expect("a file in a temporary folder");
     let took = times_ms((0..SAVES).map(|_| {
@@ -297,7 +297,7 @@ fn bare_syncs(path: &Path) -> f64 {
     took.at(50)
 }
 
-/// A job as somebody gives it by API. It never starts, since nothing is free.
+/// Returns a job as submitted through the API. It never starts, because no slot is free.
 fn job(name: &str) -> BistroJobConfig {
     BistroJobConfig {
         name: Some(name.to_owned()),
@@ -339,7 +339,7 @@ fn config(jobs: usize, owner_of_first: &str) -> String {
     Value::Object(all).to_string()
 }
 
-/// As an editor does: the file is the old one or the new one.
+/// Replaces the file atomically, like an editor.
 pub fn replace(stage: &Stage, text: &str) {
     let new = stage.write("config.new", text);
     std::fs::rename(new, stage.path("config.json")).expect("both are in one folder");

@@ -1,5 +1,5 @@
-//! One task that prints as fast as it is read: into the worker's log, into a compressed file, and, as the least that any program
-//! needs for that, through `cat` into a file on the same disk.
+//! Measures one task that prints as fast as it is read: into the worker's log, and into a compressed file. The baseline is the minimum of
+//! any program: `cat` into a file on the same disk.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,9 +17,9 @@ use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnReques
 use crate::figures::{Line, Report};
 use crate::{median, progress};
 
-/// With its newline: what programs commonly print.
+/// A common length of lines, with the newline.
 const LINE_BYTES: usize = 80;
-/// For a measurement on a machine that is busy with other things.
+/// Limit for a measurement, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Lines a second.
@@ -29,7 +29,7 @@ struct Sample {
     file: f64,
 }
 
-/// Measures pairs, without a scheduler: the worker's process runner and its logs are what a line meets.
+/// Measures pairs without a scheduler, because a line only passes the worker's process runner and its logs.
 pub fn measure(lines: usize, pairs: usize) -> Report {
     let samples: Vec<Sample> = (0..pairs)
         .map(|pair| {
@@ -55,7 +55,7 @@ pub fn measure(lines: usize, pairs: usize) -> Report {
         Line::new("the same into a compressed file", "/s", middle(|s| s.file))
             .beside(cat)
             .more_is_better(),
-        // Of each pair by itself: what disturbs the machine for a while disturbs both halves.
+        // The ratio is computed for each pair, because a temporary disturbance of the machine affects both halves.
         Line::new(
             "share of the baseline, into the log",
             "",
@@ -72,7 +72,7 @@ pub fn measure(lines: usize, pairs: usize) -> Report {
     Report::new("logs", "cat into a file", lines)
 }
 
-/// In a folder of its own, which lies on the same disk each time.
+/// Measures in a separate folder, always on the same disk.
 fn rate(lines: usize, work: impl FnOnce(&Path, usize)) -> f64 {
     let dir = tempfile::tempdir().expect("a folder");
     let started = Instant::now();
@@ -103,7 +103,7 @@ fn through_cat(dir: &Path, lines: usize) {
     assert_eq!(written, (lines * LINE_BYTES) as u64);
 }
 
-/// Until the last line was handed to the operating system.
+/// Runs until the last line was passed to the operating system.
 fn through_worker(dir: &Path, lines: usize, output: Output) {
     let clock = Arc::new(|| Clock.wall());
     let logs = LogStore::open(LogConfig::new(dir.join("logs")), clock);
@@ -138,7 +138,7 @@ fn through_worker(dir: &Path, lines: usize, output: Output) {
     runner.spawn(request).expect("accepted");
     let end = ends.recv_timeout(PATIENCE).expect("it ends");
     assert!(end.status.is_done(), "{end:?}");
-    // Ends the writer of files, too.
+    // Dropping the runner also ends the writer of files.
     drop(runner);
     logs.flush();
     assert_eq!(logs.health().dropped_lines, 0);

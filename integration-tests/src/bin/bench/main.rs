@@ -1,4 +1,4 @@
-//! Measures what the project promises, each figure beside a baseline of the same run, so that machines can be compared.
+//! Measures the promises of the project, each figure with a baseline of the same run, so that machines can be compared.
 
 mod fetch;
 mod figures;
@@ -23,7 +23,7 @@ use figures::Report;
 use integration_tests::e2e::play_role;
 use serde_json::Value;
 
-/// As the scheduler has it.
+/// The same allocator as the scheduler's.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -36,7 +36,7 @@ struct Options {
     /// Calls of one measurement of `rpc`
     #[arg(long, default_value_t = 1_000_000)]
     calls: usize,
-    /// Calls under way at a time in `rpc`
+    /// Concurrent calls in `rpc`
     #[arg(long, default_value_t = 512)]
     pipelined: usize,
     /// Tasks of one measurement of `spawn`
@@ -45,13 +45,13 @@ struct Options {
     /// Tasks of one measurement of `noop`
     #[arg(long, default_value_t = 200_000)]
     noops: usize,
-    /// Tasks of `memory` that sleep at once
+    /// Sleeping tasks in `memory`
     #[arg(long, default_value_t = 10_000)]
     sleeping: usize,
-    /// Tasks of `memory` that wait
+    /// Waiting tasks in `memory`
     #[arg(long, default_value_t = 100_000)]
     waiting: usize,
-    /// Pairs of measurement and baseline of which the median counts
+    /// Number of pairs of measurement and baseline; the median counts
     #[arg(long, default_value_t = 5)]
     pairs: usize,
     /// Workers of `restart`
@@ -63,7 +63,7 @@ struct Options {
     /// Submissions of `submit`
     #[arg(long, default_value_t = 1000)]
     submissions: usize,
-    /// Jobs that wait in `jobs`
+    /// Waiting jobs in `jobs`
     #[arg(long, default_value_t = 30_000)]
     jobs: usize,
     /// Nodes of `nodes`
@@ -72,7 +72,7 @@ struct Options {
     /// Lines of one measurement of `logs`
     #[arg(long, default_value_t = 10_000_000)]
     lines: usize,
-    /// Statuses that are remembered in `statuses`
+    /// Stored statuses in `statuses`
     #[arg(long, default_value_t = 1_000_000)]
     statuses: usize,
     /// Completions of missing nodes in `retention`
@@ -81,19 +81,19 @@ struct Options {
     /// Seconds of one measurement of `fetch`
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Sizes of `schedule`
+    /// Size of `schedule`
     #[arg(long, value_enum, default_value_t = schedule::Scale::Usual)]
     scale: schedule::Scale,
-    /// Only these parts of `schedule`
+    /// Run only these parts of `schedule`
     #[arg(long, value_enum, value_delimiter = ',')]
     parts: Vec<schedule::Part>,
-    /// One JSON document instead of a table
+    /// Print one JSON document instead of a table
     #[arg(long)]
     json: bool,
 }
 
 impl Options {
-    /// Whether there is something to measure everywhere.
+    /// Returns whether every size is above zero.
     fn are_usable(&self) -> bool {
         let sizes = [
             self.calls,
@@ -117,43 +117,43 @@ impl Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// Pipelined small calls a second on one connection, beside an echo of the same bytes over bare TCP
+    /// Small pipelined calls a second on one connection; baseline: an echo of the same bytes over bare TCP
     Rpc,
-    /// Tasks a second through scheduler and worker with two slots, beside a bare posix_spawn loop with two children
+    /// Tasks a second through scheduler and worker with two slots; baseline: a bare posix_spawn loop with two children
     Spawn,
     /// Tasks a second through scheduler and worker with 1,000 slots, on a runner that starts no process
     Noop,
-    /// Memory of ten thousand tasks that sleep on four workers, and of a hundred thousand that wait
+    /// Memory of ten thousand tasks that sleep on four workers, and of a hundred thousand waiting tasks
     Memory,
     /// Time from the start of a killed scheduler to the end of its initial wait, with its directory and with an empty one
     Restart,
-    /// The engine alone: an event, a whole pass, the use of slots, memory, answers; beside a scheduler that looks at everything
+    /// The engine alone: an event, a whole pass, the use of slots, memory, answers; baseline: a scheduler that scans everything
     Schedule,
-    /// Time from a submission to the first write of its process on an idle cluster, beside a sync and a bare start of the same process
+    /// Time from a submission to the first write of its process on an idle cluster; baseline: a sync and a bare start of the same process
     Submit,
-    /// Ten thousands of jobs that wait in a real scheduler: what coming there, one more, waiting and answering cost
+    /// Tens of thousands of waiting jobs in a real scheduler: the cost of adding them, of one more, of waiting and of answers
     Jobs,
-    /// A million nodes in a real scheduler: a job that is given on all of them, and as many new ones
+    /// A million nodes in a real scheduler: a job on all of them, and as many new ones
     Nodes,
-    /// Restart on a million statuses
+    /// Restart with a million statuses
     Statuses,
-    /// Disk and memory before and after completions of missing nodes are forgotten, and a job's history is deleted
+    /// Disk and memory before and after completions of missing nodes and a job's history are deleted
     Retention,
-    /// Lines a second of one task into the worker's log and into a compressed file, beside the same through `cat` into a file
+    /// Lines a second of one task into the worker's log and into a compressed file; baseline: `cat` into a file
     Logs,
-    /// A worker that asks for work beside one that is sent what there are slots for: tasks a second, delays, idle processors, calls
+    /// A pull worker compared with a push worker: tasks a second, delays, idle processors, calls
     Fetch,
-    /// What two schedulers get of one worker beside their shares, also when one of them is away for a while
+    /// Usage of one worker by two schedulers compared with their shares, also when one of them is down for a while
     Shares,
     All,
 }
 
-/// One benchmark, done.
+/// The result of one benchmark.
 struct Outcome {
     name: &'static str,
     unit: &'static str,
     pairs: Vec<Pair>,
-    /// Promised.
+    /// The promised minimum.
     least_rate: f64,
 }
 
@@ -173,7 +173,7 @@ impl Outcome {
         median(self.pairs.iter().map(|pair| pair.baseline))
     }
 
-    /// Of each pair by itself: what disturbs the machine for a while disturbs both halves.
+    /// Returns the median ratio. The ratio is computed for each pair, because a temporary disturbance of the machine affects both halves.
     fn ratio(&self) -> f64 {
         median(self.pairs.iter().map(|pair| pair.rate / pair.baseline))
     }
@@ -318,7 +318,7 @@ fn show(json: bool, outcomes: &[Outcome], restart: Option<&restart::Report>, rep
     }
 }
 
-/// Says how far a benchmark is, on standard error.
+/// Prints the progress of a benchmark on standard error.
 fn progress(name: &str, pair: usize, pairs: usize, what: &str) {
     eprintln!("{name}: pair {} of {pairs}: {what}", pair + 1);
 }

@@ -1,4 +1,4 @@
-//! What a task costs in memory: while it sleeps, in the scheduler and in its worker, and while it waits, in the scheduler.
+//! Measures the memory of a task: of a sleeping task in the scheduler and in its worker, and of a waiting task in the scheduler.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::figures::{Line, Report};
 
-/// Workers that share the sleeping tasks.
+/// Number of workers that share the sleeping tasks.
 const WORKERS: usize = 4;
-/// For all tasks to start, on a machine that is busy with other things.
+/// Limit for all tasks to start, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// After the last start: what was only needed for starting is given back meanwhile.
+/// Pause after the last start, in which memory needed only for starting is freed.
 const REST: Duration = Duration::from_secs(3);
 
-/// Measures with so many tasks that sleep at once, and so many that wait.
+/// Measures with `sleeping` concurrently sleeping tasks, and `waiting` waiting ones.
 pub fn measure(sleeping: usize, waiting: usize) -> Report {
     let mut lines = asleep(sleeping);
     eprintln!("memory: {waiting} tasks wait");
@@ -34,7 +34,7 @@ fn asleep(count: usize) -> Vec<Line> {
     let spec = spec(&stage, &config(count, slots, &command));
     let scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
-    // Without a worker nothing starts, so this is before the first task.
+    // No task starts without a worker, so this state precedes the first task.
     client.wait_until("the nodes to be loaded", |status| {
         status.nodes_loaded == Some(true)
     });
@@ -43,7 +43,7 @@ fn asleep(count: usize) -> Vec<Line> {
         .map(|number| stage.start_worker(&stage.worker_spec(&format!("w{number}"), &spec)))
         .collect();
     let expected = i64::try_from(count).expect("a number of tasks");
-    // As another worker that never gets a task holds.
+    // The memory of another worker that never gets a task is subtracted.
     let idle = idle_worker();
     client.wait_until_within(PATIENCE, "all tasks to run", |status| {
         status
@@ -77,7 +77,7 @@ fn asleep(count: usize) -> Vec<Line> {
     ]
 }
 
-/// Memory of a worker that has joined a scheduler and got its healthchecks, but no task.
+/// Returns the memory of a worker that has joined a scheduler and passed its healthchecks, but got no task.
 fn idle_worker() -> u64 {
     let stage = Stage::with(Programs::this_one());
     let spec = spec(&stage, &config(1, 0, &json!(["/bin/true"])));
@@ -90,7 +90,7 @@ fn idle_worker() -> u64 {
     resident(worker.program())
 }
 
-/// Memory of a scheduler with so many tasks and no worker.
+/// Returns the memory of a scheduler with `count` tasks and no worker.
 fn of_waiting(count: usize) -> u64 {
     let stage = Stage::with(Programs::this_one());
     let spec = spec(&stage, &config(count, 1, &json!(["/bin/true"])));
@@ -125,7 +125,7 @@ fn config(nodes: usize, slots: usize, command: &Value) -> String {
 fn spec(stage: &Stage, config: &str) -> SchedulerSpec {
     let config = stage.write("config.json", config);
     let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Default timeouts, as users have them.
+    // Uses default timeouts, like users.
     spec.flags.retain(|flag| flag == "--new-cluster");
     spec
 }

@@ -1,4 +1,4 @@
-//! A real scheduler with a million nodes: how soon a job that is given on all of them is durable, and how soon as many new nodes are in force.
+//! Measures a real scheduler with a million nodes: how soon a job on all of them is durable, and how soon as many new nodes are in force.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,28 +11,28 @@ use serde_json::json;
 use crate::figures::{Line, Report, times_ms};
 use crate::jobs::replace;
 
-/// Saves, each of a new job, of which each takes memory on all nodes.
+/// Number of saves, each of a new job, which takes memory on all nodes.
 const SAVES: usize = 20;
-/// Changes of the nodes.
+/// Number of changes of the nodes.
 const CHANGES: usize = 5;
-/// Fewer nodes say nothing.
+/// Minimum nodes of a meaningful measurement.
 pub const LEAST: usize = 1000;
-/// Nodes between two changes.
+/// Number of nodes between two changes.
 const FEW: usize = LEAST - 1;
-/// Promised of the longest save.
+/// Promised limit for the longest save.
 const MOST_SAVE_MS: f64 = 200.0;
-/// Promised of new nodes.
+/// Promised limit for new nodes.
 const MOST_CHANGE_MS: f64 = 1000.0;
-/// For each step, on a machine that is busy with other things.
+/// Limit for each step, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Measures with so many nodes.
+/// Measures with `nodes` nodes.
 pub fn measure(nodes: usize) -> Report {
     eprintln!("nodes: {nodes} of them");
     let stage = Stage::with(Programs::this_one());
     let file = stage.write("config.json", &config("n", nodes));
     let mut spec = stage.scheduler_spec(&file).with("--new-cluster");
-    // Default timeouts, as users have them.
+    // Uses default timeouts, like users.
     spec.flags.retain(|flag| flag == "--new-cluster");
     let scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
@@ -56,7 +56,7 @@ pub fn measure(nodes: usize) -> Report {
         let sent = Instant::now();
         client.save_job(job).expect("a good job is taken");
         let took = sent.elapsed();
-        // The job comes into force after its answer; the next save must not wait for that.
+        // The job takes effect after its answer, and the next save must not wait for that.
         client.wait_until("an answer", |_| true);
         took
     }));
@@ -100,7 +100,7 @@ pub fn measure(nodes: usize) -> Report {
     Report::new("nodes", "sync; names", lines)
 }
 
-/// What any program must do for new nodes: write their names, and know which there are.
+/// Measures the minimum work of any program for new nodes: write their names, and collect them in a set.
 fn names(nodes: usize) -> Duration {
     let began = Instant::now();
     let names: std::collections::BTreeSet<String> = (1..=nodes).map(|i| format!("n{i}")).collect();

@@ -1,5 +1,5 @@
-//! Tasks that are not even processes: what scheduler, protocol, store and worker cost by themselves. The scheduler is the real program;
-//! the worker is the real one but for its runner, and lives only here.
+//! Measures tasks without processes: the cost of scheduler, protocol, store and worker alone. The scheduler is the real program. The worker
+//! is the real one except for its runner, which exists only here.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::figures::{Line, Report};
 use crate::median;
 use crate::usage::Meter;
 
-/// Promised.
+/// Promised minimum.
 const LEAST_RATE: f64 = 25_000.0;
-/// Aimed at.
+/// Target.
 const GOAL_RATE: f64 = 50_000.0;
-/// Tasks at a time.
+/// Maximum running tasks.
 const SLOTS: usize = 1000;
-/// For a measurement on a machine that is busy with other things.
+/// Limit for a measurement, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often the scheduler is asked how far it is: so seldom that it costs nothing. It measures the time itself.
+/// Interval of status requests, rare enough to cost nothing. The scheduler itself measures the time.
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// Makes this program play the worker.
+/// Environment variable that makes this program play the worker.
 const ROLE_VARIABLE: &str = "BRASSERIE_BENCH_NOOP_WORKER";
 
-/// Ends every task where it would start.
+/// Ends every task instead of starting it.
 struct NoopRunner {
     sink: Mutex<Box<dyn TaskSink>>,
 }
@@ -69,13 +69,13 @@ impl Runner for NoopRunner {
     }
 }
 
-/// Plays the worker, if this process was started for that. Call it first of all in `main`.
+/// Plays the worker, if this process was started for that. Call it first in `main`.
 pub fn play_worker() -> Option<ExitCode> {
     std::env::var_os(ROLE_VARIABLE)?;
     let options = Cli::parse_or_exit();
     let _log = telemetry::init(Verbosity::Info, LogFormat::Text)
         .expect("the log's filter is the usual one");
-    // As the worker's own program has it.
+    // The same runtime as in the worker's own program.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -95,14 +95,14 @@ pub fn play_worker() -> Option<ExitCode> {
 /// One measurement.
 struct Sample {
     rate: f64,
-    /// Microseconds of processor time a task.
+    /// Processor time for each task, in microseconds.
     scheduler_us: f64,
     worker_us: f64,
     scheduler_bytes: u64,
     worker_bytes: u64,
 }
 
-/// Measures so many times.
+/// Measures `rounds` times.
 pub fn measure(tasks: usize, rounds: usize) -> Report {
     let samples: Vec<Sample> = (0..rounds)
         .map(|round| {
@@ -161,7 +161,7 @@ fn sample(count: usize) -> Sample {
     });
     let config = stage.write("config.json", &config.to_string());
     let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Default timeouts, as users have them.
+    // Uses default timeouts, like users.
     spec.flags.retain(|flag| flag == "--new-cluster");
     let scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);

@@ -1,5 +1,5 @@
-//! How long a scheduler that was killed starts nothing: on its own directory, which remembers the workers, and on an empty one, where
-//! only the workers can tell who they all are.
+//! Measures how long a killed and restarted scheduler starts no task: with its directory, which records the workers, and with an empty one,
+//! where it depends on the workers' sets.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,39 +12,39 @@ use integration_tests::e2e::{
 };
 use serde_json::{Value, json};
 
-/// The least that workers take.
+/// The minimum that workers accept.
 const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
-/// Long beside everything measured, so that no worker is given up by a busy machine, and the safe wait is told from the others.
+/// Long compared with all measured times, so that no worker is lost on a busy machine, and the safe wait differs from the other waits.
 const LOSS_TIME: Duration = Duration::from_secs(20);
 /// Longer than the safe wait with these times, which ends every wait.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A worker that joins is healthy after this many heartbeats, and a wait by consensus ends this many after the kill margin.
+/// A joining worker is healthy after this many heartbeats. A wait by consensus ends this many after the kill margin.
 const PROMISED_HEARTBEATS: u32 = 2;
 /// Longer than any measurement.
 const TASK_TIME: Duration = Duration::from_secs(1000);
 
-/// All rounds of both kinds.
+/// The rounds of both kinds.
 pub struct Report {
     workers: usize,
     same_directory: Vec<Round>,
     empty_directory: Vec<Round>,
 }
 
-/// One restart; times are from the start of the scheduler's process.
+/// One restart, with times since the start of the scheduler's process.
 #[derive(Clone, Debug)]
 struct Round {
-    /// Every worker has sent a heartbeat.
+    /// The time until every worker has sent a heartbeat.
     all_back: Duration,
-    /// The initial wait was over.
+    /// The time until the initial wait ended.
     left: Duration,
     all_healthy: Duration,
-    /// Why the wait was over, in the scheduler's words.
+    /// The scheduler's reason for the end of the wait.
     reason: String,
-    /// What it had said last while it waited.
+    /// The scheduler's last message during the wait.
     waiting: Option<String>,
 }
 
-/// Where the new scheduler starts.
+/// The directory of the restarted scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Directory {
     Same,
@@ -53,7 +53,7 @@ enum Directory {
 
 /// A scheduler with its workers, all of which are healthy between rounds.
 struct Bench {
-    // Ended in this order.
+    // Declared first, because fields are dropped in this order.
     _workers: Vec<Process>,
     scheduler: Process,
     spec: SchedulerSpec,
@@ -87,7 +87,7 @@ pub fn measure(workers: usize, rounds: usize) -> Report {
 impl Bench {
     fn start(count: usize) -> Self {
         let stage = Stage::with(Programs::this_one());
-        // A task each, so that restarted schedulers have something to be told.
+        // Each worker has a task, so that it has something to report to a restarted scheduler.
         let config = stage.write_work(count, TASK_TIME);
         let mut spec = stage.scheduler_spec(&config);
         let loss = "--lose-unhealthy-worker-after";
@@ -121,7 +121,7 @@ impl Bench {
                 self.wait_for_a_later_second();
             }
         }
-        // A worker sends one only when the last one was answered, so the answer to the first of two has arrived.
+        // A worker sends a heartbeat only after the answer to the last one. So the answer to the first of two has arrived.
         for _ in 0..2 {
             self.wait_for_a_heartbeat_of_all();
         }
@@ -153,7 +153,8 @@ impl Bench {
         }
     }
 
-    /// Until then, workers may hold a set that a scheduler gave them during its own wait, which no later scheduler goes by.
+    /// Waits for a heartbeat of each worker. Before it, workers may have a set from a scheduler's initial wait, which no later scheduler
+    /// accepts.
     fn wait_for_a_heartbeat_of_all(&self) {
         let healthy = Instant::now();
         wait_within(PATIENCE, "a heartbeat of each worker", || {
@@ -165,8 +166,8 @@ impl Bench {
         });
     }
 
-    /// Scheduler instances are ordered by the second of their start, and workers obey the latest. On its own directory a
-    /// scheduler sees to that order; on an empty one it has only the clock.
+    /// Waits until a restarted scheduler gets a later start time. Scheduler instances are ordered by the second of their start, and workers
+    /// obey the latest. A scheduler with its directory ensures this order itself; one with an empty directory depends on the clock.
     fn wait_for_a_later_second(&self) {
         wait_within(PATIENCE, "a later second", || {
             let former = self.client.status()?.scheduler?.start_time?;
@@ -199,7 +200,7 @@ fn running(status: &ClusterStatus) -> usize {
     usize::try_from(running).unwrap_or(0)
 }
 
-/// What a consensus must wait for in any case.
+/// Returns the minimum wait of a consensus.
 fn kill_margin() -> Duration {
     let timeouts: Timeouts = fast_timeouts();
     timeouts.lost_task_min_backoff(Duration::ZERO)
@@ -210,7 +211,7 @@ impl Report {
         self.same_is_kept() && self.empty_is_kept()
     }
 
-    /// Nothing but the workers' return is waited for.
+    /// Returns whether each wait lasted no longer than the return of the workers.
     fn same_is_kept(&self) -> bool {
         let promised = HEARTBEAT_PERIOD * PROMISED_HEARTBEATS;
         self.same_directory

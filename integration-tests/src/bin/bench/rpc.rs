@@ -1,5 +1,5 @@
-//! Small calls over one connection: the project's client and server, and a bare TCP echo of as many frames of the same size, as many at a
-//! time.
+//! Measures small calls over one connection with the project's client and server. The baseline is a bare TCP echo of as many frames of the
+//! same size and concurrency.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::{Outcome, Pair, progress};
 
 /// Promised on two cores.
 const LEAST_RATE: f64 = 100_000.0;
-/// A call waits behind all others that are under way, on a machine that may be busy.
+/// Long, because a call waits behind all others in flight, on a machine that may be busy.
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
-/// Length, compact message head, name, empty struct: a call of `getStatus`; the answer is four bytes longer.
+/// Length of a call of `getStatus`: length field, compact message head, name and empty struct. The answer is four bytes longer.
 const FRAME_BYTES: usize = 20;
 const LENGTH_BYTES: usize = 4;
 
-/// Measures pairs.
+/// Measures pairs of measurement and baseline.
 pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -119,7 +119,7 @@ async fn call(pool: &ClientPool, peer: &PeerAddr) {
     }
 }
 
-/// Both sides find where each frame ends, which is the least that any protocol has to do.
+/// Measures an echo in which both sides find where each frame ends, the minimum of any protocol.
 async fn echo_rate(frames: usize, pipelined: usize) -> f64 {
     let listener = TcpListener::bind(any_port()).await.expect("a port is free");
     let address = listener.local_addr().expect("a listener has an address");
@@ -174,7 +174,7 @@ async fn echo_rate(frames: usize, pipelined: usize) -> f64 {
     rate(frames, elapsed)
 }
 
-/// Takes the whole frames out of a buffer.
+/// Removes the complete frames from a buffer.
 fn take_frames(buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) {
     let mut at = 0;
     while let Some(length) = buffer[at..].first_chunk::<LENGTH_BYTES>() {

@@ -1,5 +1,5 @@
-//! The engine alone, on the paper's workload: what an event costs, what a whole pass costs, how much of the slots' time is used, how much
-//! memory nodes and jobs take, and how fast it answers while nothing is free. Beside it, a scheduler that looks at everything.
+//! Measures the engine alone, on the paper's workload: an event, a whole pass, the use of slots, the memory of nodes and jobs, and answers
+//! while no slot is free. The baseline is a scheduler that scans everything.
 
 mod asking;
 mod brute;
@@ -11,39 +11,39 @@ use clap::ValueEnum;
 
 use crate::figures::{Line, Report};
 
-/// What is measured.
+/// The part of the engine to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// One completion, and the starts that it leads to
+    /// One completion, and its subsequent starts
     Event,
     /// All jobs on all nodes, from cold
     Pass,
-    /// How much of the slots' time is used
+    /// The used part of the slots' time
     Throughput,
-    /// Bytes
+    /// Memory in bytes
     Memory,
-    /// Answers while nothing is free
+    /// Answers while no slot is free
     Waiting,
     /// A node table in slices
     Refresh,
-    /// What workers that ask for work are told
+    /// Verdicts for pull workers
     Asking,
 }
 
-/// How big.
+/// The size of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
-    /// A second in all: whether it runs, not how fast
+    /// One second in all, to check that it runs
     Smoke,
-    /// What runs within a minute or two
+    /// Measurements of a minute or two
     Usual,
-    /// Also ten million nodes and thirty million tasks: minutes and gigabytes
+    /// Includes ten million nodes and thirty million tasks: minutes and gigabytes
     Large,
 }
 
-/// Measures some parts; none means all.
+/// Measures these parts; all parts if the list is empty.
 pub fn measure(scale: Scale, parts: &[Part]) -> Report {
-    // Memory first, while the process is small.
+    // Memory comes first, while the process is small.
     let all = [
         Part::Memory,
         Part::Event,

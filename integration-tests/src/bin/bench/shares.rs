@@ -1,6 +1,6 @@
-//! One worker that asks two schedulers for work, one of which has three times the share of the other. Both always have work. First what
-//! each got is compared with its share; then the one with the larger share is killed for longer than its worker waits for it, and comes
-//! back: what it missed is made up for, as far as it is remembered.
+//! Measures one worker that requests work from two schedulers, one of which has three times the share of the other. Both always have work.
+//! First the usage is compared with the shares. Then the scheduler with the larger share is killed for longer than its worker waits for it,
+//! and returns. Its lost usage is then compensated as far as it is remembered.
 
 use std::time::{Duration, Instant};
 
@@ -12,37 +12,38 @@ use serde_json::json;
 
 use crate::figures::{Line, Report};
 
-/// Of the scheduler that stays, and of the one that is killed.
+/// The shares of the scheduler that stays, and of the one that is killed.
 const SHARES: [f64; 2] = [100.0, 300.0];
-/// What was got counts half after this.
+/// Half-life of the recorded usage.
 const HALF_LIFE: Duration = Duration::from_secs(20);
-/// Until both are under way.
+/// Time until both schedulers are busy.
 const START_UP: Duration = Duration::from_secs(20);
-/// In which the usage is compared with the shares.
+/// Time in which the usage is compared with the shares.
 const STEADY: Duration = Duration::from_secs(60);
-/// How long one is away: the worker gives it up after about ten seconds.
+/// Downtime of one scheduler; the worker abandons it after about ten seconds.
 const AWAY: Duration = Duration::from_secs(40);
 const LOSS_TIME: &str = "--lose-unhealthy-worker-after=5s";
-/// By then its tasks have ended on the worker.
+/// Time after which its tasks have ended on the worker.
 const GIVEN_UP: Duration = Duration::from_secs(15);
-/// From when it is back on the worker: longer than what it missed takes to be made up for.
+/// Time after its return to the worker, longer than the compensation takes.
 const BACK: Duration = Duration::from_secs(80);
-/// Promised: with all of the processors it would take one and a half half-lives, and what waits at the worker when it comes is the first's.
+/// Promised limit for the compensation. All processors would need one and a half half-lives, and tasks of the first are queued at its
+/// return.
 const PAID_BACK: Duration = Duration::from_secs(50);
 const LOOK: Duration = Duration::from_millis(500);
-/// Between two rows of the table.
+/// Time between two rows of the table.
 const ROW: Duration = Duration::from_secs(10);
-/// So near to its share is even.
+/// Shares within this distance count as equal.
 const EVEN: f64 = 0.02;
-/// Seconds that a task sleeps.
+/// Duration of a task in seconds.
 const TASK: f64 = 0.5;
-/// More than can be done.
+/// Number of tasks, more than can complete.
 const TASKS: usize = 50_000;
-/// For a measurement on a machine that is busy with other things.
+/// Limit for a step, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Promised: so much beside its share, in parts of the whole.
+/// Promised maximum deviation from its share, as a part of the whole.
 const MOST_ERROR: f64 = 0.05;
-/// Promised: so much of the processors is used by the one that is left.
+/// Promised minimum use of the processors by the remaining scheduler.
 const LEAST_USE: f64 = 0.9;
 
 struct Side {
@@ -50,37 +51,37 @@ struct Side {
     client: Client,
     spec: SchedulerSpec,
     stage: Stage,
-    /// What it said last.
+    /// The last known progress.
     last: Progress,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Progress {
     done: i64,
-    /// Tasks that have ended otherwise, and those that will never run.
+    /// Tasks that ended in another way, and tasks that can never run.
     spoiled: i64,
 }
 
-/// What was to be seen at a moment.
+/// A sample at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     at: Duration,
     of: [Progress; 2],
-    /// What the second got lately, as the worker reckons it: a part of what both got.
+    /// The second's recent part of the usage of both, as the worker records it.
     got: Option<f64>,
 }
 
 struct Bench {
-    // Ended in this order.
+    // Declared first, because fields are dropped in this order.
     worker: Process,
     sides: [Side; 2],
-    /// Of the worker.
+    /// The port of the worker.
     port: u16,
     started: Instant,
     looks: Vec<Look>,
 }
 
-/// Runs once; all of its times are given.
+/// Measures once; all durations are fixed.
 pub fn measure() -> Report {
     let mut bench = Bench::start();
     eprintln!("shares: both under way");
@@ -116,13 +117,13 @@ fn processors() -> f64 {
     std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
 }
 
-/// Of the tasks of both that were done between two looks, what part was the second's; all took the same time.
+/// Returns the second's part of the tasks completed between two samples. All tasks take the same time.
 fn part(from: Look, to: Look) -> f64 {
     let [one, other] = [0, 1].map(|side| (to.of[side].done - from.of[side].done) as f64);
     other / (one + other)
 }
 
-/// Which part of the processors' time tasks of one side used.
+/// Returns the part of the processors' time that tasks of one side used.
 fn used(side: usize, from: Look, to: Look) -> f64 {
     let tasks = (to.of[side].done - from.of[side].done) as f64;
     tasks * TASK / (processors() * (to.at - from.at).as_secs_f64())
@@ -159,7 +160,7 @@ impl Side {
         self.scheduler = self.stage.start_scheduler(&self.spec);
     }
 
-    /// As it says, or as it said last while it is away or does not know yet.
+    /// Returns the progress, or the last known one while the scheduler is down or loading.
     fn progress(&mut self) -> Progress {
         let status = self.client.status();
         let job = status.and_then(|status| status.jobs?.into_iter().next());
@@ -185,7 +186,7 @@ impl Bench {
         spec.flags.push("--work-fetch=cluster".to_owned());
         let half_life = format!("--rec-half-life={}s", HALF_LIFE.as_secs());
         spec.flags.push(half_life);
-        // The first one has the usual share.
+        // The first scheduler has the default share.
         let port = sides[1].spec.port;
         let second = format!("--scheduler=127.0.0.1:{port},share={}", SHARES[1]);
         spec.flags.push(second);
@@ -246,9 +247,9 @@ impl Bench {
         let error = (part(begun, steady) - share).abs();
         let is_even =
             |look: &&Look| look.at >= back.at && look.got.is_some_and(|got| got >= share - EVEN);
-        // Never is later than the end.
+        // If equality is never reached, the end counts.
         let even = self.looks.iter().find(is_even).copied().unwrap_or(end);
-        // What ended badly on the side that nothing befell.
+        // Tasks that did not succeed on the undisturbed side.
         let spoiled = (end.of[0].spoiled - steady.of[0].spoiled) as f64;
         vec![
             Line::new(
@@ -289,7 +290,7 @@ impl Bench {
         ]
     }
 
-    /// What happened in each part of the time.
+    /// Returns one row for each part of the time.
     fn table(&self) -> Vec<String> {
         let mut rows = vec![format!(
             "{:>7}{:>14}{:>15}{:>19}{:>17}",

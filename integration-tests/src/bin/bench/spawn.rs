@@ -1,5 +1,5 @@
-//! Tasks that do nothing, through a real scheduler and a real worker with two slots; and the least that any program needs for that: a loop
-//! that keeps two children running.
+//! Measures tasks that do nothing with a real scheduler and a real worker with two slots. The baseline is the minimum of any program: a
+//! loop that keeps two children running.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,18 +15,18 @@ use crate::figures::{Line, Report};
 use crate::usage::Meter;
 use crate::{median, progress};
 
-/// Promised: a task may cost a third more than its process costs.
+/// Promised minimum: a task may cost a third more than its process.
 const LEAST_RATIO: f64 = 0.75;
-/// Aimed at.
+/// Target.
 const GOAL_RATIO: f64 = 0.85;
-/// Tasks at a time, in both halves.
+/// Maximum running tasks, in both measurements.
 const SLOTS: usize = 2;
-/// What every task runs.
+/// The program of every task.
 const PROGRAM: &std::ffi::CStr = c"/bin/true";
-/// For a measurement on a machine that is busy with other things.
+/// Limit for a measurement, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// How often the scheduler is asked how far it is: so seldom that it costs nothing. It measures the time itself.
+/// Interval of status requests, rare enough to cost nothing. The scheduler itself measures the time.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// A measurement and its baseline.
@@ -35,12 +35,12 @@ struct Sample {
     rate: f64,
     /// Bare processes a second.
     bare: f64,
-    /// Microseconds of processor time a task, of each program without the tasks' own.
+    /// Processor time for each task in microseconds, of each program without its tasks.
     scheduler_us: f64,
     worker_us: f64,
 }
 
-/// Measures pairs.
+/// Measures pairs of measurement and baseline.
 pub fn measure(tasks: usize, pairs: usize) -> Report {
     let samples: Vec<Sample> = (0..pairs)
         .map(|pair| {
@@ -51,7 +51,7 @@ pub fn measure(tasks: usize, pairs: usize) -> Report {
         })
         .collect();
     let middle = |of: fn(&Sample) -> f64| median(samples.iter().map(of));
-    // Of each pair by itself: what disturbs the machine for a while disturbs both halves.
+    // The ratio is computed for each pair, because a temporary disturbance of the machine affects both halves.
     let ratio = middle(|s| s.rate / s.bare);
     let lines = vec![
         Line::new(
@@ -122,10 +122,10 @@ fn sample(count: usize, bare: f64) -> Sample {
     run(&stage, &config, count, bare)
 }
 
-/// From the first start to the last end, as the scheduler saw them: joining is not measured.
+/// Measures from the first start to the last completion, as the scheduler saw them, without joining.
 fn run(stage: &Stage, config: &Path, count: usize, bare: f64) -> Sample {
     let mut spec = stage.scheduler_spec(config).with("--new-cluster");
-    // Default timeouts, as users have them.
+    // Uses default timeouts, like users.
     spec.flags.retain(|flag| flag == "--new-cluster");
     let scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
@@ -133,7 +133,7 @@ fn run(stage: &Stage, config: &Path, count: usize, bare: f64) -> Sample {
         status.nodes_loaded == Some(true)
     });
     let worker = stage.start_worker(&stage.worker_spec("one", &spec));
-    // Until then its keeper, which starts it, cannot be told from it.
+    // The worker and its keeper cannot be told apart before this line.
     worker.wait_for_output("the worker takes calls");
     let (of_scheduler, of_worker) = (Meter::start(scheduler.id()), Meter::start(worker.program()));
     let expected = i64::try_from(count).expect("a number of tasks");

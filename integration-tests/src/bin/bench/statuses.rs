@@ -1,4 +1,4 @@
-//! How long a scheduler that remembers a million statuses takes to be back after it was killed, and what is left once it forgets them.
+//! Measures how fast a killed scheduler with a million statuses is back, and its size after it deletes them.
 
 use std::time::{Duration, Instant};
 
@@ -12,30 +12,30 @@ use serde_json::json;
 use crate::figures::{Line, Report, times_ms};
 use crate::submit::Marks;
 
-/// Restarts.
+/// Number of restarts.
 const ROUNDS: usize = 5;
-/// Tasks that are not done yet: more than run in all rounds.
+/// Number of unfinished tasks, more than run in all rounds.
 const LEFT: usize = 2000;
-/// Promised from the start of the process to the first answer that goes the way of heartbeats.
+/// Promised limit from the start of the process to the first answer on the path of heartbeats.
 const MOST_ANSWER_S: f64 = 1.0;
-/// Promised from the start of the process to the first task that it starts.
+/// Promised limit from the start of the process to the first task that it starts.
 const MOST_TASK_S: f64 = 3.0;
-/// How long completions of missing nodes are kept: longer than a scheduler takes to read millions.
+/// Retention of completions of missing nodes: longer than a scheduler takes to read millions.
 const KEPT_FOR: Duration = Duration::from_secs(30);
-/// Tasks whose history is deleted: as many as once made a store grow.
+/// Number of tasks whose history is deleted: a number that made an earlier store grow.
 const DELETED: usize = 51_000;
-/// The store has nothing to do any more: it checks at least every ten seconds.
+/// Time without a change after which the store has no work left. It checks at least every ten seconds.
 const SETTLED: Duration = Duration::from_secs(15);
-/// For each step, on a machine that is busy with other things.
+/// Limit for each step, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Measures with so many statuses of one job.
+/// Measures with `statuses` statuses of one job.
 pub fn measure(statuses: usize) -> Report {
     let stage = Stage::with(Programs::this_one());
     let marks = Marks::new(stage.path("marks"));
     let file = stage.write("config.json", &config(&marks, statuses + LEFT));
     let mut spec = stage.scheduler_spec(&file);
-    // Default timeouts, as users have them.
+    // Uses default timeouts, like users.
     spec.flags.clear();
     eprintln!("statuses: writing {statuses} of them");
     let began = Instant::now();
@@ -49,7 +49,7 @@ pub fn measure(statuses: usize) -> Report {
     for round in 0..ROUNDS {
         eprintln!("statuses: round {} of {ROUNDS}", round + 1);
         scheduler.kill_program();
-        // A task that was being started begins by now, and is not the next scheduler's.
+        // A task that was being started begins within this time, and is not counted for the next scheduler.
         std::thread::sleep(Duration::from_millis(500));
         marks.forget();
         let began = Instant::now();
@@ -90,14 +90,14 @@ pub fn measure(statuses: usize) -> Report {
     Report::new("statuses", "", lines)
 }
 
-/// Measures what is left when so many completions of missing nodes are forgotten, and when the history of a job is deleted.
+/// Measures the size after `missing` completions of missing nodes are deleted, and after the history of a job is deleted.
 pub fn forget(missing: usize) -> Report {
     let mut lines = expire(missing);
     lines.extend(delete_history());
     Report::new("retention", "", lines)
 }
 
-/// A scheduler with one completion that it keeps, and others that it forgets after [`KEPT_FOR`].
+/// Measures a scheduler with one completion that it keeps, and others that it deletes after [`KEPT_FOR`].
 fn expire(missing: usize) -> Vec<Line> {
     let stage = Stage::with(Programs::this_one());
     let spec = idle(&stage, 1).with(&format!("--keep-missing-for={}s", KEPT_FOR.as_secs()));
@@ -138,7 +138,7 @@ fn expire(missing: usize) -> Vec<Line> {
     ]
 }
 
-/// `delete-history` of a job, while a worker is there that could repeat its completions.
+/// Measures `delete-history` of a job, while a worker is connected that could repeat its completions.
 fn delete_history() -> Vec<Line> {
     let stage = Stage::with(Programs::this_one());
     let spec = idle(&stage, DELETED);
@@ -179,7 +179,7 @@ fn delete_history() -> Vec<Line> {
     ]
 }
 
-/// A scheduler with default times whose only job, on so many nodes, is disabled.
+/// Returns a scheduler with default times whose only job, on `nodes` nodes, is disabled.
 fn idle(stage: &Stage, nodes: usize) -> SchedulerSpec {
     let config = json!({
         "bistro_settings": {
@@ -210,7 +210,7 @@ fn size_mib(spec: &SchedulerSpec) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The same once it has not changed for longer than the store waits before it goes on.
+/// Returns the size in MiB once it has not changed for [`SETTLED`].
 fn shrunk_mib(spec: &SchedulerSpec) -> f64 {
     let mut last = (size_mib(spec), Instant::now());
     wait_within(PATIENCE, "the store to keep its size", || {

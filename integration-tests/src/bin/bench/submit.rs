@@ -1,5 +1,5 @@
-//! How long it takes from a submission to the process that it asks for, while the cluster has nothing else to do; and what the same costs a
-//! program that only syncs the job and starts the process.
+//! Measures the time from a submission to its process on an idle cluster. The baseline is a program that only syncs the job and starts the
+//! process.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,26 +16,26 @@ use serde_json::json;
 
 use crate::figures::{Line, Report, times_ms};
 
-/// Promised of the median.
+/// Promised limit for the median.
 const MOST_MS: f64 = 5.0;
-/// Between a task's first write and the next submission, so that the cluster is idle: the task's own end, its record and the store's pause
-/// after that take about ten.
+/// Pause between a task's first write and the next submission, so that the cluster is idle. The task's end, its record and the store's
+/// pause after it take about ten milliseconds.
 const REST: Duration = Duration::from_millis(25);
-/// For one task, on a machine that is busy with other things.
+/// Limit for one task, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const SHELL: &str = "/bin/sh";
 
-/// What one submission took.
+/// The times of one submission.
 struct Sample {
-    /// From sending `saveJob` until it is answered, which is when the job is durable.
+    /// Time from sending `saveJob` to its answer, when the job is durable.
     answered: Duration,
-    /// From sending `saveJob` until the task's own first write has arrived here.
+    /// Time from sending `saveJob` to the arrival of the task's own first write.
     started: Duration,
-    /// Writing and syncing a row of that size, then starting the same process, until its first write has arrived here.
+    /// Time of writing and syncing a row of that size and starting the same process, until its first write has arrived.
     bare: Duration,
 }
 
-/// Where the first writes of all tasks arrive.
+/// Receives the first writes of all tasks.
 pub struct Marks {
     path: PathBuf,
     arrived: Receiver<Instant>,
@@ -44,7 +44,7 @@ pub struct Marks {
 impl Marks {
     pub fn new(path: PathBuf) -> Self {
         mkfifo(&path, Mode::S_IRWXU).expect("a pipe in a temporary folder");
-        // Both ways, so that it is never at its end.
+        // Opened for reading and writing, so that it never ends.
         let pipe = File::options().read(true).write(true).open(&path);
         let mut pipe = pipe.expect("one's own pipe can be opened");
         let (sender, arrived) = channel();
@@ -59,7 +59,7 @@ impl Marks {
         Marks { path, arrived }
     }
 
-    /// The command of every task: it writes one byte.
+    /// Returns the command of every task, which writes one byte.
     pub fn command(&self) -> [String; 3] {
         let script = format!("printf x >> {}", self.path.display());
         [SHELL.to_owned(), "-c".to_owned(), script]
@@ -74,13 +74,13 @@ impl Marks {
         mark.expect("a task that was submitted starts")
     }
 
-    /// Those that have arrived do not count.
+    /// Discards the writes that have arrived.
     pub fn forget(&self) {
         while self.arrived.try_recv().is_ok() {}
     }
 }
 
-/// Measures so many submissions, each of a new job on one node, one after the other.
+/// Measures sequential submissions, each of a new job on one node.
 pub fn measure(submissions: usize) -> Report {
     eprintln!("submit: {submissions} submissions");
     let stage = Stage::with(Programs::this_one());
@@ -93,7 +93,7 @@ pub fn measure(submissions: usize) -> Report {
     } });
     let config = stage.write("config.json", &config.to_string());
     let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Default timeouts, as users have them.
+    // Uses default timeouts, like users.
     spec.flags.retain(|flag| flag == "--new-cluster");
     let _scheduler = stage.start_scheduler(&spec);
     let client = Client::new(spec.port);
@@ -116,7 +116,7 @@ pub fn measure(submissions: usize) -> Report {
     report(&samples)
 }
 
-/// A job that begins at once: when it was answered, and when its process wrote.
+/// Submits a job that starts at once. Returns the times of its answer and of its process's write.
 pub fn submit(client: &Client, marks: &Marks, number: usize) -> (Duration, Duration) {
     let job = BistroJobConfig {
         name: Some(format!("job{number}")),
@@ -133,9 +133,9 @@ pub fn submit(client: &Client, marks: &Marks, number: usize) -> (Duration, Durat
     (answered, marks.next().duration_since(sent))
 }
 
-/// What any program must do that starts a process only once its submission is on disk.
+/// Does the minimum of any program that starts a process only once its submission is on disk.
 fn bare_start(rows: &mut File, marks: &Marks) -> Duration {
-    /// About what the store writes for a job: a page.
+    /// About the size that the store writes for a job: a page.
     const ROW: [u8; 4096] = [b'x'; 4096];
     let [program, arguments @ ..] = marks.command();
     let sent = Instant::now();

@@ -1,11 +1,11 @@
-//! What a running process has used of the machine, from outside, and what all have left.
+//! Measures the resource usage of a process from outside, and the idle time of the machine.
 
 use std::fs;
 use std::time::Duration;
 
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
-/// One process, from a moment on.
+/// Measures one process from a moment on.
 #[derive(Debug)]
 pub struct Meter {
     pid: Pid,
@@ -14,7 +14,7 @@ pub struct Meter {
 
 impl Meter {
     /// # Panics
-    /// When there is no such process.
+    /// If there is no such process.
     pub fn start(pid: Pid) -> Self {
         Meter {
             pid,
@@ -22,30 +22,30 @@ impl Meter {
         }
     }
 
-    /// Processor time since the start, of all its threads, those that have ended included.
+    /// Returns the processor time since the start of all its threads, including ended ones.
     ///
     /// # Panics
-    /// When the process has ended.
+    /// If the process has ended.
     pub fn used(&self) -> Duration {
         processor_time(self.pid).saturating_sub(self.began)
     }
 
-    /// The most memory that it ever held.
+    /// Returns the peak of its resident memory.
     ///
     /// # Panics
-    /// When the process has ended.
+    /// If the process has ended.
     pub fn peak_bytes(&self) -> u64 {
         status_bytes(self.pid, "VmHWM:")
     }
 }
 
-/// All processors of the machine, from a moment on.
+/// Measures all processors of the machine from a moment on.
 #[derive(Debug)]
 pub struct MachineMeter {
     began: MachineTicks,
 }
 
-/// Of all processors, since the machine has started.
+/// Ticks of all processors since the start of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MachineTicks {
     idle: u64,
@@ -59,7 +59,7 @@ impl MachineMeter {
         }
     }
 
-    /// Which part of their time since then they had nothing to do.
+    /// Returns the share of processor time since then that was idle.
     pub fn idle(&self) -> f64 {
         let now = machine_ticks();
         let all = now.all.saturating_sub(self.began.all).max(1);
@@ -72,7 +72,7 @@ fn machine_ticks() -> MachineTicks {
     machine_ticks_of(&stat).expect("the kernel writes it so")
 }
 
-/// User, nice, system, idle, waiting for disks, interrupts, soft interrupts, stolen; what guests use is in the first two already.
+/// Parses user, nice, system, idle, iowait, irq, softirq and steal time. The first two include the time of guests.
 fn machine_ticks_of(stat: &str) -> Option<MachineTicks> {
     let all = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = (all.split_whitespace().take(8))
@@ -94,7 +94,7 @@ fn processor_time(pid: Pid) -> Duration {
     Duration::from_secs(ticks) / per_second
 }
 
-/// User and system time. The name, in brackets, may itself contain brackets and spaces.
+/// Returns user plus system time. The name is in brackets and may contain brackets and spaces.
 fn ticks_of(stat: &str) -> Option<u64> {
     let rest = stat.rsplit_once(')')?.1;
     let mut fields = rest.split_whitespace().skip(11);

@@ -1,4 +1,4 @@
-//! Fingerprints: which calls are open.
+//! Fingerprints of the open calls.
 
 use std::hash::Hasher;
 

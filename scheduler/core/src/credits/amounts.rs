@@ -1,4 +1,4 @@
-//! What is weighed: a task as a piece of work, and what is left of a worker's wish for one type of processors.
+//! The quantities of a credit: a task as a piece of work, and the amounts left of a request for one type of processors.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::DEFAULT_ESTIMATE;
 use brasserie_common::{Processor, WorkDemand};
 
-/// A task that takes longer counts as if it took this: thirty years, so that sums stay finite.
+/// The longest estimate in seconds, thirty years, so that sums stay finite.
 const MAX_ESTIMATE: f64 = 1e9;
-/// What a request that asks for seconds gets at most, however many: 28 days of one processor. One that asks for instances is not bounded by
-/// seconds, as long as instances are left: each task takes what it uses of them, however long it is.
+/// The most instance-seconds of a request that asks for seconds: 28 days of one processor. A request for instances is not bounded by
+/// seconds as long as instances are left: each task takes the instances that it uses, however long it runs.
 const MAX_INSTANCE_SECS: f64 = 28.0 * 86_400.0;
-/// More than any worker has of one type, or a task takes.
+/// The most instances of one type, more than any worker has or any task takes.
 const MAX_INSTANCES: f64 = 1e6;
 
-/// Where a task may wait.
+/// Whether a task may be queued at a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// At a worker, until processors are free: it holds nothing elsewhere that others could use.
+    /// The task may be queued at a worker until processors are free. It holds nothing elsewhere that others could use.
     Bufferable,
-    /// Nowhere: it is sent only for processors that are idle.
+    /// The task may not be queued. It is sent only for processors that are idle.
     Immediate,
 }
 
@@ -34,8 +34,8 @@ pub struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// `processor`: of its cards if it takes any, else the CPU, and `usage`: how many of these. `estimate`: seconds of run time.
-    /// `bound`: in which time it must be over.
+    /// Creates a piece of work. `processor` is the type of the task's GPUs if it takes any, else the CPU, and `usage` the number of
+    /// instances. `estimate` is the run time in seconds. `bound` is the time in which the task must be over.
     pub fn new(
         processor: &'a Processor,
         usage: f64,
@@ -72,7 +72,7 @@ impl<'a> Piece<'a> {
         self.estimate
     }
 
-    /// Seconds of one instance.
+    /// Returns the work in instance-seconds.
     pub(super) fn work(&self) -> f64 {
         self.estimate * self.usage
     }
@@ -82,21 +82,21 @@ impl<'a> Piece<'a> {
     }
 }
 
-/// What is left of a wish.
+/// The amounts left of a request for one type of processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Amounts {
     pub(super) secs: f64,
     pub(super) instances: f64,
     pub(super) idle: f64,
-    /// Grows with each task: until so many seconds after the request no other can begin.
+    /// Seconds after the request before which no other task can begin. Grows with each task.
     pub(super) delay: f64,
     pub(super) there: f64,
-    /// For how many tasks wait at the worker; `None`: no instance is idle again by the end of a run.
+    /// The number of instances for which tasks are queued at the worker. `None`: the end of a run makes no instance idle again.
     pub(super) waiting: Option<f64>,
     pub(super) asked: AskedFor,
 }
 
-/// What nothing gives back more of.
+/// The requested amounts, which limit returned credit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AskedFor {
     pub(super) secs: f64,
@@ -139,21 +139,21 @@ impl Amounts {
         }
     }
 
-    /// How much of the delay is left so long after the request, in steps of a second: nothing once it is over.
+    /// Returns the seconds left of the delay at this time after the request, in steps of a second. Zero once it is over.
     pub(super) fn delay_left(&self, since: Duration) -> f64 {
         match since.as_secs_f64() >= self.delay {
             true => 0.0,
-            // A span of seconds below the delay, which is finite.
+            // The whole seconds are below the delay, which is finite.
             false => self.delay - since.as_secs() as f64,
         }
     }
 
-    /// When it is over, from the request on.
+    /// Returns the end of the delay, counted from the request.
     pub(super) fn delay_end(&self) -> Duration {
         Duration::try_from_secs_f64(self.delay).unwrap_or(Duration::MAX)
     }
 
-    /// So long after the request.
+    /// Takes off a piece that is sent at this time after the request.
     pub(super) fn spend(&mut self, piece: &Piece<'_>, since: Duration) {
         let work = piece.work();
         self.secs = spent(self.secs, work);
@@ -162,20 +162,20 @@ impl Amounts {
         self.delay = self.delay.max(since.as_secs_f64()) + work / self.there;
     }
 
-    /// A run that took so many instances has ended: those who wait have them, or they are idle again. Whether any are.
+    /// Returns the instances of a run that has ended. Queued tasks get them first; the rest is idle again. Returns whether any are.
     pub(super) fn give_back(&mut self, usage: f64) -> bool {
         let Some(waiting) = &mut self.waiting else {
             return false;
         };
         let (before, left) = (self.idle, usage - *waiting);
         *waiting = (*waiting - usage).max(0.0);
-        // No more are ever idle than there are. Below nothing are those that are taken by tasks that wait, which were sent since.
+        // Idle instances never exceed those that the worker has. A negative number stands for tasks sent since that are queued.
         self.idle = before.max((before + left.max(0.0)).min(self.there));
         self.idle > before
     }
 }
 
-/// Sums of floats that come to nothing leave such parts of it, for which nothing is to be sent.
+/// The largest rounding error of a sum of floats that stands for zero. No task is sent for it.
 const ROUNDING: f64 = 1e-8;
 
 fn spent(amount: f64, by: f64) -> f64 {
@@ -186,7 +186,7 @@ fn spent(amount: f64, by: f64) -> f64 {
     }
 }
 
-/// Finite, and not negative.
+/// Returns the number if it is finite and not negative, else 0.
 pub(super) fn sound(number: f64) -> f64 {
     match number.is_finite() {
         true => number.max(0.0),

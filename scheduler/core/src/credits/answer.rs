@@ -1,4 +1,4 @@
-//! What a worker is told became of its request.
+//! The answer to a work request.
 
 use brasserie_common::{Processor, WorkReply, WorkVerdict};
 
@@ -10,12 +10,12 @@ impl Request {
         let wanted = wanted.filter(|of_type| of_type.wanted != Wanted::Nothing);
         let verdict = |of_type: &OfType| match (of_type.granted, of_type.verdict) {
             (0, Some(verdict)) => verdict,
-            // More may come.
+            // More tasks may follow.
             (0, None) => WorkVerdict::Pending,
             (tasks, _) => WorkVerdict::Granted(tasks),
         };
         let verdicts: Vec<_> = wanted.map(|t| (t.processor.clone(), verdict(t))).collect();
-        // Nobody backs off for it, so it says itself when to ask again.
+        // DEFERRED starts no backoff at the worker, so the answer says when to ask again.
         let is_deferred =
             |(_, verdict): &(Processor, WorkVerdict)| *verdict == WorkVerdict::Deferred;
         let request_delay = match verdicts.iter().any(is_deferred) {

@@ -1,8 +1,8 @@
-//! What a worker says it has, as a request lists it.
+//! The runs that a work request lists.
 
 use brasserie_common::{InvocationId, KnownTask, WorkRequest};
 
-/// The runs that a worker says it has, in order.
+/// The runs that a worker reports to have, sorted.
 #[derive(Clone, Debug)]
 pub struct Known(Option<Vec<KnownTask>>);
 
@@ -15,12 +15,12 @@ impl Known {
         Known(known)
     }
 
-    /// Whether it says so at all.
+    /// Returns whether the request has such a list.
     pub(super) fn is_told(&self) -> bool {
         self.0.is_some()
     }
 
-    /// What a run is as work matters: it is not listed, or it has a deadline. All others cost a search and no more.
+    /// Returns whether the run is needed as a piece of work: it is not listed, or it has a deadline. All other runs cost only a search.
     pub fn is_weighed(&self, run: InvocationId) -> bool {
         match (&self.0, self.get(run)) {
             (None, _) => false,

@@ -1,35 +1,35 @@
-//! What holds for the requests of all workers alike.
+//! The settings for the requests of all pull workers.
 
 use std::time::Duration;
 
 use super::DEFERRED_DELAY;
 
-/// The longest delay that a worker is asked for.
+/// The longest delay in an answer.
 const MAX_DELAY: Duration = Duration::from_secs(2 * 86_400);
 
-/// How it is known whether a task would come too late to a worker.
+/// The rule by which a task would be too late at a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeadlineRule {
-    /// By a simulation of the tasks that the worker lists, where it says what they take; else by its delay.
+    /// A simulation of the tasks that the worker lists, if it reports their remaining times; else the worker's delay.
     Simulated,
-    /// By what the worker says of its delay.
+    /// The worker's reported delay.
     Delayed,
 }
 
-/// What holds for all workers alike.
+/// The settings for the requests of all pull workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// A worker that asks again sooner is not looked at. Zero: it may ask as often as it likes.
+    /// The minimum time between accepted requests of one worker. Zero: no limit.
     pub min_request_interval: Duration,
-    /// So many requests a second are looked at, of all workers; each hundred runs of its worker count as one more. 0: as many as come.
+    /// The most accepted requests a second, of all workers. Each hundred runs of a worker count as one more request. 0: no limit.
     pub max_requests_per_second: u32,
-    /// However long a worker would have its request stay good.
+    /// The longest time for which a request stays valid, whatever the worker asks for.
     pub max_linger: Duration,
-    /// What a worker waits that may get no tasks now.
+    /// The delay of a worker that may get no tasks now.
     pub deferred_delay: Duration,
-    /// So many tasks at most are sent for one request, for each CPU of its worker.
+    /// The most tasks that are sent for one request, for each CPU of the worker.
     pub tasks_per_processor: f64,
-    /// And for so many CPUs a card counts.
+    /// The number of CPUs that a GPU counts as in this limit.
     pub card_weight: f64,
     pub deadlines: DeadlineRule,
 }
@@ -37,15 +37,15 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Policy {
-            // Tasks that may not wait are sent for idle processors alone, so none of them begins sooner after the end of the last: it is
-            // short beside a task worth sending. What all workers together cost is bounded below.
+            // Tasks that may not be queued are sent only for idle processors, so none begins sooner than this after the end of the previous
+            // one. The time is short compared to a task that is worth sending. The limit below bounds the cost of all workers together.
             min_request_interval: Duration::from_millis(10),
-            // A look costs some tens of microseconds, and as much for each hundred runs, which count as a request: so all of them together
-            // take a tenth of a processor at most.
+            // An evaluation costs some tens of microseconds, and as much for each hundred runs, which count as a request. So all of them
+            // together take at most a tenth of a processor.
             max_requests_per_second: 1000,
             max_linger: Duration::from_secs(120),
             deferred_delay: DEFERRED_DELAY,
-            // What a request is worth is said in seconds: this only bounds memory and messages where tasks take milliseconds.
+            // A request is measured in seconds. This only bounds memory and messages where tasks take milliseconds.
             tasks_per_processor: 1000.0,
             card_weight: 1.0,
             deadlines: DeadlineRule::Simulated,
@@ -54,14 +54,15 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// With a longer one the delay, which is a hundredth more, would be cut, and whoever keeps it would be put off all the same.
+    /// The longest permitted interval. The delay of a longer one, which is a hundredth more, would be cut, and a worker that obeys it would
+    /// be deferred nevertheless.
     pub const MAX_REQUEST_INTERVAL: Duration = Duration::from_secs(47 * 3600);
 
-    /// The volunteers' servers tell hosts to stay away for hours, by the reason for which they get nothing. Here a reason of that kind is a
-    /// refusal (of who may not ask), or a verdict, after which the worker waits by a backoff of its own; so an answer tells of the interval.
+    /// Returns the delay of an answer that wants at least `least`: the interval and a hundredth more, because clocks drift. From an
+    /// interval of a second on it is at least a second more, for workers that count whole seconds.
     ///
-    /// The delay of an answer that wants `least` of it. A hundredth more than the interval, as clocks drift; from a second on a second
-    /// more at least, for workers that count whole ones.
+    /// BOINC's servers tell hosts to stay away for hours, depending on the reason for which they get nothing. Here such a reason is a
+    /// refusal, or a verdict after which the worker uses its own backoff. So an answer only states the interval.
     pub(super) fn request_delay(&self, least: Duration) -> Duration {
         let interval = self.min_request_interval;
         let second = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The newest request: what it asked for, and for how long it is good.
+//! The newest request: its amounts, and how long it is valid.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Request {
             request_delay: policy.request_delay(Duration::ZERO),
             deferred_delay: DEFERRED_DELAY,
             linger: request.linger.min(policy.max_linger),
-            // A float cast saturates, which is what a limit should do. More could not be listed.
+            // A float cast saturates, which suits a limit. More tasks could not be listed.
             tasks_left: ((policy.tasks_per_processor * processors).ceil() as u32)
                 .min(MAX_KNOWN_TASKS as u32),
             workload: None,
@@ -58,12 +58,12 @@ impl Request {
         }
     }
 
-    /// A limit itself is still good.
+    /// Returns whether the request is valid. A limit itself is still good.
     pub(super) fn is_good(&self, now: Time) -> bool {
         self.good_until().is_some_and(|until| now <= until)
     }
 
-    /// How long ago it came.
+    /// Returns the time since the request came.
     pub(super) fn age(&self, now: Time) -> Duration {
         now.since(self.at)
     }
@@ -97,7 +97,7 @@ impl Request {
         }
     }
 
-    /// It is not looked at.
+    /// Defers the request.
     pub(super) fn defer(&mut self, delay: Duration) {
         let delay = match delay.is_zero() {
             true => DEFERRED_DELAY,

@@ -1,4 +1,4 @@
-//! Fingerprints: what a worker asked for, and what is left of it.
+//! Fingerprints of the requests and the credit of a worker.
 
 use std::hash::Hasher;
 
@@ -20,7 +20,7 @@ impl Credits {
             revocable,
             keeps_away,
             listed,
-            // For people.
+            // Only shown.
             unlisted: _,
             violations: _,
         } = self;
@@ -65,7 +65,7 @@ impl Request {
         s.time(*at);
         match stage {
             Stage::Open => s.put(0_u8),
-            // The limit itself is still good, so it is not yet over.
+            // The limit itself is still good, so the request is not yet over.
             Stage::Lingering(until) => s.time(*until),
             Stage::Over => s.put(1_u8),
         }
@@ -103,7 +103,7 @@ impl Amounts {
 }
 
 impl Workload {
-    /// Without what is only remembered to be spared.
+    /// Writes the state without the caches.
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Workload {
             cpus,

@@ -1,4 +1,5 @@
-//! What a credit allows, and what it costs: asked and told for each task, so neither may take longer than a look at a few numbers.
+//! The tasks that a credit permits, and their cost. Both are computed for each task, so neither may take longer than a check of a few
+//! numbers.
 
 use brasserie_common::{InvocationId, Processor, Time, WorkRequestSeq};
 use brasserie_scheduler_engine::{Allowance, Allowances, Due, Judged};
@@ -7,14 +8,14 @@ use super::amounts::{Class, Piece};
 use super::{Counted, Credits, Relief, Request, Revocable, Sending, Took};
 
 impl Credits {
-    /// Whether the worker's own tasks stay in time with one more for its CPUs, if it told what they are. It goes through all of them, so
-    /// it is for a task that may be sent otherwise.
+    /// Returns whether the worker's tasks keep their deadlines with one more for its CPUs, if it reports their remaining times. The check
+    /// visits all of the tasks, so it is made only for tasks that may be sent otherwise.
     pub fn keeps_deadlines(&mut self, now: Time, due: Due) -> Judged {
         let workload = self.good_mut(now).and_then(|r| r.workload.as_mut());
         workload.map_or(Judged::UNSEEN, |workload| workload.judge(now, due))
     }
 
-    /// A task that was allowed is marked running there. Gives the request for which it is sent, if it is for one.
+    /// Charges a permitted task that was marked running. Returns the request for which it is sent, if there is one.
     pub fn spend(
         &mut self,
         now: Time,
@@ -47,8 +48,8 @@ impl Credits {
         Some(seq)
     }
 
-    /// A run that is about to end turns out to have had processors of this type: they will be idle again, if its worker counted it among
-    /// what is not. What was only charged here was charged as what it counted as.
+    /// Notes that a run that is about to end had processors of this type. They become idle again, if its worker counted the run. A run that
+    /// only the scheduler charged keeps its charged type.
     pub fn ran_on(&mut self, run: InvocationId, processor: Processor) {
         if let Some(took) = self.took.get_mut(&run) {
             match took.counted {
@@ -58,7 +59,7 @@ impl Credits {
         }
     }
 
-    /// A run has ended at its worker, so what it took may be idle again there. Whether tasks may be sent for it now.
+    /// Returns the idle instances of a run that has ended at its worker. Returns whether tasks may be sent for them now.
     pub fn give_back(&mut self, now: Time, run: InvocationId) -> bool {
         let Some(took) = self.took.remove(&run) else {
             return false;
@@ -71,7 +72,7 @@ impl Credits {
         of_type.is_some_and(|of_type| of_type.amounts.give_back(usage))
     }
 
-    /// A run is over, or never began, so its worker may have time for tasks that would have been late.
+    /// Drops a run that is over or never began. Its worker may then have time for tasks that would have been late.
     pub fn ended(&mut self, now: Time, run: InvocationId) -> Relief {
         self.took.remove(&run);
         self.revocable.remove(&run);
@@ -80,13 +81,13 @@ impl Credits {
         };
         match &mut request.workload {
             Some(workload) => workload.drop(now, run),
-            // There were too many to simulate, and before that somebody may have been late.
+            // There were too many tasks to simulate, and before that some may have been refused as late.
             None => Relief::MoreTime,
         }
     }
 
-    /// Which tasks of a type may be sent. `None`: all, as the worker asks for nothing. It changes with each request, with what is
-    /// spent, and at [`Credits::next_change`]; and its delay in steps of a second, so that it seldom changes.
+    /// Returns which tasks of a type may be sent. `None`: all, because the worker is no pull worker. The result changes with each request,
+    /// with each spent task, and at [`Credits::next_change`]. Its delay changes in steps of a second, so that it changes seldom.
     pub fn allowance(&self, now: Time, processor: &Processor) -> Option<Allowance> {
         if !self.are_used() {
             return None;
@@ -109,13 +110,13 @@ impl Credits {
         }))
     }
 
-    /// The types of processors of the newest request.
+    /// Iterates over the types of processors of the newest request.
     pub fn processors(&self) -> impl Iterator<Item = &Processor> {
         let types = self.newest.iter().flat_map(|newest| &newest.types);
         types.map(|of_type| &of_type.processor)
     }
 
-    /// For placement, which looks at nothing else: all [`Credits::allowance`]s. `None`: the worker asks for nothing.
+    /// Returns all [`Credits::allowance`]s, the only input of placement. `None`: the worker is no pull worker.
     pub fn allowances(&self, now: Time) -> Option<Allowances> {
         self.are_used().then(|| {
             let types = self.processors();

@@ -1,4 +1,4 @@
-//! Each rule of credits by itself; `random` holds random histories against a plain reference, `view` says what people are shown.
+//! Tests of each rule of credits. `random` checks random histories against a plain reference, and `view` checks the texts for people.
 
 mod coming_back;
 mod random;
@@ -27,7 +27,7 @@ fn run(number: i64) -> InvocationId {
     InvocationId::new(1000, number)
 }
 
-/// So many seconds, instances, idle ones, of four.
+/// Returns a demand for these seconds, instances and idle instances, of a worker with four.
 fn demand(processor: Processor, amounts: [f64; 3]) -> WorkDemand {
     let [instance_secs, instances, idle] = amounts;
     WorkDemand {
@@ -90,7 +90,7 @@ fn take_with(
     hear(credits, now, policy, Readiness::MayWork, request, running).0
 }
 
-/// As often as it likes.
+/// Returns a policy without limits on the rate of requests.
 fn patient() -> Policy {
     Policy {
         min_request_interval: Duration::ZERO,
@@ -99,7 +99,7 @@ fn patient() -> Policy {
     }
 }
 
-/// As a scheduler does it: what is told, and which runs are missing.
+/// Handles a request as a scheduler does. Returns the answer and the missing runs.
 fn hear(
     credits: &mut Credits,
     now: Time,
@@ -131,7 +131,7 @@ enum NoCredit {
     Late,
 }
 
-/// As placement goes by what it is told.
+/// Decides by the allowance, as placement does.
 fn eligible(credits: &Credits, now: Time, piece: &Piece<'_>) -> Result<(), NoCredit> {
     let Some(allowance) = credits.allowance(now, piece.processor()) else {
         return Ok(());
@@ -149,7 +149,7 @@ fn eligible(credits: &Credits, now: Time, piece: &Piece<'_>) -> Result<(), NoCre
     }
 }
 
-/// Sends such tasks as long as there is credit, but no more than a hundred; gives how many.
+/// Sends such tasks while there is credit, at most a hundred. Returns their number.
 fn fill(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> usize {
     let mut sent = 0;
     while sent < 100 && eligible(credits, now, piece).is_ok() {
@@ -176,7 +176,7 @@ fn verdicts(credits: &Credits) -> Vec<WorkVerdict> {
         .collect()
 }
 
-/// Whose seconds are a sum that was rounded up.
+/// The requested seconds are a sum that was rounded up.
 #[test]
 fn what_rounding_leaves_of_a_request_brings_no_task() {
     let mut credits = Credits::default();
@@ -226,7 +226,7 @@ fn a_copy_of_a_request_refills_nothing() {
     assert_eq!(reply.verdicts, [(CPU, WorkVerdict::Granted(2))]);
     assert_eq!(credits, before);
     assert_eq!(eligible(&credits, at(5), &piece), Err(NoCredit::Spent));
-    // Not even when the credit is long over, or it asks for more under the same number.
+    // The credit is long over, and the repeated request asks for more under the same number.
     let more = request(1, vec![demand(CPU, [1e6, 50.0, 50.0])]);
     take(&mut credits, at(200_000), &more);
     assert_eq!(
@@ -336,7 +336,7 @@ fn tasks_that_cross_with_the_request_are_charged() {
         [WorkVerdict::Deferred],
         "no reason to wait long"
     );
-    // Who does not say what it has is taken at its word.
+    // A request without a list is accepted as complete.
     let asks = WorkRequest {
         known: None,
         ..request(3, vec![demand(CPU, [0.0, 2.0, 2.0])])
@@ -408,7 +408,7 @@ fn lingering_begins_with_the_request_and_a_limit_is_still_good() {
     credits.end_pass(at(10), |_| found(0, 0));
     assert_eq!(verdicts(&credits), [WorkVerdict::NoWork]);
     assert_eq!(credits.next_change(at(0)), Some(at(120_000)));
-    // What comes now starts at once, and is told if the request is repeated.
+    // A task that becomes ready now starts at once, and a repetition of the request reports it.
     assert_eq!(eligible(&credits, at(120_000), &piece), Ok(()));
     credits.spend(at(120_000), (run(9), &piece));
     assert_eq!(verdicts(&credits), [WorkVerdict::Granted(1)]);
@@ -429,7 +429,7 @@ fn without_lingering_the_credit_ends_with_the_pass() {
     let mut credits = Credits::default();
     take(&mut credits, at(0), &asks);
     assert!(credits.is_pending());
-    // The pass may come later than the request.
+    // The placement may come later than the request.
     assert_eq!(eligible(&credits, at(700), &piece), Ok(()));
     credits.end_pass(at(700), |_| found(0, 0));
     assert_eq!(eligible(&credits, at(700), &piece), Err(NoCredit::Spent));
@@ -505,7 +505,7 @@ fn the_verdict_is_what_the_pass_found() {
             reply.no_apps.len(),
             if found.apps == Apps::None { 3 } else { 0 }
         );
-        // It is said once: a later pass says nothing else.
+        // The verdict is fixed once; a later placement does not change it.
         credits.end_pass(at(1), |_| self::found(0, 0));
         assert_eq!(credits.reply().unwrap(), reply);
     }
@@ -523,7 +523,7 @@ fn who_may_get_nothing_is_deferred_and_loses_its_credit() {
     assert_eq!(reply.request_delay, Duration::from_secs(1));
     let piece = immediate(&CPU);
     assert_eq!(eligible(&credits, at(1), &piece), Err(NoCredit::Spent));
-    // It was heard, so what comes later and was sent earlier is stale.
+    // The request was received, so an older one that arrives later is stale.
     let late = take(&mut credits, at(1), &request(1, wants()));
     assert_eq!(late.verdicts, [(CPU, WorkVerdict::Stale)]);
     take(&mut credits, at(2), &request(3, wants()));
@@ -533,7 +533,7 @@ fn who_may_get_nothing_is_deferred_and_loses_its_credit() {
     assert_eq!(verdicts(&credits), [WorkVerdict::Deferred]);
 }
 
-/// Whoever asks before it is healthy is not made to wait as long as after an answer.
+/// A worker that requests work before it is healthy does not wait as long as after an answer.
 #[test]
 fn what_nobody_looks_at_costs_no_interval() {
     let policy = Policy {
@@ -558,7 +558,7 @@ fn what_nobody_looks_at_costs_no_interval() {
     assert_eq!(ask(1, 0, Readiness::MayNot), not_yet);
     assert_eq!(ask(2, 1, Readiness::MayNot), not_yet);
     assert_eq!(ask(3, 2, Readiness::MayWork), (WorkVerdict::Pending, 61));
-    // What is left since the look, and no more.
+    // The delay is the rest of the interval since the last accepted request.
     assert_eq!(ask(4, 22, Readiness::MayNot), (WorkVerdict::Deferred, 41));
     assert_eq!(ask(5, 63, Readiness::MayWork).0, WorkVerdict::Pending);
 }
@@ -566,7 +566,7 @@ fn what_nobody_looks_at_costs_no_interval() {
 #[test]
 fn requests_that_come_too_soon_are_put_off() {
     let rows = [
-        // Milliseconds, both.
+        // The interval and the delay, both in milliseconds.
         (1, 1.01),
         (100, 101.0),
         (999, 1008.99),
@@ -594,7 +594,7 @@ fn requests_that_come_too_soon_are_put_off() {
         let second = ask(2, interval - 1);
         let expected = (vec![(CPU, WorkVerdict::Deferred)], delay);
         assert_eq!((second.verdicts, second.request_delay), expected);
-        // It counts from the last one that was looked at: who hurries is not put off for ever.
+        // The interval counts from the last accepted request, so a hasty worker is not deferred for ever.
         let third = ask(3, interval);
         assert_eq!(third.verdicts, [(CPU, WorkVerdict::Pending)]);
         let fourth = ask(4, interval * 2 - 1);
@@ -618,8 +618,8 @@ fn requests_that_come_too_soon_are_put_off() {
     }
 }
 
-/// Workers that ask whenever they may, of whom all ask at once. Gives when each was looked at first, and how many were at most within
-/// any second.
+/// Simulates workers that request work whenever they may, all beginning at once. Returns when each was first accepted, and the most
+/// requests accepted within any second.
 fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
     let policy = Policy {
         max_requests_per_second: per_second,
@@ -635,7 +635,7 @@ fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
         let (credits, now, seq, looked) = next.expect("a worker");
         *seq += 1;
         let asks = request(*seq, vec![demand(CPU, [0.0, 1.0, 1.0])]);
-        // As if each came alone.
+        // Each request comes in a turn of its own.
         turns.pass_on();
         let rules = (&policy, &mut turns);
         let heard = credits.hear(*now, rules, Readiness::MayWork, &asks);
@@ -644,7 +644,7 @@ fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
             Heard::ToLookAt => {
                 looks.push(*now);
                 looked.get_or_insert(*now);
-                // It does not come back in this test before all have had their turns.
+                // The worker does not come back in this test before all have had their turns.
                 *now = *now + Duration::from_secs(1);
             }
             Heard::TooMany => {
@@ -668,12 +668,12 @@ fn storm(workers: usize, per_second: u32) -> (Vec<Time>, usize) {
 #[test]
 fn workers_that_come_back_at_once_get_their_turns_one_after_the_other() {
     let (first, most) = storm(1000, 100);
-    // Those of the quiet second before, and one after the other: ten seconds' worth, of which those who have had their turn and ask
-    // again each second take none from those who wait.
+    // Accepted are the unused turns of the quiet second before, then one after the other, for ten seconds. Workers that have had their turn
+    // and request again each second take none from those that wait.
     assert!(most <= 201, "{most}");
     let last = first.iter().max().expect("a worker");
     assert!(*last <= at(5000) + Duration::from_secs(10), "{last:?}");
-    // As many as come.
+    // There is no limit.
     let (first, most) = storm(300, 0);
     assert_eq!((first, most), (vec![at(5000); 300], 300));
 }
@@ -699,10 +699,10 @@ fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
     assert_eq!(hear(&mut one, at(400), 3), (Heard::Repeated, 600));
     assert_eq!(hear(&mut two, at(400), 1), (Heard::TooMany, 1600));
     assert_eq!(hear(&mut one, at(1000), 4), (Heard::ToLookAt, 0));
-    // Its turn is kept for it for a while; another one's is not taken for it.
+    // The turn is reserved for a while; a later one is not used in its place.
     assert_eq!(hear(&mut one, at(2000), 5), (Heard::TooMany, 1000));
     assert_eq!(hear(&mut two, at(4000), 2), (Heard::ToLookAt, 0));
-    // Who is later takes one that is nobody's, if there is any.
+    // A worker that comes too late takes a free turn, if there is one.
     assert_eq!(hear(&mut two, at(4000), 3), (Heard::ToLookAt, 0));
     assert_eq!(hear(&mut two, at(4000), 4), (Heard::TooMany, 1000));
     assert_eq!(hear(&mut one, at(5001), 6), (Heard::TooMany, 999));
@@ -710,7 +710,7 @@ fn whoever_asks_before_its_turn_keeps_it_and_takes_no_other() {
     assert_eq!(hear(&mut one, at(7001), 7), (Heard::ToLookAt, 0));
 }
 
-/// All requests of a moment, in order: what becomes of each, with how many runs it lists.
+/// Handles all requests of one moment, in order. Each entry of `all` has the number of listed runs. Returns the results.
 fn come(turns: &mut Turns, now: Time, all: &mut [(Credits, usize)]) -> Vec<Heard> {
     let policy = Policy {
         max_requests_per_second: 1000,
@@ -733,26 +733,26 @@ fn askers(count: usize, runs: usize) -> Vec<(Credits, usize)> {
 fn a_request_that_lists_many_runs_takes_the_turns_of_several() {
     let mut turns = Turns::default();
     let now = at(5000);
-    // The second before was quiet: that is what the long list takes.
+    // The second before was quiet, so the long list takes its unused turns.
     let mut all = askers(1, 100_000);
     all.extend(askers(1, 99));
     let heard = come(&mut turns, now, &mut all);
     assert_eq!(heard, [Heard::ToLookAt, Heard::TooMany]);
     assert_eq!(turns.next(), at(5002));
-    // Who lists more when its turn has come pays for that.
+    // A worker that lists more when its turn has come pays for it.
     turns.pass_on();
     all[1].1 = 10_000;
     let heard = come(&mut turns, at(5001), &mut all[1..]);
     assert_eq!(heard, [Heard::ToLookAt]);
     assert_eq!(turns.next(), at(5102));
-    // And who lists nothing of what it has.
+    // A worker that lists nothing of its runs pays, too.
     let policy = Policy::default();
     let asks = request(1, Vec::new());
     Credits::charge_look(&policy, &mut turns, &asks, 500);
     assert_eq!(turns.next(), at(5107));
     Credits::charge_look(&policy, &mut turns, &asks, 99);
     assert_eq!(turns.next(), at(5107));
-    // However few turns there are, others have theirs after ten seconds.
+    // However few turns there are, other workers get theirs after ten seconds.
     let policy = Policy {
         max_requests_per_second: 1,
         ..policy
@@ -770,11 +770,11 @@ fn something_else_is_done_after_some_looks() {
     assert_eq!(heard[256..], [Heard::TooMany; 44]);
     let delay = all[299].0.reply().map(|reply| reply.request_delay);
     assert_eq!(delay, Some(Duration::from_millis(20)));
-    // They keep their turns.
+    // These workers keep their turns.
     turns.pass_on();
     let heard = come(&mut turns, at(5020), &mut all[256..]);
     assert_eq!(heard, [Heard::ToLookAt; 44]);
-    // A long one is looked at if it is the first.
+    // A long request is accepted if it is the first.
     let mut turns = Turns::default();
     let heard = come(&mut turns, at(5000), &mut askers(2, 30_000));
     assert_eq!(heard, [Heard::ToLookAt, Heard::TooMany]);
@@ -796,13 +796,14 @@ fn invented_requests_push_no_turn_further_than_ten_minutes() {
     };
     let delays = all.iter_mut().map(|credits| hear(credits, at(0), 1).1);
     assert_eq!(delays.max(), Some(Duration::from_secs(600)));
-    // Who was told the longest one has no turn: when it comes again it takes its chance, and all together as many as there are turns.
+    // A worker with the longest delay has no reserved turn. When it comes again, it takes a free one, and all together take as many as
+    // there are.
     let held = |all: &[Credits]| all.iter().filter(|one| one.turn.is_some()).count();
     assert_eq!(held(&all), 600);
     let late = at(600_000);
     let again = all.iter_mut().map(|credits| hear(credits, late, 2).0);
     let looked_at = again.filter(|heard| *heard == Heard::ToLookAt).count();
-    // Those whose turns were a moment ago, and nobody else.
+    // Only those are accepted whose turns were a moment ago.
     assert_eq!(looked_at, 3);
     assert_eq!(held(&all), 600);
 }
@@ -825,7 +826,7 @@ fn workers_that_were_cut_off_do_not_come_back_all_at_once() {
     };
     // The second before was quiet, if there was one.
     assert_eq!(come(at(5000), 1), 101);
-    // All turns are over.
+    // All reserved turns are over.
     assert_eq!(come(at(125_000), 2), 101);
 }
 
@@ -845,7 +846,7 @@ fn requests_are_bounded() {
         at(0),
         &request(1, vec![huge.clone(), cards.clone()]),
     );
-    // 28 days.
+    // The limit is 28 days.
     let long = bufferable(&CPU, 86_400.0);
     assert_eq!(fill(&mut credits, at(0), &long), 28);
     let policy = Policy {
@@ -857,7 +858,7 @@ fn requests_are_bounded() {
     take_with(&mut credits, at(0), &asks, &policy, &[]);
     let nothing = Piece::new(&CPU, 0.0, 1.0, Class::Bufferable, None);
     assert_eq!(fill(&mut credits, at(0), &nothing), 10 * (2 + 2 * 3));
-    // However many processors it says it has, no more than it could list.
+    // However many processors the worker reports, the tasks are no more than it could list.
     let many = WorkDemand {
         there: 1e5,
         ..demand(CPU, [1e300, 0.0, 0.0])
@@ -881,7 +882,7 @@ fn numbers_that_are_none_do_no_harm() {
         };
         let mut credits = Credits::default();
         take(&mut credits, at(0), &request(1, vec![wants.clone(), wants]));
-        // As long as nobody can tell.
+        // An invalid estimate counts as unknown.
         let piece = Piece::new(&CPU, 1.0, bad, Class::Bufferable, None);
         assert_eq!(piece.estimate(), DEFAULT_ESTIMATE);
         assert_eq!(fill(&mut credits, at(0), &piece), 2, "{bad}");
@@ -894,7 +895,7 @@ fn numbers_that_are_none_do_no_harm() {
 
 #[test]
 fn a_task_must_make_its_deadline_where_others_wait() {
-    // What there is of delay, the estimate, the bound; whether it may go.
+    // The delay, the estimate, the bound, and whether the task may be sent.
     let rows = [
         (0.0, 100.0, 50, true),
         (10.0, 40.0, 50, true),
@@ -919,7 +920,7 @@ fn a_task_must_make_its_deadline_where_others_wait() {
             expected,
             "{delay} {estimate}"
         );
-        // Who has none is never late.
+        // A task without a deadline is never late.
         assert_eq!(
             eligible(&credits, at(0), &bufferable(&CPU, estimate)),
             Ok(())
@@ -944,10 +945,10 @@ fn what_is_sent_delays_what_follows() {
     assert_eq!(eligible(&credits, at(0), &within(&CPU, 5.1, 30)), late);
 }
 
-/// What a task still takes, and until when it must be over.
+/// The remaining time of a task in seconds, and its deadline.
 type Told = (f64, Option<f64>);
 
-/// On one CPU, with these tasks.
+/// Returns the credits of a worker with one CPU and these tasks.
 fn with_workload(tasks: &[Told]) -> Credits {
     with_workload_by(0.0, tasks, &patient())
 }
@@ -1000,20 +1001,20 @@ fn with_workload_of(
 #[test]
 fn a_task_that_makes_another_one_late_stays_away() {
     let rows: [(&[Told], Piece<'_>, bool); 10] = [
-        // Alone: in time, and not.
+        // The CPU is free: the task meets its deadline. It is taken: the task does not.
         (&[], within(&CPU, 10.0, 10), true),
         (&[(1.0, Some(1.0))], within(&CPU, 10.0, 10), false),
-        // It could not make it anywhere, so it may as well try here, unless others suffer.
+        // The task could not meet its deadline anywhere, so it may be tried here, unless others become late.
         (&[], within(&CPU, 10.0, 9), true),
         (&[(1.0, Some(1.0))], within(&CPU, 10.0, 9), true),
         (&[(1.0, Some(10.0))], within(&CPU, 10.0, 9), false),
-        // It would come before the other one, which has time, or has not.
+        // The task would come before the other one, which has time or has not.
         (&[(10.0, Some(30.0))], within(&CPU, 10.0, 20), true),
         (&[(10.0, Some(15.0))], within(&CPU, 10.0, 12), false),
-        // One that is late already may not come later, but it may stay as it is.
+        // A task that is late already may not become later, but it may stay as it is.
         (&[(10.0, Some(5.0))], within(&CPU, 1.0, 4), false),
         (&[(10.0, Some(5.0))], within(&CPU, 1.0, 20), true),
-        // Who has no deadline yields.
+        // A task without a deadline yields.
         (&[(100.0, None)], within(&CPU, 10.0, 10), true),
     ];
     for (tasks, piece, may) in rows {
@@ -1024,27 +1025,27 @@ fn a_task_that_makes_another_one_late_stays_away() {
 
 #[test]
 fn a_worker_that_wants_its_tasks_done_before_their_deadlines_is_judged_so() {
-    // The low water mark, tasks, one more; and whether it may come.
+    // The low water mark, the tasks, one more, and whether it may be sent.
     let rows: [(f64, &[Told], Piece<'_>, bool); 9] = [
-        // 20 of 29 seconds, and of 19.
+        // The end is after 20 of 29 seconds, and of 19.
         (0.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 29), true),
         (10.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 29), false),
         (10.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 30), true),
-        // It would come first, and make the other one late: 20 of 25 seconds, and of 15.
+        // The task would come first, and make the other one late: its end is after 20 of 25 seconds, and of 15.
         (0.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 24), true),
         (10.0, &[(10.0, Some(25.0))], within(&CPU, 10.0, 24), false),
-        // It cannot end so early anywhere: so it may come where it begins at once.
+        // The task cannot end so early anywhere, so it may be sent where it begins at once.
         (10.0, &[], within(&CPU, 10.0, 15), true),
         (10.0, &[(10.0, Some(90.0))], within(&CPU, 10.0, 15), true),
         (10.0, &[(5.0, Some(16.0))], within(&CPU, 10.0, 15), false),
-        // Nor in time at all.
+        // The task cannot meet its deadline at all.
         (10.0, &[(5.0, Some(15.0))], within(&CPU, 20.0, 16), true),
     ];
     for (low_water, tasks, piece, may) in rows {
         let mut credits = with_low_water(low_water, tasks);
         assert_eq!(keeps(&mut credits, &piece), may, "{low_water} {tasks:?}");
     }
-    // What was sent meanwhile should be over as early.
+    // A task that was sent meanwhile must end as early.
     let mut credits = with_low_water(10.0, &[]);
     credits.spend(at(0), (run(9), &within(&CPU, 10.0, 25)));
     assert!(!keeps(&mut credits, &within(&CPU, 10.0, 29)));
@@ -1065,7 +1066,7 @@ fn keeps_at(credits: &mut Credits, now: Time, piece: &Piece<'_>) -> bool {
 
 #[test]
 fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
-    // Its delay, what its tasks still take, the rule; and the delay that placement goes by.
+    // The worker's delay, its tasks, the rule, and the delay that placement uses.
     let simulated = DeadlineRule::Simulated;
     let rows: [(f64, &[Told], DeadlineRule, f64); 8] = [
         (
@@ -1074,14 +1075,14 @@ fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
             simulated,
             0.0,
         ),
-        // What delays it are tasks of other schedulers, or such as it does not tell of.
+        // Tasks of other schedulers, or unlisted ones, cause the delay.
         (
             20.5,
             &[(15.0, Some(9.0)), (5.0, Some(12.0))],
             simulated,
             20.5,
         ),
-        // Those that are in time do not delay others.
+        // Tasks that meet their deadlines do not delay others.
         (
             20.0,
             &[(15.0, Some(90.0)), (5.0, Some(4.0))],
@@ -1107,7 +1108,7 @@ fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
         let is_judged = deadlines == simulated && tasks.iter().any(comes_first);
         assert_eq!(hopeless, !is_judged);
     }
-    // Too many to simulate: the delay has to do.
+    // There are too many tasks to simulate, so the delay is used.
     let many: Vec<Told> = (0..257).map(|_| (1.0, Some(0.5))).collect();
     for (tasks, goes_by) in [(&many[..256], 0.0), (&many[..], 10.0)] {
         let credits = with_workload_by(10.0, tasks, &patient());
@@ -1116,8 +1117,8 @@ fn a_worker_that_tells_what_it_has_is_not_judged_by_its_delay() {
     }
 }
 
-/// On two CPUs, with tasks that would all be late: what each still takes, how much of a CPU it uses, and whether it is listed. The delay
-/// that placement goes by.
+/// Returns the delay that placement uses for a worker with two CPUs and tasks that would all be late. Each task has its remaining time, the
+/// part of a CPU that it uses, and whether it is listed.
 fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
     let known = tasks.iter().zip(1..).filter(|((.., listed), _)| *listed);
     let known = known.map(|((remaining, ..), number)| KnownTask {
@@ -1150,7 +1151,7 @@ fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
         .collect();
     let mut credits = Credits::default();
     take_with(&mut credits, at(0), &asks, &patient(), &running);
-    // What is not listed is charged, which adds to its delay.
+    // Tasks that are not listed are charged, which adds to the delay.
     let on_their_way = tasks.iter().filter(|(.., listed)| !listed);
     let charged: f64 = on_their_way
         .map(|(work, usage, _)| work * usage / 2.0)
@@ -1161,18 +1162,18 @@ fn delay_with(told: f64, tasks: &[(f64, f64, bool)]) -> f64 {
 
 #[test]
 fn only_what_the_worker_counts_itself_explains_its_delay() {
-    // Both CPUs are taken for 20 s; and if one of them is not, somebody else's tasks delay it.
+    // Both CPUs are taken for 20 s. If one of them is not, tasks of other schedulers cause the delay.
     assert_eq!(
         delay_with(20.0, &[(20.0, 1.0, true), (25.0, 1.0, true)]),
         0.0
     );
     assert_eq!(delay_with(20.0, &[(50.0, 1.0, true)]), 20.0);
-    // The worker does not know yet what is on its way.
+    // The worker does not know yet of the task on its way.
     assert_eq!(
         delay_with(20.0, &[(20.0, 1.0, true), (25.0, 1.0, false)]),
         20.0
     );
-    // A task that takes a part of a CPU keeps nobody away from it.
+    // A task that takes a part of a CPU keeps no other task from it.
     assert_eq!(
         delay_with(20.0, &[(20.0, 1.0, true), (25.0, 0.5, true)]),
         20.0
@@ -1186,10 +1187,10 @@ fn what_was_sent_meanwhile_counts_among_the_tasks() {
     assert!(keeps(&mut credits, &piece));
     credits.spend(at(0), (run(9), &piece));
     assert!(!keeps(&mut credits, &piece));
-    // One that takes as long and is as urgent, or more so, is late for the same reason; an easier one is looked at.
+    // A task that takes as long and is as urgent, or more so, is late for the same reason; an easier one is simulated.
     assert!(!keeps(&mut credits, &within(&CPU, 11.0, 9)));
     assert!(keeps(&mut credits, &within(&CPU, 10.0, 20)));
-    // Cards are not CPUs, and who has no deadline yields.
+    // GPUs are not CPUs, and a task without a deadline yields.
     credits.spend(at(0), (run(9), &within(&gpu(), 100.0, 1)));
     credits.spend(at(0), (run(9), &bufferable(&CPU, 1e6)));
     assert!(keeps(&mut credits, &within(&CPU, 10.0, 20)));
@@ -1200,11 +1201,11 @@ fn a_run_that_ends_makes_room_for_others() {
     let mut credits = with_workload(&[(60.0, Some(100.0)), (10.0, Some(20.0)), (5.0, None)]);
     let piece = within(&CPU, 40.0, 50);
     assert!(!keeps(&mut credits, &piece));
-    // One that has no deadline, or is nobody's, held up nothing.
+    // A run without a deadline, or an unknown one, delayed no task.
     assert_eq!(credits.ended(at(0), run(3)), Relief::Nothing);
     assert_eq!(credits.ended(at(0), run(7)), Relief::Nothing);
     assert!(!keeps(&mut credits, &piece));
-    // What is left is in time after it; and what was sent is dropped like what was listed.
+    // The remaining job meets its deadline after the task. A sent run is dropped like a listed one.
     assert_eq!(credits.ended(at(0), run(1)), Relief::MoreTime);
     assert!(keeps(&mut credits, &piece));
     credits.spend(at(0), (run(8), &piece));
@@ -1212,7 +1213,7 @@ fn a_run_that_ends_makes_room_for_others() {
     assert_eq!(credits.ended(at(0), run(8)), Relief::MoreTime);
     assert_eq!(credits.ended(at(0), run(8)), Relief::Nothing);
     assert!(keeps(&mut credits, &piece));
-    // Whose tasks are too many to simulate may have refused some before.
+    // A worker with too many tasks to simulate may have refused some before.
     let many: Vec<Told> = (0..257).map(|_| (1.0, Some(1000.0))).collect();
     let mut credits = with_workload(&many);
     assert_eq!(credits.ended(at(0), run(1)), Relief::MoreTime);
@@ -1229,7 +1230,7 @@ fn lingering(tasks: &[Told]) -> Credits {
 
 #[test]
 fn time_that_passes_is_taken_off_what_runs() {
-    // On one CPU; how long ago that was told, and what may come by now.
+    // The tasks on one CPU, the milliseconds since they were reported, one more task, and whether it may be sent.
     let rows: [(&[Told], u64, Piece<'_>, bool); 9] = [
         (&[(60.0, Some(100.0))], 9999, within(&CPU, 50.0, 100), false),
         (
@@ -1238,12 +1239,12 @@ fn time_that_passes_is_taken_off_what_runs() {
             within(&CPU, 50.0, 100),
             true,
         ),
-        // Its deadline comes nearer, too: what comes before it would make it late.
+        // The deadline of the job comes nearer, too, and a task before the job would make it late.
         (&[(60.0, Some(80.0))], 10_000, within(&CPU, 21.0, 50), false),
         (&[(60.0, Some(80.0))], 10_000, within(&CPU, 20.0, 50), true),
-        // What has taken its time is taken to end at once.
+        // A job that has used its time is assumed to end at once.
         (&[(60.0, Some(80.0))], 90_000, within(&CPU, 50.0, 50), true),
-        // The nearer one ran first, and the other one a little.
+        // The job with the nearer deadline ran first, and then the other one for a while.
         (
             &[(20.0, Some(90.0)), (10.0, Some(15.0))],
             15_000,
@@ -1271,7 +1272,7 @@ fn time_that_passes_is_taken_off_what_runs() {
             may,
             "{tasks:?} {millis}"
         );
-        // In steps it is the same.
+        // The result is the same in steps.
         let mut credits = lingering(tasks);
         (0..millis / 500).for_each(|step| {
             keeps_at(&mut credits, at(step * 500), &piece);
@@ -1282,7 +1283,7 @@ fn time_that_passes_is_taken_off_what_runs() {
             "{tasks:?} {millis}"
         );
     }
-    // What is sent later is not taken to have run before.
+    // A task that is sent later is not assumed to have run before.
     let mut credits = lingering(&[]);
     let piece = within(&CPU, 50.0, 60);
     assert!(keeps_at(&mut credits, at(50_000), &piece));
@@ -1300,7 +1301,7 @@ fn a_delay_passes_and_its_end_is_waited_for() {
         let allowance = credits.allowance(now, &CPU).expect("it asks");
         allowance.estimated_delay
     };
-    // In steps of a second, until it is over.
+    // The delay falls in steps of a second, until it is over.
     let rows = [
         (0, 20.5),
         (999, 20.5),
@@ -1314,11 +1315,11 @@ fn a_delay_passes_and_its_end_is_waited_for() {
     assert_eq!(credits.next_change(at(0)), Some(at(20_500)));
     assert_eq!(credits.next_change(at(20_500)), Some(at(20_500)));
     assert_eq!(credits.next_change(at(20_501)), Some(at(120_000)));
-    // What is sent then adds to what is left by then.
+    // A task that is sent then adds to the delay left by then.
     credits.spend(at(30_000), (run(8), &bufferable(&CPU, 10.0)));
     assert_eq!(delay(&credits, at(30_000)), 10.0);
     assert_eq!(credits.next_change(at(30_000)), Some(at(40_000)));
-    // Nobody waits for what is over by then.
+    // The request ends before the delay does.
     credits.spend(at(30_000), (run(8), &bufferable(&CPU, 80.0)));
     assert_eq!(credits.next_change(at(30_000)), Some(at(120_000)));
 }
@@ -1334,7 +1335,7 @@ fn a_look_costs_by_the_tasks_that_are_simulated() {
     for (count, tries) in [(0, 1), (7, 1), (8, 2), (256, 33), (257, 0)] {
         assert_eq!(cost(&mut with_workload(&many(count))), tries, "{count}");
     }
-    // What is known to be late is not simulated again.
+    // A task that is known to be late is not simulated again.
     let mut credits = with_workload(&vec![(1.0, Some(5.0)); 16]);
     assert_eq!([(); 2].map(|()| cost(&mut credits)), [3, 1]);
     assert_eq!(cost(&mut Credits::default()), 0);
@@ -1358,7 +1359,7 @@ fn a_run_costs_more_than_a_search_only_if_it_is_not_listed_or_has_a_deadline() {
     let known = Known::of(&asks);
     let weighed = (1..9).filter(|number| known.is_weighed(run(*number)));
     assert_eq!(weighed.collect::<Vec<_>>(), [1, 2, 3, 4, 6, 8]);
-    // Who does not say what it has is taken at its word.
+    // A request without a list is accepted as complete.
     asks.known = None;
     assert!(!Known::of(&asks).is_weighed(run(1)));
 }
@@ -1377,17 +1378,17 @@ fn a_run_that_a_worker_must_list_and_does_not_is_told() {
         let (_, missing) = hear(&mut credits, now, &patient(), may, &asks, running);
         (missing, credits.violations())
     };
-    // On its way, or only just there: the request was written before.
+    // The runs are on their way or have just arrived; the request was written before.
     let young = [sent(1, None), sent(2, Some(at(1000)))];
     assert_eq!(ask(1, at(2000), &[], &young), (vec![], 0));
     assert_eq!(ask(2, at(601_000), &[1], &young), (vec![], 0));
-    // The one was listed before, the other has been there for longer than any message lives.
+    // One run was listed before, and the other has been there for longer than any message lives.
     assert_eq!(ask(3, at(601_001), &[], &young), (vec![run(1), run(2)], 2));
-    // Each is told once, whether or not it is listed again meanwhile.
+    // Each run is reported once, whether or not it is listed again meanwhile.
     assert_eq!(ask(4, at(601_001), &[], &young), (vec![], 2));
     assert_eq!(ask(5, at(601_001), &[1, 2], &young), (vec![], 2));
     assert_eq!(ask(6, at(601_001), &[2], &young), (vec![], 2));
-    // What has ended is in neither list, and nothing of it is remembered.
+    // A run that has ended is in neither list, and is forgotten.
     assert_eq!(ask(7, at(601_001), &[], &[]), (vec![], 2));
     assert_eq!(ask(8, at(601_001), &[7], &[sent(3, None)]), (vec![], 2));
     assert_eq!(credits.unlisted, []);

@@ -1,7 +1,7 @@
-//! Tasks that a worker turned down, as it chooses cards and had none for them: they took nothing, so others may be sent in their place.
+//! Tasks that a worker refused because it chooses GPUs and had none free for them. They used nothing, so others may be sent instead.
 //!
-//! Such a worker says how many instances are idle, and this may be parts of several cards. Who needs a whole one is sent for them all
-//! the same, and turned down. It would be sent again and again, each time with all that is left, so it stays away for a while.
+//! Such a worker reports how many instances are idle, which may be parts of several GPUs. A task that needs a whole GPU is sent
+//! nevertheless, and refused. It would be sent again and again, each time with all that is left, so such tasks are not sent for a while.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use brasserie_common::{CardChoice, InvocationId, Processor, Time};
 use super::amounts::{Class, Piece, sound};
 use super::{Amounts, Credits, Request, Wanted};
 
-/// How long it stays away if nothing ends there. Other schedulers of the worker may have tasks there whose ends nobody tells.
+/// How long such tasks are not sent if no run ends there. Other schedulers of the worker may have tasks there whose ends are unknown here.
 const KEEPS_AWAY: Duration = Duration::from_secs(5);
 
-/// What a task took off the newest request.
+/// The amounts that a task took off the newest request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Revocable {
     pub(super) processor: Processor,
     pub(super) usage: f64,
-    /// Seconds of one instance.
+    /// Instance-seconds.
     pub(super) work: f64,
     pub(super) sending: Sending,
 }
 
-/// For which request it was sent.
+/// The request for which a task was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sending {
     ForNewest,
-    /// It was on its way when that came.
+    /// The task was on its way when the newest request came.
     Before,
 }
 
@@ -43,8 +43,8 @@ impl Revocable {
 }
 
 impl Credits {
-    /// A run certainly never began, as its worker chooses cards and had none for it: all that it took is there again, for others. Whether
-    /// such tasks are to stay away for a while.
+    /// Returns all amounts of a run that certainly never began, because its worker chooses GPUs and had none free. Returns whether similar
+    /// tasks must not be sent for a while.
     pub fn turned_down(&mut self, now: Time, run: InvocationId) -> bool {
         let Some(took) = self.revocable.remove(&run) else {
             return false;
@@ -56,19 +56,20 @@ impl Credits {
         true
     }
 
-    /// Something ended there: what was turned down may be sent again. Whether anything was.
+    /// Permits refused tasks again after a run has ended there. Returns whether any were refused.
     pub fn forget_turned_down(&mut self) -> bool {
         self.keeps_away.take().is_some()
     }
 
-    /// The same once that is long enough ago.
+    /// Does the same after enough time has passed.
     pub fn expire_turned_down(&mut self, now: Time) -> bool {
         self.keeps_away.is_some_and(|until| until <= now) && self.forget_turned_down()
     }
 }
 
 impl Request {
-    /// One that may wait is turned down when there is too much to do in any case.
+    /// Returns whether the worker may refuse the task for want of GPUs. A bufferable task is refused only when the worker has too much work
+    /// in any case.
     pub(super) fn may_be_turned_down(&self, piece: &Piece<'_>) -> bool {
         let takes_cards = *piece.processor() != Processor::Cpu;
         self.cards == CardChoice::Worker && piece.class() == Class::Immediate && takes_cards
@@ -90,7 +91,7 @@ impl Request {
 }
 
 impl Amounts {
-    /// Sums of floats may come out a little higher than they began: never above what was asked for.
+    /// Returns the amounts. Sums of floats may exceed their start a little, so each is limited to the requested amount.
     fn take_back(&mut self, took: &Revocable) {
         self.secs = (self.secs + took.work).min(self.asked.secs);
         self.instances = (self.instances + took.usage).min(self.asked.instances);

@@ -1,37 +1,38 @@
-//! How many requests of all workers together are looked at.
+//! The limit on accepted requests of all workers together.
 
 use std::time::Duration;
 
 use brasserie_common::Time;
 
-/// Turns that nobody took stay for this long: so workers that come at once after a quiet time need not wait.
+/// How long unused turns are kept, so that workers that come at once after a quiet time need not wait.
 const KEPT: Duration = Duration::from_secs(1);
-/// No turn is given that is further away: then somebody invents requests, and each is told to come again and take its chance.
+/// The furthest turn that is reserved. Beyond it a peer invents requests, and the answer to each request says to come again, without a
+/// reservation.
 const FURTHEST: Duration = Duration::from_secs(600);
-/// Who comes later than this after its turn has lost it: workers that were cut off do not come back all in one turn. Long enough for a
+/// How long after its time a turn stays reserved, so that workers that were unreachable do not return all at once. Long enough for a
 /// message, and for a worker that counts whole seconds.
 const HELD: Duration = Duration::from_secs(2);
-/// A look goes through all runs: so many of them take as long as all else.
+/// The number of runs whose check takes as long as the rest of an evaluation.
 const RUNS_A_TURN: usize = 100;
-/// However many runs a request has, and however few turns there are.
+/// The longest time that one request takes from others, however many runs it has and however few turns there are.
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
-/// So much is looked at before something else has its turn: some ten milliseconds.
+/// The most turns that are used before other events are handled: some ten milliseconds.
 const MOST_AT_ONCE: u32 = 256;
-/// Who comes when so much was looked at comes again so soon.
+/// The delay of a request that comes after these.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What becomes of who comes.
+/// The turn of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Now,
-    /// It has one that is to come.
+    /// The request has a reserved turn at this time.
     Held(Time),
-    /// It has none, and is to come again then.
+    /// The request has no turn, and must come again at this time.
     Nobodys(Time),
 }
 
 impl Turn {
-    /// Of who was given one before.
+    /// Returns the turn of a worker that has reserved one; `None` if it was lost.
     pub(super) fn held(now: Time, turn: Time) -> Option<Self> {
         match turn > now {
             true => Some(Turn::Held(turn)),
@@ -40,24 +41,24 @@ impl Turn {
     }
 }
 
-/// How many turns a request takes that has so many runs to be gone through.
+/// Returns how many turns a request takes that needs a check of this many runs.
 pub(super) fn turns_for(runs: usize) -> u32 {
     // There are far fewer runs than that.
     u32::try_from(runs / RUNS_A_TURN).unwrap_or(u32::MAX - 1) + 1
 }
 
-/// Turns at even distances. Who comes when all are taken is given one that is to come, and gets it whoever else comes then, if it comes in
-/// time: so nobody starves, and those that were put off come back one after the other.
+/// Turns at even distances. A request that comes when all are taken reserves a later one, and gets it if it comes in time, whatever other
+/// requests come. So no worker starves, and deferred requests come back one after the other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turns {
-    /// The next one that is nobody's.
+    /// The next free turn.
     next: Time,
-    /// Turns that were used since something else had its turn.
+    /// The turns used since other events were handled.
     used: u32,
 }
 
 impl Turns {
-    /// Takes turns of so many a second, 0: as many as come. Now, or else the first one that is to be waited for.
+    /// Takes turns, of which there are `per_second` (0: no limit). Returns whether the request is accepted now, or the turn to wait for.
     pub(super) fn take(&mut self, now: Time, per_second: u32, turns: u32) -> Turn {
         let Some(length) = length_of(per_second, turns) else {
             return Turn::Now;
@@ -74,7 +75,7 @@ impl Turns {
         }
     }
 
-    /// Its turn has come, for which some were paid already; it may have more runs by now.
+    /// Uses a reserved turn, for which `paid` turns were taken already. The worker may have more runs by now.
     pub(super) fn take_held(&mut self, now: Time, per_second: u32, turns: u32, paid: u32) -> Turn {
         if per_second == 0 {
             return Turn::Now;
@@ -86,13 +87,13 @@ impl Turns {
         begun
     }
 
-    /// A look took so many more than were paid.
+    /// Charges turns that an evaluation took beyond those that were paid.
     pub(super) fn charge(&mut self, per_second: u32, turns: u32) {
         let length = length_of(per_second, turns);
         self.next = self.next + length.unwrap_or_default();
     }
 
-    /// A single one is never too much.
+    /// Begins an evaluation. A single one is never too long.
     fn begin(&mut self, now: Time, turns: u32) -> Turn {
         if self.used >= MOST_AT_ONCE {
             return Turn::Held(now + PAUSE);
@@ -101,17 +102,17 @@ impl Turns {
         Turn::Now
     }
 
-    /// Something else has its turn.
+    /// Notes that other events were handled.
     pub(crate) fn pass_on(&mut self) {
         self.used = 0;
     }
 
-    /// For fingerprints: when somebody would have to wait.
+    /// Returns the next free turn, for fingerprints.
     pub(crate) fn next(&self) -> Time {
         self.next
     }
 
-    /// For fingerprints.
+    /// Returns the used turns, for fingerprints.
     pub(crate) fn used(&self) -> u32 {
         self.used
     }

@@ -1,4 +1,4 @@
-//! What stands of a worker's newest request for work, and why a task is not sent for it, for people.
+//! Views of a worker's newest work request, and why a task is not sent for it, for people.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,35 +9,35 @@ use brasserie_common::{Processor, Time, WorkRequestSeq};
 use super::amounts::Class;
 use super::{Apps, Credits, Found, OfType, Request, Wanted};
 
-/// The newest request of a worker, as it is now. Displays as what follows the worker's name.
+/// The newest request of a worker in its present state. Displays as a clause that follows the worker's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     pub seq: WorkRequestSeq,
-    /// How long ago it came.
+    /// The time since the request came.
     pub age: Duration,
-    /// It is good for so much longer, unless another comes; `None`: it is over.
+    /// The time for which the request stays valid unless another comes. `None`: it is over.
     pub left: Option<Duration>,
     pub of_types: Vec<AskedOfType>,
 }
 
-/// What is left of it for one type of processors.
+/// The amounts left for one type of processors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AskedOfType {
     pub processor: Processor,
     pub instances: f64,
     pub instance_secs: f64,
     pub idle: f64,
-    /// Tasks that were sent for it.
+    /// The tasks that were sent for the request.
     pub sent: u32,
-    /// Tasks for such processors that are ready, whether or not there is room for them, and those of them that would be late there.
+    /// The ready tasks for such processors, whether or not the worker has free slots. `late` of them would miss their deadlines there.
     pub ready: u64,
     pub late: u64,
 }
 
-/// Why a task is not sent to a worker that asks for work. Displays as what follows the worker's name.
+/// The reason for which a task is not sent to a pull worker. Displays as a clause that follows the worker's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NotSent {
-    /// `None`: it says that it will ask, and has not yet.
+    /// The time since the newest request. `None`: the worker announces requests, and has sent none yet.
     age: Option<Duration>,
     processor: Processor,
     why: Why,
@@ -46,20 +46,20 @@ pub struct NotSent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     NotYet,
-    /// Whether or not it is asked again before long.
+    /// The request is over, even if the next one will come soon.
     Over(Class),
-    /// It said nothing of the type.
+    /// The request does not mention the type.
     OtherTypes,
     NotWanted,
     Coming,
     AllSent(u32),
-    /// The task may not wait, and there is none for it that is idle.
+    /// The task may not be queued, and no instance is idle for it.
     NoneIdle,
     MostTasks,
 }
 
 impl Credits {
-    /// What stands of the newest request; `None`: the worker never asked. `found`: what there is for it.
+    /// Returns the state of the newest request; `None`: the worker never sent one. `found` is the work available for it.
     pub fn asked(&self, now: Time, mut found: impl FnMut(&Processor) -> Found) -> Option<Asked> {
         let newest = self.newest.as_ref()?;
         let until = newest.good_until().filter(|_| newest.is_good(now));
@@ -88,7 +88,7 @@ impl Credits {
         })
     }
 
-    /// Why no such task is sent there for what was asked; `None`: it may be, or nothing was asked.
+    /// Returns why no such task is sent there. `None`: one may be sent, or there was no request.
     pub fn why_not_sent(&self, now: Time, processor: &Processor, class: Class) -> Option<NotSent> {
         let why = match &self.newest {
             Some(newest) => newest.why_not_sent(now, processor, class)?,
@@ -123,7 +123,7 @@ impl Request {
     }
 }
 
-/// Nobody means milliseconds of what takes longer than some seconds.
+/// Rounds a time for people: milliseconds below ten seconds, whole seconds above.
 fn shown(span: Duration) -> String {
     let precise = span < Duration::from_secs(10);
     let millis = Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
@@ -131,7 +131,7 @@ fn shown(span: Duration) -> String {
     format_duration(if precise { millis } else { seconds })
 }
 
-/// With a digit behind the point where that is not 0.
+/// Formats a number with one decimal, unless that is 0.
 fn amount(of: f64) -> String {
     let text = format!("{of:.1}");
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
@@ -232,7 +232,7 @@ impl fmt::Display for NotSent {
 }
 
 impl Found {
-    /// Where no job uses the type.
+    /// The result for a type that no job uses.
     pub const NOTHING: Found = Found {
         candidates: 0,
         late: 0,

@@ -1,9 +1,10 @@
-//! Whether a worker's tasks stay in time with one more, by a simulation of those that it listed and of those that were sent since.
+//! Simulations of whether a worker's tasks keep their deadlines with one more. They use the tasks that the worker listed and those that
+//! were sent since.
 //!
-//! Only tasks with deadlines are simulated: the others come after all of these, and are never late.
+//! Only tasks with deadlines are simulated. The others come after all of these, and are never late.
 //!
-//! Of the volunteers' servers there is neither the reserve of three tenths for jobs that are marked as hard nor that hosts without any
-//! credit get none of these: no job is marked so here, and workers are nobody's guests.
+//! Two features of BOINC's servers do not exist here: the reserve of three tenths for jobs that are marked as hard, and the exclusion of
+//! hosts without any credit from these jobs. No job is marked so, and workers are trusted.
 
 use brasserie_common::edf::{Candidate, EdfEnd, EdfJob, edf};
 use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkDemand, WorkRequest};
@@ -11,38 +12,39 @@ use brasserie_scheduler_engine::{Due, Judged, Timeliness};
 
 use super::amounts::{Piece, sound};
 
-/// Beyond so many tasks nothing is simulated: a simulation of them takes some tens of microseconds. Then the worker's own estimate of its
-/// delay has to do.
+/// The most tasks that are simulated, which takes some tens of microseconds. With more tasks the worker's own estimate of its delay is
+/// used.
 const MAX_SIMULATED: usize = 256;
-/// A simulation of so many takes as long as trying one task in vain.
+/// The number of simulated tasks that takes as long as one failed placement.
 const SIMULATED_A_TRY: usize = 8;
-/// Rejections that are remembered: each spares simulations, and none is needed.
+/// The most remembered rejections. Each saves simulations, and none is needed.
 const MAX_REJECTIONS: usize = 16;
-/// More than any worker has.
+/// The most CPUs, more than any worker has.
 const MAX_CPUS: f64 = 4096.0;
 
-/// What a worker has to do in time on its CPUs, a CPU a task.
+/// The tasks with deadlines on a worker's CPUs, each on one CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workload {
     pub(super) cpus: usize,
-    /// Its tasks should end so long before their deadlines: those of the jobs are so much earlier, as the worker itself reckons.
+    /// The seconds by which tasks should end before their deadlines. The deadlines in `jobs` are earlier by this, as in the worker's own
+    /// simulation.
     pub(super) low_water: f64,
-    /// The times of the jobs count from here.
+    /// The time from which the times of the jobs count.
     pub(super) at: Time,
     pub(super) jobs: Vec<EdfJob>,
-    /// Whose they are, in the order of the jobs.
+    /// The run of each job, in the order of the jobs.
     pub(super) runs: Vec<InvocationId>,
-    /// Tasks that were too late at that time, beside these jobs: one that takes as long, with as near a deadline, is too.
+    /// Tasks that were too late beside these jobs at that time. A task that takes as long and has as near a deadline is too late, too.
     pub(super) rejected: Vec<EdfJob>,
-    /// When the jobs end without another one, once that was simulated.
+    /// The ends of the jobs without another task, if they were simulated.
     pub(super) ends: Option<Vec<EdfEnd>>,
 }
 
-/// What the end of a run is to tasks that would have been late.
+/// The effect of the end of a run on tasks that would have been late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relief {
     Nothing,
-    /// Some of them may be in time now.
+    /// Some of them may meet their deadlines now.
     MoreTime,
 }
 
@@ -53,7 +55,7 @@ pub(super) struct ListedRun {
     pub(super) share: CpuShare,
 }
 
-/// Whether a task keeps a CPU from all others.
+/// Whether a task uses a whole CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CpuShare {
     All,
@@ -69,7 +71,7 @@ impl CpuShare {
     }
 }
 
-/// Whether a workload tells all.
+/// Whether a workload contains all tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Left,
@@ -78,7 +80,7 @@ pub(super) enum Room {
 }
 
 impl Workload {
-    /// Without tasks yet. `None`: the worker does not tell what they take.
+    /// Creates a workload without tasks. `None`: the worker does not report the remaining times of its tasks.
     pub(super) fn of(now: Time, request: &WorkRequest) -> Option<Self> {
         let known = request.known.as_ref()?;
         if known.iter().any(|task| task.remaining.is_none()) {
@@ -86,7 +88,7 @@ impl Workload {
         }
         let cpus = demand_for_cpu(request).map_or(1.0, |cpu| sound(cpu.there).clamp(1.0, MAX_CPUS));
         Some(Workload {
-            // Within bounds.
+            // The number is within bounds.
             cpus: cpus as usize,
             low_water: sound(request.low_water),
             at: now,
@@ -97,7 +99,7 @@ impl Workload {
         })
     }
 
-    /// A task is there: as its worker tells it, or as it was sent.
+    /// Adds a task, as its worker reports it or as it was sent.
     pub(super) fn count(
         &mut self,
         now: Time,
@@ -127,7 +129,7 @@ impl Workload {
         Room::Left
     }
 
-    /// A run is over.
+    /// Drops a run that is over.
     pub(super) fn drop(&mut self, now: Time, run: InvocationId) -> Relief {
         let Some(place) = self.runs.iter().position(|other| *other == run) else {
             return Relief::Nothing;
@@ -139,7 +141,8 @@ impl Workload {
         Relief::MoreTime
     }
 
-    /// The jobs as they are now, if they ran by their deadlines since. What took its time and is not over is taken to end at any moment.
+    /// Advances the jobs to `now`, as if they had run in the order of their deadlines. A job that has used its time and is not over is
+    /// assumed to end at any moment.
     fn age(&mut self, now: Time) {
         let passed = now.since(self.at).as_secs_f64();
         if passed <= 0.0 {
@@ -165,8 +168,8 @@ impl Workload {
         self.ends.get_or_insert_with(|| edf(cpus, jobs)).clone()
     }
 
-    /// Whether these runs alone, which the worker has listed, delay others for as long as it says. It may have tasks of other schedulers,
-    /// too, of which nobody tells. As the worker counts: tasks that take whole CPUs and would be late, each on the one that is free first.
+    /// Returns whether these listed runs alone cause the delay that the worker reports. It may also have tasks of other schedulers, which
+    /// are unknown here. Counts as the worker does: tasks that take whole CPUs and would be late, each on the CPU that is free first.
     pub(super) fn explains_delay(&self, request: &WorkRequest, listed: &[ListedRun]) -> bool {
         let delay = demand_for_cpu(request).map_or(0.0, |cpu| sound(cpu.estimated_delay));
         if delay <= 0.0 {
@@ -184,7 +187,7 @@ impl Workload {
         let ends = ends.iter().zip(shares);
         let late = ends.zip(jobs).filter(|(of, _)| is_counted(of));
         let mut late: Vec<EdfJob> = late.map(|(_, job)| job).collect();
-        // It comes last, and begins where all are busy no longer.
+        // This job comes last, and begins when the first CPU is free.
         late.push(EdfJob {
             remaining: 0.0,
             deadline: f64::INFINITY,
@@ -193,7 +196,8 @@ impl Workload {
         first_free.is_some_and(|end| end.completion >= delay)
     }
 
-    /// Whether all stay as they are with this task, and it makes its own deadline, if it can be made at all.
+    /// Returns whether all jobs keep their deadlines with this task, or are no later than before. The task must also meet its own deadline,
+    /// if it can be met at all.
     pub(super) fn judge(&mut self, now: Time, due: Due) -> Judged {
         self.age(now);
         let candidate = Candidate::new(due.estimate, due.bound, self.low_water);

@@ -1,4 +1,4 @@
-//! Wishes about jobs, and what becomes of them.
+//! Changes of jobs at the request of callers.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
-    /// Puts changed jobs in force, all of a turn at once, since each time costs a look at where every job is.
+    /// Puts changed jobs in force. All changes of a turn take effect together, because each time costs a check of every job's position.
     pub(crate) fn put_jobs_in_force(&mut self, now: Time) {
         let Some(config) = self.jobs_mut().take_changed() else {
             return;
@@ -49,7 +49,7 @@ impl Scheduler {
             JobChange::Cancel => self.hold_job(&job, Hold::Cancelled),
             JobChange::Resume => self.resume_job(&job),
             JobChange::Forgive => match self.forgive_job(now, request, &job, What::Forgive) {
-                // It answers when the last of the tasks is forgiven.
+                // The answer leaves when the last of the tasks is forgiven.
                 Ok(()) => {
                     return self.note_asked(from, format!("forgave the tasks of job `{job}`"));
                 }
@@ -66,7 +66,7 @@ impl Scheduler {
             }
             JobChange::DeleteHistory { nodes } => {
                 match self.delete_history(now, request, &job, &nodes) {
-                    // So does this one.
+                    // This answer also leaves when the last task is handled.
                     Ok(()) => {
                         let what = format!("deleted the history of job `{job}`");
                         return self.note_asked(from, what);
@@ -112,12 +112,12 @@ impl Scheduler {
         Ok((record, JobChanged::Saved { version, warnings }))
     }
 
-    /// Why nothing of a job could start with the nodes and workers that there are: it is taken all the same, as more may come.
+    /// Returns why no task of a job could start with the present nodes and workers. The job is accepted all the same, since more may come.
     fn never_starts(&self, file: Option<&Config>, job: Option<&JobConfig>) -> Vec<Problem> {
         let (Some(file), Some(job), Some(config)) = (file, job, self.engine().config()) else {
             return Vec::new();
         };
-        // A file that has just changed is not the engine's yet, and may mean others by the same numbers.
+        // The engine does not have a file that has just changed, and its resource numbers may mean other resources.
         if !config.reads_jobs_as(file) {
             return Vec::new();
         }
@@ -136,7 +136,7 @@ impl Scheduler {
         let Some(found) = jobs.latest(job).map(|given| given.saved.version) else {
             return Err(self.not_given(job));
         };
-        // A deletion rests on a version only if it names one.
+        // A deletion depends on a version only if it names one.
         if let ExpectedVersion::Exactly(_) = expected {
             expect(job, Some(found), expected)?;
         }
@@ -202,7 +202,7 @@ impl Scheduler {
 }
 
 impl Jobs {
-    /// Whether a job may be saved so, and what it is then.
+    /// Checks whether a job may be saved with this text. Returns the job and its warnings.
     fn consider(
         &self,
         job: &JobName,
@@ -285,7 +285,7 @@ fn what_was_done(job: &JobName, changed: &JobChanged) -> String {
     }
 }
 
-/// Whether what is there is what somebody expects.
+/// Errors if the existing version is not the expected one.
 fn expect(
     job: &JobName,
     found: Option<JobVersion>,

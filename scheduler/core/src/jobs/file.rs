@@ -1,4 +1,4 @@
-//! Which configuration is in force and since when, and what is kept of it for a scheduler that cannot use the file.
+//! The configuration in force, since when it is, and the copy kept for a scheduler that cannot use the file.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use crate::scheduler::Scheduler;
 /// The configuration in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigInForce {
-    /// `None`: from no file.
+    /// The path of the file. `None`: the configuration comes from no file.
     pub path: Option<Arc<str>>,
     pub read_by: ReadBy,
-    /// When it came in force first with this text, whichever scheduler that was.
+    /// When the configuration first came into force with this text, under this or an earlier scheduler.
     pub since: WallTime,
 }
 
-/// Whose sources give the nodes.
+/// The configuration whose sources give the nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceInForce<'a> {
-    /// Of the file, without the jobs by API.
+    /// The configuration of the file, without the API jobs.
     pub config: &'a Arc<Config>,
-    /// Relative scripts begin in its folder. `None`: it comes from no file.
+    /// The path of the file; relative scripts begin in its folder. `None`: the configuration comes from no file.
     pub path: Option<&'a Arc<str>>,
 }
 
-/// Who has read the configuration in force.
+/// The scheduler that has read the configuration in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadBy {
     ThisScheduler,
-    /// It was kept, as the file cannot be used since this one has started.
+    /// An earlier scheduler: its copy is used, because the file could not be used since this scheduler started.
     AnEarlierScheduler,
 }
 
-/// What is known of the configuration in force beside what it says.
+/// The origin of the configuration in force, and the copy of it in the store.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
-    /// It comes in force in this turn.
+    /// The origin of the configuration that comes into force in this turn.
     coming: Option<ConfigOrigin>,
     in_force: Option<ConfigInForce>,
-    /// As the last record says.
+    /// The copy in the last record.
     kept: Option<KeptConfig>,
 }
 
@@ -66,7 +66,7 @@ impl Source {
         self.in_force.as_ref()
     }
 
-    /// What came is in force; gives what is to be recorded of it. The same text is recorded once.
+    /// Notes that the coming configuration is in force. Returns the copy to record; the same text is recorded once.
     fn settle(&mut self, wall: WallTime) -> Option<KeptConfig> {
         let (read_by, file) = match self.coming.take()? {
             ConfigOrigin::Given => {
@@ -101,7 +101,7 @@ impl Source {
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Source {
             coming,
-            // For people.
+            // Only shown.
             in_force: _,
             kept,
         } = self;
@@ -111,8 +111,8 @@ impl Source {
 }
 
 impl Scheduler {
-    /// The configuration of the file in force, after a turn: a shell reads the nodes of its sources and of no other's. A file that is
-    /// refused is in force only once the job by API that it clashes with is gone, and nothing else says when that is.
+    /// Returns the configuration of the file in force, after a turn. A shell reads the nodes of its sources and of no others. A refused
+    /// file comes into force when the API job with the same name is gone, and only this function reports that.
     pub fn source_in_force(&self) -> Option<SourceInForce<'_>> {
         let jobs = self.jobs();
         Some(SourceInForce {
@@ -121,8 +121,8 @@ impl Scheduler {
         })
     }
 
-    /// The file that came in force is kept. A crash before that is on disk leaves the one before it, which is no worse than a file
-    /// that was changed a moment later.
+    /// Records the file that came into force. After a crash before the record is durable, the previous file is kept, as if the file had
+    /// been changed a moment later.
     pub(super) fn keep_config(&mut self) {
         let wall = self.wall();
         let comes = self.jobs().source.coming.is_some();

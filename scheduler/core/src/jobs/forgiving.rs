@@ -1,4 +1,4 @@
-//! Forgiving a task, and forgetting how it ended.
+//! Forgiving a task's failures, and deleting its completion.
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{RecordSeq, Time};
@@ -9,8 +9,8 @@ use crate::record::{EndedTask, ForgottenTask};
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
-    /// One that runs has an end to come, whose backoff was settled when it began. The status stays that of the same run, so that
-    /// a repeat of its end is known as one, and "lost" can still be replaced by the true end.
+    /// Forgives a task. A running task is left alone, because the backoff of its completion was set when it began. The status stays that of
+    /// the same run, so that a repeated report is recognized, and the actual completion can still replace "lost".
     pub(super) fn forgive(&mut self, now: Time, task: Task, seq: RecordSeq) -> Fate {
         if self.tasks().run(task).is_some() {
             return Fate::Untouched;
@@ -25,7 +25,7 @@ impl Scheduler {
         let floor = self.tasks().floors().until(now, task);
         let floor = floor.filter(|_| !sabotage::on(Sabotage::ForgiveSafetyToo));
         self.tasks_mut().note_end(task, invocation, seq);
-        // Held, since it must not run before this is durable, nor before its end is, if that was not yet.
+        // Held: the task must not run before this record is durable, nor before its completion is.
         let restart = Restart::HeldUntilReleased;
         self.engine_mut()
             .restate(now, task, status.clone(), floor, restart);
@@ -48,8 +48,8 @@ impl Scheduler {
         }
     }
 
-    /// Forgets how the task ended, and remembers up to which run: so a late repeat of an end is no news. What runs, and what was lost
-    /// and may still be alive, is left alone: to forget the wait for that would start it twice.
+    /// Forgets the task's completion and remembers its run, so that a late report of it is ignored. A running task, and one with a lost run
+    /// that may still be alive, is left alone: to forget that wait would run the task twice.
     pub(super) fn delete_end(&mut self, now: Time, task: Task, seq: RecordSeq) -> Fate {
         if self.tasks().run(task).is_some() {
             return Fate::Runs;

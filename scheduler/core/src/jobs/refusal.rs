@@ -1,4 +1,4 @@
-//! Why a change of a job is refused.
+//! The reasons for which a change of a job is refused.
 
 use brasserie_common::{JobName, NodeName, SchedulerId};
 use brasserie_common_config::Problem;
@@ -7,14 +7,15 @@ use super::{MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_BYTES, MAX_
 use crate::record::JobVersion;
 use crate::replies::MAX_REPLY_WAIT;
 
-/// Nothing has changed, for this reason, but for [`JobRefusal::NotDurableYet`].
+/// The reason for which a job was not changed. Only after [`JobRefusal::NotDurableYet`] may it have changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobRefusal {
     #[error("this scheduler has stepped down for the newer instance {newer}")]
     SteppedDown { newer: SchedulerId },
     #[error("the store cannot write, so no change would last: {0}")]
     StoreFails(String),
-    /// Leaves open whether the change is made and lasts. Every other refusal guarantees that nothing changed.
+    /// The store did not confirm the change in time, so it may be made and last, or not. Every other refusal guarantees that nothing
+    /// changed.
     #[error(
         "the store has not synced a record for {} s, so whether this change is made and lasts is not known; check it once \
          `brasserie status` shows no error of the store",
@@ -23,7 +24,7 @@ pub enum JobRefusal {
     NotDurableYet,
     #[error("no configuration has been loaded yet, and a job is read against its settings")]
     NoConfig,
-    /// The sentence may name a job that was meant.
+    /// The sentence may suggest a similar job name.
     #[error("{}", with_list(.0))]
     Unknown(String),
     #[error("job `{0}` is in the config file: change it there")]
@@ -47,7 +48,7 @@ pub enum JobRefusal {
     Gone { job: JobName, expected: JobVersion },
     #[error("the job's text has {0} bytes; at most {MAX_JOB_BYTES} are allowed")]
     TooLong(usize),
-    /// Each with its place in the text.
+    /// The problems, each with its place in the text.
     #[error("the job cannot be used: {}", lines(.0))]
     Bad(Vec<Problem>),
     #[error("the job would wait for itself: {0}; remove one dependency of the circle")]

@@ -1,4 +1,4 @@
-//! Fingerprints: what jobs there are beside those in force, which the engine tells of.
+//! Fingerprints of the jobs that are not in force. The engine's fingerprint covers the jobs in force.
 
 use std::hash::Hasher;
 
@@ -11,13 +11,13 @@ use crate::workers::shape::until_synced;
 impl Jobs {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
         let Jobs {
-            // Together with what follows it is the engine's configuration.
+            // The file and the fields below make the engine's configuration.
             file: _,
             file_warnings: _,
             source,
             refused,
             given,
-            // These follow from others.
+            // These follow from other fields.
             given_bytes: _,
             together: _,
             held,
@@ -55,7 +55,7 @@ impl Jobs {
 }
 
 impl Given {
-    /// Its times are told to people only.
+    /// The times of the job are omitted, because they are only shown.
     fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put((self.saved.version, &self.saved.text));
     }

@@ -1,4 +1,5 @@
-//! What is done to all tasks of a job: slice by slice, since there may be millions, each durable before the next begins.
+//! Bulk changes of a job's tasks. They are done in slices, since a job may have millions of tasks; each slice is durable before the next
+//! begins.
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -14,16 +15,18 @@ use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 use crate::workers::shape::until_synced;
 
-/// Tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, thus seconds.
+/// The tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, which take seconds.
 const SLICE: usize = 1024;
-/// Slices of a turn that change nothing: a look at a task takes a fraction of a microsecond, so these take a few milliseconds.
+/// The most slices of a turn that change nothing. A check of a task takes a fraction of a microsecond, so these take a few milliseconds.
 const MAX_SLICES_A_TURN: usize = 16;
-/// Wishes that wait: each costs no more than a job's name and the nodes that it names, and somebody waits for its answer.
+/// The most waiting bulk changes. Each takes the memory of a job's name and of the nodes that it names, and a caller waits for its answer.
 const MAX_WAITING: usize = 1024;
-/// Nodes that one wish names: more than anybody types, and with [`MAX_WAITING`] wishes 16 MiB of ids. Who wants more asks again, or
-/// wants all.
+/// The most nodes that one request names: more than a person types, and 16 MiB of ids with [`MAX_WAITING`] requests. For more nodes, a
+/// caller sends several requests or changes all nodes.
 pub const MAX_NAMED_NODES: usize = 4096;
 
+/// The bulk changes of jobs' tasks.
+///
 /// ```text
 ///   waiting ---- the one before is over ----> under way ---- its last slice ----> answered, once that is durable
 ///                                              |     ^
@@ -33,34 +36,36 @@ pub const MAX_NAMED_NODES: usize = 4096;
 pub(super) struct Slices {
     waiting: VecDeque<Wish>,
     under_way: Option<UnderWay>,
-    /// Of the last slice that changed anything. A wish that finds nothing to do any more rests on it, and is answered no earlier.
+    /// The record of the last slice that changed a task. A bulk change that finds nothing left to do depends on it, and is answered no
+    /// earlier.
     last: Option<RecordSeq>,
-    /// How many wishes are, or have been, under way: the next one has this number.
+    /// The number of bulk changes that have begun, which is also the number of the next one.
     begun: u64,
     told: Told,
 }
 
-/// How far the engine was told which nodes wishes name.
+/// The progress of reporting to the engine the nodes that bulk changes name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
-    /// The engine's number for the time that it asked.
+    /// The engine's number for the cycle in which it asked.
     cycle: u64,
-    /// Wishes before this one, and so many nodes of it. What is left of a wish loses its last ones only.
+    /// The bulk change being reported; earlier ones are reported, and `nodes` nodes of this one. A running change drops nodes only at its
+    /// end.
     wish: u64,
     nodes: usize,
-    /// Wishes from this one on came later.
+    /// The first bulk change that came later.
     end: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Wish {
-    /// `None`: it was told that the outcome is unknown, as the store stood still.
+    /// The request to answer. `None`: it was answered that the outcome is unknown, because the store makes no progress.
     request: Option<RequestId>,
     job: JobId,
     what: What,
 }
 
-/// What is done to the tasks.
+/// The kind of a bulk change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum What {
     Forgive,
@@ -69,7 +74,7 @@ pub(super) enum What {
     DeleteHistory(Nodes),
 }
 
-/// Of which tasks of a job.
+/// The nodes whose tasks of a job are changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Nodes {
     All,
@@ -79,14 +84,14 @@ pub(super) enum Nodes {
 #[derive(Clone, Debug)]
 struct UnderWay {
     wish: Wish,
-    /// Not looked at yet, last first.
+    /// The nodes not handled yet, in reverse order.
     rest: Vec<NodeId>,
     counts: Counts,
     /// The record of the last slice.
     after: Option<RecordSeq>,
 }
 
-/// What became of the tasks so far.
+/// The counts of tasks handled so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Counts {
     changed: u64,
@@ -94,15 +99,15 @@ struct Counts {
     maybe_alive: u64,
 }
 
-/// What becomes of one task.
+/// The result for one task.
 pub(super) enum Fate {
-    /// There is nothing to do.
+    /// The task needs no change.
     Untouched,
     Forgiven(EndedTask),
     Forgotten(ForgottenTask),
-    /// It runs, or nobody knows whether it does.
+    /// The task is running or unsure.
     Runs,
-    /// A run of it was lost, and its process may still be alive.
+    /// A run of the task was lost, and its process may still be alive.
     MaybeAlive,
 }
 
@@ -112,9 +117,9 @@ impl Slices {
             waiting,
             under_way,
             last,
-            // It tells one wish from the next.
+            // The number only tells one change from the next.
             begun: _,
-            // The engine's marks tell it.
+            // The engine's marks imply the progress.
             told: _,
         } = self;
         let last = last.map(|seq| until_synced(seq, persisted));
@@ -142,8 +147,8 @@ impl Slices {
         }
     }
 
-    /// Some more of the nodes that wishes name; none when all were told in this cycle. Of wishes that come, or begin, meanwhile the
-    /// engine is told there and then. So nobody can keep this from its end by wishing for more, or by a store that is slow.
+    /// Returns more of the nodes that bulk changes name; none once all were returned in this cycle. The nodes of a change that comes or
+    /// begins meanwhile are reported to the engine then. So neither further changes nor a slow store can keep a cycle from its end.
     fn next_nodes(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
         if self.told.cycle != cycle {
             self.told = Told {
@@ -192,7 +197,7 @@ impl Wish {
 }
 
 impl Jobs {
-    /// As [`Slices::next_nodes`].
+    /// Calls [`Slices::next_nodes`].
     pub(crate) fn next_nodes_of_wishes(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
         self.slices.next_nodes(cycle, limit)
     }
@@ -237,7 +242,7 @@ impl Scheduler {
         self.wish(now, request, job, (id.filter(|_| has_tasks), what))
     }
 
-    /// `id`: of a job with tasks that this may be about.
+    /// Adds a bulk change to the waiting ones. `id` is set if the job has tasks that the change may affect.
     fn wish(
         &mut self,
         now: Time,
@@ -248,7 +253,7 @@ impl Scheduler {
         let is_known = self.jobs().has(job);
         let Some(id) = id.or_else(|| self.engine().find_job(job.as_str()).filter(|_| is_known))
         else {
-            // One that nothing has happened to.
+            // A job whose tasks have never run.
             if is_known {
                 let wish = Wish {
                     request: Some(request),
@@ -274,14 +279,14 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A wish is under way and waits for nothing but the next turn.
+    /// Returns whether a bulk change is under way and only waits for the next turn.
     pub(crate) fn slices_are_due(&self) -> bool {
         let under_way = self.jobs().slices.under_way.as_ref();
         under_way.is_some_and(|way| way.after.is_none_or(|seq| self.is_persisted(seq)))
     }
 
-    /// One slice, unless the one before is not durable yet, and few that change nothing: so neither a turn nor the store's queue gets
-    /// long.
+    /// Handles slices: one that changes tasks, unless the previous one is not durable yet, and a few that change nothing. So neither a turn
+    /// nor the store's queue gets long.
     pub(crate) fn go_on_with_slices(&mut self, now: Time) {
         let mut slices = 0;
         loop {
@@ -300,7 +305,7 @@ impl Scheduler {
                     };
                     rest.reverse();
                     self.jobs_mut().slices.begun += 1;
-                    // A look at each, as it took to list them.
+                    // This visits each node, which takes as long as listing them did.
                     self.engine_mut().hold_nodes(rest.iter().copied());
                     let last = self.jobs().slices.last;
                     UnderWay {
@@ -343,7 +348,7 @@ impl Scheduler {
         }
     }
 
-    /// Where the job has ended, or runs: what runs for the first time will have a history.
+    /// Returns the nodes on which the job has a completion or runs. A task that runs for the first time will have a history.
     fn nodes_of(&self, job: JobId) -> Vec<NodeId> {
         let running = self.tasks().running();
         let running = running.filter(|(task, _)| task.job == job);
@@ -354,7 +359,7 @@ impl Scheduler {
         nodes
     }
 
-    /// Looks at so many tasks, and writes one record for what it changes.
+    /// Changes the next [`SLICE`] tasks, and writes one record of the changes.
     fn do_slice(&mut self, now: Time, under_way: &mut UnderWay) {
         let seq = self.next_record();
         let (mut forgiven, mut forgotten) = (Vec::new(), Vec::new());
@@ -405,7 +410,8 @@ impl Scheduler {
         );
     }
 
-    /// Answers all callers whose changes are not done, since the store stands still. The changes are made once it goes on.
+    /// Answers all callers whose changes are not done, because the store makes no progress. The changes are made once the store writes
+    /// again.
     pub(crate) fn abandon_wishes(&mut self) {
         let slices = &mut self.jobs_mut().slices;
         let under_way = slices.under_way.iter_mut().map(|way| &mut way.wish);

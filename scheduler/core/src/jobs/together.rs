@@ -1,5 +1,5 @@
-//! The one configuration that the jobs of the file and those by API make. Each is made from the one before, so that one of ten thousands
-//! of jobs costs itself, and not all the others.
+//! The combined configuration of the file's jobs and the API jobs. Each is made from the previous one, so that a change of one job among
+//! tens of thousands costs only that job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use brasserie_common_config::{Config, JobConfig, Shared};
 
 use super::Given;
 
-/// The last one that was made.
+/// The last combined configuration and the changes since.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Together {
     made: Option<Made>,
-    /// The one before, and which jobs are different in `made`: nobody needs it any more, so the next one is made of it. To copy the list
-    /// would touch each job.
+    /// The configuration before `made`, and the jobs that differ in `made`. No one uses it any more, so the next one is made from it; a
+    /// copy of the list would touch each job.
     spare: Option<(Arc<Config>, BTreeSet<JobName>)>,
-    /// Jobs that were submitted, deleted, paused, cancelled or resumed since then.
+    /// The jobs that were submitted, deleted, paused, cancelled or resumed since `made`.
     changed: BTreeSet<JobName>,
 }
 
 #[derive(Clone, Debug)]
 struct Made {
     file: Arc<Config>,
-    /// Jobs of the file in its order, then those by API by name.
+    /// The jobs of the file in its order, then the API jobs by name.
     config: Arc<Config>,
 }
 
-/// A configuration file, and where its jobs are in it.
+/// A config file's configuration, and the positions of its jobs.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) config: Arc<Config>,
@@ -45,7 +45,7 @@ impl File {
         self.positions.contains_key(job)
     }
 
-    /// The same configuration, which shares with an earlier file what is the same in both: what comes of it then costs what is not.
+    /// Returns the same configuration, sharing equal parts with an earlier file. Later work then costs only the differences.
     pub(super) fn sharing(config: Arc<Config>, before: Option<&File>) -> Arc<Config> {
         let Some(before) = before else {
             return config;
@@ -66,7 +66,7 @@ impl File {
 }
 
 impl Together {
-    /// This job is another one than when the configuration was made, or is no more.
+    /// Notes that this job has changed or was removed since the configuration was made.
     pub(super) fn note(&mut self, job: &JobName) {
         self.changed.insert(job.clone());
     }
@@ -117,7 +117,7 @@ impl Together {
     }
 }
 
-/// Brings one job up to date.
+/// Updates one job.
 fn put(
     jobs: &mut Vec<Shared<JobConfig>>,
     file: &File,
@@ -144,7 +144,7 @@ fn put(
     }
 }
 
-/// Copies the job only if it is to be another.
+/// Sets the job's hold. Copies a shared job only if its hold changes.
 fn set_hold(job: &mut Shared<JobConfig>, held: &BTreeMap<JobName, Hold>) {
     let hold = held.get(&job.name).copied();
     if job.hold != hold {

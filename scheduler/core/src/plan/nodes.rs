@@ -1,4 +1,4 @@
-//! What one node table has that another one has not.
+//! The differences between two node tables.
 
 use std::cmp::Ordering;
 
@@ -6,30 +6,30 @@ use brasserie_scheduler_engine::{NodeTable, Row};
 
 use super::Listed;
 
-/// Names of one kind: a line for people.
+/// The most nodes that are named in each list: a line for people.
 const MAX_NAMED: usize = 20;
 
-/// How two node tables differ.
+/// The differences between two node tables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeChanges {
-    /// Without the instance node.
+    /// The number of nodes, without the instance node.
     pub before: usize,
     pub after: usize,
-    /// Those on which something differs, from the top down; levels that are gone come last.
+    /// The levels with differences, from the top down. Removed levels come last.
     pub levels: Vec<LevelChanges>,
 }
 
-/// The nodes of one level, by name and parent: who has another parent is another node.
+/// The differences on one level. Nodes are compared by name and parent, so a node with another parent is another node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LevelChanges {
     pub level: String,
     pub added: Listed<String>,
     pub removed: Listed<String>,
-    /// Enabled, disabled, or with other tags.
+    /// The nodes that are enabled or disabled, or have other tags.
     pub changed: Listed<String>,
 }
 
-/// Level, name and the parent's name.
+/// The level, the name, and the parent's name.
 type Key<'a> = (&'a str, &'a str, &'a str);
 
 impl NodeChanges {
@@ -46,7 +46,7 @@ impl NodeChanges {
         changes
     }
 
-    /// Without a look at them.
+    /// Counts the nodes without comparing them.
     pub(super) fn counts(before: Option<&NodeTable>, after: Option<&NodeTable>) -> Self {
         let count = |table: Option<&NodeTable>| table.map_or(0, |table| table.len() - 1);
         NodeChanges {
@@ -56,7 +56,7 @@ impl NodeChanges {
         }
     }
 
-    /// Goes through both in the order of their keys.
+    /// Merges both tables in the order of their keys.
     fn compare(&mut self, before: Option<&NodeTable>, after: Option<&NodeTable>) {
         let mut all: Vec<LevelChanges> = Vec::new();
         for table in after.into_iter().chain(before) {

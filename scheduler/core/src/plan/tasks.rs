@@ -1,4 +1,4 @@
-//! Which tasks would start, and which of those that run would be ended or left alone.
+//! The tasks that would start under a planned configuration, and the running tasks that would be killed or left running.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::reconcile::{RunNow, allowed, why_unwanted};
 use crate::scheduler::Scheduler;
 use crate::tasks::kill_request;
 
-/// Starts that are counted: without limits a pool takes everything, and a million is many enough.
+/// The most starts that are counted. In a pool without limits every task starts, and a million is enough to know.
 const MAX_STARTS: u64 = 1_000_000;
-/// Tasks of a job that are named: a line for people.
+/// The most tasks of a job that are named: a line for people.
 const MAX_NAMED: usize = 20;
 
-/// How exact a number is.
+/// A count that is exact or a lower bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Total {
     Exactly(u64),
@@ -30,30 +30,30 @@ impl Default for Total {
     }
 }
 
-/// What would become of tasks at once.
+/// The immediate effects on tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TasksPlan {
-    /// Why nothing starts at present, whatever the configuration says.
+    /// Why no task starts at present, whatever the configuration says.
     pub held: Vec<String>,
     pub starts: Total,
-    /// Jobs of which something would start, or more than now could never run; in the order of the configuration.
+    /// The jobs with tasks that would start, or with more tasks than now that could never run, in the order of the configuration.
     pub jobs: Listed<JobPlan>,
-    /// Running tasks that would be asked to end, the first first.
+    /// The running tasks that would be killed, ordered by time.
     pub killed: Listed<OrphanPlan>,
-    /// Running tasks that nobody would want, but that may run on.
+    /// The running tasks that would be unwanted and left running.
     pub left: Listed<OrphanPlan>,
-    /// Running tasks that will be asked to end, but no longer would be.
+    /// The orphans that would no longer be killed.
     pub spared: Listed<TaskKey>,
 }
 
-/// A job under the configuration.
+/// The effects on one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobPlan {
     pub name: JobName,
     pub starts: u64,
-    /// Where the first of them would start.
+    /// The nodes of the first starts.
     pub first: Vec<NodeName>,
-    /// After these starts.
+    /// The counts after these starts.
     pub counts: Counts,
 }
 
@@ -63,25 +63,25 @@ pub struct OrphanPlan {
     pub task: TaskKey,
     pub shard: Shard,
     pub invocation: InvocationId,
-    /// Why nobody would want it.
+    /// Why the task would be unwanted.
     pub why: String,
-    /// `None`: it may run on for ever.
+    /// How the task would be killed. `None`: it may run without limit.
     pub kill: Option<PlannedKill>,
-    /// It is one already, and is ended no later.
+    /// The task is an orphan already, and without the change it would be killed no later.
     pub already: bool,
 }
 
-/// How a task would be ended.
+/// When and how a task would be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedKill {
     pub after: Duration,
     pub request: KillRequest,
-    /// Wishes that it has not heeded yet.
+    /// The number of kill requests that the task has not obeyed yet.
     pub asked: u32,
 }
 
 impl TasksPlan {
-    /// Whether nothing would start or end that does not as things are.
+    /// Returns whether every start and every kill of the plan would happen without the change, too.
     pub(super) fn changes_nothing(&self) -> bool {
         let known = |list: &Listed<OrphanPlan>| list.first.iter().all(|orphan| orphan.already);
         self.starts == Total::Exactly(0)
@@ -91,7 +91,7 @@ impl TasksPlan {
     }
 }
 
-/// Of each job, how many of its tasks can never run as things are.
+/// The number of each job's tasks that can never run at present.
 pub(super) type Hopeless = BTreeMap<JobName, u64>;
 
 pub(super) fn hopeless(scheduler: &Scheduler) -> Hopeless {
@@ -102,7 +102,7 @@ pub(super) fn hopeless(scheduler: &Scheduler) -> Hopeless {
     never.collect()
 }
 
-/// What the copy, which has the configuration, would start now.
+/// Adds the tasks that the copy, which has the configuration, would start now.
 pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, before: &Hopeless) {
     plan.held = copy.why_nothing_starts(now);
     let mut started: BTreeMap<JobId, (u64, Vec<NodeName>)> = BTreeMap::new();
@@ -133,8 +133,8 @@ pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, 
     }
 }
 
-/// As the scheduler does in its turns, but with workers that take whatever they get. Those that ask for work get what they asked for, as
-/// long as nobody would be late.
+/// Starts tasks as the scheduler does in its turns, but on workers that accept every task. Pull workers get the work that they requested,
+/// as long as no task misses its deadline.
 fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler, Task)) -> Total {
     copy.engine_mut().handle_timeout(now);
     let mut count = 0;
@@ -153,7 +153,7 @@ fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) config: Option<&'a Config>,
-    /// `None`: only the tasks of cancelled jobs are known to be unwanted, and no others are ended.
+    /// `None`: only the tasks of cancelled jobs are known to be unwanted, and no others are killed.
     pub(super) nodes: Option<&'a NodeTable>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What would become of those that run, under what is wanted before and after.
+/// Adds the running tasks that the change makes unwanted or wanted.
 pub(super) fn add_orphans(
     plan: &mut TasksPlan,
     now: Time,

@@ -1,4 +1,4 @@
-//! Nodes on their way: when they come in force, and whose they are.
+//! The transition to new nodes: when they come into force, and which configuration they belong to.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::{Nodes, has_same_nodes};
 use crate::jobs::NodesOf;
 use crate::scheduler::Scheduler;
 
-/// Nodes that the engine is told of in one turn: about a millisecond.
+/// The most nodes that are reported to the engine in one turn: about a millisecond.
 const TOLD_A_TURN: usize = 10_000;
 
 impl Scheduler {
-    /// Begins to put nodes in force: until they are, those in force are what decides.
+    /// Begins to put nodes in force. Until they are, the nodes in force decide.
     pub(crate) fn begin_nodes(&mut self, NodesOf { nodes, config: of }: NodesOf) {
         let tables = &mut self.orphans_mut().tables;
         tables.retain(|(table, _)| table.strong_count() > 0);
@@ -22,7 +22,7 @@ impl Scheduler {
         self.engine_mut().begin_nodes(nodes);
     }
 
-    /// Once a turn, as long as there are nodes that are not in force yet.
+    /// Continues to put nodes in force. Called once a turn.
     pub(crate) fn continue_refresh(&mut self, now: Time) {
         let before = self.engine().tables_put_in_force();
         self.engine_mut().continue_refresh();
@@ -34,27 +34,27 @@ impl Scheduler {
         }
     }
 
-    /// The engine wants to know which nodes are known here. Those that wishes name come first: what becomes of their tasks may be
-    /// remembered beside.
+    /// Reports to the engine which nodes this crate still refers to. Nodes that bulk changes name come first, because their deletions may
+    /// be moved to the second list meanwhile.
     fn tell_nodes(&mut self, cycle: u64) {
         let mut nodes = self.jobs_mut().next_nodes_of_wishes(cycle, TOLD_A_TURN);
         if nodes.is_empty() {
             nodes = self.tasks_mut().next_nodes_beside(cycle, TOLD_A_TURN);
         }
         if nodes.is_empty() {
-            // What runs, and what has ended, the engine knows itself.
+            // The engine itself knows the running tasks and the completions.
             self.engine_mut().all_nodes_are_held();
         } else {
             self.engine_mut().hold_nodes(nodes);
         }
     }
 
-    /// Nodes are on their way, or what they have changed.
+    /// Returns whether new nodes are coming into force, or runs are still to be checked after such a change.
     pub(crate) fn is_settling(&self) -> bool {
         self.engine().is_refreshing() || self.looks_for_orphans()
     }
 
-    /// Puts everything in force that is on its way: for a copy, where nobody waits for a turn.
+    /// Puts all coming nodes in force without waiting for turns; for a copy of the scheduler.
     pub(crate) fn finish_refresh(&mut self, now: Time) {
         while self.is_settling() {
             self.continue_refresh(now);
@@ -77,9 +77,9 @@ impl Scheduler {
         self.orphans().nodes_since
     }
 
-    /// Whether it is from the sources of this configuration.
+    /// Returns whether the table is from the sources of this configuration.
     pub(super) fn whose(&self, nodes: &Arc<NodeTable>, config: &Config) -> Nodes {
-        // The same table may have come twice: the last word counts.
+        // The same table may have been loaded twice; the last entry counts.
         let mut tables = self.orphans().tables.iter().rev();
         let of = tables.find(|(table, _)| table.as_ptr() == Arc::as_ptr(nodes));
         match of.is_some_and(|(_, of)| has_same_nodes(config, of)) {

@@ -1,4 +1,4 @@
-//! Looks at what runs, after a change of what is wanted: slice by slice, since it may be a million.
+//! The check of running tasks after a change of the wanted tasks. It is done in slices, since there may be a million of them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::Hasher;
@@ -12,13 +12,12 @@ use brasserie_scheduler_engine::Task;
 use super::RunKey;
 use crate::scheduler::Scheduler;
 
-/// What a turn may do, in looks at one run: with a million of them such a look takes a fraction of a microsecond, so this takes
-/// about two milliseconds.
+/// The budget of a turn, in checks of one run. With a million runs a check takes a fraction of a microsecond, so this takes about two
+/// milliseconds.
 const LOOKS_A_TURN: usize = 5_000;
-/// One that is an orphan, or was one, costs as much as so many looks: it may be the only one of its worker, whose times are then
-/// found anew.
+/// The cost of a run that is or was an orphan, in checks: it may be the only orphan of its worker, whose timers are then computed again.
 const ORPHAN: usize = 10;
-/// Jobs to look at, before it is simpler to look at all that runs: a page of jobs that somebody changes while few turns pass.
+/// The most jobs that are checked separately. With more changed jobs within a few turns, all runs are checked instead.
 const MAX_PARTS: usize = 64;
 
 const FIRST: Task = Task {
@@ -30,13 +29,13 @@ const LAST: Task = Task {
     node: NodeId(u32::MAX),
 };
 
-/// Tasks that nobody has looked at since what is wanted of them has changed.
+/// The tasks that have not been checked since their wanted state changed.
 ///
-/// Until their turn comes a new orphan has no time to end yet. One that is wanted again is not asked to end, since that is looked
-/// at before; but if by its turn it is an orphan anew, it counts as one all the while.
+/// A new orphan gets its time limit when it is checked. A task that is wanted again is not killed before its check, because a kill checks
+/// that first. But if it is an orphan again when it is checked, it counts as one all the time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unseen {
-    /// From the first to the last task of each, in the order in which they are looked at.
+    /// The ranges from the first to the last task, in the order in which they are checked.
     parts: VecDeque<(Task, Task)>,
 }
 
@@ -45,7 +44,7 @@ impl Unseen {
         self.parts.is_empty()
     }
 
-    /// Goes on where it is, and round: however often everything changes, each task has its turn.
+    /// Marks all tasks. The check goes on where it is and wraps around, so that each task is checked however often everything changes.
     pub(super) fn everything(&mut self) {
         let at = self.parts.front().map_or(FIRST, |(at, _)| *at);
         self.parts.clear();
@@ -68,7 +67,7 @@ impl Unseen {
         self.parts.push_back((first, last));
     }
 
-    /// So far it has been looked at, `None`: to the end of the first part.
+    /// Notes that the first range is checked up to this task; `None`: to its end.
     fn seen(&mut self, up_to: Option<Task>) {
         let Some((from, to)) = self.parts.front_mut() else {
             return;
@@ -112,18 +111,18 @@ fn previous(Task { job, node }: Task) -> Option<Task> {
     }
 }
 
-/// What a look has found.
+/// The result of a check.
 #[derive(Debug, Default)]
 struct Found {
     orphans: Vec<(RunKey, Shard, Duration)>,
-    /// They were orphans.
+    /// The runs that were orphans and are wanted.
     wanted: Vec<(RunKey, Shard)>,
-    /// Where it stopped, if that is not the end.
+    /// The last checked task; `None`: the end of the range.
     up_to: Option<Task>,
 }
 
 impl Scheduler {
-    /// Another configuration is in force. Before it this one was, and it was known what it wants, or else `None`.
+    /// Handles a new configuration. `before` is the previous one if its wanted tasks were known.
     pub(super) fn wants_change(&mut self, before: Option<&Config>) {
         let (Some(before), Some(after)) = (before, self.engine().config().cloned()) else {
             return self.orphans_mut().unseen.everything();
@@ -138,7 +137,7 @@ impl Scheduler {
         }
     }
 
-    /// Once a turn: the next runs that nobody has looked at since.
+    /// Checks the next runs. Called once a turn.
     pub(crate) fn look_for_orphans(&mut self, now: Time) {
         let mut left = LOOKS_A_TURN;
         while left > 0 && self.looks_for_orphans() {
@@ -194,7 +193,7 @@ impl Scheduler {
     }
 }
 
-/// Those of which something else is wanted, or was.
+/// Returns the jobs whose wanted state may have changed.
 fn changed_jobs<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a JobName> {
     let pairs = before.jobs.iter().zip(&after.jobs);
     let first = pairs.take_while(|(one, other)| one.is_same(other)).count();
@@ -223,7 +222,7 @@ fn changed_jobs<'a>(before: &'a Config, after: &'a Config) -> Vec<&'a JobName> {
         .collect()
 }
 
-/// What [`super::why_unwanted`] and [`super::allowed`] ask a job.
+/// Returns the properties of a job that [`super::why_unwanted`] and [`super::allowed`] use.
 fn says(job: &JobConfig) -> (bool, bool, bool, Option<Duration>) {
     (
         job.is_cancelled(),
@@ -239,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// Jobs and nodes at the ends of what there can be, too.
+    /// Ids of jobs and nodes, including the extreme values.
     const IDS: [u32; 6] = [0, 1, 2, 7, u32::MAX - 1, u32::MAX];
 
     fn tasks() -> impl Iterator<Item = Task> {
@@ -267,7 +266,7 @@ mod tests {
         ]
     }
 
-    /// As the scheduler looks, if all of these run.
+    /// Simulates the scheduler's check, if all of these tasks run.
     fn look(unseen: &mut Unseen, mut left: usize) -> BTreeSet<Task> {
         let mut seen = BTreeSet::new();
         while left > 0

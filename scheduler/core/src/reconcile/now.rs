@@ -1,4 +1,4 @@
-//! What runs at one moment, by names: for whoever asks what would become of it, whatever engine he looks at.
+//! The running tasks at one moment, by names, for a plan that uses another engine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use brasserie_common::{InvocationId, Shard, TaskKey, Time};
 use super::{Nodes, Orphan, Step};
 use crate::scheduler::Scheduler;
 
-/// Something that runs.
+/// A run at that moment.
 #[derive(Clone, Debug)]
 pub(crate) struct RunNow {
     pub(crate) task: TaskKey,
     pub(crate) shard: Shard,
     pub(crate) invocation: InvocationId,
-    /// By what is wanted now, if that is known.
+    /// Whether the task is unwanted, if that is known.
     pub(crate) is_unwanted: bool,
     pub(crate) orphan: Option<OrphanNow>,
 }
 
-/// An orphan that has a time to end.
+/// An orphan that is to be killed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrphanNow {
     since: Time,
@@ -27,12 +27,12 @@ pub(crate) struct OrphanNow {
     pub(crate) asked: u32,
 }
 
-/// When an orphan hears that it shall end.
+/// The time of an orphan's next kill request.
 #[derive(Clone, Copy, Debug)]
 enum NextWish {
-    /// As long after it became one as it may run.
+    /// The first request, due when the orphan has run for as long as it may.
     First,
-    /// At this time, as it has heard so before.
+    /// A repeated request, due at this time.
     Again(Time),
     UnderWay,
 }
@@ -46,7 +46,7 @@ impl OrphanNow {
         }
     }
 
-    /// The next wish, if it may run so long.
+    /// Returns when the next kill request is due, if the orphan may run for `allowed`.
     pub(crate) fn due(&self, now: Time, allowed: Duration) -> Time {
         let at = match self.next {
             NextWish::First => self.since + allowed,
@@ -72,7 +72,7 @@ impl Orphan {
 }
 
 impl Scheduler {
-    /// Whether the newest nodes, in force or on their way, are those of the configuration in force.
+    /// Returns whether the newest nodes, in force or coming into force, are those of the configuration in force.
     pub(crate) fn has_nodes_of_its_config(&self) -> bool {
         let in_force = self.engine().nodes();
         let newest = self.engine().tables().last();
@@ -86,14 +86,14 @@ impl Scheduler {
         nodes == Nodes::OfTheConfiguration
     }
 
-    /// Everything that runs, by names.
+    /// Returns all runs, by names.
     pub(crate) fn runs_now(&self, now: Time) -> Vec<RunNow> {
         let running = self.tasks().running().map(|(task, run)| {
             let knows = self.knows_what_is_wanted(task.job);
             let is_unwanted = self.unwanted(task).is_some();
             let orphan = self.orphans().by_run.get(&(task, run.invocation));
             let orphan = orphan.map(Orphan::now);
-            // Not everybody may have been looked at since it became known.
+            // Some runs may not have been checked since the wanted tasks became known.
             let found_now = self.kill_delay(task).map(|_| OrphanNow::since(now));
             RunNow {
                 task: self.task_key(task),

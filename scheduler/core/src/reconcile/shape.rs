@@ -1,4 +1,4 @@
-//! Fingerprints: orphans, and when they are asked to end.
+//! Fingerprints of orphans and of their kill requests.
 
 use std::hash::Hasher;
 
@@ -10,10 +10,10 @@ impl Orphans {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Orphans {
             nodes,
-            // It is only shown.
+            // Only shown.
             nodes_since: _,
             unseen,
-            // Looked at when a table comes in force, which in small worlds is the turn in which it came.
+            // Only used when a table comes into force, which in small worlds is the turn in which it was loaded.
             tables: _,
             by_run,
             by_shard,
@@ -28,7 +28,7 @@ impl Orphans {
         });
         s.each(by_shard, |s, (shard, on_shard)| {
             let OnShard {
-                // It follows from the steps.
+                // Follows from the steps.
                 waiting: _,
                 open,
             } = on_shard;
@@ -45,7 +45,7 @@ impl Orphan {
             since,
             step,
             asked,
-            // It is shown, but for whether there was a first wish.
+            // Only shown, except for whether there was a first request.
             last,
         } = self;
         s.put((shard, asked, last.is_some()));

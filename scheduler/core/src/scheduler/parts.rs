@@ -1,4 +1,4 @@
-//! The parts of the machine, for the rooms that decide about them.
+//! Accessors to the parts of a [`Scheduler`], for the modules that decide about them.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,8 @@ use crate::workers::forgetting::Awake;
 use crate::workers::initial_wait::InitialWait;
 
 impl Scheduler {
-    /// A copy that hears of a configuration and is thrown away: without what only decides about workers' reports, and is most of all.
+    /// Returns a copy on which a configuration is tried out and which is then dropped. Omits the history of completions, which is the bulk
+    /// of the state.
     pub(crate) fn to_try_out(&self) -> Scheduler {
         Scheduler {
             options: self.options.clone(),
@@ -102,7 +103,7 @@ impl Scheduler {
         &mut self.estimates
     }
 
-    /// What is needed to place: the engine changes, and what it asks workers for is remembered by them.
+    /// Returns the two parts that placement changes: the engine, and the workers' cached simulations of deadlines.
     pub(super) fn engine_and_workers(&mut self) -> (&mut Engine, &mut Workers) {
         (&mut self.engine, &mut self.workers)
     }

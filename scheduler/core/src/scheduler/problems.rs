@@ -1,4 +1,4 @@
-//! What people should know: what is wrong, from all rooms together.
+//! Problems of the whole scheduler that its status reports to operators.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::starts::STORE_FAILS;
 use crate::effect::ExitReason;
 use crate::jobs::ReadBy;
 
-/// Tasks that run twice and are named: there should be none, and a page of them is enough.
+/// The most tasks that are named because they run twice. Normally there are none.
 const MAX_RUN_TWICE_SHOWN: usize = 20;
 /// The most jobs that are named because they have completions that are not durable.
 const MAX_NOT_DURABLE_SHOWN: usize = 20;
 
 impl Scheduler {
-    /// Why what a user has written in the config file is not what decides, if so.
+    /// Returns why the config in force is not the text of the config file; `None` if it is.
     pub(crate) fn config_is_older(&self) -> Option<String> {
         let Some(error) = self.config_error.as_ref() else {
             return self.jobs.refused_file();
@@ -33,7 +33,7 @@ impl Scheduler {
         })
     }
 
-    /// What an operator should know.
+    /// Returns the problems that an operator should know.
     pub(crate) fn errors(&self, now: Time) -> Vec<String> {
         let mut errors: Vec<String> = Vec::new();
         let stepped_down = self
@@ -66,7 +66,8 @@ impl Scheduler {
         self.tasks.problems_mut().keep_jobs(is_configured);
     }
 
-    /// Completions that are counted although a crash may still lose them, by job, unless the answer waits until they are durable.
+    /// Returns messages about completions that are counted although a crash may still lose them, one for each job. Empty if the answer
+    /// waits until the completions are durable.
     fn ends_not_durable(&self) -> impl Iterator<Item = String> {
         let counts = self.marks_completions().then(|| self.pending_completions());
         counts.into_iter().flatten().map(|(job, count)| {
@@ -78,7 +79,7 @@ impl Scheduler {
         })
     }
 
-    /// How many tasks of each job are over, done or failed, by an end that is not durable yet.
+    /// Counts the tasks of each job that are done or failed by a completion that is not durable yet.
     pub(crate) fn pending_completions(&self) -> BTreeMap<JobId, usize> {
         let mut counts = BTreeMap::new();
         for task in self.tasks.pending() {

@@ -1,4 +1,4 @@
-//! Fingerprints: the whole state of a scheduler as a search sees it.
+//! Fingerprints of a scheduler's whole state, for searches over states.
 
 use std::hash::Hasher;
 
@@ -9,10 +9,11 @@ use super::{Log, Options, Scheduler};
 use crate::workers::shape::until_synced;
 
 impl Scheduler {
-    /// Writes the state, with ids renamed and times relative to `now`, into a world's hash; see
-    /// [`brasserie_common::fingerprint`]. Left out is what decides nothing: statistics, texts for people, news for the log, the wall clock but
-    /// for its distance from what it is compared with, and the streams of random numbers, whose draws a search takes as they
-    /// come. Drain the effects first: any that wait are hashed as they are.
+    /// Writes the state into a world's hash, with ids renamed and times relative to `now`; see [`brasserie_common::fingerprint`].
+    ///
+    /// Omitted is everything that decides nothing: statistics, texts for people, and news for the log. The wall clock counts only by its
+    /// distance from the times that it is compared with. Streams of random numbers are omitted, because a search takes their draws as they
+    /// come. Drain the effects first: pending ones are hashed unchanged.
     pub fn shape(&self, now: Time, canon: &mut Canon, hasher: &mut impl Hasher) {
         let mut shape = Shape::new(now, canon, hasher);
         let s = &mut shape;
@@ -42,11 +43,12 @@ impl Scheduler {
             error,
         } = &self.log;
         s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
-        // Fences affect the future only by an undurable generation, which keeps tasks from starting.
+        // Fences affect the future only by a generation that is not durable, which keeps tasks from starting.
         s.put(until_synced(self.fences.recorded(), persisted));
         self.replies.shape(s, persisted);
         self.questions.shape(s, persisted);
-        // The second of the next ids, until the clock is told again: before or after those of others, or the same.
+        // The second of the next ids, until the next wall clock arrives. It may be earlier than, later than or equal to the second of other
+        // ids.
         let drawn_next = InvocationId::new(self.wall.as_secs(), i64::MIN);
         s.invocation(drawn_next);
         s.healthcheck(drawn_next);
@@ -54,7 +56,7 @@ impl Scheduler {
         s.each(&self.effects, |s, effect| s.put(format!("{effect:?}")));
     }
 
-    /// A hash of the state, for searches that visit each state once.
+    /// Returns a hash of the state, for searches that visit each state once.
     pub fn fingerprint(&self, now: Time) -> u64 {
         fingerprint_of(|canon, hasher| self.shape(now, canon, hasher))
     }
@@ -71,7 +73,7 @@ impl Options {
             work,
             // Searched worlds are too short to forget completions.
             retention: _,
-            // A stream of random numbers.
+            // The seed only selects streams of random numbers.
             seed: _,
         } = self;
         s.put((timeouts, allow_bump_unhealthy_worker, startup_wait));

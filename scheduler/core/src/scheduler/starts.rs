@@ -1,4 +1,4 @@
-//! What starts in a turn, and why nothing does.
+//! Placement of tasks in each turn, and the reasons for which no task starts.
 
 use brasserie_common::Time;
 use brasserie_scheduler_engine::{Placement, Tries};
@@ -6,21 +6,21 @@ use brasserie_scheduler_engine::{Placement, Tries};
 use super::Scheduler;
 use crate::effect::ExitReason;
 
-/// Placements of one turn: enough to fill a large pool quickly, few enough that a turn stays within milliseconds and
-/// heartbeats are not kept waiting.
+/// The most placements of one turn: enough to fill a large pool quickly, and few enough that a turn takes milliseconds and does not delay
+/// heartbeats.
 const MAX_STARTS_PER_TURN: usize = 256;
 
-/// Tasks of one turn that are tried in vain, and looks at workers' deadlines, each as long as its simulation: at a few microseconds each
-/// they take no longer than a turn's starts. After a new node table there may be millions of them.
+/// The most failed attempts of one turn, counting tasks that are tried in vain and checks of workers' deadlines, each by the length of its
+/// simulation. At a few microseconds each they take no longer than a turn's starts. A new node table may cause millions of attempts.
 const MAX_TRIES_PER_TURN: u32 = 1000;
 
-/// Begins the sentence in [`Query::NothingStarts`] and in the cluster's status that reports a store which fails.
+/// The beginning of the sentence in [`Query::NothingStarts`] and in the cluster's status that reports a failing store.
 ///
 /// [`Query::NothingStarts`]: crate::Query::NothingStarts
 pub const STORE_FAILS: &str = "the store cannot write";
 
 impl Scheduler {
-    /// Why no task starts at all, whatever its own state; empty when tasks may start.
+    /// Returns why no task starts, whatever its own state. Empty if tasks may start.
     pub(crate) fn why_nothing_starts(&self, now: Time) -> Vec<String> {
         let mut reasons = Vec::new();
         let stepped_down = self
@@ -53,14 +53,15 @@ impl Scheduler {
         reasons
     }
 
-    /// The next start, on a worker whose tasks stay in time; `None` also if no tries are left.
+    /// Returns the next task to start and its worker, such that all tasks of the worker keep their deadlines. `None` also if no tries are
+    /// left.
     pub(crate) fn place(&mut self, now: Time, tries: &mut Tries) -> Option<Placement> {
         let (engine, workers) = self.engine_and_workers();
         let mut judge = |worker, due| workers.keeps_deadlines(now, worker, due);
         engine.place_within(now, tries, &mut judge)
     }
 
-    /// Once a turn, after everything else.
+    /// Starts tasks. Called once a turn, after everything else.
     pub(super) fn start_tasks(&mut self, now: Time) {
         self.more_to_place = false;
         if !self.why_nothing_starts(now).is_empty() {

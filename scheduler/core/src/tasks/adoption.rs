@@ -1,4 +1,4 @@
-//! What a worker lists when it associates, against what is known.
+//! Comparison of the runs that a worker lists when it associates with the runs that the scheduler knows.
 
 use brasserie_common::resources::NodeResources;
 use brasserie_common::sabotage::{self, Sabotage};
@@ -9,8 +9,9 @@ use super::{Run, RunState};
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
-    /// What a worker runs that has just associated: for the first time, or anew. Listed and known is running; known and not
-    /// listed is unsure, as the call may have crossed the list; listed and unknown is adopted.
+    /// Compares the runs that a worker lists after it has associated, for the first time or again, with the known runs. A run that is
+    /// listed and known is running. A run that is known and not listed is unsure, because the call may have crossed the list. A run that is
+    /// listed and unknown is adopted.
     pub(crate) fn adopt_tasks(
         &mut self,
         now: Time,
@@ -32,7 +33,7 @@ impl Scheduler {
         }
         listed_runs.sort_unstable();
         for (task, invocation) in known {
-            // One whose call has no outcome yet is unsure by that, if at all.
+            // A run whose call has no outcome yet becomes unsure by that outcome, if at all.
             let is_running = |run: &Run| run.state == RunState::Running;
             if listed_runs.binary_search(&(task, invocation)).is_err()
                 && self.tasks().find(task, invocation).is_some_and(is_running)
@@ -64,8 +65,8 @@ impl Scheduler {
                 self.engine_mut().learn_gpus(task, &listed.gpus);
             }
         } else {
-            // A stored end beats a listed run of the same invocation: the worker only lacks the acknowledgement. But "lost" is
-            // no end: the worker was cut off, and still runs it.
+            // A stored completion beats a listed run of the same invocation: the worker only lacks the acknowledgement. "Lost" is no such
+            // completion: the worker was unreachable and still runs the task.
             let is_ended = self.tasks().ended(task) == Some(invocation)
                 && !sabotage::on(Sabotage::DropOnAnyAcknowledgement);
             if is_ended && !self.is_provisional(task) {
@@ -81,21 +82,23 @@ impl Scheduler {
             }
             self.reconcile_adopted(now, (task, invocation), shard);
         }
-        // Its acknowledgement is wanted still, and comes with the worker's own report.
+        // The worker still needs an acknowledgement, and gets it when it reports the completion itself.
         if let Some(status) = ended {
             self.end_as(now, task, key, (invocation, &status), story);
         }
     }
 
-    /// The run whose end was deleted, which the worker holds only for want of the acknowledgement, or an earlier one that it says has
-    /// ended. An earlier one that still runs is known as running, whatever was deleted.
+    /// Returns whether a listed run belongs to a deleted history. Either it is the run whose completion was deleted, and the worker only
+    /// lacks the acknowledgement; or it is an earlier run that has ended. An earlier run that still runs counts as running, whatever was
+    /// deleted.
     fn is_of_deleted_history(&self, task: Task, listed: &RunningTask) -> bool {
         let is_last = self.tasks().forgotten(task) == Some(listed.invocation);
         let is_forgotten = self.tasks().is_forgotten(task, listed.invocation);
         is_last || (is_forgotten && listed.ended.is_some())
     }
 
-    /// One run on two workers is nobody's mistake but a lie or a copied identity: who said it first has it.
+    /// Returns whether the known run is on this shard. One run on two workers means a false report or a copied identity, and the run stays
+    /// with the worker that reported it first.
     fn is_known_there(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Further runs of tasks that run already: nobody should have started them, but somebody did, and they must be known as running.
+//! Further runs of tasks that are already running. They exist only after a mistake, but the scheduler must count them as running.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use super::{Run, RunState, Tasks};
 use crate::news::News;
 use crate::scheduler::Scheduler;
 
-/// Further runs of one task: one on each of some workers, more than any real mistake makes. Beyond them a listed run is only
-/// shown: those that are known hold the task anyway, and a worker that invents runs costs no memory.
+/// The most further runs of one task: one on each of several workers, more than any real mistake causes. Beyond them a listed run is only
+/// shown. The known runs keep the task from starting anyway, and a worker that invents runs uses no memory.
 const MAX_BESIDE: usize = 16;
 
-/// By task and run. Each holds its slots, since it runs.
+/// The further runs, by task and run. Each holds its slots, because it runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Besides {
     runs: BTreeMap<(Task, InvocationId), Beside>,
-    /// When tasks may start again by the end of a run beside their own, should that one turn out never to have begun.
+    /// When tasks may start again by the completion of a further run. Used if the task's main run turns out never to have begun.
     waits: BTreeMap<Task, Time>,
 }
 
@@ -28,12 +28,12 @@ struct Beside {
     held: Held,
 }
 
-/// The slots and the cards that the engine holds for a run.
+/// The slots and the GPUs that the engine holds for a run.
 #[derive(Clone, Debug)]
 struct Held {
     charges: Vec<NodeResources>,
     gpus: Vec<GpuShare>,
-    /// What it is to have of them, if its worker had not chosen yet.
+    /// The GPUs that the run requests, if its worker had not chosen them yet.
     gpus_wanted: Option<CardsWanted>,
 }
 
@@ -62,7 +62,7 @@ impl Besides {
         &self.waits
     }
 
-    /// The task's own run is over.
+    /// Forgets the wait of a task whose main run has ended.
     pub(super) fn forget_wait(&mut self, task: Task) {
         self.waits.remove(&task);
     }
@@ -82,19 +82,19 @@ impl Tasks {
         assert!(was.is_none(), "Invariant: a known run is not begun again");
     }
 
-    /// The earliest run beside the task's own.
+    /// Returns the earliest further run of the task.
     fn first_beside(&self, task: Task) -> Option<InvocationId> {
         Some(self.beside.of(task).next()?.invocation)
     }
 
-    /// When the end of a run beside it lets the task start again.
+    /// Returns when the completion of a further run permits the task to start again.
     pub(super) fn wait_beside(&self, task: Task) -> Option<Time> {
         self.beside.waits.get(&task).copied()
     }
 }
 
 impl Scheduler {
-    /// A worker lists a run of a task that runs already, by another run.
+    /// Adopts a listed run of a task that already has another run.
     pub(super) fn adopt_beside(
         &mut self,
         now: Time,
@@ -139,7 +139,7 @@ impl Scheduler {
         self.tasks_mut().begin_beside(task, run, held);
     }
 
-    /// A run beside the task's own is over, or becomes the task's own.
+    /// Removes a further run and releases its slots, because it has ended or becomes the main run.
     fn stop_beside(&mut self, task: Task, invocation: InvocationId) -> Option<(Run, Held)> {
         let (run, held) = self.tasks_mut().take_beside(task, invocation)?;
         let index = self.index_of(&run);
@@ -148,7 +148,8 @@ impl Scheduler {
         Some((run, held))
     }
 
-    /// `of`: whose end is stored, in the record `seq`. By it the task may start again at `not_before`, if at all.
+    /// Ends a further run. `of` is the run whose completion is stored, in the record `seq`. The completion permits the task to start again
+    /// at `not_before`, if at all.
     pub(crate) fn end_beside(
         &mut self,
         (task, invocation): (Task, InvocationId),
@@ -171,8 +172,7 @@ impl Scheduler {
         remote.index()
     }
 
-    /// The run that the engine knew has ended: of those beside it the earliest takes its place, so that the task does not
-    /// start again.
+    /// Makes the earliest further run the main run after the former main run has ended, so that the task does not start again.
     pub(crate) fn promote(&mut self, task: Task) {
         let earliest = self.tasks().first_beside(task);
         if let Some((run, held)) = earliest.and_then(|id| self.stop_beside(task, id)) {
@@ -184,7 +184,7 @@ impl Scheduler {
         }
     }
 
-    /// Tasks that run more than once, for as long as they do.
+    /// Iterates over messages about tasks that run more than once, for as long as they do.
     pub(crate) fn tasks_that_run_twice(&self) -> impl Iterator<Item = String> + '_ {
         self.tasks().beside.iter().map(|(task, beside)| {
             let key = self.task_key(task);

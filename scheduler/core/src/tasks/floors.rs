@@ -1,5 +1,5 @@
-//! Floors: until when runs that were lost may be alive. So long no other run of their task starts, whatever is learnt meanwhile of
-//! other runs.
+//! Floors: for each lost run, the time until which it may be alive. No other run of its task starts before that time, whatever the
+//! scheduler learns about other runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -10,28 +10,30 @@ use brasserie_scheduler_engine::Task;
 
 use super::stored_seconds;
 
-/// Lost runs of one task that are told apart: one on each of some workers, more than any real mistake makes. Further ones are waited
-/// for together, so that a worker that invents runs costs no memory.
+/// The most lost runs of one task that are tracked separately, more than any real mistake causes. Further ones share one floor, so that a
+/// worker that invents runs uses no memory.
 const MAX_APART: usize = 16;
-/// Floors that are dropped in one turn once they have passed: about a millisecond. As many are set at a start as tasks were lost.
+/// The most expired floors that are dropped in one turn, which takes about a millisecond. A start of the scheduler sets one floor for each
+/// lost task.
 const DROPPED_A_TURN: usize = 4096;
 
-/// Who may be alive.
+/// The run that may be alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lost {
-    /// A stored wait does not say whose it is, nor do runs that are not told apart: nobody's end ends it.
+    /// An unknown run: a stored wait does not name its run, and runs beyond the limit share this entry. No completion ends this floor.
     Somebody,
-    /// Its own end ends the wait for it.
+    /// A known run. Its completion ends the floor.
     Run(InvocationId),
 }
 
-/// They live until they have passed, or the end of the run that they are about is known; who else runs or ends does not matter.
+/// The floors of all tasks. A floor lasts until it has expired or the completion of its run is known; other runs do not affect it.
 ///
-/// They hold no name: a task with a floor has a status, since it was lost, and that is not deleted before the floor has passed.
+/// Floors need no names: a task with a floor has a status, because it was lost, and that status is not deleted before the floor has
+/// expired.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Floors {
     by_task: BTreeMap<(Task, Lost), Time>,
-    /// The same.
+    /// The same floors, ordered by time.
     by_time: BTreeSet<(Time, Task, Lost)>,
 }
 
@@ -42,24 +44,24 @@ impl Floors {
         self.by_task.range(all).map(|(_, until)| *until)
     }
 
-    /// Until when some lost run of the task may be alive, if one may be still.
+    /// Returns the latest time until which a lost run of the task may be alive; `None` if that time has passed.
     pub(crate) fn until(&self, now: Time, task: Task) -> Option<Time> {
         self.of(task).max().filter(|until| *until > now)
     }
 
-    /// Until when this run may be alive, if it may be still.
+    /// Returns the time until which this run may be alive; `None` if that time has passed.
     pub(crate) fn until_of(&self, now: Time, task: Task, run: InvocationId) -> Option<Time> {
         let until = self.by_task.get(&(task, Lost::Run(run))).copied();
         until.filter(|until| *until > now)
     }
 
-    /// How long the next run must be kept away, in whole seconds.
+    /// Returns how long the next run must wait, in whole seconds.
     pub(crate) fn seconds(&self, now: Time, task: Task) -> u32 {
         let until = self.until(now, task);
         until.map_or(0, |until| stored_seconds(until.since(now)))
     }
 
-    /// It may be alive until then.
+    /// Notes that a lost run may be alive until then. A floor never gets lower.
     pub(crate) fn raise(&mut self, task: Task, lost: Lost, until: Time) {
         let is_known = self.by_task.contains_key(&(task, lost));
         let lost = match is_known || self.of(task).count() < MAX_APART {
@@ -72,7 +74,7 @@ impl Floors {
         self.by_time.insert((until, task, lost));
     }
 
-    /// The run is certainly dead.
+    /// Removes the floor of a run that is certainly dead.
     pub(crate) fn over(&mut self, task: Task, invocation: InvocationId) {
         self.remove(task, Lost::Run(invocation));
     }
@@ -83,7 +85,7 @@ impl Floors {
         Some(until)
     }
 
-    /// Some of those that have passed. Nobody needs to wake up for it: they count for nothing.
+    /// Drops some of the expired floors. They have no effect, so no timer is needed for them.
     pub(crate) fn drop_passed(&mut self, now: Time) {
         for _ in 0..DROPPED_A_TURN {
             let first = self.by_time.first().copied();

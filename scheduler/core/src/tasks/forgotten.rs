@@ -1,4 +1,4 @@
-//! Ends that were deleted, while a worker may still repeat them.
+//! Deleted completions, remembered while a worker may still report them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -10,31 +10,32 @@ use brasserie_scheduler_engine::Task;
 
 use crate::record::{DeletionNumber, Durable, Forgotten};
 
-/// Tasks that are dropped in one turn when nobody can repeat their ends any more: about a millisecond.
+/// The most tasks that are dropped in one turn when no worker can repeat their completions any more. Takes about a millisecond.
 const DROPPED_A_TURN: usize = 4096;
 
-/// Up to which run of each task ends were deleted, and who may repeat them: the worker instances that were there then.
+/// The run up to which each task's completions were deleted, and the worker instances that may repeat them: those that were associated
+/// then.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DeletedEnds {
     by_task: BTreeMap<Task, Forgotten>,
-    /// The same tasks.
+    /// The same tasks, ordered by the number of the deletion.
     by_number: BTreeSet<(DeletionNumber, Task)>,
     last: DeletionNumber,
-    /// The last deletion before each recorded instance came.
+    /// The last deletion before each recorded instance associated.
     since: BTreeMap<WorkerId, DeletionNumber>,
-    /// How many instances have each number of `since`.
+    /// The number of instances for each value of `since`.
     instances: BTreeMap<DeletionNumber, usize>,
-    /// Whoever was there at deletions up to this one has left.
+    /// Every instance that was associated at deletions up to this one has left.
     settled: DeletionNumber,
     told: Told,
 }
 
-/// How far the engine was told of which nodes there is something to remember.
+/// The progress of reporting the nodes of deleted completions to the engine.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
-    /// The engine's number for the time that it asked.
+    /// The engine's number for the cycle in which it asked.
     cycle: u64,
-    /// All tasks up to this one.
+    /// All tasks up to this one are reported.
     after: Option<Task>,
 }
 
@@ -47,13 +48,13 @@ impl DeletedEnds {
         for (&worker, instance) in &durable.instances {
             ends.put_since(worker, instance.since);
         }
-        // What an earlier scheduler has not dropped yet.
+        // Deletions that an earlier scheduler has not dropped yet are dropped here.
         let first = ends.instances.keys().next().copied();
         ends.settled = first.unwrap_or_default();
         ends
     }
 
-    /// The number of the deletion that comes next.
+    /// Returns the number of the next deletion.
     pub(super) fn next_number(&self) -> DeletionNumber {
         DeletionNumber(self.last.0 + 1)
     }
@@ -71,13 +72,13 @@ impl DeletedEnds {
         self.settled = self.settled.max(number);
     }
 
-    /// The next deletion is recorded.
+    /// Counts the next deletion, which is recorded now.
     pub(super) fn record(&mut self) -> DeletionNumber {
         self.last = self.next_number();
         self.last
     }
 
-    /// The deletion after which an instance came first; it may be known from earlier.
+    /// Returns the last deletion before the instance first associated, which may be known from an earlier scheduler.
     pub(super) fn associated(&mut self, worker: WorkerId) -> DeletionNumber {
         if let Some(since) = self.since.get(&worker) {
             return *since;
@@ -91,7 +92,7 @@ impl DeletedEnds {
         *self.instances.entry(since).or_default() += 1;
     }
 
-    /// It is not heard again.
+    /// Notes that an instance has left for good and reports nothing any more.
     pub(super) fn left(&mut self, worker: WorkerId) {
         let Some(since) = self.since.remove(&worker) else {
             return;
@@ -117,7 +118,7 @@ impl DeletedEnds {
         self.by_task.get(&task).map(|of| of.up_to)
     }
 
-    /// Whether something is remembered that nobody can repeat.
+    /// Returns whether a deletion is remembered that no worker can undo any more.
     pub(super) fn is_drop_due(&self) -> bool {
         let oldest = self.by_number.first();
         oldest.is_some_and(|(number, _)| *number <= self.settled)
@@ -134,8 +135,8 @@ impl DeletedEnds {
         }
     }
 
-    /// Some more of the nodes of these tasks; none when all were told in this cycle. What comes meanwhile, the engine knows of
-    /// anyway: it is told of each task whose end is deleted.
+    /// Returns more of the nodes of these tasks; none once all were returned in this cycle. Tasks that are added meanwhile need no report:
+    /// the engine knows each task whose completion is deleted.
     pub(super) fn next_nodes(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
         if self.told.cycle != cycle {
             self.told = Told { cycle, after: None };

@@ -1,4 +1,4 @@
-//! One run from its placement to its accepted end.
+//! The life of one run, from its placement to its accepted completion.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::record::{EndedTask, KeptStory, Record};
 use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 
-/// Of a task that ended in INCOMPLETE or in an error without backoff before there was a configuration, whose `working_wait` it
-/// is by default: without it a task that ends at once would be started as fast as the machine can.
+/// The wait of a task that ended as incomplete, or in an error without backoff, before a configuration was loaded; the default of
+/// `working_wait`. Without it, a task that ends at once would start as fast as the machine permits.
 const WORKING_WAIT: Duration = Duration::from_millis(500);
 
 impl Scheduler {
-    /// The engine has marked the task running; from here on so does everything else, before the call leaves.
+    /// Starts a placed task. The engine has marked the task running; everything else is marked here before the call leaves.
     pub(crate) fn start(&mut self, now: Time, placement: Placement) {
         let Placement {
             task,
@@ -84,7 +84,7 @@ impl Scheduler {
         }
     }
 
-    /// Once for each run.
+    /// Sends the call that starts a run. Called once for each run.
     fn send_start(&mut self, now: Time, shard: &Shard, task: Task, invocation: InvocationId) {
         let Some(remote) = self.workers().get(shard) else {
             return;
@@ -106,8 +106,8 @@ impl Scheduler {
         self.call(now, peer, call, purpose);
     }
 
-    /// Later than the one of the task's stored end, or of the last one that was deleted, even if the wall clock went back: so of two runs that a worker tells of it
-    /// is known which is the earlier one.
+    /// Draws an invocation for the task. It is later than the invocation of the task's stored or last deleted completion, even if the wall
+    /// clock went back. So the order of two runs is known when a worker reports both.
     pub(crate) fn new_invocation(&mut self, task: Task) -> InvocationId {
         let drawn = InvocationId(InstanceId {
             start_time: self.wall().as_secs(),
@@ -145,13 +145,13 @@ impl Scheduler {
                 CallOutcome::Unknown(_) if sabotage::on(Sabotage::RetrySentInvocation) => {
                     self.send_start(now, shard, task, invocation);
                 }
-                // The call may have arrived twice, and this be what its repetition was told.
+                // The call may have arrived twice, and the refusal may answer the repetition.
                 CallOutcome::Unknown(_) | CallOutcome::Refused(RefusalCode::Duplicate, _)
                     if !sabotage::on(Sabotage::UnknownIsFailure) =>
                 {
                     self.tasks_mut().make_unsure(task, invocation);
                 }
-                // No trouble: it does as it was told, and a heartbeat that says so, or its end, is on its way.
+                // This is no problem: the worker obeys a request to drain, and a heartbeat that says so, or its goodbye, is on its way.
                 CallOutcome::Refused(RefusalCode::Draining, _) => {
                     self.never_started(now, shard, task, invocation, None);
                 }
@@ -175,8 +175,7 @@ impl Scheduler {
         self.evaluate(now, shard);
     }
 
-    /// It certainly did not start, so all is as it was, in the store and for people: a refusal is no run, has no status, and consumes
-    /// no step of the backoff.
+    /// Undoes a start that certainly did not happen. A refusal is no run: it has no status and consumes no step of the backoff.
     fn never_started(
         &mut self,
         now: Time,
@@ -186,8 +185,7 @@ impl Scheduler {
         trouble: Option<(StartTrouble, &str)>,
     ) {
         self.orphans_mut().forget((task, invocation));
-        // It was ready to run, so its backoff was over; but another run of it may have been known meanwhile, and have ended or been
-        // lost.
+        // The task's own backoff was over. But another run of the task may have been adopted meanwhile, and have ended or been lost.
         let floor = self.tasks().floors().until(now, task);
         let not_before = floor.max(self.tasks().wait_beside(task));
         let restart = match self.tasks().is_pending(task) {
@@ -195,7 +193,7 @@ impl Scheduler {
             false => Restart::AtOnce,
         };
         self.tasks_mut().end(now, task, invocation, None);
-        // The worker's busy mark keeps it from being tried again at once.
+        // The worker's busy mark prevents an immediate retry on that worker.
         self.engine_mut()
             .never_began(now, task, not_before, restart);
         self.promote(task);
@@ -222,7 +220,7 @@ impl Scheduler {
         self.note_problem_news(news);
     }
 
-    /// `updateStatus`.
+    /// Handles an `updateStatus` call.
     pub(crate) fn update_status(&mut self, now: Time, request: RequestId, update: &StatusUpdate) {
         match self.accept_status(now, update) {
             Ok(after) => {
@@ -274,15 +272,16 @@ impl Scheduler {
             return Err(Rejection::EmptyName("updateStatus.running_task.job"));
         }
         if let Some(why) = self.store_error() {
-            // Accepted statuses would only fill memory, and their replies the capacity for calls. The worker keeps it.
+            // While the store fails, accepted statuses would only fill memory, and their pending replies would exhaust the capacity for
+            // calls. The worker keeps the status.
             let why = why.to_owned();
             return Err(Rejection::StoreFails { why });
         }
         self.end_reported(now, update)
     }
 
-    /// The end that a worker reports, against what is known of the task. Gives the record that the acknowledgement waits for.
-    /// What is acknowledged is in the store or of no consequence; anything else is refused, and the worker keeps it.
+    /// Handles a completion that a worker reports. Returns the record that the acknowledgement waits for. An acknowledged report is stored
+    /// or has no effect; any other report is refused, and the worker keeps it.
     fn end_reported(
         &mut self,
         now: Time,
@@ -296,13 +295,13 @@ impl Scheduler {
         let task = Task { job, node };
         let reported = self.tasks().find(task, update.invocation);
         if reported.is_none() && self.tasks().is_forgotten(task, update.invocation) {
-            // It was taken before it was deleted, or gave way to one that was.
+            // The completion was accepted before it was deleted, or a deleted one superseded it.
             return Ok(self.tasks().pending_record(task));
         }
         match reported.or_else(|| self.tasks().run(task)) {
             Some(run) if run.invocation == update.invocation && run.shard == update.shard => {
                 self.had_cards(&update.shard, update.invocation, &update.gpus);
-                // Freed slots may start other tasks in this very turn.
+                // Freed slots may start other tasks in this turn.
                 let end = (update.invocation, &update.status);
                 Ok(self.end_as(now, task, key_of(update), end, update.story.clone()))
             }
@@ -311,7 +310,8 @@ impl Scheduler {
         }
     }
 
-    /// Another run of the task is under way: a repeat, "was not running" about an old run, or an end that comes too late.
+    /// Handles a report while another run of the task is known: a repeat, "was not running" about an old run, or a completion that comes
+    /// too late.
     fn end_of_another(
         &mut self,
         task: Task,
@@ -327,7 +327,7 @@ impl Scheduler {
                 .as_ref()
                 .is_some_and(is_final)
         {
-            // Whatever it is, it changes nothing any more.
+            // The stored status is final, so this report changes nothing.
             return Ok(self.tasks().pending_record(task));
         }
         if ended < Some(update.invocation) {
@@ -336,7 +336,7 @@ impl Scheduler {
         let is_untaken = if ended == Some(update.invocation) {
             self.is_provisional(task)
         } else {
-            // One that was taken would have kept the task from running again.
+            // An accepted `done` would have kept the task from running again.
             update.status.is_done()
         };
         if is_untaken && !update.status.is_overwriteable() {
@@ -347,7 +347,7 @@ impl Scheduler {
         Ok(self.tasks().pending_record(task))
     }
 
-    /// Whatever else comes of it, nobody waits any more for a lost run that has told its own end. Other lost runs may live on.
+    /// Removes the floor of a lost run that has reported its own completion. Other lost runs may still be alive.
     fn is_dead(&mut self, task: Task, update: &StatusUpdate) {
         if !update.status.is_overwriteable() && self.tasks().ended(task) >= Some(update.invocation)
         {
@@ -356,7 +356,8 @@ impl Scheduler {
         }
     }
 
-    /// Nothing runs: a repeat, which waits for the first one's record, or the true end after "lost" or "was not running".
+    /// Handles a report while no run of the task is known: a repeat, which waits for the first report's record, or the actual completion
+    /// after "lost" or "was not running".
     fn end_again(
         &mut self,
         now: Time,
@@ -375,11 +376,11 @@ impl Scheduler {
         {
             return Ok(self.tasks().pending_record(task));
         }
-        // Runs of a task are in order, so a later one was never taken, and this is no repeat.
+        // Runs of a task are ordered, so no completion of a later run was ever accepted, and this report is no repeat.
         if ended < Some(update.invocation) {
             return unknown_run(update);
         }
-        // Of an earlier run, which was taken for lost: done is done.
+        // A `done` of an earlier run that counted as lost is accepted, too.
         let is_same =
             ended == Some(update.invocation) || sabotage::on(Sabotage::AnyRunReplacesProvisional);
         let is_news = if is_same {
@@ -407,7 +408,7 @@ impl Scheduler {
         Ok(Some(seq))
     }
 
-    /// Ends the task's run as its worker says.
+    /// Ends a run of the task with the status that its worker reports.
     pub(super) fn end_as(
         &mut self,
         now: Time,
@@ -423,14 +424,14 @@ impl Scheduler {
         self.note_how_it_began(now, &shard, task, story.as_deref());
         self.tasks_mut().floors_mut().over(task, end.0);
         let (of, status) = self.closing_status(now, task, end, next_backoff);
-        // Whose end is stored, that one's story is.
+        // A story is stored only with the completion of its own run.
         let kept = kept.filter(|_| of == end.0);
         let seq = self.record_end(key, (of, &status), kept);
         self.end_run(now, (task, end.0), (of, status), seq);
         Some(seq)
     }
 
-    /// Notes a problem if the task got no process, because `brasserie logs` has nothing to show then. A process clears the job's problems.
+    /// Notes a problem if the task got no process, because `brasserie logs` shows nothing then. A process clears the job's problems.
     fn note_how_it_began(&mut self, now: Time, shard: &Shard, task: Task, story: Option<&Story>) {
         let Some(Story { ending, fault, .. }) = story else {
             return;
@@ -447,17 +448,18 @@ impl Scheduler {
         }
     }
 
-    /// "lost" or "was not running": only the end of the same run may replace it, and does.
+    /// Returns whether the stored status is "lost" or "was not running", which only a completion of the same run replaces.
     pub(super) fn is_provisional(&self, task: Task) -> bool {
         self.engine()
             .previous_status(task)
             .is_some_and(|status| status.is_overwriteable())
     }
 
-    /// What is stored once a run has ended so, and as whose end. A run that is earlier than the stored end was reported before
-    /// or given up, and its worker only had not heard of it: nothing but DONE may take the place of what came later, and
-    /// nothing at all that of DONE. It is stored as the end of the latest run that has ended, so that who deletes it deletes the ends
-    /// of all. It waits for every run of the task that may be alive.
+    /// Returns the status to store after a run has ended with `reported`, and the run to store it for.
+    ///
+    /// A run that is earlier than the stored completion was already reported or abandoned, and only its worker did not know. Its status
+    /// replaces a later one only if it is DONE, and nothing replaces DONE. The status is stored as the completion of the latest completed
+    /// run, so that its deletion covers all runs. The stored wait covers every run of the task that may be alive.
     pub(crate) fn closing_status(
         &self,
         now: Time,
@@ -483,7 +485,7 @@ impl Scheduler {
         (of, status.waiting_at_least(floor))
     }
 
-    /// When a task with this status may start again, if it may at all.
+    /// Returns when a task with this status may start again; `None` if it may not.
     pub(crate) fn not_before(&self, now: Time, status: &StoredStatus) -> Option<Time> {
         if status.is_done() || status.is_failed() {
             return None;
@@ -511,7 +513,7 @@ impl Scheduler {
         }))
     }
 
-    /// An operator wants a running task ended, by its job's own method.
+    /// Kills a running task for an operator, by the method of the task's job.
     pub(crate) fn kill_task(
         &mut self,
         now: Time,
@@ -576,7 +578,7 @@ impl Scheduler {
         status.backoff_seconds
     }
 
-    /// How runs of the job are ended: by its own method, or by that of the settings if it is not configured.
+    /// Returns how runs of the job are killed: by its own method, or by that of the settings if the job is not configured.
     pub(crate) fn kill_request(&self, job: JobId) -> KillRequest {
         let engine = self.engine();
         let config = engine.config().map(|config| &**config);
@@ -612,7 +614,8 @@ fn run_text(update: &StatusUpdate) -> String {
     )
 }
 
-/// An end that nothing here tells of: acknowledging it would lose it. That such a run does not exist is no news.
+/// Handles a completion of an unknown run. It is refused, since an acknowledgement would lose it. "Was not running" about such a run is
+/// acknowledged.
 fn unknown_run(update: &StatusUpdate) -> Result<Option<RecordSeq>, Rejection> {
     if update.status.is_overwriteable() {
         return Ok(None);

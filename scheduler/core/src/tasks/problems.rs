@@ -1,4 +1,4 @@
-//! Keeps a bounded number of recent problems for `status`. Lasting states, such as an unwritable store, are in `scheduler/problems.rs`.
+//! A bounded list of recent problems for `status`. Lasting states, such as an unwritable store, are in `scheduler/problems.rs`.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use brasserie_common::{JobName, Shard, TaskKey, Time};
 
-/// Limit for the kept problems.
+/// The most problems that are kept.
 const MAX_PROBLEMS: usize = 20;
-/// Refusals kept that are not shown yet: with more workers that refuse at once than these, the first are forgotten, and may be shown later
-/// than they would be.
+/// The most refusals that are kept and not shown yet. If more workers refuse tasks, the oldest refusals are forgotten and may be shown
+/// later than usual.
 const MAX_HIDDEN: usize = 200;
-/// Characters of one problem: a few names of the longest kind, and a sentence.
+/// The most characters of one problem: a few names of the longest kind, and a sentence.
 const MAX_PROBLEM_CHARS: usize = 4096;
-/// Time that a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
+/// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
 const PROBLEM_LIFE: Duration = Duration::from_secs(300);
-/// Refusals because of a race are shown only after this time.
+/// The time for which refusals because of a race must repeat before they are shown.
 ///
 /// A worker refuses a task that arrives before the notice that the worker is healthy, or before its slot is free. The next try, 150 ms
 /// later, usually succeeds.
@@ -27,7 +27,7 @@ pub(crate) struct Problems(VecDeque<Problem>);
 
 #[derive(Clone, Debug)]
 struct Problem {
-    /// The time at which the problem was first noted, if it has not ended since.
+    /// The time at which the problem was first noted, unless it has ended since.
     since: Time,
     at: Time,
     what: What,
@@ -157,7 +157,8 @@ impl Problems {
         news
     }
 
-    /// Forgets the oldest problem that is shown, or is not, if one more of these would be too many. Neither takes the other's room.
+    /// Forgets the oldest problem of the same visibility if one more would exceed the limit. Shown and hidden problems have separate
+    /// limits.
     fn make_room(&mut self, now: Time, is_shown: bool) {
         self.0.retain(|known| known.is_fresh(now));
         let most = match is_shown {
@@ -172,7 +173,7 @@ impl Problems {
         }
     }
 
-    /// The worker has accepted a task of the job.
+    /// Removes the refusals of the job by the worker, which has accepted a task of the job.
     pub(crate) fn start_accepted(&mut self, shard: &Shard, job: &JobName) {
         self.forget_starts(|of| of.trouble != StartTrouble::Failed && of.is_of(shard, job));
     }

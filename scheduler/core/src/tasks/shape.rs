@@ -1,4 +1,4 @@
-//! Fingerprints: what runs and what has ended.
+//! Fingerprints of runs and completions.
 
 use std::hash::Hasher;
 
@@ -47,7 +47,7 @@ impl Tasks {
         s.each(ended, |s, (task, invocation)| {
             s.put(task);
             s.invocation(*invocation);
-            // The next run gets the second of the wall clock, or that of this one if it is later.
+            // The next run gets the second of the wall clock, or that of this run if it is later.
             s.put(
                 invocation
                     .0
@@ -71,11 +71,11 @@ impl Run {
             shard,
             next_backoff,
             kill_wait,
-            // It is shown only.
+            // Only shown.
             since: _,
-            // Only for what people hear of what a worker does not list.
+            // Only used in messages about runs that a worker does not list.
             confirmed: _,
-            // It is only kept with the end.
+            // Only stored with the completion.
             queued: _,
             sent_for,
             // Only the order of fences has effects, and it equals the order of the runs.

@@ -1,4 +1,4 @@
-//! What is kept of runs beside how they ended: for people, no decision rests on it.
+//! Details of runs that are stored for people beside the completion. No decision depends on them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use crate::record::KeptStory;
 use crate::scheduler::Scheduler;
 
 impl Scheduler {
-    /// Since it was ready by its own last end, its job and its node, as far as all of them are known.
+    /// Returns how long the task has been ready, by its last completion and the changes of its job and of the nodes; `None` if one is
+    /// unknown.
     pub(super) fn queued(&self, task: Task) -> Option<Duration> {
         let job = self.engine().job_config(task.job)?;
         let changed = WallTime::from_secs(job.modify_time);
@@ -24,7 +25,7 @@ impl Scheduler {
     }
 }
 
-/// As a worker tells it, with what is known here.
+/// Combines a worker's story with the facts that the scheduler knows.
 pub(super) fn kept(
     story: Option<Arc<Story>>,
     shard: &Shard,

@@ -1,4 +1,4 @@
-//! Tasks of which it is not known whether they started: the worker is asked, with growing pauses, until it answers.
+//! Unsure runs: the scheduler asks their workers, with growing pauses, whether they run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
 use crate::scheduler::Scheduler;
 
-/// Pauses double this often: p, 2p, 4p ... 256p, 256p ...
+/// The most doublings of the pause p between two questions: p, 2p, 4p ... 256p, 256p ...
 const MAX_DOUBLINGS: u32 = 8;
-/// Tasks in one `notifyIfTasksNotRunning`: a frame of them stays far below the frame limit whatever their names.
+/// The most tasks in one `notifyIfTasksNotRunning`. Such a frame stays far below the frame limit, whatever the names.
 const MAX_TASKS_PER_NOTIFY: usize = 1000;
 
-/// Per shard: what is unsure and when to ask next.
+/// The unsure runs of each shard, and when to ask about them next.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsureChecks {
     by_shard: BTreeMap<Shard, Check>,
@@ -27,7 +27,7 @@ pub(super) struct Check {
     pub(super) tasks: BTreeSet<(Task, InvocationId)>,
     pub(super) last: Option<Time>,
     pub(super) repeats: u32,
-    /// The `notifyIfTasksNotRunning` under way: a slow worker gets one at a time.
+    /// The `notifyIfTasksNotRunning` call under way. A slow worker gets one at a time.
     pub(super) open: Option<CallId>,
 }
 
@@ -49,7 +49,7 @@ impl UnsureChecks {
         }
     }
 
-    /// For fingerprints.
+    /// Returns the checks, for fingerprints.
     pub(super) fn by_shard(&self) -> &BTreeMap<Shard, Check> {
         &self.by_shard
     }
@@ -60,7 +60,7 @@ impl UnsureChecks {
             .map_or(0, |check| check.tasks.len())
     }
 
-    /// When to ask next; at once for a first time.
+    /// Returns when to ask next; the first question is due at once.
     pub(super) fn next(&self, shard: &Shard, timeouts: &Timeouts) -> Option<Time> {
         let check = self
             .by_shard
@@ -85,7 +85,7 @@ impl Tasks {
         self.unsure.add(&shard, (task, invocation));
     }
 
-    /// Its worker says that it runs.
+    /// Marks the run as running, confirmed by its worker.
     pub(crate) fn confirm(&mut self, now: Time, task: Task, invocation: InvocationId) {
         self.make_running(task, invocation);
         if let Some(run) = self.find_mut(task, invocation) {
@@ -93,7 +93,7 @@ impl Tasks {
         }
     }
 
-    /// It is taken to run.
+    /// Marks the run as running.
     fn make_running(&mut self, task: Task, invocation: InvocationId) {
         let Some(run) = self.find_mut(task, invocation) else {
             return;
@@ -129,7 +129,7 @@ impl Tasks {
         }
     }
 
-    /// The worker will report these if they do not run: until then they are running.
+    /// Marks these runs as running. The worker will report those that do not run.
     fn become_sure(&mut self, shard: &Shard, tasks: &[(Task, InvocationId)]) {
         for &(task, mut invocation) in tasks {
             if sabotage::on(Sabotage::NotifySettlesNewerInvocation) {
@@ -142,7 +142,7 @@ impl Tasks {
                 self.make_running(task, invocation);
             }
         }
-        // It answers, so the rest of a long list does not wait for the next doubled pause.
+        // The worker answers, so the rest of a long list does not wait for the next doubled pause.
         if let Some(check) = self.unsure.by_shard.get_mut(shard) {
             (check.last, check.repeats) = (None, 0);
         }

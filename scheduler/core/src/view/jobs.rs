@@ -1,4 +1,4 @@
-//! Makes the jobs' part of a status answer: counts of all jobs, and a bounded list of jobs.
+//! The jobs' part of a status answer: counts of all jobs, and a bounded list of jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use brasserie_scheduler_engine::Counts;
 use crate::record::JobVersion;
 use crate::scheduler::Scheduler;
 
-/// Limit for the jobs that one answer lists: a few hundred KiB, and more rows than a person reads.
+/// The most jobs that one answer lists: a few hundred KiB, and more rows than a person reads.
 pub const MAX_LISTED_JOBS: usize = 1000;
-/// Limit for the listed errors of one job.
+/// The most errors of one job that are listed.
 const MAX_ERRORS: usize = 20;
 
 /// The status of one job.
@@ -26,18 +26,18 @@ pub struct JobStatus {
     /// `None` for a job of the config file.
     pub version: Option<JobVersion>,
     pub counts: Counts,
-    /// Every task is DONE, FAILED or can never run, and every completion is durable.
+    /// Whether every task is DONE, FAILED or can never run, and every completion is durable.
     pub settled: bool,
-    /// Time until the first backoff ends.
+    /// The time until the first backoff ends.
     pub next_backoff_end: Option<Duration>,
     pub errors: Vec<String>,
-    /// Time from the first start to the last completion, or to now while a task runs.
+    /// The time from the first start to the last completion, or to now while a task runs.
     pub elapsed: Option<Duration>,
     /// The estimated run time of one task, which decides where pull workers get tasks.
     pub estimate: Estimate,
 }
 
-/// Counts over all jobs, listed or not.
+/// The counts over all jobs, listed or not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobTotals {
     pub jobs: u64,

@@ -1,4 +1,4 @@
-//! Workers that ask for work: what becomes of their requests, and when they hear of it.
+//! Pull workers: the handling of their work requests, and the time of the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,36 +19,36 @@ use crate::credits::{
 use crate::effect::{Rejection, Reply};
 use crate::scheduler::Scheduler;
 
-/// A request is answered when what may start has started; if that takes longer, its worker hears that its verdicts are still to come.
+/// How long an answer waits until all tasks that may start have started. After that, the answer says that verdicts are pending.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// Requests that wait for their answers: each worker has one on its way, so beyond this somebody repeats them.
+/// The most requests that wait for answers. Each worker has one on its way, so more mean that a peer repeats them.
 const MAX_WAITING: usize = 32_768;
 
-/// Requests that have no answer yet, and credits that have no verdicts yet.
+/// Requests without an answer, and workers whose credits have no verdicts yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asking {
     waiting: Vec<Waiting>,
-    /// Invariant: whoever's credits are pending is in here.
+    /// The workers with pending credits. Invariant: each worker whose credits are pending is in here.
     pending: BTreeSet<Shard>,
     turns: Turns,
     counts: WorkCounts,
 }
 
-/// What became of requests for work since this scheduler started. For people.
+/// The counts of work requests since this scheduler started, for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkCounts {
-    /// Those of workers that are known.
+    /// The requests of known workers.
     pub requests: u64,
     pub looked_at: u64,
-    /// The others: they came again, or after a newer one,
+    /// The requests that were repeated, or arrived after a newer one.
     pub repeated: u64,
-    /// or while their workers could get nothing,
+    /// The requests of workers that could get no tasks.
     pub not_ready: u64,
-    /// or too soon after the one before,
+    /// The requests that came too soon after the previous one.
     pub too_soon: u64,
-    /// or too many came at once.
+    /// The requests beyond the limit for all workers.
     pub too_many: u64,
-    /// Runs that workers did not list although they had taken them.
+    /// The runs that workers did not list although they had accepted them.
     pub missing_runs: u64,
 }
 
@@ -75,29 +75,29 @@ struct Waiting {
 }
 
 impl Asking {
-    /// When somebody must be answered, whether or not all that may start has started.
+    /// Returns when the next request must be answered, even if more tasks may start.
     pub(crate) fn next_answer(&self) -> Option<Time> {
         self.waiting.iter().map(|waiting| waiting.until).min()
     }
 
-    /// For fingerprints: when the next turn is nobody's.
+    /// Returns the time of the next free turn, for fingerprints.
     pub(crate) fn next_turn(&self) -> Time {
         self.turns.next()
     }
 
-    /// For fingerprints: what was looked at since [`Scheduler::answer_requests`].
+    /// Returns the turns used since the last [`Scheduler::answer_requests`], for fingerprints.
     pub(crate) fn used_turns(&self) -> u32 {
         self.turns.used()
     }
 
-    /// For fingerprints: what it is waited for.
+    /// Iterates over the requests that wait for answers, for fingerprints.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (RequestId, &Shard, WorkRequestSeq)> {
         let all = self.waiting.iter();
         all.map(|waiting| (waiting.request, &waiting.shard, waiting.work.seq))
     }
 }
 
-/// A task as a piece of work, owned.
+/// An owned [`Piece`].
 struct OwnPiece {
     processor: Processor,
     usage: f64,
@@ -127,12 +127,12 @@ fn found_of(found: &BTreeMap<Processor, WorkFound>, processor: &Processor) -> Fo
 }
 
 impl Scheduler {
-    /// What became of requests for work.
+    /// Returns the counts of work requests.
     pub fn work_counts(&self) -> WorkCounts {
         self.asking.counts
     }
 
-    /// `requestWork`, or what rides in a heartbeat, whose answer is in the heartbeat's.
+    /// Handles a `requestWork` call, or a request in a heartbeat, whose answer is part of the heartbeat's.
     pub(crate) fn request_work(
         &mut self,
         now: Time,
@@ -143,7 +143,7 @@ impl Scheduler {
         let Some(request) = request else {
             return;
         };
-        // It was compared, and only who asked is to be told.
+        // The list of known runs has been compared, and the answer does not need it.
         let work = WorkRequest {
             known: None,
             ..work
@@ -204,7 +204,7 @@ impl Scheduler {
         Ok(shard)
     }
 
-    /// While it may not, that there is nothing to be had says nothing.
+    /// Returns whether any task may start at present. If none may, a lack of candidates means nothing.
     fn may_start_something(&self, now: Time) -> bool {
         let config = self.engine().config();
         config.is_some_and(|config| config.enabled) && self.why_nothing_starts(now).is_empty()
@@ -219,7 +219,7 @@ impl Scheduler {
         }
     }
 
-    /// Of what was heard already, or is put off, nothing is compared.
+    /// Compares a request's list of runs with the known runs. Stale and deferred requests are not compared.
     fn look_at_request(&mut self, now: Time, shard: &Shard, work: &WorkRequest) {
         let known = Known::of(work);
         let running = self.runs_on(now, shard, &known);
@@ -229,7 +229,7 @@ impl Scheduler {
             acknowledged: *since,
         });
         let policy = self.options().work.clone();
-        // What it does not list costs, too.
+        // Runs that the request does not list cost time, too.
         Credits::charge_look(&policy, &mut self.asking.turns, work, running.len());
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
@@ -246,7 +246,7 @@ impl Scheduler {
         }
     }
 
-    /// All that may run on a shard, as work where that matters, with since when its worker surely has it.
+    /// Returns all runs that may be on a shard, as pieces of work where needed, with the time at which the worker confirmed each.
     fn runs_on(
         &self,
         now: Time,
@@ -270,17 +270,17 @@ impl Scheduler {
         runs.collect()
     }
 
-    /// What a task is as work at a worker.
+    /// Returns a task as a piece of work at a worker.
     fn piece_of(&self, shard: &Shard, task: Task) -> OwnPiece {
         let index = self.workers().get(shard).map(|remote| remote.index());
         let config = self.engine().config();
         let job = self.engine().job_config(task.job);
         let (Some(index), Some(config), Some(job)) = (index, config, job) else {
-            // Its job is gone: it keeps a processor busy for as long as nobody knows.
+            // The task's job is gone, so it counts as using a processor for an unknown time.
             return OwnPiece {
                 processor: Processor::Cpu,
                 usage: 1.0,
-                // That of which nobody knows anything.
+                // Zero stands for an unknown duration.
                 estimate: 0.0,
                 class: Class::Immediate,
                 bound: None,
@@ -299,7 +299,7 @@ impl Scheduler {
         }
     }
 
-    /// A task was marked running on a worker: it costs credit there, if the worker asks for work.
+    /// Charges a task that was marked running on a worker to the worker's credit, if it is a pull worker.
     pub(crate) fn spend_credit(
         &mut self,
         now: Time,
@@ -315,7 +315,7 @@ impl Scheduler {
         remote.credits.spend(now, (run, &piece.piece()))
     }
 
-    /// A task that would start costs credit as if it did.
+    /// Charges a task that a plan would start as if it had started.
     pub(crate) fn spend_planned(&mut self, now: Time, placement: Placement) {
         let Placement { task, worker } = placement;
         let Some(shard) = self.workers().shard_of(worker).cloned() else {
@@ -329,7 +329,7 @@ impl Scheduler {
         }
     }
 
-    /// A run that ends had these cards, as its worker tells, which may have chosen them.
+    /// Notes which GPUs a run had, as its worker reports at its completion. The worker may have chosen them.
     pub(crate) fn had_cards(&mut self, shard: &Shard, run: InvocationId, gpus: &[GpuShare]) {
         let index = self.workers().get(shard).map(|remote| remote.index());
         let had = index.and_then(|index| self.engine().processor_of_cards(index, gpus));
@@ -338,7 +338,7 @@ impl Scheduler {
         }
     }
 
-    /// A run has ended: what it took may be idle again, for which another task may be sent in this very turn.
+    /// Returns the idle instances of a completed run to the credit, so that another task may be sent in this turn.
     pub(crate) fn give_back(&mut self, now: Time, shard: &Shard, run: InvocationId) {
         let remote = self.workers_mut().get_mut(shard);
         if remote.is_some_and(|remote| remote.credits.give_back(now, run)) {
@@ -347,8 +347,8 @@ impl Scheduler {
         self.relieve(now, shard, run);
     }
 
-    /// A run never began, as its worker chooses cards and had none for it: what it took is there for others, and such tasks stay away for
-    /// a while. The engine still takes it to run.
+    /// Returns the credit of a run that never began because its worker chooses GPUs and had none free. Similar tasks are not sent there for
+    /// a while. The engine still counts the run as running.
     pub(crate) fn turned_down(
         &mut self,
         now: Time,
@@ -361,7 +361,7 @@ impl Scheduler {
         }
     }
 
-    /// A run has ended there: what was turned down may be sent again.
+    /// Permits similar tasks to be sent to the worker again after a run has ended there.
     pub(crate) fn may_take_again(&mut self, shard: &Shard) {
         if let Some(remote) = self.workers_mut().get_mut(shard)
             && remote.credits.forget_turned_down()
@@ -371,7 +371,7 @@ impl Scheduler {
         }
     }
 
-    /// A run is over, or never began: tasks that would have been late at its worker are tried there again.
+    /// Permits another try for tasks that would have been late at the worker, after a run has ended or never begun there.
     pub(crate) fn relieve(&mut self, now: Time, shard: &Shard, run: InvocationId) {
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
@@ -383,12 +383,12 @@ impl Scheduler {
         }
     }
 
-    /// What the worker may be sent now; and nothing more if it may not work. Part of each look at a worker.
+    /// Sets the tasks that the worker may be sent now; none if it may get no tasks. Part of each evaluation of a worker.
     pub(crate) fn look_at_credit(&mut self, now: Time, shard: &Shard) {
         let Some(remote) = self.workers_mut().get_mut(shard) else {
             return;
         };
-        // Whoever held the shard before may have asked; this one is not held to it.
+        // A former holder of the shard may have requested work. Its requests do not bind this one.
         if !remote.may_have_credit() && !sabotage::on(Sabotage::CreditOfTheSick) {
             remote.credits.clear();
         }
@@ -401,7 +401,7 @@ impl Scheduler {
         }
     }
 
-    /// Once a turn, after what may start has started: fixes verdicts, and answers.
+    /// Fixes verdicts and answers requests. Called once a turn, after tasks have started.
     pub(crate) fn answer_requests(&mut self, now: Time) {
         self.asking.turns.pass_on();
         if !self.more_to_place {
@@ -422,7 +422,7 @@ impl Scheduler {
         }
     }
 
-    /// Whoever waits for an answer hears that it is to be had elsewhere.
+    /// Refuses all waiting requests, because another scheduler instance has taken over.
     pub(crate) fn refuse_requests(&mut self, rejection: &Rejection) {
         for waiting in std::mem::take(&mut self.asking.waiting) {
             let reply = Reply::Work(Err(rejection.clone()));
@@ -437,7 +437,7 @@ impl Scheduler {
         };
         let index = remote.index();
         if may_start && remote.may_have_credit() && !self.engine().is_eligible(index) {
-            // It is busy for a moment: no task could be sent there, whatever it had asked for.
+            // The worker is busy for a moment. No task could be sent there, whatever it had requested.
             self.asking.pending.insert(shard.clone());
             return;
         }
@@ -455,14 +455,14 @@ impl Scheduler {
         self.evaluate(now, shard);
     }
 
-    /// What stands of the newest request of a worker, for people.
+    /// Returns the state of a worker's newest request, for people.
     pub(crate) fn asked(&self, now: Time, remote: &Remote) -> Option<Asked> {
         let found = self.engine().work_found(remote.index());
         let found = |processor: &Processor| found_of(&found, processor);
         remote.credits.asked(now, found)
     }
 
-    /// Why a task is not sent to a worker that asks for work, though there is nothing else in the way, for people.
+    /// Returns why a task is not sent to a pull worker although there is no other obstacle, for people.
     pub(crate) fn why_not_sent(&self, now: Time, shard: &Shard, task: Task) -> Option<NotSent> {
         let piece = self.piece_of(shard, task);
         let credits = &self.workers().get(shard)?.credits;
@@ -476,7 +476,7 @@ impl Scheduler {
         })
     }
 
-    /// What the newest request is told; an older one, that there was a newer.
+    /// Returns the answer to the newest request, or a stale verdict for an older one.
     fn answer_to(&self, waiting: &Waiting) -> WorkReply {
         let remote = self.workers().get(&waiting.shard);
         let remote = remote.filter(|remote| remote.id() == waiting.worker);
@@ -490,7 +490,8 @@ impl Scheduler {
 }
 
 impl super::remote::Remote {
-    /// Whether it may have any: while it is HEALTHY and takes tasks. That it is busy for a moment is no reason.
+    /// Returns whether the worker may have credit: while it is HEALTHY and accepts tasks. A worker that is busy for a moment keeps its
+    /// credit.
     fn may_have_credit(&self) -> bool {
         let is_open = match self.description.intake {
             Intake::Open => true,

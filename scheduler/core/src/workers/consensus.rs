@@ -1,46 +1,45 @@
-//! Worker-set consensus: which set ids the live workers hold at least, and who may therefore become HEALTHY for the first time.
+//! Worker-set consensus: the oldest set id that a living worker may hold, and the workers that may therefore become HEALTHY for the first
+//! time.
 //!
-//! # What it is for
+//! # Purpose
 //!
-//! A scheduler without a trusted record may leave its initial wait when its live workers all came with one identical, settled
-//! id and are exactly that set (*consensus*). That must never happen while somebody who may run tasks is missing. So a worker
-//! *w* gets tasks only when no set id without *w* can form consensus any more: an id is *viable* while every member of its set
-//! is alive and holds exactly that id.
+//! A scheduler without a trusted record may leave its initial wait when its living workers all came with one identical, settled id and are
+//! exactly that set (*consensus*). That must never happen while a worker that may run tasks is missing. So a worker *w* gets tasks only
+//! when no set id without *w* can form consensus any more. An id is *viable* while every member of its set is alive and holds exactly that
+//! id.
 //!
 //! # Why it is safe
 //!
-//! What a worker holds only moves on: to later versions of one scheduler, to later schedulers. Members join a set once and
-//! leave it once, by dying: a lost instance has ended by its own timers, a replaced one is dead.
+//! The id that a worker holds only moves on: to later versions of one scheduler, and to later schedulers. Members join a set once and leave
+//! it once, by dying: a lost instance has ended by its own timers, and a replaced one is dead.
 //!
-//! 1. Every viable id of ours has a living member *x*, so its version is at least *x*'s joining version, thus at least that of
-//!    the earliest living member. That is where the *floor* begins: no id of ours below it is viable.
-//! 2. Let *z* have joined at or below the floor and have echoed version *e*. A viable version *v* is at or above the floor. If
-//!    *z* is in its set, *z* holds *v*, so *v* is at least *e*. If not, *z* has left before *v*, and *e* is before that. Either
-//!    way the floor may be raised to *e*; and this holds too for a *z* that has left (a relay). The floor never falls, as later
-//!    members join above it.
+//! 1. Every viable id of this scheduler has a living member *x*. So its version is at least *x*'s joining version, and at least that of the
+//!    earliest living member. The *floor* begins there: no id of this scheduler below it is viable.
+//! 2. Let *z* have joined at or below the floor and have echoed version *e*. A viable version *v* is at or above the floor. If *z* is in
+//!    its set, *z* holds *v*, so *v* is at least *e*. If not, *z* has left before *v*, and *e* is before that. In both cases the floor may
+//!    be raised to *e*. This holds also for a *z* that has left (a relay). The floor never falls, because later members join above it.
 //! 3. Unsettled ids are never viable. While no settled id is at or above the floor, the floor is the current version.
-//! 4. Ids of earlier schedulers: one that is viable has its holders among those who came here with a settled id and have not
-//!    echoed ours (*foreigners*), for whoever else held one when this scheduler left its initial wait was dead, or this would
-//!    have been no good reason to leave it (safe wait, trusted record), or its set had died out before the set by which it left
-//!    was given (consensus). Therefore a foreigner withholds everybody who is not permitted yet, and whoever was permitted during
-//!    the wait is permitted anew at its end.
+//! 4. Ids of earlier schedulers: the holders of a viable one are among the workers that came here with a settled id and have not echoed an
+//!    id of this scheduler (*foreigners*). When this scheduler left its initial wait, every other holder was dead (safe wait, trusted
+//!    record). Or its set had died out before the set was issued by which the scheduler left (consensus). Therefore a foreigner withholds
+//!    every worker that is not permitted yet, and a worker that was permitted during the wait is permitted again at its end.
 //!
-//! So *w* is **permitted** when it has echoed an id of ours, no foreigner is left, and the floor is not below *w*'s joining
-//! version: then every viable id of ours contains *w* until *w* has left. It stays permitted: new ids contain it. The record of
-//! *w* being durable is judged by whoever asks.
+//! So *w* is **permitted** when it has echoed an id of this scheduler, no foreigner is left, and the floor is not below *w*'s joining
+//! version. Then every viable id of this scheduler contains *w* until *w* has left. It stays permitted, because new ids contain it. The
+//! caller checks that the record of *w* is durable.
 //!
-//! Where the original asks that *w* has echoed the current set and that every live worker has echoed something, a newcomer
-//! now and then keeps everybody from becoming HEALTHY. Neither is needed: the version that *w* echoed does not matter, and a
-//! worker that came with no id at all holds nothing that is viable until it holds an id of ours from its joining on.
+//! Bistro requires that *w* has echoed the current set and that every living worker has echoed some set. There a newcomer occasionally
+//! keeps every worker from becoming HEALTHY. Neither condition is necessary. The version that *w* echoed does not matter. A worker that
+//! came with no id holds nothing viable, until it holds an id of this scheduler from its joining on.
 //!
-//! Assumed: a heartbeat reaches only the instance it was sent to (a connection ends with its process), and what the scheduler
-//! holds for lost does not come back (the timers of `common/src/health`). `--allow-bump-unhealthy-worker` and the operator's
+//! Assumptions: a heartbeat reaches only the instance that it was sent to, because a connection ends with its process. A worker that the
+//! scheduler counts as lost does not come back (the timers of `common/src/health`). `--allow-bump-unhealthy-worker` and the operator's
 //! overrides of the initial wait weaken the latter.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Each worker is passed by the floor once, so an event costs O(log workers) on average over all events; nothing is done per
-//! heartbeat that echoes a known version.
+//! The floor passes each worker once, so an event costs O(log workers) on average over all events. A heartbeat that echoes a known version
+//! costs nothing.
 
 mod shape;
 mod withheld;
@@ -53,17 +52,17 @@ use brasserie_common::{SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSet
 
 pub(crate) use withheld::WithheldBy;
 
-/// Steps that are remembered although the floor has passed them, so that late or wrong echoes are recognised.
+/// The number of steps that are remembered even if the floor has passed them, so that late and wrong echoes are recognized.
 const MIN_STEPS: usize = 1024;
-/// Steps that are remembered at all: each of the workers of a full pool may come, go and come again while one of them is
-/// silent. An older one is no longer compared with what a worker echoes.
+/// The most steps that are remembered. Each worker of a full pool may join, leave and join again while one of them is silent. Echoes of
+/// older steps are not compared.
 const MAX_STEPS: usize = 65_536;
-/// Workers beyond the floor, relays included: as many. A relay that finds no room is forgotten, which is safe and may cost time.
+/// The most workers beyond the floor, including relays. A relay beyond the limit is forgotten, which is safe and may cost time.
 const MAX_BEYOND: usize = 65_536;
-/// Workers that are looked at in one search for some to spread the news to.
+/// The most workers that one search for recipients checks.
 const MAX_CANDIDATES: usize = 64;
 
-/// How often the set has changed: versions without the wrap-around.
+/// The number of changes of the set: the version without wrap-around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Serial(u64);
 
@@ -77,14 +76,16 @@ impl Serial {
 /// A living member of the set.
 #[derive(Clone, Debug)]
 struct Member {
-    /// The first set with it.
+    /// The first set that contains the member.
     first: Serial,
-    /// The latest set that it has sent back.
+    /// The latest set that the member has echoed.
     echoed: Option<Serial>,
     initial: WorkerSetId,
     permit: Permit,
 }
 
+/// Whether a member is permitted to become HEALTHY.
+///
 /// ```text
 ///   Withheld --echoed, no foreigner, floor reached--> Granted
 ///      ^                                                 |
@@ -92,54 +93,54 @@ struct Member {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Permit {
-    /// Some viable set may lack it.
+    /// A viable set may lack the member.
     Withheld,
-    /// Every viable set has it.
+    /// Every viable set contains the member.
     Granted,
 }
 
-/// What an echo was worth.
+/// The evaluation of an echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Echo {
-    /// Later than what was known.
+    /// The echo is later than the known ones.
     News,
-    /// Known, late, or what the worker held before.
+    /// The echo is known, late, or the id that the worker came with.
     Known,
-    /// Nothing that it was ever given: not counted.
+    /// The worker was never given this id. The echo does not count.
     Wrong(WrongEcho),
 }
 
-/// Why an echo does not count.
+/// The reason for which an echo does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WrongEcho {
-    /// A version after the current one, or from before the worker was in the set.
+    /// The version is after the current one, or from before the worker was in the set.
     NeverGiven,
-    /// That version had other members, or another standing.
+    /// That version had other members or another standing.
     OtherContent,
-    /// Of another scheduler, though it came with another id.
+    /// The id is of another scheduler, and not the one that the worker came with.
     Foreign,
 }
 
-/// How far the workers of a former set are back, for consensus on it.
+/// How many workers of a former set are back, for consensus on that set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FormerSet {
-    /// Nobody is here.
+    /// There are no workers.
     NoWorkers,
-    /// So many workers know of no former set, so they are not of one.
+    /// This many workers know of no former set, so they belong to none.
     Strangers(usize),
-    /// So many hold ids of schedulers that were in their own initial wait, or that do not say.
+    /// This many workers hold ids from a scheduler's initial wait, or ids that do not say whether they are settled.
     NotSettled(usize),
-    /// They hold this many different ids.
+    /// The workers hold this many different ids.
     Differing(usize),
-    /// All hold the same id, and so many are missing.
+    /// All workers hold the same id, of a set of `of` workers, and only `here` of them are here.
     Incomplete { here: usize, of: usize },
-    /// As many as the id says, but not the same ones.
+    /// The number of workers is that of the set, but its members are others.
     OtherMembers,
-    /// All hold the same settled id, and are exactly that set.
+    /// All workers hold the same settled id, and are exactly that set.
     Complete(usize),
 }
 
-/// See the top of this file.
+/// The state of worker-set consensus; see the top of this file.
 #[derive(Clone, Debug)]
 pub(crate) struct Consensus {
     current: WorkerSetId,
@@ -147,37 +148,37 @@ pub(crate) struct Consensus {
     /// The version of the first serial number.
     base: i64,
     members: BTreeMap<WorkerId, Member>,
-    /// Members in the order of joining.
+    /// The members in the order of joining.
     by_first: BTreeMap<Serial, WorkerId>,
-    /// How many members came with which id.
+    /// The number of members that came with each id.
     initial: BTreeMap<(SchedulerId, i64, Standing, WorkerSetHash), usize>,
-    /// How many of these ids count for nothing, though they are not empty.
+    /// The number of members that came with an unsettled id that is not empty.
     unsettled: usize,
-    /// Members that may hold a settled id of an earlier scheduler.
+    /// The members that may hold a settled id of an earlier scheduler.
     foreigners: BTreeSet<WorkerId>,
-    /// No id of ours below it is viable.
+    /// The floor: no id of this scheduler below it is viable.
     floor: Serial,
-    /// The latest id that was given out as settled.
+    /// The latest id that was issued as settled.
     last_settled: Option<Serial>,
-    /// Members and relays that joined above the floor, with the version that they hold at least.
+    /// The members and relays that joined above the floor, with a lower bound of the version that each holds.
     beyond: BTreeMap<Serial, Serial>,
-    /// Members that have echoed and are not permitted.
+    /// The members that have echoed and are not permitted.
     ready: BTreeSet<(Serial, WorkerId)>,
-    /// Permitted since this was last taken.
+    /// The members that were permitted since the list was last taken.
     granted: Vec<WorkerId>,
-    /// The latest steps; the last one is the current one.
+    /// The latest steps. The last one is current.
     steps: VecDeque<(WorkerSetHash, Standing)>,
-    /// Where the next search for somebody to spread the news goes on.
+    /// The position at which the next search for recipients continues.
     cursor: Serial,
 }
 
 impl Consensus {
-    /// Without workers, in its initial wait.
+    /// Creates the state without workers, in the initial wait.
     pub(crate) fn new(scheduler: SchedulerId) -> Self {
         Self::from_version(scheduler, 0)
     }
 
-    /// The same with another first version, to see it wrap around.
+    /// Creates the same state with another first version, to test the wrap-around.
     pub(crate) fn from_version(scheduler: SchedulerId, version: i64) -> Self {
         let current = WorkerSetId {
             scheduler,
@@ -204,7 +205,7 @@ impl Consensus {
         }
     }
 
-    /// The id of the present set.
+    /// Returns the id of the present set.
     pub(crate) fn current(&self) -> WorkerSetId {
         self.current
     }
@@ -216,9 +217,10 @@ impl Consensus {
             .push_back((self.current.hash, self.current.standing));
     }
 
-    /// A new instance, with the id in its first heartbeat.
+    /// Adds a new instance, with the id in its first heartbeat.
     pub(crate) fn join(&mut self, worker: WorkerId, initial: WorkerSetId) {
-        // One of ours cannot be: what it was given by us it got as a member. It says nothing about former sets.
+        // A new instance cannot have an id of this scheduler, because only members are given one. Such an id says nothing about former
+        // sets.
         let initial = if initial.scheduler == self.current.scheduler {
             WorkerSetId::default()
         } else {
@@ -244,7 +246,7 @@ impl Consensus {
         self.raise_floor();
     }
 
-    /// An instance is lost, replaced or says goodbye.
+    /// Removes an instance that was lost, replaced or said goodbye.
     pub(crate) fn leave(&mut self, worker: WorkerId) {
         let member = self.members.remove(&worker);
         let member = member.expect("Invariant: only members leave the set");
@@ -258,7 +260,7 @@ impl Consensus {
                 self.initial.remove(&key(&member.initial));
             }
         }
-        // What it has echoed still tells about others who hold sets with it.
+        // Its entry in `beyond` stays: its echo still bounds the ids of workers that hold a set with it.
         if self.beyond.len() > MAX_BEYOND {
             self.beyond.remove(&member.first);
         }
@@ -270,7 +272,7 @@ impl Consensus {
         self.raise_floor();
     }
 
-    /// Each heartbeat of a known instance names the id that it holds. Of one that is no member it counts for nothing.
+    /// Handles the id in a heartbeat of a known instance. The id of an instance that is no member counts for nothing.
     pub(crate) fn echo(&mut self, worker: WorkerId, id: &WorkerSetId) -> Echo {
         if id.scheduler != self.current.scheduler {
             return self.foreign_echo(worker, id);
@@ -325,12 +327,12 @@ impl Consensus {
             .checked_sub(back.saturating_add(1))
             .and_then(|at| self.steps.get(at));
         given.is_none_or(|(hash, standing)| {
-            // A peer that knows neither digest nor standing leaves them out.
+            // Peers without digest or standing omit them.
             hash.same_set(&id.hash) && id.standing <= *standing
         })
     }
 
-    /// The initial wait is over: ids given from here on count for consensus.
+    /// Marks the end of the initial wait. Ids issued from now on count for consensus.
     pub(crate) fn settle(&mut self) {
         if self.current.standing == Standing::Settled {
             return;
@@ -348,7 +350,7 @@ impl Consensus {
         self.granted.clear();
     }
 
-    /// The scheduler waits again.
+    /// Marks that the scheduler waits again.
     pub(crate) fn unsettle(&mut self) {
         if self.current.standing == Standing::Settled {
             self.change_standing(Standing::Unsettled);
@@ -358,7 +360,7 @@ impl Consensus {
     fn change_standing(&mut self, standing: Standing) {
         self.current.standing = standing;
         if self.serial == Serial::default() {
-            // Nobody has this id.
+            // This id was never issued.
             if let Some(step) = self.steps.back_mut() {
                 step.1 = standing;
             }
@@ -368,7 +370,7 @@ impl Consensus {
         self.raise_floor();
     }
 
-    /// Brings floor and permits up to date, and drops what is below.
+    /// Updates the floor and the permits, and drops entries below the floor.
     fn raise_floor(&mut self) {
         self.skip_what_is_not_viable();
         if self.current.standing == Standing::Settled {
@@ -419,31 +421,31 @@ impl Consensus {
         }
     }
 
-    /// Every viable set has it.
+    /// Returns whether the worker is permitted: every viable set contains it.
     pub(crate) fn permits(&self, worker: WorkerId) -> bool {
         self.members
             .get(&worker)
             .is_some_and(|member| member.permit == Permit::Granted)
     }
 
-    /// It has shown that it knows this scheduler.
+    /// Returns whether the worker has shown that it knows this scheduler.
     pub(crate) fn has_echoed(&self, worker: WorkerId) -> bool {
         self.members
             .get(&worker)
             .is_some_and(|member| member.echoed.is_some())
     }
 
-    /// Who has been permitted since the last call.
+    /// Removes and returns the workers that were permitted since the last call.
     pub(crate) fn take_granted(&mut self) -> Vec<WorkerId> {
         std::mem::take(&mut self.granted)
     }
 
-    /// Somebody is withheld only because others have not said that they know a set with it.
+    /// Returns whether a worker is withheld only because others have not echoed a set with it.
     pub(crate) fn needs_spreading(&self) -> bool {
         self.foreigners.is_empty() && !self.ready.is_empty()
     }
 
-    /// Up to `count` of the workers whose next echo would permit everybody: any that joined at or below the floor, in turn.
+    /// Returns up to `count` of the workers whose next echo would permit every worker: those that joined at or below the floor, in turn.
     pub(crate) fn whom_to_tell(
         &mut self,
         count: usize,
@@ -474,7 +476,7 @@ impl Consensus {
         chosen
     }
 
-    /// How consensus on a former scheduler's set stands.
+    /// Returns how many workers of a former scheduler's set are back.
     pub(crate) fn former_set(&self) -> FormerSet {
         let none = key(&WorkerSetId::default());
         let strangers = self.initial.get(&none).copied().unwrap_or_default();
@@ -505,7 +507,7 @@ fn is_unsettled(id: &WorkerSetId) -> bool {
     *id != WorkerSetId::default() && id.standing == Standing::Unsettled
 }
 
-/// Any order will do; that of versions is none.
+/// Returns a key with an arbitrary order, because versions have none.
 fn key(id: &WorkerSetId) -> (SchedulerId, i64, Standing, WorkerSetHash) {
     (id.scheduler, id.version, id.standing, id.hash)
 }

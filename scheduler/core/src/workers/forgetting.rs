@@ -1,10 +1,9 @@
 //! `brasserie worker forget`: an operator declares worker instances dead, so that nothing waits for them any more.
 //!
-//! The declaration is a record like that of any other leaving ([`LeftCause::Forgotten`]), and holds as their certain death: the
-//! initial wait is over for them, their loss holds nothing back, and their tasks have no safety backoff. An instance that
-//! returns all the same has left, so it is told to die. One that was lost before has left already, and what still waits because it may
-//! be alive ends. The operator answers for the rest: the machine or the process is dead,
-//! and no process of its tasks is alive.
+//! The declaration is a record like that of any other departure ([`LeftCause::Forgotten`]), and counts as their certain death: the initial
+//! wait no longer waits for them, their loss causes no hold-back, and their tasks have no safety backoff. An instance that returns
+//! nevertheless has left, so it is asked to die. If the instance was lost before, the waits that remain because it may be alive end. The
+//! operator is responsible for the rest: the machine or the process is dead, and no process of its tasks is alive.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use crate::scheduler::Scheduler;
 /// The most worker names in one refusal: enough to find a typing mistake, in a few lines.
 const MAX_NAMED: usize = 20;
 
-/// How the scheduler learns at once what an operator knows about a worker.
+/// Advice on how to report to the scheduler that a worker's tasks are dead.
 const REPORT_IT: &str = "If you can, start it again in its data directory, or end it by SIGTERM (not SIGKILL) if it runs: then the \
      scheduler knows at once that its old tasks are dead";
 
@@ -37,24 +36,24 @@ const REPORT_IT: &str = "If you can, start it again in its data directory, or en
 pub struct MissingInstance {
     pub id: WorkerId,
     pub hostname: Arc<str>,
-    /// Tasks that this scheduler knows to run there; those of an instance that has not returned since a restart are unknown.
+    /// The tasks that this scheduler knows to run there. The tasks of an instance that has not returned since a restart are unknown.
     pub running: usize,
-    /// The time since this scheduler last received a heartbeat or a healthcheck's result of it. `None`: it never has.
+    /// The time since this scheduler last received a heartbeat or a healthcheck's result of the instance. `None`: it never has.
     pub silent_for: Option<Duration>,
-    /// Since it was lost, ended or was declared dead; `None`: it has not left.
+    /// The time since the instance was lost, exited or was declared dead. `None`: it has not left.
     pub left_for: Option<Duration>,
-    /// For how long something still waits because it may run tasks, although it has left.
+    /// How long a task or a hold-back still waits because the instance may be alive, although it has left.
     pub waits_for: Option<Duration>,
 }
 
-/// Since when the scheduler has run without a pause. What workers sent while it stood still may yet lie unread, so their silence counts
-/// from then on at the earliest.
+/// The time since which the scheduler has run without a pause. Messages that workers sent during a pause may not have been read yet, so the
+/// silence of workers counts from the end of the pause at the earliest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awake {
-    /// The end of the last pause. A start is none: the initial wait knows what earlier schedulers may have heard.
+    /// The end of the last pause. A start is no pause: the initial wait knows what earlier schedulers may have received.
     since: Option<Time>,
     last_turn: Time,
-    /// More time than this between two turns was a pause: a quarter of the loss time. A turn is due after half of it.
+    /// The time between two turns above which it was a pause: a quarter of the loss time. A turn is due after half of this.
     longest_gap: Duration,
 }
 
@@ -79,10 +78,10 @@ impl Awake {
     }
 }
 
-/// Why nobody is declared dead.
+/// The reason for which no worker is declared dead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgetRefusal {
-    /// Leaves open whether the declaration lasts. Every other refusal guarantees that nothing changed.
+    /// The store did not confirm the declaration in time, so it may last or not. Every other refusal guarantees that nothing changed.
     #[error(
         "the store has not synced a record for {} s, so whether workers are declared dead is not known; repeat the command once \
          `brasserie status` shows no error of the store",
@@ -151,8 +150,8 @@ fn known_names(known: &[Shard]) -> String {
 }
 
 impl Scheduler {
-    /// Declares the confirmed instances dead, all or none. The answer waits for the records, also where another call has written
-    /// them: a repeat changes nothing.
+    /// Declares the confirmed instances dead, all or none. The answer waits for the records, even if another call has written them. A
+    /// repeated call changes nothing.
     pub(crate) fn forget_worker(
         &mut self,
         now: Time,
@@ -217,8 +216,8 @@ impl Scheduler {
             .collect()
     }
 
-    /// Returns the instances of a worker that the initial wait expects; if there are none, the one that holds its shard, or the last one
-    /// that has left.
+    /// Returns the instances of a worker that the initial wait expects. If there are none, returns the holder of the shard, or the last
+    /// instance that has left it.
     fn candidates(&self, shard: &Shard) -> Result<Vec<WorkerId>, ForgetRefusal> {
         let is_away = |id: WorkerId| self.workers().shard_with(id).is_none();
         let expected = self
@@ -282,7 +281,7 @@ impl Scheduler {
         let recorded = self.initial_wait().longest_timeouts(instance, ours);
         let holder = self.workers().shard_with(instance);
         let holder = holder.and_then(|shard| self.workers().get(shard));
-        // It may still go by the times of an earlier scheduler.
+        // The instance may still use the timeouts of an earlier scheduler.
         let told = holder.map_or(recorded, |holder| recorded.longest(&holder.timeouts()));
         let loss = told.lose_unhealthy_worker_after;
         let answered = self.heard_at(instance).map(|at| (at + loss, at));
@@ -295,7 +294,7 @@ impl Scheduler {
             let accepted_at = silence.heard_by.max(lost_at.unwrap_or(Time::ZERO));
             (accepted_at, silence.answered_until)
         });
-        // The last of the three decides when a declaration is accepted.
+        // The last of the three times decides when a declaration is accepted.
         let last = [answered, paused, before].into_iter().flatten().max();
         let Some((accepted_at, since)) = last.filter(|(accepted_at, _)| now < *accepted_at) else {
             return Ok(());
@@ -340,13 +339,13 @@ impl Scheduler {
         heard.into_iter().flatten().max()
     }
 
-    /// The rest of an instance that has left and whose shard nobody has taken.
+    /// Returns the remaining facts about an instance that has left and whose shard is not taken.
     fn left(&self, instance: WorkerId) -> Option<&Left> {
         let shard = self.workers().shard_with(instance)?;
         self.workers().get(shard)?.left.as_ref()
     }
 
-    /// The time since the instance left; by the wall clock if it was under an earlier scheduler.
+    /// Returns the time since the instance left, by the wall clock if it left under an earlier scheduler.
     fn left_for(&self, now: Time, instance: WorkerId) -> Option<Duration> {
         let here = self.left(instance).map(|left| now.since(left.at));
         let earlier = || {
@@ -360,7 +359,7 @@ impl Scheduler {
         here.or_else(earlier)
     }
 
-    /// For how long something waits yet because this instance, which has left, may run tasks.
+    /// Returns how long a task or a hold-back still waits because this instance, which has left, may run tasks.
     fn waits_for(&self, now: Time, instance: WorkerId) -> Option<Duration> {
         let runs = self.left(instance).into_iter().flat_map(|left| &left.runs);
         let floors = self.tasks().floors();
@@ -405,8 +404,8 @@ impl Scheduler {
         }
     }
 
-    /// The instance of this shard has left, and is dead with all that it ran: nothing is kept back for its sake any more. Gives the
-    /// last record of it.
+    /// Ends all waits for the instance of this shard, which has left and is now known to be dead with all its tasks. Returns the last
+    /// record about it.
     fn end_waits_for(&mut self, now: Time, shard: &Shard) -> Option<RecordSeq> {
         let holder = self.workers_mut().get_mut(shard)?;
         let id = holder.id();
@@ -427,7 +426,7 @@ impl Scheduler {
         Some(self.last_record())
     }
 
-    /// Lets a task that has ended wait no longer than its configured backoff and its other lost runs ask for.
+    /// Shortens the wait of a completed task to its configured backoff and the floors of its other lost runs.
     fn shorten_wait(
         &mut self,
         now: Time,
@@ -463,7 +462,7 @@ impl Scheduler {
         })
     }
 
-    /// Whether what operators have declared is durable: until then nothing starts that rests on it.
+    /// Returns whether the declarations of operators are durable. Until then no task starts that depends on them.
     pub(crate) fn declarations_are_durable(&self) -> bool {
         let recorded = self.initial_wait().declared_dead();
         recorded.is_none_or(|seq| self.is_persisted(seq))

@@ -1,10 +1,10 @@
-//! The healthchecks of one worker: which are under way, when the next one is due, and what a result is worth.
+//! The healthchecks of one worker: the open ones, when the next one is due, and the evaluation of results.
 //!
-//! Every result is acknowledged: a worker repeats what is not, and takes no further healthcheck meanwhile. But it then believes
-//! in its health from when it accepted the request, however late that was. So the scheduler counts a result from the sending,
-//! which bounds what it may start there, and notes by when the worker had accepted it, which bounds what it may take for lost:
-//! [`brasserie_common::health::HealthModel::acknowledged_healthcheck`]. With that no delay of a request, and no heartbeat
-//! period, makes a worker outlive its scheduler's patience.
+//! Every result is acknowledged, because a worker repeats an unacknowledged result, and takes no further healthcheck meanwhile. But the
+//! worker then believes in its health from when it accepted the request, however late that was. So the scheduler counts a result from the
+//! sending, which bounds what it may start there. It also notes by when the worker had accepted the request, which bounds what it may count
+//! as lost: [`brasserie_common::health::HealthModel::acknowledged_healthcheck`]. So no delay of a request and no heartbeat period makes a
+//! worker live longer than its scheduler waits.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -20,41 +20,41 @@ use crate::calls::Purpose;
 use crate::effect::{Call, CallReply, NewWorker};
 use crate::scheduler::Scheduler;
 
-/// Healthchecks without a result that are remembered: one a period for far longer than a worker lives without one.
+/// The most healthchecks without a result that are remembered: one for each period, for far longer than a worker lives without one.
 const MAX_OPEN_HEALTHCHECKS: usize = 64;
-/// Extra healthchecks that only make a worker ask for its state are at least this far apart.
+/// The minimum time between extra healthchecks that only make a worker send a heartbeat.
 const POKE_SPACING: Duration = Duration::from_millis(100);
 
-/// Characters of a worker's error that are kept for people.
+/// The most characters of a worker's error that are kept for people.
 const MAX_FAILURE_CHARS: usize = 500;
 
-/// Of one worker instance.
+/// The healthchecks of one worker instance.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Healthchecks {
     pub(super) last_sent: Option<Time>,
-    /// The last one did not arrive, and the next one is due before its time.
+    /// When the next healthcheck is due before its time, because the last one did not arrive.
     pub(super) retry_at: Option<Time>,
-    /// Those without a result.
+    /// The healthchecks without a result.
     pub(super) open: BTreeMap<InvocationId, Open>,
-    /// What went wrong with the last one that had a result, in the worker's words.
+    /// The worker's error text of the last healthcheck with a result, if it failed.
     pub(super) failure: Option<String>,
     /// The latest failures, which stay for a while after later healthchecks succeed.
     pub(super) failures: Remembered,
-    /// Distinct within the instance even when two start in one second, unlike the original's zero: the worker refuses an
-    /// invocation that it has seen.
+    /// The random part of the next invocation. It differs within the instance even when two healthchecks start in one second, unlike
+    /// Bistro's zero: the worker refuses a repeated invocation.
     next_rand: i64,
 }
 
-/// One without a result; times by our clock.
+/// A healthcheck without a result; times by the scheduler's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     sent: Time,
-    /// Its request was answered, so it was accepted before.
+    /// When its request was answered; the worker accepted it before.
     accepted_before: Option<Time>,
 }
 
 impl Healthchecks {
-    /// When the next one is due; at once for a first time.
+    /// Returns when the next healthcheck is due; the first one is due at once.
     pub(super) fn next(&self, period: Duration, poke: bool) -> Option<Time> {
         let spacing = if poke { POKE_SPACING } else { period };
         let due = self.last_sent.map(|last| last + spacing);
@@ -70,7 +70,7 @@ impl Healthchecks {
         InvocationId::new(wall_seconds, rand)
     }
 
-    /// For fingerprints. Ids only have to differ, so the next one is none; a failure is only shown.
+    /// Writes the state for fingerprints. Ids only have to differ, so the next id is omitted; so are failures, which are only shown.
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.time_if(self.last_sent);
         s.opt(self.retry_at, Shape::deadline);
@@ -81,14 +81,14 @@ impl Healthchecks {
         });
     }
 
-    /// Those of an earlier association do not count, and the next one is due at once.
+    /// Drops the healthchecks of an earlier association. The next one is due at once.
     pub(super) fn begin_anew(&mut self) {
         (self.last_sent, self.retry_at) = (None, None);
         self.open.clear();
         self.failure = None;
     }
 
-    /// Results that would be too old to count are not waited for.
+    /// Drops healthchecks whose results would be too old to count.
     pub(super) fn forget_old(&mut self, now: Time, max_gap: Duration) {
         self.open.retain(|_, open| now <= open.sent + max_gap);
         while self.open.len() >= MAX_OPEN_HEALTHCHECKS {
@@ -98,7 +98,7 @@ impl Healthchecks {
 }
 
 impl Remote {
-    /// The result is acknowledged; of one that is not known any more only that is noted.
+    /// Handles a good result. The result of a forgotten healthcheck counts only as acknowledged.
     pub(crate) fn healthcheck_done(&mut self, now: Time, invocation: InvocationId) {
         let open = self.healthchecks.open.remove(&invocation);
         self.healthchecks.failure = None;
@@ -110,7 +110,7 @@ impl Remote {
             .acknowledged_healthcheck(accepted_before.unwrap_or(now));
     }
 
-    /// `why`: in the worker's words, if it has run and the worker gave any.
+    /// Handles a failed healthcheck. `why` is the worker's error text, if the healthcheck ran and the worker gave one.
     pub(crate) fn healthcheck_failed(
         &mut self,
         now: Time,
@@ -185,7 +185,8 @@ impl Scheduler {
         );
     }
 
-    /// A healthcheck that fails to arrive is simply not good news; the next one is due in its time.
+    /// Handles the answer to a healthcheck's request. A request that does not arrive is only no evidence of health; the next one is due in
+    /// its time.
     pub(crate) fn healthcheck_sent(
         &mut self,
         now: Time,
@@ -204,13 +205,13 @@ impl Scheduler {
                 }
                 return;
             }
-            // No result will come, and waiting for one would keep others from being sent.
+            // No result will come, and an open healthcheck would keep others from being sent.
             CallOutcome::Refused(..) | CallOutcome::NotSent(_) => {
                 remote.healthcheck_failed(now, invocation, None);
             }
             CallOutcome::Unknown(_) => {}
         }
-        // While joining, the first one must not cost a whole period.
+        // While the worker joins, a lost first healthcheck must not cost a whole period.
         if !remote.model.has_been_healthy() {
             remote.healthchecks.retry_at = Some(now + FETCH_RETRY);
         }

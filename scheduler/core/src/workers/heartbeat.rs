@@ -1,4 +1,4 @@
-//! Heartbeats: joining, refreshing, replacing and leaving.
+//! Heartbeats: association, refreshing, replacement and departure of workers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Scheduler {
             Ok(after) => {
                 let waits = after.is_some_and(|seq| !self.is_persisted(seq));
                 let response = self.heartbeat_response(now, (&shard, id), waits);
-                // What it may get can depend on what it has just been told.
+                // The worker's eligibility can depend on this answer.
                 self.evaluate(now, &shard);
                 let reply = Reply::Heartbeat(Ok(Box::new(response)));
                 self.reply_after(now, (request, after), reply, HeldReply::Heartbeat);
@@ -65,8 +65,8 @@ impl Scheduler {
         }
     }
 
-    /// The record that the answer must wait for: our own instance's, and that of a new association, so that no later heartbeat
-    /// finds it missing.
+    /// Handles a heartbeat. Returns the record that the answer must wait for: this scheduler instance's, or that of a new association, so
+    /// that no later heartbeat finds it missing.
     fn accept_heartbeat(
         &mut self,
         now: Time,
@@ -96,7 +96,7 @@ impl Scheduler {
         Ok(Some(after).max(waits_anew))
     }
 
-    /// Gives the record that the answer must wait for, if there is a new one.
+    /// Handles the instance of a heartbeat. Returns the record that the answer must wait for, if there is a new one.
     fn accept_instance(
         &mut self,
         now: Time,
@@ -106,7 +106,7 @@ impl Scheduler {
     ) -> Result<Option<RecordSeq>, Rejection> {
         let shard = worker.shard.clone();
         self.check_identity(&worker)?;
-        // Not the stored health but that of this very moment.
+        // The decision uses the health at this moment, not the stored one.
         self.evaluate(now, &shard);
         let is_holder = self.workers().shard_with(worker.id).is_some();
         if goodbye && !is_holder {
@@ -114,7 +114,7 @@ impl Scheduler {
         }
         let takes_back = sabotage::on(Sabotage::TakeBackTheLost);
         if self.workers().has_left(worker.id) && !takes_back {
-            // Never taken back, not even on a shard that has become free: its tasks are given away.
+            // The instance is never accepted again, not even on a shard that has become free, because its tasks may run elsewhere.
             if !goodbye {
                 let why = self.why_it_left(&shard, worker.id);
                 self.ask_to_die(now, (worker.id, worker.address), &why);
@@ -142,7 +142,7 @@ impl Scheduler {
             }
             Some(Decision::Refresh) => {
                 self.refresh(now, worker, worker_set);
-                // The first answer may have been given up: this one tells the same, so it waits for the same.
+                // The first answer may have been abandoned. This one has the same content, so it waits for the same record.
                 let remote = self.workers().get(&shard);
                 Ok(remote.and_then(Remote::record_to_come))
             }
@@ -168,8 +168,8 @@ impl Scheduler {
         }
     }
 
-    /// An instance has one shard and one machine lock for life, and a machine lock one instance at a time, the latest: what
-    /// contradicts that is a delayed message of a dead process, or wrong.
+    /// Checks the identity of a worker. An instance has one shard and one machine lock for life, and a machine lock has one instance at a
+    /// time, the latest. A heartbeat that contradicts this is a delayed message of a dead process, or wrong.
     fn check_identity(&self, worker: &WorkerDescription) -> Result<(), Rejection> {
         let known = self.workers().shard_with(worker.id);
         let known = known.and_then(|shard| self.workers().get(shard));
@@ -205,8 +205,8 @@ impl Scheduler {
         }
     }
 
-    /// A request to end itself that is still on its way would end it later, with its tasks. And while the store cannot write, records of
-    /// workers that restart again and again would gather.
+    /// Checks whether a new instance may associate. A suicide request that is still on its way would end it later, with its tasks. While
+    /// the store cannot write, the records of workers that restart repeatedly would accumulate.
     fn check_newcomer(&self, worker: WorkerId) -> Result<(), Rejection> {
         if self.is_asked_to_die(worker) {
             return Err(Rejection::AskedToDie { instance: worker });
@@ -262,7 +262,7 @@ impl Scheduler {
         self.evaluate(now, &shard);
     }
 
-    /// A new instance takes a shard that is free or whose holder was displaced.
+    /// Associates a new instance with a shard that is free or whose holder was displaced.
     fn associate(
         &mut self,
         now: Time,
@@ -278,7 +278,7 @@ impl Scheduler {
             }
         }
         let (shard, id) = (worker.shard.clone(), worker.id);
-        // It may never hear of ours, and keep what an earlier scheduler sent.
+        // The worker may never receive the timeouts of this scheduler, and keep those that an earlier one sent.
         let timeouts = self
             .initial_wait()
             .longest_timeouts(worker.id, self.options().timeouts);
@@ -326,7 +326,7 @@ impl Scheduler {
                 let work = remote.credits.reply().map(Box::new);
                 (remote.health(), remote.not_healthy_for(now), work)
             }
-            // It has left, and hears so.
+            // The instance has left, and the answer says so.
             None => (Health::MustDie, None, None),
         };
         let why_must_die = (state == Health::MustDie).then(|| self.why_it_left(shard, worker));
@@ -356,12 +356,12 @@ impl Scheduler {
     }
 }
 
-/// More than any machine has: whoever lists more costs no more than that.
+/// The most GPUs of one worker that are used, more than any machine has. It bounds the cost of a longer list.
 const MAX_CARDS: usize = 1024;
 
 fn resources_of(worker: &WorkerDescription) -> WorkerResources {
     let mut seen = BTreeSet::new();
-    // What has one name is one card, however often a worker lists it, and what has none can be given to nobody.
+    // GPUs with the same name are one GPU, however often a worker lists it. A GPU without a name cannot be assigned.
     let listed = worker.usable.gpus.iter().take(MAX_CARDS);
     let cards = listed
         .filter(|card| !card.pci_bus_id.is_empty())

@@ -1,4 +1,5 @@
-//! After a start, nothing runs until every worker that might run tasks is known or certainly dead. This room says when, and why not yet.
+//! The initial wait: after a start no task starts until every worker that might run tasks is known or certainly dead. Explains what the
+//! wait depends on.
 
 mod messages;
 mod shape;
@@ -21,6 +22,8 @@ use crate::news::News;
 use crate::record::{Durable, InstanceRecord, LeftCause, Record};
 use crate::scheduler::{Options, Scheduler};
 
+/// The state of the initial wait.
+///
 /// ```text
 ///              every recorded instance returned or is certainly dead (trusted record)
 ///              consensus of the workers after the kill margin (no trusted record)
@@ -32,58 +35,58 @@ use crate::scheduler::{Options, Scheduler};
 #[derive(Clone, Debug)]
 pub(crate) struct InitialWait {
     start: Time,
-    /// When every worker that this scheduler cannot hear of has ended its tasks.
+    /// When every worker that does not report to this scheduler has ended its tasks.
     safe_at: Time,
-    /// Until then a worker that was lost just before the start may still be killing its tasks, so consensus, which knows
-    /// nothing of that one, must not end the wait.
+    /// The earliest end by consensus. Before it, a worker that was lost just before the start may still be killing its tasks, and consensus
+    /// does not know that worker.
     consensus_at: Time,
-    /// The operator's wait, in place of all else.
+    /// The operator's wait, which replaces all other conditions.
     startup_wait: Option<Duration>,
     /// Why the operator's wait is dangerous.
     warning: Option<String>,
     basis: Basis,
-    /// Recorded instances that have neither returned nor died yet, and when each is certainly dead.
+    /// The recorded instances that have neither returned nor died yet.
     expected: BTreeMap<WorkerId, Expected>,
-    /// The wait for some instance counts from before this scheduler's start.
+    /// Whether the wait for some instance counts from before this scheduler's start.
     counts_from_bounds: bool,
     /// Counts the changes of [`Scheduler::unanswered`].
     unanswered_version: u64,
     schedulers: BTreeSet<SchedulerId>,
-    /// Until when nothing may start because the tasks of this lost worker were not known; `None`: an earlier scheduler left it.
+    /// The end of each hold-back, by the lost worker whose tasks were not known. `None`: a hold-back left by an earlier scheduler.
     hold_backs: BTreeMap<Option<WorkerId>, Time>,
-    /// The record of the last instance that an operator declared dead. Nothing starts before it is durable: a crash would make the
-    /// next scheduler take the instance back, should it return.
+    /// The record of the last instance that an operator declared dead. No task starts before it is durable: after a crash, the next
+    /// scheduler would accept the instance again if it returned.
     declared_dead: Option<RecordSeq>,
-    /// The record that makes a restart wait anew, while this wait has no trusted record to go by.
+    /// The record that makes the next scheduler wait, too, while this wait has no trusted record.
     waits_anew_by: Option<RecordSeq>,
-    /// Unix seconds from the configuration: a value in the future ends the wait.
+    /// Unix seconds from the configuration. A value in the future ends the wait.
     override_timestamp: i64,
     over: Option<String>,
-    /// Times up to here have had their effect, even if something else still keeps the wait.
+    /// The time up to which deadlines have been handled, even if the wait goes on for another reason.
     seen: Time,
 }
 
-/// What the wait goes by.
+/// The basis on which the wait may end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Basis {
     /// The directory remembers every instance that may run tasks.
     Record,
-    /// The directory is new and the operator says that so is the cluster.
+    /// The directory is new, and the operator states that the cluster is new, too.
     NewCluster,
-    /// The directory is new, and nobody says that no scheduler ran before.
+    /// The directory is new, and it is not known whether a scheduler ran before.
     Nothing,
-    /// A worker knew something that this directory does not remember: an old backup, or the wrong directory.
+    /// A worker knew something that this directory does not remember. The directory is an old backup or the wrong one.
     Stale(Witness),
-    /// The operator says that the directory is a backup: it may lack anything, and no witness may be left to show it.
+    /// The operator states that the directory is a restored backup. Any fact may be missing, and no witness may be left to show it.
     Restored,
 }
 
-/// What a worker knew and the directory should.
+/// A fact that a worker knows and the directory should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Witness {
-    /// This scheduler instance.
+    /// The scheduler instance that the worker knows.
     Scheduler(SchedulerId),
-    /// Itself: a scheduler of this directory has answered it, which it does only once the instance is recorded.
+    /// The worker itself: a scheduler of this directory has answered it, and does so only once the instance is recorded.
     Worker(WorkerId),
 }
 
@@ -91,26 +94,26 @@ enum Witness {
 struct Expected {
     instance: InstanceRecord,
     dead_at: Time,
-    /// No scheduler has answered the instance after this time. `None`: this scheduler has answered it.
+    /// The time after which no scheduler has answered the instance. `None`: this scheduler has answered it.
     unanswered_since: Option<Time>,
-    /// When this scheduler last received a heartbeat of it, answered or refused.
+    /// When this scheduler last received a heartbeat of the instance, answered or refused.
     heard_at: Option<Time>,
 }
 
-/// What is known of an instance that has not returned.
+/// The silence of an instance that has not returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Silence {
     pub(crate) heard_at: Option<Time>,
-    /// No earlier scheduler has answered the instance after this time.
+    /// The time after which no earlier scheduler has answered the instance.
     pub(crate) answered_until: Time,
-    /// An instance that lives and can reach this scheduler has sent a heartbeat by then.
+    /// The time by which an instance that is alive and can reach this scheduler has sent a heartbeat.
     pub(crate) heard_by: Time,
 }
 
 /// Whether the directory remembers a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Acquaintance {
-    /// In the record, or as one that left it.
+    /// The worker is in the record, or left it.
     Remembered,
     Stranger(WorkerId),
 }
@@ -129,7 +132,7 @@ impl InitialWait {
         let expected = durable.instances.iter().map(|(&id, instance)| {
             let known = durable.answered.get(&id).filter(|_| !durable.is_a_backup);
             let unanswered_since = known.map_or(now, |until| (*until).min(now));
-            // By the timeouts that this instance has, which may be longer than ours.
+            // The instance's own timeouts count, which may be longer than those of this scheduler.
             let dead_at = unanswered_since + instance.timeouts.min_safe_wait();
             (
                 id,
@@ -146,7 +149,7 @@ impl InitialWait {
             safe_at: now + safe_wait,
             consensus_at: now
                 + if options.allow_bump_unhealthy_worker {
-                    // One that was bumped is in no set, and its own timers may have just begun to run.
+                    // A bumped worker is in no set, and its own timers may have just begun.
                     safe_wait
                 } else {
                     options.timeouts.kill_margin()
@@ -190,12 +193,12 @@ impl InitialWait {
         self.override_timestamp = timestamp;
     }
 
-    /// This instance is back with its tasks known, or dead: it is not waited for.
+    /// Removes an instance that has returned with its tasks known, or is dead.
     pub(crate) fn returned(&mut self, worker: WorkerId) {
         self.expected.remove(&worker);
     }
 
-    /// An earlier scheduler recorded it, and it is neither back nor dead.
+    /// Returns whether an earlier scheduler recorded the instance, and it is neither back nor dead.
     pub(crate) fn expects(&self, worker: WorkerId) -> bool {
         self.expected.contains_key(&worker)
     }
@@ -208,7 +211,7 @@ impl InitialWait {
         }
     }
 
-    /// Lets all waits count from the start, since the record is stale and its bounds may be, too.
+    /// Makes all waits count from the start, because the record is stale and its bounds may be, too.
     fn distrust_bounds(&mut self) {
         let start = self.start;
         for expected in self.expected.values_mut() {
@@ -217,8 +220,8 @@ impl InitialWait {
                 expected.dead_at = start + expected.instance.timeouts.min_safe_wait();
             }
         }
-        // Instances that were dropped as dead may be alive without the bounds, and consensus does not count them. So consensus may not end
-        // the wait before `safe_at`.
+        // The bounds no longer count, so instances that were dropped as dead may be alive, and consensus does not count them. So consensus
+        // must not end the wait before `safe_at`.
         if self.counts_from_bounds {
             self.consensus_at = self.safe_at;
         }
@@ -232,7 +235,7 @@ impl InitialWait {
         }
     }
 
-    /// Returns when a recorded instance was last heard or answered, as far as that is known.
+    /// Returns when a recorded instance last sent a heartbeat or was answered, as far as it is known.
     pub(crate) fn silence_of(&self, worker: WorkerId) -> Option<Silence> {
         let expected = self.expected.get(&worker)?;
         Some(Silence {
@@ -257,7 +260,8 @@ impl InitialWait {
             .collect()
     }
 
-    /// What an instance may go by: what earlier schedulers sent it and its tasks, or ours, each time whichever is longer.
+    /// Returns the longest timeouts that an instance may use: those that earlier schedulers sent to it and its tasks, or those of this
+    /// scheduler.
     pub(crate) fn longest_timeouts(&self, worker: WorkerId, ours: Timeouts) -> Timeouts {
         match self.expected.get(&worker) {
             Some(e) => ours.longest(&e.instance.timeouts),
@@ -283,17 +287,17 @@ impl InitialWait {
         self.hold_backs.values().max().copied()
     }
 
-    /// Until when the loss of this worker holds everything back.
+    /// Returns the end of the hold-back that the loss of this worker caused.
     pub(crate) fn hold_back_of(&self, worker: WorkerId) -> Option<Time> {
         self.hold_backs.get(&Some(worker)).copied()
     }
 
-    /// The hold-back is what an earlier scheduler left, not the loss of a worker that this one met.
+    /// Returns whether only an earlier scheduler has left hold-backs, and no worker was lost under this one.
     fn hold_back_is_old(&self) -> bool {
         self.hold_backs.keys().all(Option::is_none)
     }
 
-    /// A worker knew this scheduler before. If the directory does not remember that, its record is worthless.
+    /// Handles a worker's statement that it knew `scheduler` before. If the directory does not remember both, its record is stale.
     fn witness(&mut self, now: Time, scheduler: SchedulerId, worker: Acquaintance) {
         if self.basis == Basis::Restored || sabotage::on(Sabotage::TrustStaleRecord) {
             return;
@@ -311,12 +315,12 @@ impl InitialWait {
         }
     }
 
-    /// When the answer may change by time alone.
+    /// Returns when the state may next change by time alone.
     pub(crate) fn next_change(&self) -> Option<Time> {
         if self.over.is_some() {
             return self.hold_back_until();
         }
-        // A time that has had its effect while something else keeps the wait would wake the shell for ever.
+        // A deadline that has been handled while the wait goes on would wake the shell for ever.
         let dead = self.expected.values().map(|e| e.dead_at).min();
         let startup = self.startup_wait.map(|wait| self.start + wait);
         let consensus = self.may_end_by_consensus().then_some(self.consensus_at);
@@ -328,8 +332,8 @@ impl InitialWait {
             .min()
     }
 
-    /// How long a scheduler that is started next has to wait because this one has no trusted record yet; zero if that is
-    /// recorded, or needs not be.
+    /// Returns how long the next scheduler must wait after a restart, because this one has no trusted record yet. Zero if that is recorded
+    /// or not necessary.
     fn length_after_a_restart(&self) -> Duration {
         if self.over.is_some() || self.waits_anew_by.is_some() || !self.has_no_trusted_record() {
             return Duration::ZERO;
@@ -337,14 +341,14 @@ impl InitialWait {
         self.startup_wait.unwrap_or(self.safe_at.since(self.start))
     }
 
-    /// The same, to be recorded with the start of this instance.
+    /// Returns the same, to be recorded with the start of this instance in record `by`.
     pub(crate) fn restart_must_wait(&mut self, by: RecordSeq) -> Duration {
         let wait = self.length_after_a_restart();
         self.waits_anew_by = (!wait.is_zero()).then_some(by);
         wait
     }
 
-    /// Nobody vouches that every instance that may run tasks is known.
+    /// Returns whether instances that may run tasks may be unknown.
     fn has_no_trusted_record(&self) -> bool {
         match self.basis {
             Basis::Nothing | Basis::Stale(_) | Basis::Restored => true,
@@ -352,8 +356,8 @@ impl InitialWait {
         }
     }
 
-    /// A trusted record is the authority: it may know of somebody whom the workers' former set lacks. And the operator's own
-    /// wait, or the one after a backup was restored, stays what it is.
+    /// Returns whether consensus may end the wait. A trusted record decides instead, because it may contain workers that the former set
+    /// lacks. The operator's own wait, and the wait after a restored backup, also exclude consensus.
     fn may_end_by_consensus(&self) -> bool {
         matches!(self.basis, Basis::Nothing | Basis::Stale(_)) && self.startup_wait.is_none()
     }
@@ -382,7 +386,7 @@ impl InitialWait {
                 Some("every recorded worker instance has returned or is dead".to_owned())
             }
             Basis::NewCluster => Some("the cluster is new".to_owned()),
-            // A stale record still names some who may run tasks, and only they or their death prove it wrong.
+            // A stale record still names instances that may run tasks. The wait for them ends only when they return or are dead.
             Basis::Nothing | Basis::Stale(_) if !self.expected.is_empty() => None,
             Basis::Record if !sabotage::on(Sabotage::ConsensusOverridesRecord) => None,
             Basis::Record | Basis::Nothing | Basis::Stale(_) => match former {
@@ -408,7 +412,8 @@ impl InitialWait {
 }
 
 impl Scheduler {
-    /// Recorded instances that this scheduler has not answered, and since when nobody has. All others it may answer at any time.
+    /// Iterates over the recorded instances that this scheduler has not answered, with the time since which no scheduler has. All other
+    /// instances may be answered at any time.
     pub fn unanswered(&self) -> impl Iterator<Item = (WorkerId, Time)> + '_ {
         let expected = self.initial_wait().expected.iter();
         expected.filter_map(|(id, e)| Some((*id, e.unanswered_since?)))
@@ -440,7 +445,7 @@ impl Scheduler {
             let wait = self.initial_wait_mut();
             wait.over = Some(reason);
             let waited_anew = wait.waits_anew_by.take().is_some();
-            // While something is held back somebody unknown may still run tasks: such a set must not end another wait.
+            // An unknown worker may still run tasks during a hold-back, so the present set must not end another wait.
             if wait.hold_backs.is_empty() {
                 if waited_anew {
                     self.persist(Record::HoldBackOver);
@@ -450,13 +455,13 @@ impl Scheduler {
         }
     }
 
-    /// Shards of workers that may run tasks which they have not told.
+    /// Iterates over the shards of workers that may run tasks which they have not reported.
     fn untold(&self) -> impl Iterator<Item = &Shard> {
         let untold = |w: &&Remote| w.health() == Health::New && w.knew_a_scheduler();
         self.workers().iter().filter(untold).map(Remote::shard)
     }
 
-    /// The operator's override ends also what an earlier scheduler left to wait for.
+    /// Ends hold-backs that are over. The operator's override also ends those that an earlier scheduler left.
     fn end_hold_back(&mut self, now: Time, wall_seconds: i64) {
         let wait = self.initial_wait();
         let is_forced = wait.hold_back_is_old() && wait.override_timestamp > wall_seconds;
@@ -468,7 +473,7 @@ impl Scheduler {
         }
     }
 
-    /// This worker is dead, so whatever it ran is: its loss holds nothing back any more.
+    /// Ends the hold-back for a worker that is dead, and its tasks with it.
     pub(crate) fn end_hold_back_of(&mut self, now: Time, worker: WorkerId) {
         let hold_backs = &mut self.initial_wait_mut().hold_backs;
         if hold_backs.remove(&Some(worker)).is_some() && hold_backs.is_empty() {
@@ -480,7 +485,7 @@ impl Scheduler {
         let wait = self.initial_wait_mut();
         wait.hold_backs.clear();
         let is_over = wait.over.is_some();
-        // Else the record still has to make a restart wait.
+        // Otherwise the record must still make a restart wait.
         if wait.waits_anew_by.is_none() {
             self.persist(Record::HoldBackOver);
         }
@@ -490,8 +495,8 @@ impl Scheduler {
         }
     }
 
-    /// A worker names the scheduler that it knew last: does this directory remember the two? Gives the record that the answer
-    /// must wait for: the worker forgets that scheduler when it hears of this one, so from then on only the record tells.
+    /// Checks whether this directory remembers a worker and the scheduler that it knew last. Returns the record that the answer must wait
+    /// for: the worker forgets that scheduler when it receives an answer of this one, and from then on only the record has the information.
     pub(crate) fn witness(
         &mut self,
         now: Time,
@@ -525,7 +530,7 @@ impl Scheduler {
         self.initial_wait().waits_anew_by
     }
 
-    /// While it waits without a trusted record, a restart must not find one.
+    /// Records that a restart must wait, while this scheduler waits without a trusted record.
     pub(crate) fn wait_anew_after_a_restart(&mut self) {
         let wait = self.initial_wait().length_after_a_restart();
         if !wait.is_zero() {
@@ -534,7 +539,7 @@ impl Scheduler {
         }
     }
 
-    /// Recorded instances that did not come back within the safe wait of their own timeouts.
+    /// Drops recorded instances that did not come back within the safe wait of their own timeouts.
     fn drop_the_dead(&mut self, now: Time) {
         let wait = self.initial_wait();
         let dead: Vec<WorkerId> = wait
@@ -544,7 +549,7 @@ impl Scheduler {
             .map(|(id, _)| *id)
             .collect();
         for worker in dead {
-            // One that is associated, if still NEW, is waited for as such and leaves the record by its own loss.
+            // An associated worker in NEW is waited for as such, and leaves the record by its own loss.
             if self
                 .workers()
                 .iter()

@@ -1,4 +1,4 @@
-//! Leaving: instances that are lost, replaced or say goodbye, and what becomes of their tasks.
+//! Departure of instances that are lost, replaced or say goodbye, and the loss of their tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::scheduler::Scheduler;
 use crate::tasks::Lost;
 
 impl Scheduler {
-    /// A machine lock is held by one instance at a time, so an earlier holder is dead with all its processes, whichever shard
-    /// it had, and whether or not this scheduler has met it. Of two that began in one second the last to come wins, as on
-    /// one shard; a later holder would have had the successor refused.
+    /// Loses the earlier holders of the successor's machine lock. One instance holds a machine lock at a time. So an earlier holder is dead
+    /// with all its processes, whatever its shard, and even if this scheduler has never met it. Of two instances that began in one second,
+    /// the last one to arrive wins, as on one shard. A later holder would have caused the refusal of the successor.
     pub(super) fn bury_predecessors(&mut self, now: Time, successor: &WorkerDescription) {
         let why = replaced_by(successor);
         let is_predecessor = |id: WorkerId, lock: &brasserie_common::MachinePortLock| {
@@ -37,7 +37,7 @@ impl Scheduler {
             let twin = self.workers().get(&shard);
             let twin = twin.filter(|w| w.id().0.start_time == successor.id.0.start_time);
             match twin.map(|w| w.timers_from(now)) {
-                // As on one shard: either may be the other's successor, so this one may live.
+                // Either may be the other's successor, as on one shard, so this one may be alive.
                 Some(timers) => {
                     self.request_suicide(now, &shard, &why);
                     let why = Arc::clone(&why);
@@ -56,8 +56,8 @@ impl Scheduler {
         }
     }
 
-    /// The instance of a shard can run nothing any more, or is taken to be unable to after the usual safety backoff.
-    /// Gives the record of it, unless it was lost before.
+    /// Loses the instance of a shard, which can run tasks no longer, or none after the usual safety backoff. Returns the record of the
+    /// loss, unless the instance was lost before.
     pub(crate) fn lose(
         &mut self,
         now: Time,
@@ -83,24 +83,24 @@ impl Scheduler {
         }
         let (worker, index, longest) = (remote.id(), remote.index(), remote.timeouts());
         let known = remote.known();
-        // Its tasks were never fetched, so any task might be there, unless it has never known a scheduler.
+        // The worker's tasks were never fetched, so any task might run there, unless the worker has never known a scheduler.
         let runs_unknown =
             remote.health() == Health::New && remote.knew_a_scheduler() && cause == LeftCause::Lost;
         remote.must_die(now);
-        // Before anybody looks what there would have been for it: it hears that this was not looked at.
+        // Credits are cleared before verdicts are fixed, so that the answer says that the request was not evaluated.
         remote.credits.clear();
         if cause == LeftCause::CleanExit {
             remote.note_goodbye();
         }
         self.workers_mut().wake_at(shard, None);
-        // By then its own timers have ended it whatever made it leave, so it has no end to report any more, and its tasks may
-        // have run elsewhere: nobody can act on what is known of it. That it has left is known for longer.
+        // The worker's own timers have ended it by then, whatever made it leave. It has no completion to report any more, and its tasks may
+        // have run elsewhere, so the shard's facts are useless. That the instance has left is remembered for longer.
         let forgotten_at = now + longest.longest(&self.options().timeouts).min_safe_wait();
         let wall = self.wall();
         self.workers_mut().leave_set(worker, forgotten_at, wall);
         self.engine_mut()
             .set_eligibility(index, Eligibility::Ineligible);
-        // One after the other, since what becomes of a task's earlier run counts for its later one.
+        // The runs are handled one after the other, because the status of a task's earlier run affects that of its later one.
         let upcoming = self.next_record();
         let mut ended: Vec<EndedTask> = Vec::new();
         let runs = self.tasks().on_shard(shard);
@@ -176,15 +176,16 @@ impl Scheduler {
         }
     }
 
-    /// Dead workers that nobody can act on any more.
+    /// Forgets dead workers that are past their time.
     pub(crate) fn forget_the_dead(&mut self, now: Time) {
         while let Some(index) = self.workers_mut().forget_dead(now) {
             self.engine_mut().remove_worker(index);
         }
     }
 
-    /// An instance that never showed that it hears us may hold itself HEALTHY by an earlier scheduler's word for a gap after our
-    /// clock began to run, and then go by that scheduler's longer timeouts: its own timers end it later than ours.
+    /// Returns the timers of an instance that never showed that it received this scheduler's answers. It may believe in its health by an
+    /// earlier scheduler's answer for one gap after this scheduler's clock began, and then use that scheduler's longer timeouts. So its own
+    /// timers end it later.
     fn timers_of_the_deaf(&self, shard: &Shard, cause: LeftCause) -> Option<OwnTimers> {
         self.workers()
             .get(shard)
@@ -192,7 +193,7 @@ impl Scheduler {
             .and_then(Remote::timers_before_ours)
     }
 
-    /// An instance that holds no shard here says that its tasks are dead: nobody needs to wait for it any more.
+    /// Handles the goodbye of an instance that holds no shard here: nothing needs to wait for it any more.
     pub(super) fn goodbye_of_a_stranger(&mut self, worker: WorkerId) -> Option<RecordSeq> {
         self.workers_mut().note_left(worker, None);
         if !self.initial_wait().expects(worker) {
@@ -201,7 +202,7 @@ impl Scheduler {
         Some(self.bury_expected(worker, LeftCause::CleanExit))
     }
 
-    /// A recorded instance that holds no shard can run nothing any more.
+    /// Loses a recorded instance that holds no shard.
     pub(super) fn bury_expected(&mut self, worker: WorkerId, cause: LeftCause) -> RecordSeq {
         let is_forgotten = cause == LeftCause::Forgotten;
         let wall = self.wall();
@@ -230,7 +231,7 @@ impl Scheduler {
         })
     }
 
-    /// What becomes of a run on a worker that is lost. It is waited for from now on.
+    /// Loses a run on a lost worker, and sets its floor. Returns the task's status.
     fn lose_task(
         &mut self,
         now: Time,
@@ -283,7 +284,7 @@ impl Scheduler {
         })
     }
 
-    /// From now on.
+    /// Returns the safety wait of a lost task, counted from `now`.
     fn lost_task_safety(
         &self,
         now: Time,
@@ -301,14 +302,14 @@ impl Scheduler {
                 ..timers.timeouts
             }
             .min_safe_wait();
-            // Whole seconds, as they are stored: rounded up, so that none is lost.
+            // Whole seconds, as they are stored, rounded up so that no wait gets shorter.
             whole_secs((timers.evidence_until + wait).since(now))
         });
         usual.max(until_its_timers_ended_it.unwrap_or_default())
     }
 
-    /// Ends a run in every table. The task starts again no earlier than its status allows and its record is durable, and not
-    /// while another run of it is known. `of`: whose end is stored.
+    /// Ends a run in every table. The task starts again no earlier than its status permits and its record is durable, and not while another
+    /// run of it is known. `of` is the run whose completion is stored.
     pub(crate) fn end_run(
         &mut self,
         now: Time,
@@ -349,7 +350,8 @@ impl Scheduler {
         self.may_take_again(&shard);
         match is_of_the_task {
             true => self.give_back(now, &shard, invocation),
-            // A machine on which nothing runs asks less and less, which this must not undo; and who never ran has left nothing idle.
+            // A machine on which every run fails requests less and less work, and returned credit would undo that. A run that never began
+            // has left nothing idle.
             false => self.relieve(now, &shard, invocation),
         }
     }

@@ -1,7 +1,7 @@
-//! Workers that obey another scheduler instance: an older one's are taken over, a newer one is left the field.
+//! Workers that obey another scheduler instance. This instance takes over workers of an older one, and steps down for a newer one.
 //!
-//! Only a refusal makes a scheduler step down: what a heartbeat names may long be dead, and makes the record stale instead,
-//! which is waited out. A worker that refuses has met the newer instance and never comes back to this one.
+//! Only a refusal makes a scheduler step down. A scheduler that a heartbeat names may long be dead; it makes the record stale instead,
+//! which a wait resolves. A worker that refuses has met the newer instance and never comes back to this one.
 
 use brasserie_common::{CallOutcome, Health, RefusalCode, SchedulerId, Shard, Time, WorkerId};
 use brasserie_scheduler_engine::Eligibility;
@@ -13,8 +13,8 @@ use crate::jobs::JobRefusal;
 use crate::scheduler::Scheduler;
 use crate::workers::forgetting::ForgetRefusal;
 
-/// The scheduler instance that a refusal names, and whose. Healthchecks and suicide requests go also to workers that do not
-/// obey yet, or not any more, and tell nothing by being refused.
+/// Returns the worker of a refused call and the scheduler instance that the refusal names. Healthchecks and suicide requests also go to
+/// workers that do not obey this scheduler yet or any more, so their refusals do not count.
 pub(crate) fn obeyed_instead(
     purpose: &Purpose,
     outcome: &CallOutcome<CallReply>,
@@ -34,7 +34,7 @@ pub(crate) fn obeyed_instead(
 }
 
 impl Scheduler {
-    /// Whatever was about to start must not: calls that have not left are dropped, their runs stay known as running.
+    /// Steps down for a newer instance. Calls that have not left are dropped, and their runs stay known as running.
     pub(crate) fn step_down(&mut self, newer: SchedulerId) {
         assert!(
             newer > self.id(),
@@ -52,8 +52,8 @@ impl Scheduler {
         });
     }
 
-    /// An end that was accepted now would be known to the wrong directory only, so everything that changes something is
-    /// refused.
+    /// Handles an event after this scheduler has stepped down. A completion accepted now would be stored in the wrong directory, so every
+    /// change is refused.
     pub(crate) fn handle_stepped_down(&mut self, now: Time, newer: SchedulerId, event: Event) {
         let rejection = Rejection::SteppedDown { newer };
         match event {
@@ -96,15 +96,16 @@ impl Scheduler {
         }
     }
 
-    /// It obeys an older instance, although its tasks were fetched: they are fetched again, which binds it to this one. Its
-    /// sequence number is kept, as it keeps ours unless it meets us anew, when it begins below ours.
+    /// Begins the association again with a worker that obeys an older instance although its tasks were fetched. They are fetched again,
+    /// which binds the worker to this scheduler. The sequence number is kept, because the worker keeps it, too. A worker that associates as
+    /// if for the first time begins below it.
     pub(crate) fn associate_anew(&mut self, now: Time, shard: &Shard, worker: WorkerId) {
         let timeouts = self.options().timeouts;
         let Some(remote) = self.workers_mut().instance_mut(shard, worker) else {
             return;
         };
         match remote.health() {
-            // Its tasks are being fetched, or it is gone.
+            // The worker's tasks are being fetched, or it is gone.
             Health::New | Health::MustDie => return,
             Health::Healthy | Health::Unhealthy => {}
         }

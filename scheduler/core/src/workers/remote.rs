@@ -1,4 +1,4 @@
-//! One shard: the worker instance that holds it, as the scheduler knows it, and what is due for it.
+//! One shard: the worker instance that holds it, the scheduler's knowledge of it, and the calls due to it.
 
 mod shape;
 mod timers;
@@ -27,84 +27,87 @@ use crate::record::{DeletionNumber, InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
 pub(crate) use timers::OwnTimers;
 
-/// A worker that refused a task, or could not be reached, is left alone this long: the rule for busy peers, fixed and never
-/// growing, long enough that a full worker is not hammered, short enough that a freed slot is used at once.
+/// How long a worker gets no task after it refused one or could not be reached. The time is fixed: long enough to spare a full worker from
+/// repeated tries, and short enough to use a freed slot at once.
 const BUSY_MARK: Duration = Duration::from_millis(150);
-/// A worker refuses tasks until it has read that it is HEALTHY, and `runTask` travels on another connection than that reply:
-/// it gets this head start, a few round trips of a local network.
+/// The delay before the first task of a worker whose heartbeat was just answered with HEALTHY. The worker refuses tasks until it has read
+/// that, and `runTask` uses another connection. The delay is a few round trips of a local network.
 const SETTLE: Duration = Duration::from_millis(10);
-/// `runTask` calls without an outcome that one worker may have: a few round trips' worth at full speed; beyond it the worker is
-/// slower than its tasks.
+/// The most `runTask` calls to one worker without an outcome: those of a few round trips at full speed. Beyond it the worker is slower than
+/// its tasks.
 const MAX_STARTING: usize = 256;
-/// Between attempts to fetch running tasks from a worker that does not answer.
+/// The time between attempts to fetch running tasks from a worker that does not answer.
 pub(super) const FETCH_RETRY: Duration = Duration::from_secs(1);
 
-/// What is known of one worker instance.
+/// The scheduler's knowledge of one worker instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     pub(super) description: WorkerDescription,
     pub(super) index: WorkerIndex,
     pub(super) model: HealthModel,
-    /// The set id in its very first heartbeat: whom it knew before.
+    /// The set id in its very first heartbeat, which names the scheduler that it knew before.
     initial_set: WorkerSetId,
-    /// An earlier scheduler recorded it, or it has named another one since.
+    /// Whether an earlier scheduler recorded the worker, or the worker has named another scheduler since.
     is_known_elsewhere: bool,
-    /// It has sent back a set id of ours, so it has heard us.
+    /// Whether the worker has echoed a set id of this scheduler, and so has received an answer.
     has_heard_us: bool,
     recorded_by: RecordSeq,
     pub(super) is_recorded: bool,
-    /// What its record says that it goes by.
+    /// The timeouts that the worker may use, as in its record.
     timeouts: Timeouts,
-    /// The last deletion of ends before it came first.
+    /// The last deletion of completions before the worker first associated.
     since: DeletionNumber,
     sequence: SequenceNumber,
     fetch: Fetch,
     pub(super) healthchecks: Healthchecks,
     busy_until: Option<Time>,
-    /// `runTask` calls without an outcome.
+    /// The number of `runTask` calls without an outcome.
     starting: usize,
-    /// State and set id of the last heartbeat reply that counts as told: see [`Remote::tell`].
+    /// The state and the set id of the last heartbeat reply that counts as told; see [`Remote::tell`].
     pub(super) told: Option<(Health, WorkerSetId)>,
-    /// The news for which an extra healthcheck was sent: a worker that does not react asks in its own time.
+    /// The state and the set id for which an extra healthcheck was sent. A worker that does not react sends its heartbeat in its own time.
     pub(super) poked: Option<(Health, WorkerSetId)>,
     /// The reason why the latest call has not reached the worker; `None` if it has, or if a heartbeat came since that call was sent.
     pub(super) unreached: Option<Box<str>>,
-    /// When it was last sent an extra healthcheck for the sake of others.
+    /// When the worker was last sent an extra healthcheck for the benefit of others.
     asked: Option<Time>,
     wake: Option<Time>,
-    /// It ended in good order; it is kept only so that a delayed heartbeat of it is known.
+    /// Whether the worker said goodbye. It is kept only so that a delayed heartbeat of it is recognized.
     said_goodbye: bool,
-    /// How often an association with it was begun anew because it obeyed another scheduler.
+    /// How often the association was begun again because the worker obeyed another scheduler.
     pub(super) begun_anew: u32,
     pub(super) left: Option<Left>,
-    /// Set when it has left.
+    /// When a worker that has left is forgotten.
     forgotten_at: Option<Time>,
     pub(super) additions: Additions,
     /// The recent reasons for which the worker became UNHEALTHY.
     pub(super) falls: Remembered,
-    /// What it asked for, and what of that is left.
+    /// The worker's requests for work, and the credit left of them.
     pub(super) credits: Credits,
 }
 
-/// The rest of an instance that has left, kept in case an operator declares it dead.
+/// The facts about an instance that has left, kept in case an operator declares it dead.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
     pub(super) at: Time,
-    /// When it last sent a heartbeat all the same.
+    /// The last heartbeat after it left.
     pub(super) heard_at: Option<Time>,
-    /// What ran there: the tasks wait until these may no longer be alive.
+    /// The runs that were there. Their tasks wait until these can no longer be alive.
     pub(super) runs: Vec<(Task, InvocationId)>,
     /// The reason why the worker left, for logs and `status`.
     pub(super) why: Arc<str>,
 }
 
-/// What the worker sends of what the original protocol lacks; unknown until it has sent back a set of ours.
+/// The fields of worker-set ids that Bistro's protocol lacks and this worker omits. Unknown until the worker has echoed a set of this
+/// scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Additions {
     pub(super) lacks_digest: bool,
     pub(super) lacks_standing: bool,
 }
 
+/// The state of the fetch of running tasks.
+///
 /// ```text
 ///   Due --call--> InFlight --tasks--> Done
 ///    ^               |
@@ -112,10 +115,10 @@ pub(super) struct Additions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetch {
-    /// Not before this time.
+    /// The fetch is due at this time.
     Due(Time),
     InFlight(CallId),
-    /// The running tasks are known; from here on they change only by `runTask` and `updateStatus`.
+    /// The running tasks are known. From here on they change only by `runTask` and `updateStatus`.
     Done,
 }
 
@@ -158,7 +161,7 @@ impl Remote {
         }
     }
 
-    /// What makes a later scheduler wait for it.
+    /// Returns the record that makes a later scheduler wait for the worker.
     pub(crate) fn association(&self) -> Record {
         let worker = &self.description;
         Record::WorkerAssociated {
@@ -198,7 +201,7 @@ impl Remote {
         }
     }
 
-    /// Returns the reason for which the worker's own timers lose it, for logs and `status`.
+    /// Returns why the worker is lost by its timers, for logs and `status`.
     fn why_lost(&self, now: Time) -> Arc<str> {
         let ago = |at: Option<Time>| match at {
             Some(at) => format!("{} ago", seconds(now.since(at))),
@@ -243,12 +246,12 @@ impl Remote {
         self.sequence
     }
 
-    /// It has known a scheduler before this one, or was recorded by one, so it may run tasks that we do not know.
+    /// Returns whether the worker has known an earlier scheduler or was recorded by one, and so may run unknown tasks.
     pub(crate) fn knew_a_scheduler(&self) -> bool {
         self.is_known_elsewhere || self.initial_set != WorkerSetId::default() || self.begun_anew > 0
     }
 
-    /// A further association with the same instance; whom it obeyed meanwhile may have started tasks there.
+    /// Begins the association with the same instance again. A scheduler that it obeyed meanwhile may have started tasks there.
     pub(crate) fn begin_anew(&mut self, now: Time, timeouts: &Timeouts) {
         let gaps = self.gaps(timeouts);
         self.model.begin_anew(now, gaps);
@@ -259,8 +262,8 @@ impl Remote {
         self.begun_anew = self.begun_anew.saturating_add(1);
     }
 
-    /// An earlier scheduler recorded it, whatever it says itself; or it names another one, whatever its first heartbeat said, which
-    /// may have been the last to arrive.
+    /// Notes that an earlier scheduler recorded the worker, or that the worker names another one. Its first heartbeat may have arrived
+    /// late, and so does not decide.
     pub(crate) fn note_known_elsewhere(&mut self) {
         self.is_known_elsewhere = true;
     }
@@ -273,7 +276,7 @@ impl Remote {
         self.initial_set
     }
 
-    /// A heartbeat of this instance: everything but its identity may be new.
+    /// Handles a heartbeat of this instance. Everything except its identity may have changed.
     pub(crate) fn refresh(&mut self, now: Time, description: WorkerDescription) {
         self.description = description;
         self.unreached = None;
@@ -290,7 +293,7 @@ impl Remote {
         }
     }
 
-    /// Not within `spacing` after the last time.
+    /// Returns whether the worker was not asked within the last `spacing`.
     pub(super) fn may_be_asked(&self, now: Time, spacing: Duration) -> bool {
         self.asked.is_none_or(|at| now >= at + spacing)
     }
@@ -328,12 +331,12 @@ impl Remote {
         self.is_recorded |= self.recorded_by <= seq;
     }
 
-    /// The record of its association, until it is durable.
+    /// Returns the record of the association, until it is durable.
     pub(crate) fn record_to_come(&self) -> Option<RecordSeq> {
         (!self.is_recorded).then_some(self.recorded_by)
     }
 
-    /// What it may go by.
+    /// Returns the timeouts that the worker may use.
     pub(crate) fn timeouts(&self) -> Timeouts {
         self.timeouts
     }
@@ -354,7 +357,7 @@ impl Remote {
         self.forgotten_at = Some(at);
     }
 
-    /// It has sent back `echoed`, a set of ours; `current` is the present one.
+    /// Notes which added fields the worker supports. It has echoed `echoed`, a set of this scheduler; `current` is the present set.
     pub(super) fn note_additions(&mut self, echoed: &WorkerSetId, current: &WorkerSetId) {
         self.additions.lacks_digest = echoed.hash.digest.is_none();
         if echoed.version == current.version {
@@ -366,7 +369,7 @@ impl Remote {
         self.model.adopt(now, Health::MustDie);
     }
 
-    /// A task was sent there, without an outcome yet.
+    /// Counts a task that was sent to the worker and has no outcome yet.
     pub(crate) fn start_sent(&mut self) {
         self.starting += 1;
     }
@@ -395,12 +398,13 @@ impl Remote {
             .is_some_and(|(health, _)| health == Health::Healthy)
     }
 
-    /// It was busy a moment ago, or may be, or has as many starts under way as it may have.
+    /// Returns whether the worker gets no task at this moment: it was or may be busy, or has [`MAX_STARTING`] starts under way.
     pub(super) fn is_left_alone(&self, now: Time) -> bool {
         self.busy_until.is_some_and(|until| now < until) || self.starting >= MAX_STARTING
     }
 
-    /// `first` too: what was permitted during the initial wait may have to be permitted again at its end.
+    /// Returns whether the worker may get tasks. `first` is checked again, because a worker permitted during the initial wait may need
+    /// another permission at its end.
     fn eligibility(&self, now: Time, first: FirstHealth) -> Eligibility {
         let is_busy = self.is_left_alone(now);
         match self.description.intake {
@@ -415,7 +419,8 @@ impl Remote {
         }
     }
 
-    /// It would learn of a better state, or of the set it must echo, only with its next heartbeat: a healthcheck makes it ask.
+    /// Returns whether an extra healthcheck is useful. It makes the worker send a heartbeat; otherwise the worker would learn of a better
+    /// state, or of the set that it must echo, only with its next regular one.
     fn wants_poke(&self, current: WorkerSetId, only_withheld: bool) -> bool {
         if !self.healthchecks.open.is_empty() {
             return false;
@@ -436,7 +441,7 @@ impl Scheduler {
         }
     }
 
-    /// Something that concerns every worker has changed.
+    /// Evaluates every worker after a change that concerns all.
     pub(crate) fn evaluate_all(&mut self, now: Time) {
         let all: Vec<Shard> = self.workers().iter().map(|w| w.shard().clone()).collect();
         for shard in all {
@@ -444,7 +449,7 @@ impl Scheduler {
         }
     }
 
-    /// Adopts the model's opinion of one worker and does whatever is due for it.
+    /// Evaluates one worker: adopts the state of its health model, and performs the calls that are due.
     pub(crate) fn evaluate(&mut self, now: Time, shard: &Shard) {
         let timeouts = self.options().timeouts;
         let current = self.workers().set();
@@ -503,7 +508,7 @@ impl Scheduler {
         let healthcheck_at = remote.healthchecks.next(timeouts.healthcheck_period, poke);
         let busy_end = remote.busy_until.filter(|&until| until > now);
         let health_at = remote.model.next_change(remote.gaps(&timeouts));
-        // A limit that has passed while only the permission is withheld stays passed: look again a check interval later.
+        // A limit that has passed while only the permission is withheld stays passed, so the next check is a check interval later.
         let health_at = health_at.map(|at| {
             if at <= now {
                 now + timeouts.worker_check_interval
@@ -512,11 +517,11 @@ impl Scheduler {
             }
         });
         let orphan_at = self.next_orphan(now, shard);
-        // Its last moment is still good.
+        // The last moment of a credit is still good.
         let credit_end = remote.credits.next_change(now);
         let credit_end = credit_end.map(|at| at + Duration::from_nanos(1));
         let calls = [fetch_at, healthcheck_at, notify_at, orphan_at];
-        // What must not be called yet would be due for ever.
+        // Calls that are not permitted yet would be due for ever.
         let calls = calls.map(|at| at.filter(|_| self.may_call()));
         let wake = calls
             .into_iter()
@@ -545,8 +550,8 @@ impl Scheduler {
         }
     }
 
-    /// The answer to `getRunningTasks`. Only the open fetch of this very instance counts: a late or repeated answer would mark
-    /// tasks running that have ended since.
+    /// Handles the answer to `getRunningTasks`. Only the open fetch of this instance counts: a late or repeated answer would mark tasks as
+    /// running that have ended since.
     pub(crate) fn fetched(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Who wins a shard when a heartbeat names an instance: the incumbent or the newcomer.
+//! The decision between the incumbent and the newcomer of a shard when a heartbeat names an instance.
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Health, WorkerDescription};
@@ -6,54 +6,54 @@ use brasserie_common::{Health, WorkerDescription};
 use crate::effect::Rejection;
 use crate::record::LeftCause;
 
-/// What a heartbeat for a taken shard means.
+/// The decision about a heartbeat for a taken shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The instance that holds the shard.
+    /// The heartbeat is of the instance that holds the shard.
     Refresh,
-    /// The instance that held the shard, but it is lost: it must hear it again.
+    /// The heartbeat is of the instance that held the shard and is lost. The answer must say so again.
     Lost,
     /// The newcomer takes the shard.
     Replace {
         cause: LeftCause,
         incumbent: Incumbent,
     },
-    /// The incumbent keeps it.
+    /// The incumbent keeps the shard.
     Refuse {
         rejection: Rejection,
         newcomer: Newcomer,
     },
 }
 
-/// What is asked of a displaced incumbent.
+/// The state of a displaced incumbent, which decides how it is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Incumbent {
-    /// Its machine lock is held by its successor: it is dead.
+    /// The incumbent is dead, because its successor holds its machine lock.
     IsDead,
-    /// It was lost before, and may linger.
+    /// The incumbent was lost before, and may linger.
     MustDie,
-    /// It is merely unhealthy, and its own timers have not ended it yet.
+    /// The incumbent is only unhealthy, and its own timers have not ended it yet.
     MustDieUnhealthy,
-    /// Both began in one second, so either may be the other's successor: should it be this one, it lives.
+    /// Both instances began in one second, so either may be the other's successor. If the incumbent is, it is alive.
     MayLive,
 }
 
-/// What is asked of a refused newcomer.
+/// How a refused newcomer is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Newcomer {
     MustDie,
-    /// A delayed message of a dead predecessor.
+    /// The newcomer is a dead predecessor, and its message was delayed.
     IsDead,
 }
 
-/// Whether a merely unhealthy incumbent may be displaced.
+/// Whether an incumbent that is only unhealthy may be displaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bump {
     Unhealthy,
     OnlyLost,
 }
 
-/// The decision table. `health` is the incumbent's at this moment.
+/// Decides by the table "Replacement" in thrift/PROTOCOL.md. `health` is the incumbent's health at this moment.
 pub(crate) fn decide(
     incumbent: &WorkerDescription,
     health: Health,

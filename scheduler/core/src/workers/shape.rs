@@ -1,4 +1,4 @@
-//! Fingerprints: the pool.
+//! Fingerprints of the pool.
 
 use std::hash::Hasher;
 
@@ -7,7 +7,7 @@ use brasserie_common::fingerprint::Shape;
 
 use super::Workers;
 
-/// How many records must still be synced until this one is.
+/// Returns how many records must still be synced until this one is.
 pub(crate) fn until_synced(seq: RecordSeq, persisted: RecordSeq) -> u64 {
     seq.0.saturating_sub(persisted.0)
 }

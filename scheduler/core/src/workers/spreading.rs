@@ -1,4 +1,4 @@
-//! Echoes of set ids: what becomes of each, and whom to ask for one when a newcomer waits for nothing else.
+//! Echoes of set ids: their evaluation, and extra healthchecks for workers whose echo a newcomer waits for.
 
 use std::hash::Hasher;
 use std::time::Duration;
@@ -9,38 +9,38 @@ use brasserie_common::{Health, Shard, Time, WorkerDescription, WorkerId, WorkerS
 use super::consensus::{Echo, WrongEcho};
 use crate::scheduler::Scheduler;
 
-/// Workers that are asked at once: one answer is enough, and one of two is likely to be quick.
+/// The number of workers that are asked at once. One answer is enough, and one of two is likely to be quick.
 const WIDTH: usize = 2;
-/// Between two rounds: a few round trips, so that others are asked only when these do not answer. With [`WIDTH`] it bounds the
+/// The time between two rounds: a few round trips, so that others are asked only when these do not answer. With [`WIDTH`] it limits the
 /// extra healthchecks of the whole pool to 20 a second.
 const SPACING: Duration = Duration::from_millis(100);
-/// A worker is asked no more often, so that a small pool, or one that does not react, is not hammered.
+/// The minimum time between two requests to one worker, to spare a small pool, or one that does not react.
 const PER_WORKER: Duration = Duration::from_secs(1);
 
-/// Of the whole pool.
+/// The state of the requests for echoes, for the whole pool.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spreading {
-    /// No round before.
+    /// The time of the next round at the earliest.
     next_round: Option<Time>,
     wrong_echoes: u64,
     last_wrong_echo: Option<String>,
 }
 
 impl Spreading {
-    /// For fingerprints.
+    /// Writes the state for fingerprints.
     pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.opt(self.next_round, Shape::deadline);
     }
 }
 
 impl super::Workers {
-    /// When to look whether somebody should be asked.
+    /// Returns when to check whether a worker should be asked.
     pub(crate) fn next_spreading(&self) -> Option<Time> {
         let due = self.spreading.next_round.unwrap_or(Time::ZERO);
         self.consensus.needs_spreading().then_some(due)
     }
 
-    /// What an operator should know of echoes that no worker of ours would send.
+    /// Returns a message about echoes that no worker of this scheduler would send.
     pub(crate) fn echo_problem(&self) -> Option<String> {
         let last = self.spreading.last_wrong_echo.as_ref()?;
         let count = self.spreading.wrong_echoes;
@@ -64,7 +64,7 @@ impl super::Workers {
 }
 
 impl Scheduler {
-    /// A heartbeat of an associated worker names the set id that it holds.
+    /// Handles the set id in a heartbeat of an associated worker.
     pub(super) fn hear_echo(&mut self, worker: &WorkerDescription, set: &WorkerSetId) {
         match self.workers_mut().consensus_mut().echo(worker.id, set) {
             Echo::Wrong(why) => self.workers_mut().note_wrong_echo(worker, set, why),
@@ -83,7 +83,7 @@ impl Scheduler {
         }
     }
 
-    /// Looks at everybody who may be HEALTHY now because of what another one has said; once a turn.
+    /// Evaluates every worker that was permitted by another worker's echo. Called once a turn.
     pub(crate) fn evaluate_permitted(&mut self, now: Time) {
         for worker in self.workers_mut().consensus_mut().take_granted() {
             if let Some(shard) = self.workers().shard_with(worker).cloned() {
@@ -92,8 +92,8 @@ impl Scheduler {
         }
     }
 
-    /// Asks a few workers for an extra heartbeat, with its echo, if that is all that somebody waits for. A healthcheck makes a
-    /// worker send one.
+    /// Asks a few workers for an extra heartbeat with its echo, if another worker waits for nothing else. A healthcheck makes a worker send
+    /// a heartbeat.
     pub(crate) fn spread_the_set(&mut self, now: Time) {
         if self.workers().next_spreading().is_none_or(|at| now < at) {
             return;
@@ -126,10 +126,10 @@ impl Scheduler {
         }
     }
 
-    /// The initial wait is over, or begins again: set ids say so from here on.
+    /// Marks set ids as settled after the initial wait.
     pub(super) fn settle_the_set(&mut self, now: Time) {
         self.workers_mut().consensus_mut().settle();
-        // Who was permitted in the wait may have to be permitted anew, and must get no task before.
+        // A worker that was permitted during the wait may need another permission, and must not get a task before.
         self.evaluate_all(now);
     }
 }

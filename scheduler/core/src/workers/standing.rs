@@ -1,4 +1,4 @@
-//! How one worker stands, for people: its state, what keeps it from working, and what is odd about it.
+//! The status of one worker for people: its state, the reasons why it gets no tasks, and its problems.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use super::remote::Remote;
 use crate::scheduler::Scheduler;
 use crate::view::WorkerStatus;
 
-/// Missed heartbeats after which the status says so. A busy machine may delay one.
+/// The number of missed heartbeats after which the status reports it. A busy machine may delay one.
 const MISSED_HEARTBEATS: u32 = 2;
 /// The start of a worker's description of its containment if that is the weaker kind.
 const WEAKER_CONTAINMENT: &str = "process-groups";
 
-/// Time that a worker's failure is shown after it is over, so that an operator sees intermittent failures.
+/// How long a worker's failure is shown after it is over, so that an operator sees intermittent failures.
 const SHOWN_AFTERWARDS: Duration = Duration::from_secs(3600);
 
 /// The failures of one kind. The last one is shown for [`SHOWN_AFTERWARDS`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Remembered {
     last: Option<(Time, String)>,
-    /// Number of failures, each less than [`SHOWN_AFTERWARDS`] after the one before.
+    /// The number of failures, each less than [`SHOWN_AFTERWARDS`] after the previous one.
     count: u32,
 }
 
@@ -90,7 +90,7 @@ impl Scheduler {
         }
     }
 
-    /// Why one that asks for work gets no task just now, as what follows its name. Of others it is said how many there are.
+    /// Returns why a pull worker gets no task at present, as a clause that follows its name. Other workers are only counted.
     pub(crate) fn why_not_ready(&self, now: Time, shard: &Shard) -> Option<String> {
         let worker = self.workers().get(shard);
         let worker = worker.filter(|worker| worker.credits.are_used())?;
@@ -103,7 +103,7 @@ impl Scheduler {
         })
     }
 
-    /// Why it gets no tasks; `None` if it does, or has left.
+    /// Returns why the worker gets no tasks; `None` if it does, or has left.
     fn what_it_waits_for(&self, now: Time, worker: &Remote) -> Option<String> {
         let unrecorded = || {
             let text = "until it is recorded on disk";
@@ -286,7 +286,7 @@ impl Scheduler {
                     .to_owned(),
             );
         }
-        // From there on only healthchecks tell in time whether it is well.
+        // If the period is longer, only healthchecks show in time whether the worker is well.
         let limit = self.options().timeouts.max_healthcheck_gap();
         let period = worker.description().heartbeat_period;
         if period > limit {

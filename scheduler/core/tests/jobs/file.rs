@@ -1,4 +1,5 @@
-//! The last good config file survives: kept once it is in force, and in force again where the file cannot be used.
+//! Tests that the last good config file survives: a file is kept once it is in force, and comes into force again when the present file
+//! cannot be used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,12 +41,12 @@ fn in_force(s: &mut Script) -> ConfigInForce {
     s.status().config.expect("a configuration is in force")
 }
 
-/// A restart, with a file that cannot be used.
+/// Restarts with a file that cannot be used.
 fn restart_without_file(s: Script) -> Script {
     let mut s = s.restart(restarted());
     if s.durable.config.is_some() {
         s.event(Event::ConfigLoaded {
-            // The shell reads it from the text that was kept.
+            // The shell reads the configuration from the kept text.
             config: config(&s.durable.config.clone().expect("it was kept").text),
             warnings: Vec::new(),
             origin: ConfigOrigin::Kept,
@@ -67,7 +68,7 @@ fn a_file_in_force_is_kept_once() {
     assert_eq!(first.path.as_deref(), Some(PATH));
     assert_eq!(first.read_by, ReadBy::ThisScheduler);
     s.advance(Duration::from_secs(60));
-    // The same again, after a bad one.
+    // The same file is loaded again after a bad one.
     s.event(Event::ConfigFailed {
         message: "c.json:1:1: no".to_owned(),
     });
@@ -77,10 +78,10 @@ fn a_file_in_force_is_kept_once() {
     let second = in_force(&mut s);
     assert_eq!(kept(&s), 2);
     assert!(second.since > first.since);
-    // The same text elsewhere means other folders.
+    // The same text in another folder has other relative paths.
     s.event(loaded("/srv/c.json", &text("eve")));
     assert_eq!(kept(&s), 3);
-    // What comes from no file is not kept.
+    // A configuration that comes from no file is not kept.
     s.load(one_job(1, ""));
     assert_eq!((kept(&s), in_force(&mut s).path), (3, None));
 }
@@ -109,7 +110,7 @@ fn the_last_good_file_decides_after_a_restart_until_the_file_is_good() {
     assert_eq!(s.status().errors, Vec::<String>::new());
     let again = in_force(&mut s);
     assert_eq!((again.read_by, again.since), (ReadBy::ThisScheduler, since));
-    // Twice in a row is no different.
+    // A second restart changes nothing.
     let mut s = restart_without_file(restart_without_file(s));
     assert_eq!(in_force(&mut s).read_by, ReadBy::AnEarlierScheduler);
 }
@@ -133,7 +134,7 @@ fn a_file_that_is_not_in_force_is_not_kept() {
     assert_eq!(*s.durable.config.expect("it was kept").text, *FILE_WITH_API);
 }
 
-/// A crash before the record is durable leaves the file that was in force before.
+/// A crash before the record is durable leaves the former file in force.
 #[test]
 fn a_crash_leaves_the_one_before_it() {
     let mut s = Script::new(options(), Durable::default());

@@ -1,4 +1,5 @@
-//! A job's history is deleted: what is forgotten stays so, what runs or may be alive is left alone, and no late repeat is news.
+//! Tests of the deletion of a job's history: deleted completions stay deleted, tasks that run or may be alive are left alone, and no late
+//! repeat counts as new.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use brasserie_scheduler_engine::{NodeTableBuilder, Row};
 use crate::support::{Script, one_job, options, worker};
 use crate::{JOB, change, create, delete, failed, name, reasons, restarted, started};
 
-/// Deleted, running, maybe alive.
+/// Numbers of tasks: deleted, running, possibly alive.
 type Counts = (u64, u64, u64);
 
 fn delete_history(s: &mut Script, job: &str, nodes: &[&str]) -> (Option<RecordSeq>, Counts) {
@@ -47,7 +48,7 @@ fn stored(s: &Script, node: &str) -> Option<(InvocationId, StoredStatus)> {
     s.durable.statuses.get(&key).cloned()
 }
 
-/// Starts the task that is due; its worker has it.
+/// Starts the task that is due. Its worker accepts it.
 fn begin(s: &mut Script) -> RunningTask {
     let (call, task, _) = s.take_start();
     s.complete(call, CallOutcome::Done(CallReply::Empty));
@@ -87,7 +88,7 @@ fn a_task_without_history_runs_again_once_that_is_durable() {
         "it runs without any"
     );
     assert!(s.starts()[0].invocation > old);
-    // So is the first one after a restart with a clock that went back.
+    // The first run after a restart with a clock that went back is later, too.
     let earlier = Time::ZERO + Duration::from_secs(10);
     let mut s = Script::at(restarted(), s.durable, earlier);
     s.load(one_job(1, ""));
@@ -115,7 +116,7 @@ fn what_runs_or_may_run_keeps_its_history() {
     let mut s = Script::with_config(one_job(2, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
-    // Each has an end and a further run.
+    // Each task has a completion and a further run.
     for _ in 0..2 {
         let task = begin(&mut s);
         end(&mut s, &w, &task, ReportedStatus::incomplete());
@@ -144,7 +145,7 @@ fn a_lost_run_that_may_be_alive_keeps_its_wait() {
         let safety = u64::from(lost.safety_seconds);
         assert!(safety > 10, "{lost:?}");
         let before = reasons(&s, "j", "n0");
-        // Also of a run that had failed for good the wait is counted from its loss on.
+        // The wait counts from the loss, even for a run that had failed for good.
         assert_eq!(delete_history(&mut s, "j", &[]), (None, (0, 0, 1)));
         assert_eq!(reasons(&s, "j", "n0"), before, "left alone");
         assert_eq!(stored(&s, "n0").map(|(_, status)| status), Some(lost));
@@ -156,7 +157,7 @@ fn a_lost_run_that_may_be_alive_keeps_its_wait() {
     }
 }
 
-/// The worker did not get the acknowledgement of an end, and repeats it for as long as it takes.
+/// The worker received no acknowledgement of a completion, and repeats it again and again.
 #[test]
 fn a_late_repeat_of_a_deleted_end_is_acknowledged_and_is_no_news() {
     let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);
@@ -166,7 +167,7 @@ fn a_late_repeat_of_a_deleted_end_is_acknowledged_and_is_no_news() {
     let (deleted, counts) = delete_history(&mut s, "j", &[]);
     assert_eq!(counts, (1, 0, 0));
     assert!(deleted > taken);
-    // While it is on its way to the disk, and afterwards.
+    // The repeat comes while the deletion is being written, and afterwards.
     assert_eq!(
         s.update(&w, &first, ReportedStatus::done()),
         (deleted, Ok(()))
@@ -175,14 +176,14 @@ fn a_late_repeat_of_a_deleted_end_is_acknowledged_and_is_no_news() {
     s.sync();
     assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
     assert_eq!(stored(&s, "n0"), None);
-    // While the next run is under way, and after its end: done is not done any more.
+    // The repeat comes during the next run and after its completion. The task is no longer done.
     let second = begin(&mut s);
     assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
     end(&mut s, &w, &second, ReportedStatus::error_backoff("no"));
     assert_eq!(s.update(&w, &first, ReportedStatus::done()), (None, Ok(())));
     let (of, status) = stored(&s, "n0").expect("the second end");
     assert_eq!((of, status.is_done()), (second.invocation, false));
-    // And after a restart, in which the worker lists it as one that has ended.
+    // The worker lists the run as ended after a restart.
     let mut s = s.restart(restarted());
     s.load(one_job(1, ""));
     s.heartbeat(&w, WorkerSetId::default())
@@ -195,7 +196,7 @@ fn a_late_repeat_of_a_deleted_end_is_acknowledged_and_is_no_news() {
     assert_eq!(stored(&s, "n0").map(|(of, _)| of), Some(second.invocation));
 }
 
-/// A worker of the original interface lists what it holds without saying that it has ended.
+/// A worker of the original interface lists the runs that it holds without their completions.
 #[test]
 fn a_listed_run_whose_end_was_deleted_is_not_adopted() {
     let (mut s, w) = one("");
@@ -212,7 +213,7 @@ fn a_listed_run_whose_end_was_deleted_is_not_adopted() {
     assert_eq!(stored(&s, "n0"), None);
 }
 
-/// A later run, of which nobody has told yet.
+/// A later run that was not reported yet is adopted.
 #[test]
 fn a_run_that_nobody_knew_of_is_adopted_and_ends() {
     let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);
@@ -250,7 +251,7 @@ fn a_job_that_exists_no_more_loses_its_history() {
     let again = change(&mut s, "api", JobChange::DeleteHistory { nodes }).1;
     let unknown = JobRefusal::Unknown("no job is called `api`".to_owned());
     assert_eq!(again, Err(unknown));
-    // One of the file that nothing has happened to.
+    // Job `j` of the file has no history.
     assert_eq!(delete_history(&mut s, "j", &[]), (None, (0, 0, 0)));
 }
 
@@ -324,7 +325,7 @@ fn many_tasks_are_forgotten_in_slices_each_after_the_one_before_is_durable() {
     );
 }
 
-/// When no worker is left that could repeat an end, nobody need know of it.
+/// Deleted completions that no worker can repeat are forgotten.
 #[test]
 fn what_nobody_can_repeat_is_not_remembered() {
     let (mut s, w) = one("");
@@ -338,7 +339,7 @@ fn what_nobody_can_repeat_is_not_remembered() {
     assert_eq!(s.durable.forgotten.len(), 0);
 }
 
-/// Whether anything of it is remembered, durably and not.
+/// Returns whether the deleted completion on a node is remembered: durably, and in memory.
 fn is_remembered(s: &mut Script, node: &str) -> (bool, bool) {
     put_nodes(s, &["a", "b", "c"]);
     put_nodes(s, &["d", "e", "f"]);
@@ -355,7 +356,7 @@ fn goodbye(s: &mut Script, w: &WorkerDescription) {
     s.heartbeat_with(w, set, true).expect("a goodbye");
 }
 
-/// Only who was there when an end was deleted could repeat it, and not everybody leaves at once.
+/// Only workers that were present at the deletion can repeat the completion, and they leave at different times.
 #[test]
 fn who_came_later_has_nothing_to_repeat() {
     let (mut s, w) = one("");
@@ -374,7 +375,7 @@ fn who_came_later_has_nothing_to_repeat() {
         (true, true),
         "one is there still"
     );
-    // That it was there then is known after a restart.
+    // The record of who was present survives a restart.
     let mut s = Script::new(restarted(), s.durable);
     s.load(one_job(1, r#", "enabled": false"#));
     s.join(&early);
@@ -388,13 +389,13 @@ fn who_came_later_has_nothing_to_repeat() {
     );
     s.join(&worker("latest", 4, 40));
     goodbye(&mut s, &early);
-    // Until its shard is forgotten, it is heard.
+    // The scheduler accepts reports for a shard until it forgets the shard.
     assert_eq!(is_remembered(&mut s, "n0"), (false, true));
     s.advance(Duration::from_secs(600));
     assert_eq!(is_remembered(&mut s, "n0"), (false, false));
 }
 
-/// Its ends from before the deletion are no news either, and least of all those of the run that was lost with it.
+/// Completions from before the deletion do not count either, least of all those of the run that was lost with the worker.
 #[test]
 fn a_worker_that_was_lost_repeats_an_end_in_vain() {
     let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);
@@ -411,12 +412,12 @@ fn a_worker_that_was_lost_repeats_an_end_in_vain() {
     assert_eq!(stored(&s, "n0"), Some((of, lost)));
 }
 
-/// One task whose worker never hears an acknowledgement, so that it repeats any end at any time.
+/// One task whose worker receives no acknowledgement, so that it may repeat any completion at any time.
 struct Repeater {
     s: Script,
     w: WorkerDescription,
     ended: Vec<(RunningTask, ReportedStatus)>,
-    /// The last end, unless it was deleted.
+    /// The run of the last completion, unless it was deleted.
     expected: Option<InvocationId>,
 }
 
@@ -448,7 +449,7 @@ impl Repeater {
         assert_eq!(stored, self.expected);
     }
 
-    /// The next run, if the task is not done.
+    /// Starts the next run, unless the task is done.
     fn run(&mut self, kind: u8) {
         self.s.advance(Duration::from_secs(2));
         self.s.echo(&self.w);
@@ -471,7 +472,7 @@ impl Repeater {
         self.ended.push((task, status));
     }
 
-    /// The worker lists one of the ends that it holds.
+    /// Restarts the scheduler. The worker lists one of the completions that it holds.
     fn restart(&mut self, listed: Option<usize>) {
         let durable = std::mem::take(&mut self.s.durable);
         self.s = Script::at(restarted(), durable, self.s.now);
@@ -494,8 +495,8 @@ impl Repeater {
 integration_tests_properties::properties! {
     256;
 
-    /// What was taken and deleted never comes back, and what was taken and not deleted stays; every repeat is acknowledged; and each
-    /// run is later than all before.
+    /// A deleted completion never returns, and one that was accepted and not deleted stays. Every repeat is acknowledged, and each run is
+    /// later than all before.
     #[test]
     fn whatever_is_repeated_after_a_deletion_is_no_news(steps in proptest::collection::vec((0u8..8, 0usize..100), 1..25)) {
         let (s, w) = one(r#", "backoff": [1, "repeat"]"#);
@@ -544,7 +545,7 @@ fn a_wish_that_changes_nothing_does_not_take_one_long_turn() {
     assert_eq!((after, reply), (None, Reply::JobChanged(Ok(nothing))));
 }
 
-/// Nodes of these names, on which nothing starts.
+/// Loads disabled nodes of these names.
 fn put_nodes(s: &mut Script, names: &[&str]) {
     let config = one_job(1, "");
     let mut builder = NodeTableBuilder::new("instance", &config);
@@ -566,7 +567,7 @@ fn a_deleted_end_is_remembered_by_its_name_when_its_node_is_gone() {
     end(&mut s, &w, &task, ReportedStatus::done());
     put_nodes(&mut s, &["a", "b", "c"]);
     assert_eq!(delete_history(&mut s, "j", &[]).1, (1, 0, 0));
-    // Names that nobody has are given back.
+    // Unused names are released.
     put_nodes(&mut s, &["d", "e", "f"]);
     put_nodes(&mut s, &["g", "h", "i"]);
     let engine = s.scheduler.engine();
@@ -577,7 +578,7 @@ fn a_deleted_end_is_remembered_by_its_name_when_its_node_is_gone() {
     assert_eq!(stored(&s, "n0"), None);
 }
 
-/// Not answered before the last record is durable.
+/// Sends a change that is answered only when its last record is durable.
 fn wish(s: &mut Script, change: JobChange) {
     let request = s.request();
     s.event(Event::ChangeJob {
@@ -588,7 +589,7 @@ fn wish(s: &mut Script, change: JobChange) {
     });
 }
 
-/// Nobody has synced since, so there is a wish that waits for it; nodes are those of these names.
+/// A script with two changes that wait for the store, and with nodes of these names.
 fn wishing(nodes: &[&str]) -> Script {
     let mut s = failed();
     put_nodes(&mut s, nodes);
@@ -614,7 +615,7 @@ fn wishes_without_end_do_not_keep_names_that_nobody_has() {
         put_nodes(&mut s, &names);
     }
     let names = ["n0", "a", "b", "d", "g", "k"];
-    // One of them a wish names that is not done.
+    // A pending change names node `a`.
     let are_known = [true, true, false, false, false, true];
     assert_eq!(known(&s, &names), are_known);
     s.sync_at_once = true;
@@ -645,7 +646,7 @@ fn a_node_is_kept_for_a_wish_that_comes_while_it_is_asked_who_has_which() {
     assert_eq!(known(&s, &["a", "b", "c", "d"]), [true, false, false, true]);
 }
 
-/// The second deletion finds nothing, but only because of the first, which a crash may still undo.
+/// The second deletion finds nothing because of the first, which a crash may still undo.
 #[test]
 fn who_asks_again_before_it_is_durable_waits_for_the_same_record() {
     let mut s = failed();
@@ -657,7 +658,7 @@ fn who_asks_again_before_it_is_durable_waits_for_the_same_record() {
     assert_eq!(delete_history(&mut s, "j", &["n0"]).1, (0, 1, 0));
 }
 
-/// DONE of an earlier run takes the place of a later one's end. To delete it deletes both: a repeat of either is no news.
+/// A `done` of an earlier run replaces a later run's completion. Its deletion deletes both, and a repeat of either does not count.
 #[test]
 fn the_ends_of_all_runs_are_deleted() {
     let (mut s, w) = one(r#", "backoff": [1, "repeat"]"#);

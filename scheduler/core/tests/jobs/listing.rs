@@ -1,4 +1,4 @@
-//! Tests of lists that are bounded: a page of tasks scans a bounded number of them, and its cursor is valid for the scheduler that issued it; the
+//! Tests of bounded lists. A page of tasks scans a bounded number of them, and its cursor is valid for the scheduler that issued it. The
 //! slots of all workers have a bounded size.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Completions of nodes and jobs that no longer exist are forgotten after their time, or when there are too many, and no others.
+//! Tests of retention: completions of nodes and jobs that no longer exist are forgotten after their time or beyond a number, and no others
+//! are.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ fn done() -> StoredStatus {
     }
 }
 
-/// Job `j` is done on so many nodes, which all exist.
+/// A scheduler with job `j` done on `nodes` nodes, which all exist.
 fn done_on(nodes: usize, options: Options) -> Script {
     let mut durable = Durable::default();
     let end = (InvocationId::new(1, 1), done());
@@ -46,7 +47,7 @@ fn done_on(nodes: usize, options: Options) -> Script {
     s
 }
 
-/// The same nodes, whose only job is disabled and has no completions.
+/// A config with the same nodes, whose only job is disabled and has no completions.
 fn without_the_job(nodes: usize) -> Arc<Config> {
     let names: Vec<String> = (0..nodes).map(|i| format!("\"n{i}\": []")).collect();
     config(&format!(
@@ -57,7 +58,7 @@ fn without_the_job(nodes: usize) -> Arc<Config> {
     ))
 }
 
-/// Lets time pass as a scheduler sees it that has something to do now and then.
+/// Lets time pass for a scheduler that has work to do now and then.
 fn pass(s: &mut Script, time: Duration) {
     const STEP: Duration = Duration::from_secs(600);
     for _ in 0..time.as_secs() / STEP.as_secs() {
@@ -71,7 +72,7 @@ fn pass_seconds(s: &mut Script, seconds: usize) {
     }
 }
 
-/// Job `j` is done on ten nodes, and completions are kept for half a minute.
+/// A scheduler with job `j` done on ten nodes, which keeps completions for half a minute.
 fn of_a_trial() -> Script {
     let retention = Retention {
         missing_for: 32 * SECOND,
@@ -96,7 +97,7 @@ fn completions_of_a_missing_node_are_forgotten_after_their_time() {
     assert_eq!(kept(&s), 10);
     pass(&mut s, 3 * HOUR);
     assert_eq!(kept(&s), 4);
-    // They run again if they come back.
+    // The tasks run again when their nodes return.
     s.load(one_job(10, ""));
     let counts = s.status().jobs[0].counts;
     assert_eq!((counts.done, counts.unstarted), (4, 6));
@@ -114,7 +115,7 @@ fn completions_of_a_missing_job_are_forgotten_after_their_time() {
     assert_eq!(s.status().jobs[0].counts.unstarted, 10);
 }
 
-/// Somebody takes a job out of the file, and puts it back in time, again and again.
+/// A job that is removed from the file and returns in time, again and again, keeps its completions.
 #[test]
 fn the_time_of_a_job_that_came_back_begins_anew() {
     let mut s = done_on(10, options());
@@ -192,7 +193,7 @@ fn completions_of_missing_jobs_are_bounded_by_count() {
     assert_eq!(kept(&s), 3);
 }
 
-/// A node that comes back, and has a completion before anybody has looked, must not be old at its next absence.
+/// A node that returns, and has a completion before the next check, is not old at its next absence.
 #[test]
 fn a_completion_ends_the_notes_of_its_node_and_job() {
     let mut durable = Durable::default();
@@ -245,7 +246,7 @@ fn the_time_of_a_node_that_came_back_begins_anew() {
     assert_eq!(kept(&s), 10);
 }
 
-/// A source may list a host only while it is up, between two rounds.
+/// A source may list a host only while it is up, between two scans.
 #[test]
 fn a_node_that_is_listed_for_minutes_a_day_is_kept() {
     let mut s = done_on(10, options());
@@ -262,7 +263,7 @@ fn a_node_that_is_listed_for_minutes_a_day_is_kept() {
     assert_eq!(kept(&s), 10);
 }
 
-/// A generated file may have a job only while somebody works on it, between two rounds.
+/// A generated file may have a job only while it is in use, between two scans.
 #[test]
 fn a_job_that_is_configured_for_minutes_a_day_is_kept() {
     let mut s = done_on(10, options());
@@ -363,7 +364,7 @@ fn of_too_many_those_that_have_been_missing_longest_are_forgotten_first_but_none
     assert_eq!(kept(&s), 7);
 }
 
-/// What is forgotten is so on disk before the task may start again.
+/// A completion is forgotten on disk before its task may start again.
 #[test]
 fn completions_are_forgotten_in_slices_that_are_durable() {
     const NODES: usize = 3000;

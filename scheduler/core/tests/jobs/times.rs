@@ -1,4 +1,5 @@
-//! What schedules give is recorded when it comes in force: before what follows from it, once, and no earlier.
+//! Tests of the record of times that schedules gave: it is written when the nodes come into force, once, before records that follow from
+//! it, and no earlier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::support::{EPOCH, Script, config, options, worker};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A node a minute, each for a minute.
+/// A config with one node for each minute, which lasts for a minute.
 fn each_minute(more: &str) -> Arc<Config> {
     config(&format!(
         r#"{{"bistro_settings": {{"nodes": {{"levels": ["time"], "node_sources": [{{"source": "add_time", "prefs": {{
@@ -22,12 +23,12 @@ fn each_minute(more: &str) -> Arc<Config> {
     ))
 }
 
-/// As the shell builds it.
+/// Builds the node table as the shell does.
 fn build(config: &Config, memory: &ScheduleMemory, now: WallTime) -> Arc<NodeTable> {
     build_beside(0, config, memory, now)
 }
 
-/// With so many nodes of no schedule, which do nothing but take time.
+/// Builds a node table with `others` more nodes, which only take time.
 fn build_beside(
     others: usize,
     config: &Config,
@@ -102,13 +103,13 @@ fn what_was_given_is_recorded_once_and_before_what_follows() {
     let memory = refresh(&mut s, &config, &ScheduleMemory::default());
     assert_eq!(given(&s), 1);
     assert_eq!(s.durable.schedule_memory().0.len(), 1);
-    // Nothing new, nothing to write.
+    // Nothing new was given, so nothing is written.
     let memory = refresh(&mut s, &config, &memory);
     assert_eq!(given(&s), 1);
     s.advance(Duration::from_secs(60));
     refresh(&mut s, &config, &memory);
     assert_eq!(given(&s), 2);
-    // An end on a node stands behind the record of its time.
+    // A completion on a node comes after the record of its time.
     let w = worker("w", 1, 10);
     s.join(&w);
     let (call, run, _) = s.take_start();
@@ -124,7 +125,7 @@ fn what_was_given_is_recorded_once_and_before_what_follows() {
     assert!(times < at(|record| matches!(record, Record::TaskEnded(_))));
 }
 
-/// The nodes came in force a moment before the crash, and their record did not get to the disk: they are given again.
+/// The nodes came into force a moment before the crash, and their record did not reach the disk. They are given again.
 #[test]
 fn what_is_not_durable_was_not_given() {
     let mut s = Script::new(options(), Durable::default());
@@ -140,11 +141,11 @@ fn what_is_not_durable_was_not_given() {
     let later = s.now + Duration::from_secs(600);
     let s = Script::at(options(), s.durable, later);
     let nodes = build(&config, &s.durable.schedule_memory(), wall(&s));
-    // The top, and eleven minutes: the first was given and is over.
+    // The table has the root and eleven minutes: the first minute was given and is over.
     assert_eq!(nodes.len(), 1 + 11);
 }
 
-/// Nodes that are on their way have given nothing, and those that newer ones replace before they are in force never do.
+/// Nodes on their way have given nothing, and those that newer ones replace before they are in force never do.
 #[test]
 fn what_is_replaced_on_its_way_was_not_given() {
     let mut s = Script::new(options(), Durable::default());

@@ -1,4 +1,4 @@
-//! Many orphans: what runs is looked at in slices after what is wanted has changed, and nobody who is wanted is asked to end.
+//! Tests with many orphans: running tasks are checked in slices after a change of what is wanted, and no wanted task is killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use brasserie_scheduler_core::{Call, CallReply, ConfigOrigin, Event, Message};
 
 use crate::support::{Script, listed, one_job, worker};
 
-/// A few workers, each with as many tasks as take some turns to be found to be orphans.
+/// Tasks of each worker: so many that the search for orphans takes several turns.
 const TASKS: usize = 2_000;
 const WORKERS: usize = 4;
-/// A worker has no more kills without an answer.
+/// The most unanswered kills of a worker.
 const MAX_OPEN_KILLS: usize = 16;
 
 fn wanted() -> Arc<Config> {
@@ -26,7 +26,7 @@ fn unwanted() -> Arc<Config> {
     one_job(TASKS * WORKERS, job)
 }
 
-/// Every task runs, by what the workers list.
+/// Starts a script in which the workers list every task as running.
 fn everything_runs() -> (Script, Vec<WorkerDescription>) {
     let mut s = Script::with_config(wanted());
     let workers = (0..WORKERS).map(|i| {
@@ -51,7 +51,7 @@ fn everything_runs() -> (Script, Vec<WorkerDescription>) {
     (s, workers)
 }
 
-/// Another configuration with the same nodes, in a turn of its own.
+/// Applies another configuration with the same nodes, in a turn of its own.
 fn apply(s: &mut Script, config: Arc<Config>) {
     s.event(Event::ConfigLoaded {
         config,
@@ -60,7 +60,7 @@ fn apply(s: &mut Script, config: Arc<Config>) {
     });
 }
 
-/// Kills on their way to each worker.
+/// Returns the number of open kills to each worker.
 fn kills(s: &Script, workers: &[WorkerDescription]) -> Vec<usize> {
     let to = |id: WorkerId| {
         let kills = s.calls.iter();
@@ -72,7 +72,7 @@ fn kills(s: &Script, workers: &[WorkerDescription]) -> Vec<usize> {
     workers.iter().map(|w| to(w.id)).collect()
 }
 
-/// Turns that are asked for at once, until none is.
+/// Runs the turns that are due at once, until none is. Returns their number.
 fn go_on(s: &mut Script) -> usize {
     let mut turns = 0;
     while s.scheduler.poll_timeout() == Some(Time::ZERO) {
@@ -94,7 +94,7 @@ fn pass(s: &mut Script, workers: &[WorkerDescription], time: Duration) {
     }
 }
 
-/// Ends whoever is asked to end, until nobody is any more; how many that were on each worker.
+/// Completes the tasks that are to be killed, until no kill is open. Returns the number for each worker.
 fn end_all(s: &mut Script, workers: &[WorkerDescription]) -> Vec<usize> {
     let mut ended = vec![0; workers.len()];
     let is_kill = |call: &Call| matches!(call, Call::KillTask { .. });
@@ -136,7 +136,7 @@ fn who_is_wanted_again_is_left_alone_before_anybody_has_looked() {
     for w in &workers {
         s.echo(w);
     }
-    // All of them are due in the turn that wants them again, which looks at a part of them.
+    // All tasks are due in the turn that wants them again, and this turn checks only a part of them.
     s.now = s.now + Duration::from_secs(1);
     apply(&mut s, wanted());
     assert_eq!(
@@ -154,7 +154,7 @@ fn who_is_wanted_again_is_left_alone_before_anybody_has_looked() {
 fn a_change_before_all_is_seen_begins_anew_and_misses_nobody() {
     let (mut s, workers) = everything_runs();
     apply(&mut s, unwanted());
-    // Some were found to be orphans, the last ones not.
+    // Some were found to be orphans, but not the last ones.
     apply(&mut s, wanted());
     assert_eq!(
         s.scheduler.poll_timeout(),
@@ -173,7 +173,7 @@ fn nodes_that_go_leave_orphans_however_often_they_come() {
     let (mut s, workers) = everything_runs();
     let fewer = || one_job(TASKS, r#", "kill_orphan_tasks_after_sec": 20"#);
     s.load(fewer());
-    // The same nodes again before all are seen: the look goes on where it was, and round.
+    // The same nodes load again before all tasks are checked: the check continues from where it was, and wraps around.
     for _ in 0..3 {
         s.load_nodes(fewer());
     }
@@ -191,6 +191,6 @@ fn a_job_that_does_not_change_is_not_looked_at() {
     let mut after = (*before).clone();
     after.jobs[0].priority = 2.0;
     apply(&mut s, Arc::new(after));
-    // Its tasks are more than a turn looks at.
+    // A turn could not check all of its tasks.
     assert_ne!(s.scheduler.poll_timeout(), Some(Time::ZERO));
 }

@@ -1,4 +1,5 @@
-//! Node tables that take more than a turn: the old nodes decide until the new ones are whole, and everybody is served meanwhile.
+//! Tests of node tables that take more than a turn: the old nodes decide until the new ones are complete, and requests are served
+//! meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder, Row};
 
 use crate::support::{Script, config, one_job, worker};
 
-/// More than some slices hold.
+/// More nodes than several slices can process.
 const MANY: usize = 30_000;
 
 fn table(config: &brasserie_common_config::Config, last: &str) -> Arc<NodeTable> {
@@ -45,7 +46,7 @@ fn the_old_nodes_decide_until_the_new_ones_are_in_force() {
     while s.scheduler.engine().nodes().is_some_and(|n| n.len() < MANY) {
         assert_eq!(s.scheduler.poll_timeout(), Some(Time::ZERO), "at once");
         assert!(s.take_call(is_kill).is_none(), "n0 is still wanted");
-        // Heartbeats are answered in between.
+        // Heartbeats are answered meanwhile.
         s.echo(&w);
         turns += 1;
         assert!(turns < 10_000, "they come in force");
@@ -61,7 +62,7 @@ fn the_old_nodes_decide_until_the_new_ones_are_in_force() {
     assert_eq!(told, Ok(()));
 }
 
-/// The file of other sources is in force for less than a turn, and nobody reads its nodes, nor those of the first one again.
+/// A file with other sources is in force for less than a turn. Its nodes are never read, and those of the first file are not read again.
 #[test]
 fn nodes_are_those_of_a_configuration_that_comes_back_in_the_same_turn() {
     let with = |nodes: &str, jobs: &str| {

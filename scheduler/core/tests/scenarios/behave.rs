@@ -1,7 +1,7 @@
-//! Workers that do what good workers do, so that a scenario shows only what it is about.
+//! Plays workers that behave well, so that a scenario shows only what it is about.
 //!
-//! What is counted instead of shown is closed: heartbeat answers that bring no news, healthchecks that succeed, and, while
-//! joining, an empty list of running tasks. Everything else is shown as always.
+//! A fixed set of events is counted instead of shown: heartbeat answers without news, healthchecks that succeed, and, during a join, empty
+//! lists of running tasks. Everything else is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,27 +12,27 @@ use brasserie_scheduler_core::{Call, CallReply, Event, Reply, StatusUpdate};
 use crate::transcript::show_duration;
 use crate::world::{Asked, World};
 
-/// Rounds of one moment: a joining worker needs three or four.
+/// The most rounds at one moment. A joining worker needs three or four.
 const MAX_ROUNDS: usize = 10;
-/// No worker takes longer to join: two heartbeat periods after the kill margin.
+/// The longest join of a worker: two heartbeat periods after the kill margin.
 const MAX_JOIN: Duration = Duration::from_secs(120);
-/// Steps within one moment before it is taken for a loop.
+/// The most steps at one moment; more count as an endless loop.
 const MAX_STEPS: usize = 1000;
 
-/// Who behaves now, and what was counted.
+/// The workers that behave well now, and the events counted for them.
 #[derive(Default)]
 pub struct Routine {
     workers: BTreeSet<String>,
     is_joining: bool,
-    /// Whose last answer was HEALTHY.
+    /// Workers whose last answer was HEALTHY.
     healthy: BTreeSet<String>,
     counts: BTreeMap<String, Counted>,
-    /// Calls to answer, by their names.
+    /// Names of the calls to answer.
     pub todo: Vec<String>,
     unanswered: Unanswered,
 }
 
-/// What becomes of healthchecks and fetches of those who do not behave.
+/// The treatment of healthchecks and fetches of the other workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unanswered {
     #[default]
@@ -49,7 +49,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// What stood for the lines that were not shown.
+    /// Returns the line that stands for all events that were not shown.
     fn text(&self) -> String {
         let lost = [
             (self.unanswered_checks, "healthchecks without an answer"),
@@ -69,7 +69,8 @@ impl Counted {
 }
 
 impl World {
-    /// A heartbeat answer without news, or the acknowledgement of a healthcheck, of a worker that behaves.
+    /// Returns whether a reply is routine: a heartbeat answer without news, or the acknowledgement of a healthcheck, for a worker that
+    /// behaves well.
     pub fn is_routine_reply(&mut self, asked: &Asked, reply: &Reply) -> bool {
         let Asked::Heartbeat { worker } = asked else {
             return matches!(asked, Asked::Other { text } if text == ROUTINE_CHECK)
@@ -97,7 +98,7 @@ impl World {
         is_no_news || is_joining
     }
 
-    /// What kind of call it is that a worker that behaves will answer, if it is one.
+    /// Returns the kind of a call that a worker which behaves well will answer, if it is such a call.
     pub fn routine_kind(&self, worker: &str, call: &Call) -> Option<&'static str> {
         if !self.routine.workers.contains(worker) {
             return None;
@@ -113,7 +114,7 @@ impl World {
         }
     }
 
-    /// A call that gets no answer, where such are only counted.
+    /// Counts a call that gets no answer, if such calls are only counted. Returns whether it did.
     pub fn is_counted_unanswered(&mut self, worker: &str, call: &Call) -> bool {
         let is_shown = self.routine.unanswered == Unanswered::Shown;
         if is_shown || self.routine.workers.contains(worker) {
@@ -150,7 +151,7 @@ impl World {
         Ok(())
     }
 
-    /// `updateStatus` as the worker would send it.
+    /// Sends `updateStatus` as the worker would.
     pub fn report(
         &mut self,
         worker: &str,
@@ -202,7 +203,7 @@ impl World {
         self.answer_routine_calls()
     }
 
-    /// These workers do all that it takes to be HEALTHY, with nothing running.
+    /// Lets these workers do everything that makes them HEALTHY, with no running tasks.
     pub fn join(&mut self, workers: &[&str]) -> Result<(), String> {
         let began = self.now;
         self.routine = Routine {
@@ -246,7 +247,7 @@ impl World {
         self.routine.healthy == self.routine.workers
     }
 
-    /// Time passes; these workers send their heartbeats and answer their healthchecks.
+    /// Lets time pass while these workers send their heartbeats and answer their healthchecks.
     pub fn advance(
         &mut self,
         d: Duration,
@@ -266,7 +267,7 @@ impl World {
         Ok(())
     }
 
-    /// Serves every timer and heartbeat when it is due, and says when something came out.
+    /// Serves every timer and heartbeat when it is due, and shows when there was output.
     fn pass(&mut self, d: Duration) -> Result<(), String> {
         let (began, end) = (self.now, self.now + d);
         let mut steps = 0;
@@ -302,7 +303,7 @@ impl World {
         Ok(())
     }
 
-    /// When the first of those that behave sends its next heartbeat. A joining worker asks in rounds instead.
+    /// Returns when the first of the well-behaved workers sends its next heartbeat. A joining worker sends heartbeats in rounds instead.
     fn next_beat(&self) -> Option<(Time, String)> {
         let workers = self
             .routine
@@ -318,7 +319,7 @@ impl World {
             .min()
     }
 
-    /// Says when what was shown from here on came out.
+    /// Adds a line with the time before the output from index `from` on.
     fn stamp(&mut self, from: usize, began: Time) {
         if self.out.len() > from {
             let at = format!("after {}:", show_duration(self.now.since(began)));
@@ -329,5 +330,5 @@ impl World {
     }
 }
 
-/// How the acknowledgement of a healthcheck that is only counted is known.
+/// The text that identifies the acknowledgement of a healthcheck which is only counted.
 const ROUTINE_CHECK: &str = "a healthcheck that is only counted";

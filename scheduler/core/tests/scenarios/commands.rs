@@ -1,4 +1,4 @@
-//! The vocabulary of the scenarios: one arm a command, an example above each.
+//! The vocabulary of the scenarios: one arm for each command, with an example above it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,28 +26,30 @@ impl World {
         match w.word("a command")? {
             // worker w1 shard a lock host:81 start 10 [period 15s] [protocol 2] [cores 2]
             //     [original]
-            // A worker instance; the shard is its name unless said. `original`: built from the original interface.
+            // Declares a worker instance. Its shard has its name unless the command gives one. `original`: built from the original
+            // interface.
             "worker" => self.declare_worker(w)?,
             // scheduler other start 5
-            // A scheduler instance of which this data directory knows nothing.
+            // Declares a scheduler instance that this data directory does not know.
             "scheduler" => self.declare_scheduler(w)?,
             // set X of S1 version 3 workers w1 w2 [settled]
-            // A set id that no scheduler of this scenario has told; `settled`: its scheduler had left its own wait.
+            // Declares a set id that no scheduler of this scenario has sent. `settled`: its scheduler had left its initial wait.
             "set" => self.declare_set(w)?,
             // old-run old#1 on w1 n0 started 100s [kill-wait 20s]
-            // A run, so long ago, that this scenario has not seen start; w1 may list it.
+            // Declares a run that started so long ago, outside of this scenario. w1 may list it.
             "old-run" => self.declare_run(w)?,
-            // start [new-cluster] [allow-bump-unhealthy-worker] [startup-wait 30s] [lose 500s] [request-interval 100ms] [requests-a-second 10]
-            // A scheduler instance on the data directory, with the latest configuration.
+            // start [new-cluster] [allow-bump-unhealthy-worker] [startup-wait 30s] [lose 500s] [request-interval 100ms]
+            //     [requests-a-second 10]
+            // Starts a scheduler instance on the data directory, with the latest configuration.
             "start" => {
                 let options = self.flags(w)?;
                 self.start(options)?;
             }
             // crash
-            // The process is killed; what was not synced is lost.
+            // Kills the process; what was not synced is lost.
             "crash" => self.crash()?,
             // restart [flags as of start]
-            // Everything is synced, the process ends, another one starts.
+            // Syncs everything, ends the process, and starts another one.
             "restart" => {
                 let options = self.flags(w)?;
                 self.sync()?;
@@ -55,16 +57,16 @@ impl World {
                 self.start(options)?;
             }
             // backup
-            // A copy of the data directory as it is on disk.
+            // Copies the data directory as it is on disk.
             "backup" => {
                 self.backup = Some(self.durable.clone());
                 self.say("the data directory is copied");
             }
             // restore
-            // The copy takes the place of the data directory, between two schedulers.
+            // Replaces the data directory with the copy, between two schedulers.
             "restore" => self.restore()?,
             // store waits | store syncs
-            // Whether records wait for `sync`, or are synced at the end of each turn.
+            // Sets whether records wait for `sync`, or are synced at the end of each turn.
             "store" => self.change_store(w)?,
             // sync
             "sync" => {
@@ -76,13 +78,13 @@ impl World {
             //     [orphans-end-after 20s] [job-orphans-end-after 5s | job-orphans-stay]
             //     [kill-by term_wait_kill] [job-kill-by kill] [nodes-later] [each 60s 90s]
             //     [may-wait] [takes 60s] [due 90s]
-            // Job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future. `no-job`: there
-            // is none; `faulty`: it has errors; `switched-off`: the settings say so; `without-node`: one that is disabled.
-            // Methods wait 7 s. `nodes-later`: the nodes come when the scenario says `nodes`. `each`: a node for each such time of the
-            // clock, with that lifetime.
+            // Configures job j on these nodes. `leave-wait-before`: the operator's override, a time so far in the future. `no-job`: the job
+            // does not exist. `faulty`: it has errors. `switched-off`: the settings disable everything. `without-node`: one node is
+            // disabled. Kill methods wait 7 s. `nodes-later`: the nodes load at the command `nodes`. `each`: a node for each such time of
+            // the clock, with that lifetime.
             "config" => self.configure(w)?,
             // nodes [of-before]
-            // The nodes of the last configuration that has not got them yet, or of the one before it.
+            // Loads the nodes of the last configuration that lacks them, or of the one before it.
             "nodes" => {
                 let latest = self.nodes_to_come.pop();
                 let config = match w.take("of-before") {
@@ -92,17 +94,17 @@ impl World {
                 self.load_nodes(config.ok_or("no nodes are to come")?)?;
             }
             // refresh
-            // The sources of the latest configuration are asked again.
+            // Reads the node sources of the latest configuration again.
             "refresh" => {
                 let config = self.config.clone();
                 self.load_nodes(config.ok_or("there is no configuration")?)?;
             }
             // heartbeat w1 [fresh | echo S1/2] [goodbye] [draining] [shard b] [lock host:82] [period 30s]
             //     [protocol 1]
-            // It echoes the set of the last answer that it got, unless said.
+            // Sends a heartbeat, which echoes the set of the last answer that reached the worker, unless the command names another.
             "heartbeat" => self.hear_heartbeat(w)?,
             // join w1 w2
-            // They do all that it takes to be HEALTHY, with nothing running.
+            // Lets these workers do everything that makes them HEALTHY, with no running tasks.
             "join" => {
                 let workers: Vec<&str> = std::iter::from_fn(|| w.next()).collect();
                 if workers.is_empty() {
@@ -111,14 +113,14 @@ impl World {
                 self.join(&workers)?;
             }
             // advance 75s [count-unanswered] [with w1 w2]
-            // Time passes, every timer is served; the workers that are named send heartbeats and answer healthchecks.
-            // `count-unanswered`: healthchecks and fetches that nobody answers are counted, not shown.
+            // Lets time pass and serves every timer. The named workers send heartbeats and answer healthchecks. `count-unanswered`:
+            // unanswered healthchecks and fetches are counted, not shown.
             "advance" => self.pass_time(w)?,
             // stand-still 10s
-            // Time passes while the scheduler's process is stopped.
+            // Lets time pass while the scheduler's process is stopped.
             "stand-still" => self.now = self.now + w.duration("how long")?,
             // advance-clock 10s
-            // Time passes while no scheduler runs.
+            // Lets time pass while no scheduler runs.
             "advance-clock" => {
                 if self.scheduler.is_some() {
                     return Err("a scheduler runs; `advance`".to_owned());
@@ -127,30 +129,29 @@ impl World {
             }
             // answer run#1 ok | refused busy TEXT | refused bound-to S2 | not-sent TEXT | unknown TEXT
             // answer fetch#1 lists nothing | lists run#1 run#2
-            // What became of a call.
+            // Completes a call with this outcome.
             "answer" => self.answer(w)?,
             // ended run#1 done
-            // From now on the worker lists this run as ended so, and not acknowledged.
+            // Makes the worker list this run as ended with this status and not acknowledged, from now on.
             "ended" => self.note_end(w)?,
             // status w1 run#1 done [to S1]
-            // `updateStatus`, also of healthchecks: done, failed, incomplete, incomplete_backoff, error_backoff,
-            // was_not_running.
+            // Sends `updateStatus`, also for healthchecks: done, failed, incomplete, incomplete_backoff, error_backoff, was_not_running.
             "status" => self.hear_status(w)?,
             // kill n0
-            // An operator wants j on n0 ended.
+            // Makes an operator kill j on n0.
             "kill" => self.hear_kill(w)?,
             // forget a [w1 w2]
-            // An operator declares these instances of a shard dead; none: lists those that may be.
+            // Makes an operator declare these instances of a shard dead. Without instances, lists those that may be declared dead.
             "forget" => self.hear_forget(w)?,
             // request-work w1 seq 1 [secs 60] [instances 2] [idle 2] [delay 5] [linger 120s] [to S1]
             //     [rides] [knows run#1 run#2]
-            // Of CPUs; `rides`: in a heartbeat, whose answer tells what became of it.
+            // Sends a work request for CPUs. `rides`: in a heartbeat, whose answer has the outcome.
             "request-work" => self.hear_work_request(w)?,
             // delete-history [n0 n1]
-            // An operator wants forgotten how j has ended: on these nodes, or on all.
+            // Makes an operator delete the history of j on these nodes, or on all nodes.
             "delete-history" => self.hear_deletion(w)?,
             // pause | cancel | resume
-            // An operator pauses, cancels or resumes job j.
+            // Makes an operator pause, cancel or resume job j.
             "pause" => self.hear_change("pause", JobChange::Pause)?,
             "cancel" => self.hear_change("cancel", JobChange::Cancel)?,
             "resume" => self.hear_change("resume", JobChange::Resume)?,
@@ -159,11 +160,11 @@ impl World {
         words.finish()
     }
 
-    /// What changes nothing.
+    /// Runs a command that changes nothing.
     fn question(&mut self, what: &str, w: &mut Words<'_>) -> Result<(), String> {
         match what {
             // show
-            // What `status` shows to an operator.
+            // Shows what `status` shows to an operator.
             "show" => {
                 let now = self.now;
                 match self.core()?.answer(now, &Query::Status) {
@@ -172,7 +173,7 @@ impl World {
                 }
             }
             // wait
-            // Whether the initial wait stands, and if not, why.
+            // Shows whether the initial wait stands, and if it is over, why.
             "wait" => {
                 let now = self.now;
                 match self.core()?.answer(now, &Query::Status) {
@@ -181,13 +182,13 @@ impl World {
                 }
             }
             // explain n0
-            // Why j on n0 does not run.
+            // Shows why j on n0 does not run.
             "explain" => self.explain(w)?,
             // list [failed backoff]
             // Lists the tasks in these states, in pages of one task.
             "list" => self.list(w)?,
             // timer
-            // When the scheduler wants to be woken.
+            // Shows when the scheduler wants to be woken.
             "timer" => {
                 let now = self.now;
                 let due = self.core()?.poll_timeout();
@@ -318,7 +319,7 @@ impl World {
         Ok(())
     }
 
-    /// `store waits`, `store syncs`, `store fails disk full`, `store recovers`.
+    /// Runs `store waits`, `store syncs`, `store fails disk full` or `store recovers`.
     fn change_store(&mut self, w: &mut Words<'_>) -> Result<(), String> {
         match w.word("what about it")? {
             "waits" => self.store = Store::WaitsForSync,

@@ -1,8 +1,8 @@
-//! The `config` command: words in, the text of a config file out.
+//! The `config` command: turns its words into the text of a config file.
 
 use crate::transcript::Words;
 
-/// What `config` says, on its way to a file's text.
+/// The content of a `config` command, for the text of a file.
 #[derive(Default)]
 pub struct ConfigText {
     nodes: Vec<String>,
@@ -15,7 +15,7 @@ pub struct ConfigText {
 }
 
 impl ConfigText {
-    /// `wall`: the seconds now.
+    /// Adds one word of the command. `wall` is the wall time in seconds.
     pub fn add(&mut self, word: &str, w: &mut Words<'_>, wall: i64) -> Result<(), String> {
         let seconds = |w: &mut Words<'_>| w.duration("a time").map(|d| d.as_secs_f64());
         let method = |w: &mut Words<'_>| -> Result<String, String> {

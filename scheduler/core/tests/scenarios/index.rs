@@ -1,11 +1,11 @@
-//! What holds of a folder of scenarios as a whole: its index lists them all, and they use the whole vocabulary.
+//! Checks of a folder of scenarios as a whole: its index lists all of them, and they use the whole vocabulary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::transcript::{read, scenario_files};
 
-/// `README.md` has a line for each scenario, with its title, and for nothing else.
+/// Checks that `README.md` has a line with the title of each scenario, and no line for anything else.
 pub fn check_index(folder: &Path) {
     let index = read(&folder.join("README.md"));
     let mut wrong = index_problems(&index, &titles(folder));
@@ -13,7 +13,7 @@ pub fn check_index(folder: &Path) {
     assert!(wrong.is_empty(), "README.md: {wrong:#?}");
 }
 
-/// The first line of each scenario, by the name of its file.
+/// Returns the first line of each scenario, by file name.
 fn titles(folder: &Path) -> BTreeMap<String, String> {
     scenario_files(folder)
         .iter()
@@ -50,8 +50,8 @@ fn index_problems(index: &str, titles: &BTreeMap<String, String>) -> Vec<String>
     wrong
 }
 
-/// Every word that a command may begin with or go on with is in some scenario: what nobody uses nobody has seen work.
-/// `sources` are the rooms that read commands.
+/// Checks that every word which a command may begin or continue with occurs in some scenario, because an unused word is untested. `sources`
+/// are the texts of the modules that read commands.
 pub fn check_vocabulary(folder: &Path, sources: &[&str]) {
     let vocabulary: BTreeSet<&str> = sources.iter().flat_map(|text| keywords(text)).collect();
     assert!(vocabulary.contains("advance"), "no words were found");
@@ -61,7 +61,7 @@ pub fn check_vocabulary(folder: &Path, sources: &[&str]) {
     assert!(unused.is_empty(), "no scenario uses these: {unused:?}");
 }
 
-/// The words of the lines before `----`.
+/// Returns the words of the lines before `----`.
 fn command_words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut is_output = false;
@@ -76,7 +76,7 @@ fn command_words(text: &str) -> Vec<&str> {
     words
 }
 
-/// The literals that commands are compared with: `"word" =>` and `take("word")`.
+/// Returns the literals that commands are compared with, in match arms and as arguments of `take`.
 fn keywords(source: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for line in source.lines().map(str::trim) {
@@ -91,7 +91,7 @@ fn keywords(source: &str) -> Vec<&str> {
     words
 }
 
-/// That the two checks can fail.
+/// Checks that the two checks can fail.
 pub fn check_the_checks() {
     let titles = BTreeMap::from([
         ("a.txt".to_owned(), "One".to_owned()),

@@ -1,6 +1,6 @@
-//! The scheduler core's protocol as scenarios: text files that read as documentation and are compared exactly.
+//! The protocol of the scheduler core as scenarios: text files that read as documentation and are compared exactly.
 //!
-//! The commands are described above the arms of `commands.rs`; the form of the files in `transcript.rs`.
+//! The comments above the arms of `commands.rs` describe the commands, and `transcript.rs` describes the format of the files.
 
 mod behave;
 mod commands;

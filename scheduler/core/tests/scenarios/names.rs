@@ -1,14 +1,15 @@
-//! Names for everything that protocols know by numbers: a reader sees w1, S2 and run#3.
+//! Names for everything that the protocol identifies by numbers, such as w1, S2 and run#3.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use brasserie_common::{InvocationId, SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
 
-/// Sets are recognised by trying all sets of so many workers; a scenario with more could not be read.
+/// The most workers of a scenario. A set is recognized by trying all sets of workers, and a scenario with more workers would be hard to
+/// read.
 const MAX_WORKERS: usize = 8;
 
-/// Who is called what.
+/// The names of schedulers, workers and runs.
 #[derive(Default)]
 pub struct Names {
     schedulers: BTreeMap<SchedulerId, String>,
@@ -22,7 +23,7 @@ impl Names {
         self.schedulers.insert(id, name);
     }
 
-    /// The next scheduler of the data directory.
+    /// Names the next scheduler of the data directory.
     pub fn next_scheduler(&mut self, id: SchedulerId) -> String {
         let name = format!("S{}", self.count("scheduler"));
         self.schedulers.insert(id, name.clone());
@@ -43,7 +44,7 @@ impl Names {
         self.runs.insert(id, name);
     }
 
-    /// `run#1`, `fetch#2`: the next one of a kind.
+    /// Returns the next name of a kind, such as `run#1` or `fetch#2`.
     pub fn next(&mut self, kind: &'static str) -> String {
         format!("{kind}#{}", self.count(kind))
     }
@@ -78,7 +79,7 @@ impl Names {
         Ok(*id)
     }
 
-    /// A text for people, with names in place of ids.
+    /// Replaces the ids in a text by names.
     pub fn in_text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         let schedulers = self
@@ -93,7 +94,7 @@ impl Names {
         text
     }
 
-    /// Scheduler, version and members: `S1/2 {w1 w2}`, and whether that scheduler was in its own wait.
+    /// Returns the scheduler, version and members of a set, such as `S1/2 {w1 w2}`, and whether its scheduler was in its initial wait.
     pub fn set(&self, set: &WorkerSetId) -> String {
         if *set == WorkerSetId::default() {
             return "no set".to_owned();
@@ -111,7 +112,7 @@ impl Names {
         )
     }
 
-    /// The workers whose set has this hash.
+    /// Returns the workers whose set has this hash.
     fn members(&self, hash: &WorkerSetHash) -> Option<String> {
         let workers: Vec<WorkerId> = self.workers.keys().copied().collect();
         (0..1_u32 << workers.len()).find_map(|chosen| {
@@ -127,7 +128,7 @@ impl Names {
     }
 }
 
-/// The hash of a set, as its scheduler would compute it.
+/// Returns the hash of a set as its scheduler would compute it.
 pub fn hash_of(workers: impl Iterator<Item = WorkerId>) -> WorkerSetHash {
     let mut hash = WorkerSetHash::NOBODY;
     for worker in workers {

@@ -1,4 +1,4 @@
-//! Effects as lines for people: all that matters of each, with names in place of ids.
+//! Shows effects as lines for people: everything that matters of each, with names in place of ids.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::work;
 use crate::world::{Asked, Held, OpenCall, World};
 
 impl World {
-    /// Shows one effect, or counts it where the scenario asked for no more.
+    /// Shows an effect, or counts it where the scenario counts such effects.
     pub fn effect(&mut self, effect: Effect) -> Result<(), String> {
         match effect {
             Effect::Persist { seq, record } => {
@@ -139,7 +139,7 @@ impl World {
         reply: Reply,
     ) -> Result<(), String> {
         let asked = self.asked.remove(&request).or_else(|| {
-            // A reply that waits gives way to the next one.
+            // The next reply replaces a reply that waits.
             let at = self.held.iter().position(|held| held.request == request)?;
             Some(self.held.remove(at).asked)
         });
@@ -207,7 +207,7 @@ impl World {
         Ok(())
     }
 
-    /// The timeouts in an answer are those of the flags, so they need no showing; that they are is checked.
+    /// Checks that the timeouts in an answer are those of the flags. They are not shown, because the flags determine them.
     fn heartbeat_result(&mut self, response: &HeartbeatResponse) -> Result<String, String> {
         let t = self.timeouts;
         let sent = (
@@ -261,7 +261,7 @@ impl World {
             return;
         }
         if let Some(kind) = self.routine_kind(&to, call) {
-            // Named apart, so that the names of a scenario do not depend on how many there are.
+            // Routine calls have names of their own, so that the other names of a scenario do not depend on their number.
             let name = self.names.next(kind);
             if let Message::RunTask(run) = message {
                 self.tasks.insert(name.clone(), run.task);
@@ -275,7 +275,7 @@ impl World {
         self.calls.insert(name, open);
     }
 
-    /// The name that the call gets, and what it says.
+    /// Returns the name of the call, and its content.
     fn call_text(&mut self, call: &Call, message: Message) -> (String, String) {
         match (call, message) {
             (Call::RunTask { .. }, Message::RunTask(run)) => {
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// Of what an operator sees, whether something may start.
+    /// Shows from the status whether tasks may start.
     pub fn show_wait(&mut self, status: &ClusterStatus) {
         let text = match (&status.wait_ended, &status.initial_wait) {
             (None, None | Some(_)) => "the initial wait stands".to_owned(),
@@ -368,7 +368,7 @@ impl World {
         self.say(line);
     }
 
-    /// What an operator sees.
+    /// Shows the status as an operator sees it.
     pub fn show_status(&mut self, status: &ClusterStatus) {
         if let Some(reason) = &status.wait_ended {
             self.say(format!("the initial wait is over: {reason}"));
@@ -437,7 +437,7 @@ fn backoff_text(backoff: BackoffDuration) -> String {
     }
 }
 
-/// The bits and waits of a stored status, and its text.
+/// Returns the bits, waits and text of a stored status.
 fn status_text(status: &StoredStatus) -> String {
     let mut text = status.label().to_owned();
     for (bit, name) in [
@@ -471,7 +471,7 @@ fn status_text(status: &StoredStatus) -> String {
     }
 }
 
-/// Seconds until a time, for `timer`.
+/// Returns the time until the next timer, for `timer`.
 pub fn timer_text(wait: Option<Duration>) -> String {
     match wait {
         None => "no timer is set".to_owned(),

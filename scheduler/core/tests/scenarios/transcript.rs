@@ -1,4 +1,4 @@
-//! Scenario files: a story in comments, commands, and after each command the exact effects that came out.
+//! Scenario files: a story in comments, commands, and after each command the exact effects that it caused.
 //!
 //! ```text
 //! # One line that says what this scenario shows
@@ -11,28 +11,28 @@
 //! persist #2: w1 associated
 //! ```
 //!
-//! Blocks are divided by blank lines; comments stand before commands. Of several commands in a block only the last may have
-//! effects, so that each effect stands after what caused it. What follows `----` is compared exactly. With `BLESS=1`
-//! in the environment the files are rewritten with what came out.
+//! Blank lines separate blocks, and comments come before commands. Only the last command of a block may have effects, so that each effect
+//! follows its cause. The lines after `----` are compared exactly. With `BLESS=1` in the environment, the files are rewritten with the
+//! actual output.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Plays the commands of one scenario.
 pub trait Player {
-    /// Does what one command says, and gives every effect of it, a line each. An error is about the command: it is unknown,
-    /// malformed, or names what does not exist.
+    /// Runs one command and returns its effects, one line each. Errors if the command is unknown or malformed, or names a thing that does
+    /// not exist.
     fn play(&mut self, command: &str) -> Result<Vec<String>, String>;
 
-    /// After the last command: is anything left that was not shown?
+    /// Returns output that is left after the last command and was not shown.
     fn unshown(&mut self) -> Vec<String>;
 }
 
-/// Commands, and what is expected of the last one.
+/// Commands, and the expected output of the last one.
 struct Block<'a> {
-    /// Of the first command in the file, counted from 1.
+    /// Line of the first command in the file, from 1.
     line: usize,
-    /// Comments and blank lines before it, word by word.
+    /// Comments and blank lines before the block, verbatim.
     prefix: String,
     commands: &'a [&'a str],
 }
@@ -50,7 +50,7 @@ enum Mode {
     Bless,
 }
 
-/// Plays every scenario of a folder on a machine of its own.
+/// Plays every scenario of a folder, each with a new player.
 pub fn run_folder<P: Player>(folder: &Path, new_player: impl Fn() -> P) {
     let mode = mode();
     let mut failures = Vec::new();
@@ -126,13 +126,13 @@ pub fn read(path: &Path) -> String {
     reason = "the test, not the core, rewrites its files when told to"
 )]
 fn write(path: &Path, text: &str) {
-    // At once, as another test may be reading it.
+    // The file is replaced in one step, because another test may be reading it.
     let beside = path.with_extension("new");
     std::fs::write(&beside, text).expect("a scenario can be rewritten");
     std::fs::rename(&beside, path).expect("a scenario can be replaced");
 }
 
-/// The text of the file as it would be if what comes out now were expected.
+/// Returns the text that the file would have if the actual output were the expected one.
 pub fn replay(text: &str, name: &str, player: &mut impl Player) -> Result<String, String> {
     let lines: Vec<&str> = text.lines().collect();
     let scenario = parse(&lines).map_err(|(line, error)| format!("{name}:{line}: {error}"))?;
@@ -213,7 +213,7 @@ fn parse<'a>(lines: &'a [&'a str]) -> Result<Scenario<'a>, (usize, String)> {
     })
 }
 
-/// A scenario is documentation: it begins with a title and tells what it shows.
+/// Checks that a scenario begins with a title and explains what it shows, because it is documentation.
 fn check_story(lines: &[&str]) -> Result<(), (usize, String)> {
     let is_title = |line: &&&str| line.starts_with("# ") && line.len() > 10;
     if lines.first().filter(is_title).is_none() {
@@ -230,7 +230,7 @@ fn check_story(lines: &[&str]) -> Result<(), (usize, String)> {
     Ok(())
 }
 
-/// Lines that were expected and did not come (`-`), lines that came instead (`+`), each change with a few lines around it.
+/// Returns missing lines (`-`) and unexpected lines (`+`), with a few lines around each change.
 fn diff(expected: &str, actual: &str) -> String {
     const AROUND: usize = 3;
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
@@ -267,7 +267,7 @@ fn diff(expected: &str, actual: &str) -> String {
     text
 }
 
-/// For each pair of positions the length of the longest common rest.
+/// Returns, for each pair of positions, the length of the longest common subsequence of the rests.
 fn common_lengths(old: &[&str], new: &[&str]) -> Vec<Vec<usize>> {
     let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
@@ -294,7 +294,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next word, which must be there.
+    /// Returns the next word. Errors if there is none.
     pub fn word(&mut self, what: &str) -> Result<&'a str, String> {
         self.next().ok_or_else(|| format!("{what} is missing"))
     }
@@ -330,12 +330,12 @@ impl<'a> Words<'a> {
         brasserie_common::time::parse_duration(self.word(what)?).map_err(|e| e.to_string())
     }
 
-    /// All that is left, as one text.
+    /// Returns all that is left, as one text.
     pub fn rest(&mut self) -> &'a str {
         std::mem::take(&mut self.rest)
     }
 
-    /// Nothing may be left, or a part of the command would be ignored in silence.
+    /// Errors if words are left, because a part of the command would be silently ignored.
     pub fn finish(&self) -> Result<(), String> {
         match self.rest {
             "" => Ok(()),
@@ -344,7 +344,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Seconds to the millisecond, and whether a moment more: limits are strict, so much happens a nanosecond after one.
+/// Formats a duration in seconds to the millisecond, with a mark if it is longer by less than that. Limits are strict, so many events
+/// happen a nanosecond after a limit.
 pub fn show_duration(d: std::time::Duration) -> String {
     let (millis, over) = (d.as_millis(), d.subsec_nanos() % 1_000_000);
     let text = match millis {
@@ -363,7 +364,7 @@ pub fn show_duration(d: std::time::Duration) -> String {
     }
 }
 
-/// A player that repeats what it is told, to test the files themselves.
+/// A player that repeats the text of its commands, to test the files themselves.
 pub struct Parrot(pub Vec<String>);
 
 impl Player for Parrot {
@@ -381,7 +382,7 @@ impl Player for Parrot {
     }
 }
 
-/// That bad files and commands are told, with their lines, and never pass.
+/// Checks that bad files and commands are reported with their lines and never pass.
 pub fn check_the_format_itself() {
     let header = "# A title that is long enough\n# A story that is long enough\n\n";
     let play = |text: &str| replay(&format!("{header}{text}"), "f.txt", &mut Parrot(Vec::new()));

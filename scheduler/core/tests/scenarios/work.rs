@@ -1,4 +1,4 @@
-//! Requests for work, and what they are told.
+//! Work requests and their replies.
 
 use std::fmt::Write as _;
 
@@ -73,7 +73,7 @@ pub fn reply_text(reply: &WorkReply) -> String {
     text
 }
 
-/// Nothing of tasks that were sent as ever.
+/// Returns the terms of a task; empty for tasks that were sent without a work request.
 pub fn terms_text(work: &WorkTerms) -> String {
     let mut text = String::new();
     if let Some(seq) = work.request {

@@ -1,4 +1,4 @@
-//! A scheduler core with everything around it: virtual time, a store that can fail, workers that are played by hand.
+//! A scheduler core with its environment: virtual time, a store that can fail, and workers that the scenario plays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,44 +21,44 @@ use crate::behave::Routine;
 use crate::names::Names;
 use crate::transcript::{Player, Words};
 
-/// Wall seconds at virtual time zero.
+/// Wall time, in seconds, at virtual time zero.
 pub const EPOCH: i64 = 1_700_000_000;
-/// Above every deadline of the default timeouts, so that nothing counts from before time began.
+/// Longer than every deadline of the default timeouts, so that no deadline is before time zero.
 const FIRST_TIME: Duration = Duration::from_secs(1000);
-/// How much of what was missed schedules catch up with.
+/// How far back schedules catch up with missed times.
 const CATCH_UP: Duration = Duration::from_secs(600);
-/// After this long the core itself gives a call up.
+/// The time after which the core itself abandons a call.
 const CALL_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Whether records reach the disk by themselves.
+/// When records reach the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// At the end of each turn.
+    /// The store syncs at the end of each turn.
     SyncsAtOnce,
-    /// When the scenario says `sync`.
+    /// The store syncs at the command `sync`.
     WaitsForSync,
 }
 
 /// A worker that the scenario plays.
 pub struct Peer {
     pub description: WorkerDescription,
-    /// What its next heartbeat echoes: the set of the last answer that reached it.
+    /// The set that its next heartbeat echoes: that of the last answer that reached it.
     pub told: WorkerSetId,
     pub last_beat: Time,
     pub interface: Interface,
 }
 
-/// What a worker sends back of a set id.
+/// The parts of a set id that a worker returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
-    /// All of it.
+    /// The worker returns all of it.
     Ours,
-    /// A peer of the original interface leaves out the digest and the mark "settled", which it does not know.
+    /// A peer of the original interface omits the digest and the mark "settled", which it does not know.
     Original,
 }
 
 impl Peer {
-    /// The set as this worker keeps it.
+    /// Returns the set as this worker stores it.
     pub fn keeps(&self, mut set: WorkerSetId) -> WorkerSetId {
         match self.interface {
             Interface::Ours => {}
@@ -71,13 +71,13 @@ impl Peer {
     }
 }
 
-/// A call that left and has not been answered by the scenario.
+/// A call that left and that the scenario has not answered.
 pub struct OpenCall {
     pub id: CallId,
     pub worker: WorkerId,
 }
 
-/// A request that was made.
+/// A request to the scheduler.
 #[derive(Clone)]
 pub enum Asked {
     Heartbeat { worker: String },
@@ -90,7 +90,7 @@ pub struct Held {
     pub asked: Asked,
     pub after: RecordSeq,
     pub text: String,
-    /// What a worker learns when it leaves.
+    /// The worker that receives this reply, and the set in it.
     pub news: Option<(String, WorkerSetId)>,
 }
 
@@ -102,20 +102,20 @@ pub struct World {
     pub unsynced: Vec<(RecordSeq, Record)>,
     pub store: Store,
     pub config: Option<Arc<Config>>,
-    /// Configurations whose nodes the scenario tells later, latest last.
+    /// Configurations whose nodes the scenario loads later, the latest last.
     pub nodes_to_come: Vec<Arc<Config>>,
-    /// What schedules have given, as the process knows it.
+    /// Times that schedules have given, as the process knows them.
     schedule_memory: ScheduleMemory,
-    /// Of the scheduler that runs.
+    /// Timeouts of the running scheduler.
     pub timeouts: Timeouts,
     pub names: Names,
     pub peers: BTreeMap<String, Peer>,
-    /// By the names of their calls: `run#1`, `check#2`; also runs that were only listed.
+    /// Tasks by the names of their calls, such as `run#1` and `check#2`, including runs that were only listed.
     pub tasks: BTreeMap<String, RunningTask>,
     pub calls: BTreeMap<String, OpenCall>,
     pub asked: BTreeMap<RequestId, Asked>,
     pub held: Vec<Held>,
-    /// Every set that a reply told, and those that the scenario made up.
+    /// Every set that a reply contained or the scenario declared.
     pub sets: BTreeMap<String, WorkerSetId>,
     pub routine: Routine,
     pub out: Vec<String>,
@@ -164,7 +164,7 @@ impl World {
             .ok_or_else(|| "no scheduler runs; `start` one".to_owned())
     }
 
-    /// A new scheduler instance on what is synced.
+    /// Starts a new scheduler instance on the synced data.
     pub fn start(&mut self, options: Options) -> Result<(), String> {
         if self.scheduler.is_some() {
             return Err("a scheduler runs; `crash` or `restart` it".to_owned());
@@ -183,7 +183,7 @@ impl World {
         }
     }
 
-    /// The defaults of the flags; each instance draws other ids.
+    /// Returns the defaults of the flags. Each instance draws other ids.
     pub fn options(&mut self) -> Options {
         self.starts += 1;
         Options {
@@ -192,7 +192,7 @@ impl World {
             startup_wait: None,
             new_cluster: false,
             call_deadline: CALL_DEADLINE,
-            // As often as they like, unless the scenario is about that.
+            // Workers may send requests as often as they like, unless the scenario sets a limit.
             work: Policy {
                 min_request_interval: Duration::ZERO,
                 max_requests_per_second: 0,
@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// The process is gone, with all that was not synced.
+    /// Ends the process. Everything that was not synced is lost.
     pub fn crash(&mut self) -> Result<(), String> {
         let id = self.core()?.id();
         let name = self.names.scheduler(id);
@@ -238,7 +238,7 @@ impl World {
         })
     }
 
-    /// The nodes that the sources of this configuration give.
+    /// Loads the nodes that the sources of this configuration give.
     pub fn load_nodes(&mut self, config: Arc<Config>) -> Result<(), String> {
         let mut nodes = NodeTableBuilder::new("instance", &config);
         let mut times = TimesGiven::default();
@@ -278,7 +278,7 @@ impl World {
         self.turn()
     }
 
-    /// A turn in which nothing is heard but the time.
+    /// Runs a turn whose only event is the time.
     pub fn look(&mut self) -> Result<(), String> {
         let (now, wall) = (self.now, self.wall());
         self.core()?.handle(now, Event::WallClock(wall));
@@ -297,7 +297,7 @@ impl World {
         Ok(())
     }
 
-    /// Makes every record durable, sends the replies that waited for them, and tells the scheduler.
+    /// Makes every record durable, sends the replies that waited for them, and notifies the scheduler.
     pub fn sync(&mut self) -> Result<(), String> {
         let mut up_to = None;
         for (seq, record) in std::mem::take(&mut self.unsynced) {
@@ -324,7 +324,7 @@ impl World {
         self.event(Event::Persisted { up_to })
     }
 
-    /// A heartbeat answer reaches its worker.
+    /// Delivers a heartbeat answer to its worker.
     pub fn deliver(&mut self, news: Option<(String, WorkerSetId)>) {
         if let Some((worker, set)) = news
             && let Some(peer) = self.peers.get_mut(&worker)

@@ -1,4 +1,4 @@
-//! A scheduler core under a script: virtual time, a store that the test controls, workers that are played by hand.
+//! Drives a scheduler core by a script: virtual time, a store that the test controls, and workers that the test plays.
 
 mod values;
 
@@ -22,7 +22,7 @@ pub use values::*;
 
 /// The head start of a heartbeat reply over the first `runTask`.
 pub const SETTLE: Duration = Duration::from_millis(10);
-/// A machine under test with everything around it.
+/// A scheduler core under test, with its environment.
 pub struct Script {
     pub scheduler: Scheduler,
     pub now: Time,
@@ -31,16 +31,16 @@ pub struct Script {
     /// The store syncs at once unless a test holds it back.
     pub sync_at_once: bool,
     next_request: u64,
-    /// Calls that left and were not answered, oldest first.
+    /// Calls that left and are unanswered, oldest first.
     pub calls: Vec<(CallId, ServiceAddress, Call, Message)>,
-    /// Replies that left or wait for a record.
+    /// Replies that left, or that wait for a record.
     pub replies: Vec<(RequestId, Option<RecordSeq>, Reply)>,
     pub records: Vec<Record>,
-    /// The set id that each worker was told last, which it sends back with its next heartbeat.
+    /// The set id in the last answer to each worker. The worker returns it in its next heartbeat.
     pub told: BTreeMap<WorkerId, (WorkerDescription, WorkerSetId)>,
-    /// Why the program was told to end.
+    /// The reason with which the core asked its program to exit.
     pub exit: Option<ExitReason>,
-    /// How far somebody has set the wall clock ahead.
+    /// How far the wall clock has been set ahead.
     pub clock_is_ahead: Duration,
 }
 
@@ -70,7 +70,7 @@ impl Script {
         script
     }
 
-    /// A new cluster with a config.
+    /// Creates a new cluster with a config.
     pub fn with_config(config: Arc<Config>) -> Self {
         let mut script = Self::new(options(), Durable::default());
         script.load(config);
@@ -86,7 +86,7 @@ impl Script {
         self.load_nodes(config);
     }
 
-    /// As its sources would give them.
+    /// Loads the nodes that the sources of the config give.
     pub fn load_nodes(&mut self, config: Arc<Config>) {
         let mut nodes = NodeTableBuilder::new("instance", &config);
         for source in &config.node_sources {
@@ -100,7 +100,7 @@ impl Script {
         });
     }
 
-    /// A new scheduler instance on what is synced.
+    /// Starts a new scheduler instance on the synced data.
     pub fn restart(self, options: Options) -> Script {
         Script::at(options, self.durable, self.now)
     }
@@ -138,7 +138,7 @@ impl Script {
         }
     }
 
-    /// Makes every record durable and tells the scheduler.
+    /// Makes every record durable and notifies the scheduler.
     pub fn sync(&mut self) {
         let mut up_to = None;
         for (seq, record) in std::mem::take(&mut self.unsynced) {
@@ -150,7 +150,7 @@ impl Script {
         }
     }
 
-    /// Lets time pass, waking the scheduler when it asks.
+    /// Lets time pass and wakes the scheduler when its timers are due.
     pub fn advance(&mut self, d: Duration) {
         let end = self.now + d;
         while let Some(at) = self.scheduler.poll_timeout().filter(|&at| at <= end) {
@@ -252,13 +252,13 @@ impl Script {
         assert_eq!(result.1, Ok(()));
     }
 
-    /// A heartbeat with the set id of the last answer.
+    /// Sends a heartbeat with the set id of the last answer.
     pub fn echo(&mut self, worker: &WorkerDescription) -> HeartbeatResponse {
         let (_, set) = self.told[&worker.id];
         self.heartbeat(worker, set).expect("the same instance")
     }
 
-    /// Every other HEALTHY worker hears of the present set and says so.
+    /// Lets every other HEALTHY worker receive the present set and confirm it.
     pub fn spread(&mut self, newcomer: &WorkerDescription) {
         for status in self.status().workers {
             if status.id != newcomer.id && status.health == Health::Healthy {
@@ -271,7 +271,7 @@ impl Script {
         self.calls.retain(|(_, _, call, _)| !extra(call));
     }
 
-    /// Joins a worker that has never known a scheduler, until it is HEALTHY, as the others are.
+    /// Joins a worker that has never known a scheduler, until it and the others are HEALTHY.
     pub fn join(&mut self, worker: &WorkerDescription) {
         let first = self
             .heartbeat(worker, WorkerSetId::default())
@@ -284,7 +284,7 @@ impl Script {
         self.advance(SETTLE);
     }
 
-    /// Sends `updateStatus`; gives the record that the acknowledgement waits for, and the result.
+    /// Sends `updateStatus`. Returns the record that the acknowledgement waits for, and the result.
     pub fn update(
         &mut self,
         worker: &WorkerDescription,
@@ -315,7 +315,7 @@ impl Script {
         }
     }
 
-    /// The open `runTask` calls.
+    /// Returns the tasks of the open `runTask` calls.
     pub fn starts(&self) -> Vec<RunningTask> {
         let runs = self
             .calls

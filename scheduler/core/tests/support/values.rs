@@ -1,4 +1,4 @@
-//! What every test of the core begins with: settings, a config, workers and tasks.
+//! Values that every test of the core starts with: settings, a config, workers and tasks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use brasserie_common_config::{Config, ParseOptions, parse};
 use brasserie_scheduler_core::credits::Policy;
 use brasserie_scheduler_core::{Options, Retention};
 
-/// Wall seconds at virtual time zero.
+/// Wall time, in seconds, at virtual time zero.
 pub const EPOCH: i64 = 1_700_000_000;
 
 pub fn options() -> Options {
@@ -41,7 +41,7 @@ pub fn config(text: &str) -> Arc<Config> {
     )
 }
 
-/// One job `j` on `nodes` nodes, one slot each.
+/// A config with one job `j` on `nodes` nodes, whose tasks take one slot each.
 pub fn one_job(nodes: usize, job: &str) -> Arc<Config> {
     let names: Vec<String> = (0..nodes).map(|i| format!("\"n{i}\": []")).collect();
     config(&format!(
@@ -79,7 +79,7 @@ pub fn worker(shard: &str, lock: i32, start_time: i64) -> WorkerDescription {
     }
 }
 
-/// A task as a worker would list it.
+/// A task as a worker lists it.
 pub fn listed(shard: &str, node: &str, invocation: InvocationId) -> RunningTask {
     RunningTask {
         job: "j".try_into().expect("a name"),

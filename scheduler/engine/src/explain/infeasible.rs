@@ -1,4 +1,4 @@
-//! What no wait will change: a need above every limit, no worker big enough in the whole pool, no node to run on.
+//! Explains obstacles that no wait removes: a need above every limit, no worker big enough in the whole pool, no node to run on.
 
 use brasserie_common::CardUse;
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
@@ -14,13 +14,14 @@ use crate::placement::eligible::structure_of;
 use crate::placement::resources::need_of;
 use crate::statuses::job::Job;
 
-/// Nodes that are looked at for one that a job, which is not configured yet, could run on. A filter takes about 100 ns a node, so
-/// that whoever saves a job waits for 10 ms at most; of a job that nearly no node passes, nothing is said.
+/// The most nodes that are checked for one on which a job, which is not configured yet, could run. A filter takes about 100 ns for a node,
+/// so a person who saves a job waits for 10 ms at most. With more nodes, nothing is reported if none of these fits.
 const MAX_LOOKED_AT: usize = 100_000;
 
 impl Engine {
-    /// Why no task of a job could ever start with the configuration, the nodes and the workers as they are now; empty if one could,
-    /// but for other jobs. The job need not be configured; it was read under settings that [`Config::reads_jobs_as`] those in force.
+    /// Returns why no task of a job could ever start with the present configuration, nodes and workers; empty if one could, apart from
+    /// other jobs. The job need not be configured. It must have been read under settings that read jobs as those in force do, see
+    /// [`Config::reads_jobs_as`].
     pub fn infeasible(&self, job: &JobConfig) -> Vec<Reason> {
         let (Some(config), Some(forest)) = (&self.config, &self.forest) else {
             return Vec::new();
@@ -73,7 +74,7 @@ impl Engine {
         reasons
     }
 
-    /// Jobs that could run but for what is the matter with them for good, as long as it stays so; by file order.
+    /// Iterates over messages about enabled jobs that can never run as things are, in file order.
     pub(crate) fn infeasible_jobs(&self) -> impl Iterator<Item = String> + '_ {
         let (config, forest) = (self.config.as_ref(), self.forest.as_ref());
         let of_job = move |id: &brasserie_common::JobId| {
@@ -88,7 +89,7 @@ impl Engine {
         self.configured.iter().filter_map(of_job)
     }
 
-    /// A resource on the way from a job's tasks to the root of which no node has enough.
+    /// Returns a resource, on the path from a job's tasks to the root, of which no node has enough.
     pub(crate) fn above_limit(&self, job: &JobConfig) -> Option<ResourceId> {
         let levels = (0..=job.level_for_tasks.0).map(LevelId);
         let mut ids = levels.flat_map(|level| self.plan.at(level)).copied();
@@ -125,13 +126,13 @@ impl Engine {
         }
     }
 
-    /// Why no connected worker could ever take the job.
+    /// Returns why no connected worker could ever take the job.
     fn explain_pool(&self, config: &Config, demand: &Demand, job_config: &JobConfig) -> Reason {
         let level = self.plan.at(config.worker_level());
         let mut only_command = !self.pool.is_empty();
         let mut why = None;
         for (_, worker) in self.pool.present() {
-            // Judged as if nothing ran, since the question is what could ever run.
+            // The worker is judged as if it were idle, because the question is what could ever run.
             let idle = Default::default();
             let idle = (&idle, &CardUse::default());
             let refusal = demand.refusal(worker, &self.plan, level, idle);

@@ -1,4 +1,4 @@
-//! Reasons and their sentences.
+//! Reasons why a task does not run, and their sentences.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,23 +17,23 @@ use crate::types::TaskState;
 pub struct Need {
     pub resource: String,
     pub need: i32,
-    /// Below 0 where more is taken than there is.
+    /// Free slots; below 0 where more are in use than the limit.
     pub free: i64,
     pub limit: i32,
 }
 
-/// What a worker lacks that could otherwise take a task.
+/// The shortage of a worker that could otherwise take a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lack {
     Slots(Need),
-    /// What is needed, and how many thousandths are free of each card: it may be enough in sum.
+    /// Needed GPUs, and the free thousandths of each GPU. Their sum may be enough.
     Cards {
         need: String,
         free: Vec<u32>,
     },
 }
 
-/// Workers that refuse a task for one reason. Whoever knows more of the first may say more of it.
+/// Workers that refuse a task for one reason. A caller that knows more about the first one may report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refusers {
     pub count: u32,
@@ -47,12 +47,12 @@ impl Refusers {
     }
 }
 
-/// What makes a task miss its deadline.
+/// The cause of a missed deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateBy {
-    /// What the worker has to do before.
+    /// Other work of the worker, which comes before.
     OtherWork,
-    /// It takes longer by itself. It is sent all the same where nobody else comes too late for it.
+    /// The task's own length. The task is still sent to a worker where it makes no other task late.
     ItsOwnLength,
 }
 
@@ -73,7 +73,7 @@ pub enum Reason {
     ConfigDisabled,
     UnknownJob,
     JobDisabled,
-    /// By an operator.
+    /// An operator paused or cancelled the job.
     JobHeld(Hold),
     /// The job runs as many tasks as its `max_running` allows.
     JobFull {
@@ -100,11 +100,11 @@ pub enum Reason {
         remaining: Duration,
         status: String,
     },
-    /// Every task waits, since unknown ones may be running.
+    /// Every task waits, because unknown tasks may be running.
     HeldBackFor {
         remaining: Duration,
     },
-    /// Its last status is not durable yet.
+    /// The task's last status is not durable yet.
     HeldUntilDurable,
     WaitsFor {
         job: JobName,
@@ -116,29 +116,29 @@ pub enum Reason {
         node: NodeName,
         why: &'static str,
     },
-    /// Nothing of the job starts before all of another one is done, and the nodes of their configuration are not there yet.
+    /// The job waits until all of another job is done, and the nodes of their configuration are not loaded yet.
     OtherNodes,
-    /// Nothing of the job starts before all of another one is done.
+    /// The job waits until all of another job is done.
     WaitsForAll {
         job: JobName,
-        /// How many of its tasks are not done.
+        /// Number of the other job's tasks that are not done.
         left: u64,
         /// The first of them; `None` if the nodes of those that run are gone.
         first: Option<(NodeName, TaskState)>,
     },
-    /// As [`Reason::WaitsForAll`], for ever unless something changes.
+    /// The same as [`Reason::WaitsForAll`], but the wait ends only if something changes.
     NeverAllDone {
         job: JobName,
         why: &'static str,
         left: u64,
-        /// The first task that is in the way of all.
+        /// The first task that is in the way.
         first: Option<(NodeName, TaskState)>,
     },
     Short {
         node: NodeName,
         need: Need,
     },
-    /// Infeasible: no node of the level has that many.
+    /// Infeasible: no node of the level has that many slots.
     AboveLimit {
         level: String,
         resource: String,
@@ -150,30 +150,30 @@ pub enum Reason {
     NoWorkerNow {
         host: Option<String>,
         not_ready: Refusers,
-        /// They drain: they end with the tasks that they have.
+        /// Number of draining workers, which accept no more tasks.
         draining: u32,
         unsuitable: u32,
         short: u32,
-        /// The first worker that is short of something.
+        /// The first worker that is short of something, and its shortage.
         example: Option<(Shard, Lack)>,
-        /// They run as many tasks as they can.
+        /// Number of workers that run as many tasks as they can.
         full: u32,
-        /// The first of these.
+        /// The first worker of `full`.
         fullest: Option<(Shard, TaskRoom)>,
-        /// They ask for what they get, and have not asked for more of this kind.
+        /// Pull workers that have not requested more work of this kind.
         not_asked: Refusers,
-        /// It would miss its deadline there.
+        /// Number of workers where a deadline would be missed.
         late: u32,
-        /// Why.
+        /// The cause for the workers of `late`.
         late_by: LateBy,
-        /// They choose cards, and had none for such a task, which may not wait, a moment ago.
+        /// Number of workers that choose GPUs and had none a moment ago for such a task, which may not be queued.
         turned_down: u32,
     },
-    /// Infeasible with the workers there are.
+    /// Infeasible with the present workers.
     NoWorkerEver {
         why: String,
     },
-    /// Infeasible with the nodes there are: none of so many of its level is enabled and passes its filters.
+    /// Infeasible with the present nodes: none of the `nodes` of its level is enabled and passes its filters.
     NoNode {
         level: String,
         nodes: u64,
@@ -229,7 +229,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// How many cards of which models.
+/// Displays how many GPUs there are of each model.
 pub(super) struct CardList<'a>(pub(super) &'a [Card]);
 
 impl fmt::Display for CardList<'_> {
@@ -415,7 +415,7 @@ fn held(hold: Hold) -> &'static str {
     }
 }
 
-/// That a job waits for all of another one, of which so many tasks are not done; and why they will not be.
+/// Writes that a job waits for all of another one, of which `left` tasks are not done, and why they never will be.
 fn fmt_all(
     f: &mut fmt::Formatter<'_>,
     job: &JobName,
@@ -448,7 +448,7 @@ fn fmt_no_node(f: &mut fmt::Formatter<'_>, level: &str, nodes: u64) -> fmt::Resu
     }
 }
 
-/// Whole seconds, so that a sentence does not count milliseconds.
+/// Rounds up to whole seconds, so that a sentence does not count milliseconds.
 fn rounded_up(d: Duration) -> Duration {
     Duration::from_secs(d.as_secs() + u64::from(d.subsec_nanos() > 0))
 }

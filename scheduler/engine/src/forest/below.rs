@@ -1,4 +1,4 @@
-//! Which tasks of a level are below which nodes of a level above: what all jobs share, so that a job that waits at a node keeps one bit
+//! Indexes of the tasks of a level below each node of a level above. All jobs share them, so that a job that waits at a node keeps one bit
 //! for each task there.
 
 use brasserie_common_config::LevelId;
@@ -6,7 +6,7 @@ use brasserie_common_config::LevelId;
 use super::index::Forest;
 use crate::work::{Work, fill, shed};
 
-/// For each node of the upper level, in its order: the positions of the tasks below it, ascending.
+/// Positions of the tasks below each node of the upper level, in the order of that level; ascending for each node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BelowIndex {
     starts: Vec<u32>,
@@ -23,27 +23,27 @@ impl BelowIndex {
         Below::Some(self.of(node))
     }
 
-    /// Gives the memory back, little by little; whether all of it is gone.
+    /// Gives the memory back, step by step. Returns whether all of it is gone.
     pub(super) fn shed(&mut self, work: &mut Work) -> bool {
         shed(&mut self.starts, work) && shed(&mut self.positions, work)
     }
 }
 
-/// A row is asked for the node above, which is near those of the rows beside.
+/// Nanoseconds to find the node above a row, when rows are read in order.
 const ROW_COST: u64 = 50;
-/// A row, anywhere in memory, is asked for the node above.
+/// Nanoseconds to find the node above a row that is anywhere in memory.
 const POSITION_COST: u64 = 300;
-/// Tasks of a node are sorted at once up to so many: within some tenths of a millisecond.
+/// The most tasks of a node that are sorted in one step: some tenths of a millisecond.
 const MOST_SORTED: u32 = 4096;
 const SORT_COST: u64 = 40;
 const SUM_COST: u64 = 5;
 
-/// In which order rows are looked at.
+/// The order in which rows are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Row by row, as children of a node are near each other there. What is found below a node must be sorted.
+    /// Row by row, where children of a node are close to each other. The tasks found below a node must be sorted.
     Rows,
-    /// By position, with a look at memory for each. What is found below a node is sorted.
+    /// Position by position, with a cache miss for each. The tasks found below a node are sorted.
     Positions,
 }
 
@@ -52,45 +52,45 @@ enum Way {
 ///                                        |                   ^
 ///                                        +-----> Sort -------+     row by row
 /// ```
-/// By position, if a node has replicas or very many tasks.
+/// The index is built by position if a node has replicas or very many tasks.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// There are places for some of the nodes.
+    /// `starts` and `next` are being allocated.
     New,
-    /// `starts` has, one place late, how many tasks are below each node, as far as this step.
+    /// `starts` has, one place late, the number of tasks below each node, counted up to this step.
     Count(Way, Step),
-    /// Up to this node `starts` says where its tasks start.
+    /// `starts` has the start of the tasks of each node, up to this node.
     Sum(usize),
-    /// There is room for some of the tasks.
+    /// `positions` is being allocated.
     Room,
-    /// As far as this step, tasks stand below their nodes; `next` is behind the last one of each.
+    /// Tasks up to this step are stored below their nodes; `next` is behind the last one of each node.
     Fill(Way, Step),
-    /// Up to this node tasks are sorted.
+    /// Tasks of the nodes before this one are sorted.
     Sort(usize),
-    /// The index is whole, and `next` is given back.
+    /// The index is complete, and `next` is being freed.
     Shed,
     /// Nothing is left to do.
     Built,
 }
 
-/// A row or a position, by the way.
+/// A row or a position, depending on the `Way`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     at: usize,
-    /// Of the rows of this position those before this one have been looked at.
+    /// Rows of this position before this row are done.
     row: Option<u32>,
 }
 
-/// A [`BelowIndex`] in the making.
+/// A [`BelowIndex`] under construction.
 #[derive(Clone, Debug)]
 pub(crate) struct BelowBuilder {
     tasks: LevelId,
     above: LevelId,
     stage: Stage,
-    /// Nodes of the upper level.
+    /// Number of nodes of the upper level.
     nodes: usize,
     index: BelowIndex,
-    /// While tasks are counted: the last one of each node, plus one.
+    /// While tasks are counted: the last task of each node, plus one. While tasks are stored: the next free index of each node.
     next: Vec<u32>,
     /// The most tasks below a node.
     most: u32,
@@ -115,7 +115,7 @@ impl BelowBuilder {
         }
     }
 
-    /// Of which levels.
+    /// Returns the level of the tasks and the level of the nodes above.
     pub(crate) fn levels(&self) -> (LevelId, LevelId) {
         (self.tasks, self.above)
     }
@@ -124,13 +124,13 @@ impl BelowBuilder {
         self.index
     }
 
-    /// Leaves whatever is there of it to a forest that nobody needs either.
+    /// Leaves the unfinished index to a forest that is being freed, too.
     pub(crate) fn give_up(self, forest: &mut Forest) {
         let BelowIndex { starts, positions } = self.index;
         forest.take_rest([starts, positions, self.next]);
     }
 
-    /// Goes on; whether the index is whole.
+    /// Continues the construction. Returns whether the index is complete.
     pub(crate) fn build(&mut self, forest: &Forest, work: &mut Work) -> bool {
         while work.is_left() {
             self.stage = match self.stage {
@@ -148,8 +148,8 @@ impl BelowBuilder {
         matches!(self.stage, Stage::Built)
     }
 
-    /// Calls back with each node and a task below it from a step on; the step to go on with, if work is out. A pair may come several
-    /// times, one after the other if it goes by position.
+    /// Calls `found` with each node and a task below it, from a step on. Returns the step to continue with if the budget is spent. A pair
+    /// may come several times, one after the other if rows are scanned by position.
     fn pairs(
         &self,
         forest: &Forest,
@@ -289,7 +289,7 @@ impl BelowBuilder {
 pub(crate) enum Below<'a> {
     /// The node is the task's own.
     One(u32),
-    /// The node is the root of as many tasks.
+    /// The node is the root. The number is that of all tasks of the level.
     All(u32),
     Some(&'a [u32]),
 }
@@ -311,7 +311,7 @@ impl Below<'_> {
         }
     }
 
-    /// `None` if the task is not below the node.
+    /// Returns the task's rank; `None` if the task is not below the node.
     pub(crate) fn rank(self, position: u32) -> Option<usize> {
         match self {
             Below::One(own) => (own == position).then_some(0),

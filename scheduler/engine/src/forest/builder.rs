@@ -1,4 +1,4 @@
-//! Builds a node table from what the node sources give, source by source.
+//! Builds a node table from the nodes of the node sources, one source after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -14,14 +14,14 @@ use hashbrown::HashTable;
 
 use super::table::{NodeTable, Row, TagColumn, TagSet, TimesGiven};
 
-/// The most nodes of one table: twice the ten million that one scheduler is built for, so that a mistyped range ends in an
-/// error and not in swap.
+/// The most nodes of one table: twice the ten million that one scheduler is built for. So a mistyped range ends in an error and not in
+/// swapping.
 pub const MAX_NODES: usize = 20_000_000;
 
-/// The most bytes of all names together, as name positions have 32 bits.
+/// The most bytes of all names together, because the offsets of names have 32 bits.
 const MAX_ARENA_BYTES: usize = u32::MAX as usize;
 
-/// Why a node cannot be added. Any of them fails the refresh as a whole.
+/// The reason why a node cannot be added. Each of them fails the refresh as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     #[error("node {name:?} under {parent:?}: {source}")]
@@ -108,7 +108,7 @@ struct RowsByName {
     indexed: usize,
 }
 
-/// See [`NodeTable`].
+/// A [`NodeTable`] under construction.
 #[derive(Clone, Debug)]
 pub struct NodeTableBuilder {
     table: NodeTable,
@@ -121,7 +121,7 @@ pub struct NodeTableBuilder {
 }
 
 impl NodeTableBuilder {
-    /// A table with the instance node alone. `instance_name` is cut down to what a name may be.
+    /// Creates a table with the instance node alone. An invalid `instance_name` is replaced by `instance`.
     pub fn new(instance_name: &str, config: &Config) -> Self {
         let name = match NodeName::try_from(instance_name) {
             Ok(name) if !instance_name.is_empty() => name.as_str().to_owned(),
@@ -150,7 +150,7 @@ impl NodeTableBuilder {
         self.sources.push(self.table.len());
     }
 
-    /// Whether the current source has given no nodes so far.
+    /// Returns whether the current source has given no nodes so far.
     pub fn source_is_empty(&self) -> bool {
         self.sources.last() == Some(&self.table.len())
     }
@@ -186,7 +186,7 @@ impl NodeTableBuilder {
             return Ok(());
         }
         let parents = self.rows_at(range.parent_level);
-        // Before anything is built: i64 bounds can ask for more than any memory holds.
+        // This check comes before any node is built, because i64 bounds can ask for more than any memory holds.
         let each = i128::from(range.end) - i128::from(range.start) + 1;
         let room = MAX_NODES.saturating_sub(self.table.len());
         if each.saturating_mul(parents.len() as i128) > room as i128 {
@@ -203,9 +203,9 @@ impl NodeTableBuilder {
         Ok(())
     }
 
-    /// Adds the children of an `add_time` source, whose times are now these, to every node that is now at the parent level. A child that
-    /// an earlier `add_time` source gave to the same parent is one node, as a time of several items is: it is enabled while each says so, and
-    /// has all their tags.
+    /// Adds the children of an `add_time` source, one for each of `times`, to every node that is now at the parent level. A child that an
+    /// earlier `add_time` source gave to the same parent is the same node. It is enabled only if each source enables it, and has all their
+    /// tags.
     pub fn add_time(&mut self, source: &AddTime, times: &[DueTime]) -> Result<(), NodeError> {
         let parents = self.rows_at(source.parent_level);
         let room = MAX_NODES.saturating_sub(self.table.len());
@@ -261,7 +261,7 @@ impl NodeTableBuilder {
         Ok(new)
     }
 
-    /// All nodes that are now at a level, in the order in which they were added.
+    /// Returns all nodes that are now at a level, in the order in which they were added.
     pub fn rows_at(&self, level: LevelId) -> Vec<Row> {
         self.table
             .rows()
@@ -287,7 +287,7 @@ impl NodeTableBuilder {
     }
 
     fn full_name(&self, naming: NodeNaming, parent: Row, name: &str) -> String {
-        // An empty name stays one, which is refused.
+        // An empty name stays empty, so that it is refused.
         let above = (parent != Row::ROOT && !name.is_empty() && parent.index() < self.table.len())
             .then(|| self.table.name(parent));
         naming.name(above, name).into_owned()

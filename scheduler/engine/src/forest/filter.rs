@@ -1,4 +1,4 @@
-//! Job filters, compiled: which names of a level a job runs on.
+//! Compiled filters of jobs, which say on which nodes of a level a job runs.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,10 @@ use brasserie_common::collections::SeededSet;
 use brasserie_common_config::{Filter, JobConfig, LevelId};
 use regex::{Regex, RegexBuilder};
 
-/// The most memory that one compiled expression may take: generous for lists of host names, far below what a hostile one
-/// could ask for.
+/// The most memory of one compiled expression: generous for lists of host names, and far below what a hostile expression could ask for.
 const MAX_REGEX_BYTES: usize = 4 << 20;
 
-/// Why a filter cannot be used. The job then runs on no node of the level.
+/// The reason why a filter cannot be used. The job then runs on no node of the level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FilterError {
     #[error("job `{job}`, filter of level {level}: `{key}` is no regular expression: {message}")]
@@ -29,9 +28,9 @@ pub(crate) struct CompiledFilter {
     whitelist_regex: Option<Regex>,
     blacklist: SeededSet<String>,
     blacklist_regex: Option<Regex>,
-    /// Empty: all nodes; else those with one of them at least.
+    /// Tags of which a node needs at least one; empty: all nodes pass.
     tags: SeededSet<String>,
-    /// `None`: all nodes.
+    /// Fraction of nodes that pass; `None`: all nodes.
     fraction: Option<f64>,
     broken: bool,
 }
@@ -72,18 +71,18 @@ impl CompiledFilter {
         }
     }
 
-    /// Whether the answer depends on the job's name.
+    /// Returns whether the result depends on the job's name.
     pub(crate) fn is_per_job(&self) -> bool {
         self.fraction.is_some()
     }
 
-    /// Whether a node of this name with these tags passes.
+    /// Returns whether a node of this name with these tags passes.
     pub(crate) fn passes(&self, job: &str, name: &str, tags: &BTreeSet<String>) -> bool {
         let has_tag = self.tags.is_empty() || tags.iter().any(|tag| self.tags.contains(tag));
         has_tag && self.passes_name(job, name)
     }
 
-    /// The same of a worker's host, which has no tags: a demand for one does not concern it.
+    /// Returns whether a worker's host passes. Hosts have no tags, so required tags do not apply.
     pub(crate) fn passes_name(&self, job: &str, name: &str) -> bool {
         !self.broken
             && (self.whitelist.is_empty() || self.whitelist.contains(name))
@@ -137,16 +136,16 @@ impl JobFilters {
     }
 }
 
-/// Whether a node is in a job's fraction of all nodes. Smaller fractions are subsets of larger ones. The hash must stay the
-/// same for ever, or a new version of this program would move running experiments to other nodes.
+/// Returns whether a node is in a job's fraction of all nodes. Smaller fractions are subsets of larger ones. The hash must never change, or
+/// a new version of this program would move running experiments to other nodes.
 fn in_fraction(fraction: f64, job: &str, node: &str) -> bool {
-    // 2^64; the product is below it, since the fraction is below 1.
+    // The factor is 2^64. The product is below it, because the fraction is below 1.
     let bound = fraction * 18_446_744_073_709_551_616.0;
     (stable_hash(job, node) as f64) < bound
 }
 
-/// FNV-1a over the node's name, a zero byte and the job's name, then the finisher of SplitMix64, since FNV's high bits hardly
-/// depend on the last bytes.
+/// Hashes the node's name, a zero byte and the job's name with FNV-1a, then applies the finisher of SplitMix64, because FNV's high bits
+/// hardly depend on the last bytes.
 fn stable_hash(job: &str, node: &str) -> u64 {
     let bytes = node.bytes().chain([0]).chain(job.bytes());
     let fnv = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

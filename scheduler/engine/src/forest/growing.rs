@@ -1,4 +1,4 @@
-//! A forest in the making: row by row, then the orders of its levels, in slices of work.
+//! Builds a forest in slices: row by row, then the order of each level.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::table::{NodeTable, Row};
 use crate::names::NodeNames;
 use crate::work::{HUGE_PAGE, Work, cost_to_touch, fill};
 
-/// A name is looked up among all names, and a new one is added.
+/// Nanoseconds to look up a name among all names and to add its row.
 const ROW_COST: u64 = 800;
-/// Rows whose places are written ahead: those of one huge page, so that it is emptied in a slice of its own.
+/// Rows whose places are written ahead: those of one huge page, so that the page is cleared in a slice of its own.
 const AHEAD: usize = HUGE_PAGE / size_of::<Place>();
-/// A new name is added, and some others are put in order anew.
+/// Nanoseconds to add a new name and to rehash some others.
 const NEW_NAME_COST: u64 = 1200;
-/// A replica is put behind its canonical row.
+/// Nanoseconds to put a replica behind its canonical row.
 const REPLICA_COST: u64 = 200;
-/// Two places of the order are swapped.
+/// Nanoseconds to swap two places of an order.
 const SWAP_COST: u64 = 150;
-/// A row is told its position.
+/// Nanoseconds to store a row's position.
 const POSITION_COST: u64 = 150;
 
 /// ```text
@@ -30,13 +30,13 @@ const POSITION_COST: u64 = 150;
 /// ```
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// All rows before this one are there; replicas only have their canonical row's position.
+    /// All rows before this one exist. Replicas only have the position of their canonical row.
     Rows(usize),
-    /// Of the replicas those from this row on stand behind their canonical rows.
+    /// Replicas from this row on are behind their canonical rows.
     Replicas(usize),
-    /// The levels before this one are arranged; this one has so many rows yet to be shuffled, or is being sorted.
+    /// Levels before this one are ordered, and this one is being shuffled or sorted.
     Order(usize, Shuffle),
-    /// As far as this position of this level, rows have their positions in its order; of the rows of this position those before this one.
+    /// Rows of this level know their positions, up to this position of the level and, at this position, up to this row.
     Positions(usize, usize, Option<u32>),
     /// Nothing is left to do.
     Grown,
@@ -46,11 +46,11 @@ enum Stage {
 enum Shuffle {
     /// Not begun.
     New,
-    /// Places from here on have got their rows.
+    /// Places from here on have their final rows.
     From(usize),
 }
 
-/// A row that is not there yet.
+/// The place of a row that does not exist yet.
 const UNKNOWN: Place = Place {
     node: NodeId(NONE),
     parent: NONE,
@@ -62,7 +62,7 @@ const UNKNOWN: Place = Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Growing {
     forest: Box<Forest>,
-    /// By the table's numbers of the levels.
+    /// The configuration's level for each level of the table.
     levels: Vec<LevelId>,
     order: NodeOrder,
     has_replicas: bool,
@@ -83,7 +83,7 @@ impl Growing {
         let levels = levels.collect();
         names.expect(table.len());
         let mut forest = Box::new(Forest::empty(table, config.levels.len()));
-        // Room costs nothing until it is used, and growing step by step may mean to copy all.
+        // Reserved memory costs nothing until it is used, and growing step by step may copy everything.
         forest.rows.reserve(names.end() + forest.table.len());
         let rows = forest.table.len();
         forest
@@ -104,7 +104,7 @@ impl Growing {
         &self.forest.table
     }
 
-    /// Goes on; whether the forest is whole.
+    /// Continues the construction. Returns whether the forest is complete.
     pub(crate) fn grow(&mut self, names: &mut NodeNames, rng: &mut Rng, work: &mut Work) -> bool {
         while work.is_left() {
             self.stage = match self.stage {
@@ -123,7 +123,7 @@ impl Growing {
         self.sorting.is_some()
     }
 
-    /// Whatever is there of it.
+    /// Returns the forest, complete or not.
     pub(crate) fn into_forest(mut self) -> Box<Forest> {
         let sorting = self.sorting.into_iter();
         self.forest.take_rest(sorting.flat_map(Sorting::into_parts));
@@ -133,7 +133,7 @@ impl Growing {
     fn add_rows(&mut self, first: usize, names: &mut NodeNames, work: &mut Work) -> Stage {
         let forest = &mut *self.forest;
         let table = Arc::clone(&forest.table);
-        // Room for all ids that there are: with new names the first may be far behind.
+        // There must be room for all ids that exist, because the ids of new names may be far behind.
         if !fill(&mut forest.rows, names.end(), NONE, work) {
             return Stage::Rows(first);
         }
@@ -178,7 +178,7 @@ impl Growing {
             match canonical {
                 Some(canonical) => {
                     forest.places[index].position = forest.position(canonical);
-                    // The list of them comes later, as it has the order of the table.
+                    // The replicas are chained later, because their list follows the order of the table.
                     self.has_replicas = true;
                 }
                 None => add_canonical(forest, (level, id), row.0, work),
@@ -192,7 +192,7 @@ impl Growing {
         }
     }
 
-    /// From the last row to the first, each put next to its canonical row.
+    /// Chains the replicas, from the last row to the first, each directly behind its canonical row.
     fn chain_replicas(&mut self, end: usize, work: &mut Work) -> Stage {
         let forest = &mut *self.forest;
         if !forest.replicas.make_room(forest.table.len(), work) {
@@ -215,7 +215,7 @@ impl Growing {
         Stage::Order(0, Shuffle::New)
     }
 
-    /// Sorts or shuffles a level; the first starts first.
+    /// Sorts or shuffles a level. Tasks on the first rows start first.
     fn arrange(&mut self, level: usize, from: Shuffle, rng: &mut Rng, work: &mut Work) -> Stage {
         let Some(rows) = self.forest.orders.get_mut(level) else {
             return Stage::Grown;
@@ -285,7 +285,7 @@ fn add_canonical(forest: &mut Forest, (level, id): (LevelId, NodeId), row: u32, 
     }
     let order = &mut forest.orders[level.index()];
     if order.is_empty() {
-        // The first rows of several levels are near each other.
+        // The first rows of several levels are close to each other, so each level is charged for its first page.
         work.spend(cost_to_touch(order.capacity() * size_of::<u32>()));
     }
     forest.places[row as usize].position = order.len() as u32;

@@ -1,4 +1,4 @@
-//! A node table under a configuration: order of the tasks of each level, replicas, disabled branches, ids of names.
+//! A forest: a node table under a configuration, with the task order of each level, replicas, disabled branches, and rows by node id.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use crate::work::{Work, fill, shed};
 
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What is asked of a row at every turn, in one place: at millions of nodes each look at another column is a look at memory.
+/// The data of a row that is read in every turn, in one place: with millions of nodes, each access to another column is a cache miss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) node: NodeId,
     /// `NONE` for the instance node.
     pub(super) parent: u32,
-    /// In its level's order.
+    /// Position in its level's order.
     pub(super) position: u32,
-    /// `NO_LEVEL` if the configuration does not have it.
+    /// `NO_LEVEL` if the configuration does not have the level.
     pub(super) level: LevelId,
     pub(super) branch: Branch,
 }
 
-/// Whether tasks below may start.
+/// Whether tasks on or below a node may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Branch {
     /// The node and all ancestors are enabled.
@@ -35,7 +35,7 @@ pub(super) enum Branch {
 
 pub(super) const NO_LEVEL: LevelId = LevelId(u16::MAX);
 
-/// Lists of rows: of each row, which one comes next in its list. No row comes after another in two lists, and the instance node in none.
+/// Linked lists of rows: for each row, the next one in its list. A row follows at most one other row, and the instance node follows none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chains(Vec<u32>);
 
@@ -48,44 +48,44 @@ impl Chains {
         self.0.get(row as usize).copied().filter(|next| *next != 0)
     }
 
-    /// Makes room for so many rows, piece by piece; whether there is.
+    /// Makes room for `rows` rows, step by step. Returns whether it is there.
     pub(super) fn make_room(&mut self, rows: usize, work: &mut Work) -> bool {
         fill(&mut self.0, rows, 0, work)
     }
 
-    /// Puts a row behind another one; there is room for all.
+    /// Inserts a row behind another one. Needs room for both.
     pub(super) fn put_behind(&mut self, row: u32, new: u32) {
         self.0[new as usize] = self.0[row as usize];
         self.0[row as usize] = new;
     }
 
-    /// The row and those behind it.
+    /// Iterates over the row and those behind it.
     pub(super) fn from(&self, row: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(row), |row| self.next(*row))
     }
 }
 
-/// Invariant: of all rows with one name at one level (replicas), the first is the canonical one; it stands for their common
-/// slots and status. It stands in its level's order at the position of each of them.
+/// Invariant: of all rows with one name at one level (replicas), the first is the canonical one. It stands for their common slots and
+/// status, and its level's order has it at the position of each of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Forest {
     pub(super) table: Arc<NodeTable>,
-    /// By row.
+    /// Indexed by row.
     pub(super) places: Vec<Place>,
-    /// Canonical rows by level, in the order in which their tasks are tried.
+    /// Canonical rows of each level, in scheduling order.
     pub(super) orders: Vec<Vec<u32>>,
-    /// Behind a canonical row the further ones, in the order of the table.
+    /// Replicas behind their canonical row, in the order of the table.
     pub(super) replicas: Chains,
-    /// By node id: a canonical row of that name.
+    /// A canonical row for each node id.
     pub(super) rows: Vec<u32>,
-    /// Behind it further canonical rows of the name, at other levels.
+    /// Further canonical rows of the same name, at other levels.
     pub(super) more_rows: Chains,
-    /// By level of tasks and level above, between them and the root; where tasks may wait.
+    /// Tasks below nodes, by level of the tasks and level of the nodes. The latter are levels below the root where tasks may wait.
     below: BTreeMap<(LevelId, LevelId), BelowIndex>,
 }
 
 impl Forest {
-    /// Without rows.
+    /// Creates a forest without rows.
     pub(super) fn empty(table: Arc<NodeTable>, levels: usize) -> Self {
         Forest {
             places: Vec::with_capacity(table.len()),
@@ -98,7 +98,7 @@ impl Forest {
         }
     }
 
-    /// The configuration's number of the row's level; `None` if it has none of that name.
+    /// Returns the configuration's number of the row's level; `None` if the configuration does not have the level.
     pub(crate) fn level(&self, row: u32) -> Option<LevelId> {
         let level = self.places[row as usize].level;
         (level != NO_LEVEL).then_some(level)
@@ -133,12 +133,12 @@ impl Forest {
         (parent != NONE).then_some(parent)
     }
 
-    /// The row, its parent, and so on up to the instance node.
+    /// Iterates over the row, its parent, and so on up to the instance node.
     pub(crate) fn upward(&self, row: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(row), |r| self.parent(*r))
     }
 
-    /// Root first.
+    /// Returns the nodes on the path to a row, root first.
     pub(crate) fn path(&self, row: u32) -> Box<[NodeId]> {
         let mut path: Vec<NodeId> = self.upward(row).map(|r| self.node(r)).collect();
         path.reverse();
@@ -149,9 +149,9 @@ impl Forest {
         self.orders.get(level.index()).map_or(&[], Vec::as_slice)
     }
 
-    /// How to look at all canonical rows of a level fastest.
+    /// Returns the fastest way to visit all canonical rows of a level.
     pub(crate) fn scan(&self, level: LevelId) -> Scan {
-        // Most rows are of the level: from one end of the memory to the other. Else only those that are.
+        // Many rows are of this level, so all memory is scanned in order. Otherwise only the rows of the level are visited.
         if self.order(level).len() * 8 > self.len() {
             Scan::Rows(level)
         } else {
@@ -159,7 +159,7 @@ impl Forest {
         }
     }
 
-    /// Steps of a scan.
+    /// Returns the number of steps of a scan.
     pub(crate) fn scan_len(&self, scan: Scan) -> usize {
         match scan {
             Scan::Rows(_) => self.len(),
@@ -167,7 +167,7 @@ impl Forest {
         }
     }
 
-    /// The canonical row at a step of a scan, if there is one.
+    /// Returns the canonical row at a step of a scan, if there is one.
     pub(crate) fn scanned(&self, scan: Scan, step: usize) -> Option<u32> {
         match scan {
             Scan::Rows(level) => {
@@ -196,28 +196,28 @@ impl Forest {
         !self.replicas.is_empty()
     }
 
-    /// A canonical row and its replicas.
+    /// Iterates over a canonical row and its replicas.
     pub(crate) fn rows(&self, canonical: u32) -> impl Iterator<Item = u32> + '_ {
         self.replicas.from(canonical)
     }
 
-    /// The canonical row of a name at a level.
+    /// Returns the canonical row of a name at a level.
     pub(crate) fn row_of(&self, level: LevelId, node: NodeId) -> Option<u32> {
         let mut rows = self.more_rows.from(self.any_row_of(node)?);
         rows.find(|row| self.level(*row) == Some(level))
     }
 
-    /// A canonical row of a name at any level.
+    /// Returns a canonical row of a name at any level.
     pub(crate) fn any_row_of(&self, node: NodeId) -> Option<u32> {
         self.rows.get(node.index()).copied().filter(|r| *r != NONE)
     }
 
-    /// Whether [`Forest::below`] does not know yet the tasks of a level below the nodes of another.
+    /// Returns whether [`Forest::below`] lacks the index of these levels.
     pub(crate) fn lacks_below(&self, tasks: LevelId, above: LevelId) -> bool {
         above != LevelId::INSTANCE && above < tasks && !self.below.contains_key(&(tasks, above))
     }
 
-    /// Takes something that nobody needs, to give its memory back with that of all else.
+    /// Takes memory that is no longer needed, to free it with the rest.
     pub(super) fn take_rest(&mut self, rest: impl IntoIterator<Item = Vec<u32>>) {
         self.orders.extend(rest);
     }
@@ -226,7 +226,7 @@ impl Forest {
         self.below.insert((tasks, above), index);
     }
 
-    /// Sees to it that [`Forest::below`] knows the tasks of a level below the nodes of another.
+    /// Builds the index of these levels for [`Forest::below`] if it is missing.
     pub(crate) fn index_below(&mut self, tasks: LevelId, above: LevelId) {
         if self.lacks_below(tasks, above) {
             let mut builder = BelowBuilder::new(self, tasks, above);
@@ -235,13 +235,13 @@ impl Forest {
         }
     }
 
-    /// The tasks of a level at or below a node, over all its replicas and theirs.
+    /// Returns the tasks of a level at or below a node and its replicas.
     pub(crate) fn below(&self, tasks: LevelId, canonical: u32) -> Below<'_> {
         match self.level(canonical) {
             Some(level) if level == tasks => Below::One(self.position(canonical)),
             Some(level) if level != LevelId::INSTANCE => {
                 let index = self.below.get(&(tasks, level));
-                // Invariant: `Engine::index_forest` follows each change of the jobs, the resources and the forest.
+                // Invariant: `Engine::index_forest` runs after each change of the jobs, the resources and the forest.
                 let index = index.expect("an index of each level where tasks wait");
                 index.below(self.position(canonical))
             }
@@ -249,19 +249,19 @@ impl Forest {
         }
     }
 
-    /// Whether a node of this name, at whatever level and whichever replica, is enabled itself.
+    /// Returns whether a node of this name is itself enabled, at any level and as any replica.
     pub(crate) fn has_enabled(&self, node: NodeId) -> bool {
         let canonical = self.any_row_of(node).into_iter();
         let mut canonical = canonical.flat_map(|row| self.more_rows.from(row));
         canonical.any(|row| self.rows(row).any(|replica| self.own_enabled(replica)))
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Gives the memory back, little by little; the node table, when all else is gone.
+    /// Gives the memory back, step by step. Returns the node table when all else is gone.
     pub(crate) fn shed(&mut self, work: &mut Work) -> Option<Arc<NodeTable>> {
         let columns = [&mut self.rows, &mut self.replicas.0, &mut self.more_rows.0];
         let mut columns = columns.into_iter().chain(&mut self.orders);
@@ -272,11 +272,11 @@ impl Forest {
     }
 }
 
-/// See [`Forest::scan`].
+/// A way to visit the rows of a level, see [`Forest::scan`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scan {
-    /// Row by row.
+    /// All rows of the forest, in memory order.
     Rows(LevelId),
-    /// In the order of the level.
+    /// The rows of the level, in its order.
     Order(LevelId),
 }

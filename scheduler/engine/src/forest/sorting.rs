@@ -1,26 +1,25 @@
-//! Sorting in slices of work: short runs, then merges of two and two.
+//! Merge sort in slices of work: short sorted runs, then merges of two parts each.
 
 use std::cmp::Ordering;
 
 use crate::work::{Work, shed};
 
-/// Sorted at once, within some tens of microseconds.
+/// Number of rows in a run, which is sorted in one step: some tens of microseconds.
 const RUN: usize = 256;
-/// Two names are compared, of which one is in no cache.
+/// Nanoseconds to compare two names, one of which is in no cache.
 const COMPARE_COST: u64 = 150;
 
 #[derive(Clone, Debug)]
 pub(super) struct Sorting {
-    /// Invariant: from `RUN` on, those before `width` in each `2 * width` are sorted, and those behind; before that, all of the first
-    /// `at` in runs.
+    /// Invariant: while `width` is 0, the first `at` rows are sorted in runs. Afterwards each part of `width` rows is sorted.
     from: Vec<u32>,
-    /// The merged ones.
+    /// The merged rows.
     to: Vec<u32>,
-    /// How long the sorted parts are; 0 while runs are sorted.
+    /// Length of the sorted parts; 0 while runs are sorted.
     width: usize,
-    /// As far as the runs are sorted.
+    /// Number of rows that are sorted in runs.
     at: usize,
-    /// Of the two parts that are being merged, what has been taken.
+    /// Number of rows taken from each of the two parts that are being merged.
     taken: (usize, usize),
 }
 
@@ -35,7 +34,7 @@ impl Sorting {
         }
     }
 
-    /// Goes on; whether all is sorted, and the other half of the memory given back.
+    /// Continues the sort. Returns whether all is sorted and the other half of the memory is freed.
     pub(super) fn sort(&mut self, work: &mut Work, compare: impl Fn(u32, u32) -> Ordering) -> bool {
         while self.width == 0 {
             if !work.is_left() {
@@ -92,7 +91,7 @@ impl Sorting {
         self.from
     }
 
-    /// All that takes memory, in no order.
+    /// Returns all of the memory, in no order.
     pub(super) fn into_parts(self) -> [Vec<u32>; 2] {
         [self.from, self.to]
     }
@@ -112,7 +111,7 @@ mod tests {
             rows in proptest::collection::vec(0u32..50_000, 0..3000),
             slice in 1u64..10_000_000,
         ) {
-            // Rows are different.
+            // Rows are distinct.
             let mut seen = BTreeSet::new();
             let rows: Vec<u32> = rows.into_iter().filter(|row| seen.insert(*row)).collect();
             let mut sorting = Sorting::new(rows);

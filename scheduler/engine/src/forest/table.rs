@@ -1,4 +1,4 @@
-//! A node table: what the node sources gave, as columns and one arena of names; parents come before children.
+//! A node table: the nodes of the node sources as columns, with one text for all names. Parents come before children.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use brasserie_common_config::{Config, LevelId, NextTime, ScheduleMemory};
 
 use crate::work::{Work, cost_to_shed, shed, shed_text};
 
-/// Position of a node in a [`NodeTable`]. Replicas have a row each.
+/// Index of a node in a [`NodeTable`]. Replicas have a row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row(pub u32);
 
@@ -20,12 +20,10 @@ impl Row {
     }
 }
 
-/// All nodes of one refresh. Immutable; crosses into the engine as one `Arc`.
-///
-/// Invariant: row 0 is the instance node, alone at level 0; every other row's parent is an earlier row, one level above.
+/// All nodes of one refresh. Immutable; the engine receives it as one `Arc`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeTable {
-    /// Names of the levels that rows refer to, as of the configuration that the sources ran under.
+    /// Names of the levels that rows refer to, from the configuration under which the sources ran.
     pub(crate) level_names: Vec<String>,
     pub(crate) levels: Vec<u16>,
     pub(crate) parents: Vec<u32>,
@@ -36,12 +34,12 @@ pub struct NodeTable {
     pub(crate) times: TimesGiven,
 }
 
-/// What schedules gave together with the nodes of a table. The engine only carries it, to where the nodes come in force.
+/// The times that schedules gave with the nodes of a table. The engine only carries them until the nodes come into force.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TimesGiven {
-    /// Everything that they have given so far.
+    /// Everything that the schedules have given so far.
     pub memory: ScheduleMemory,
-    /// What they will never give, for people.
+    /// Messages for people about times that will never be given.
     pub given_up: Vec<String>,
     /// The next time of each `add_time` source, for people.
     pub next: Vec<SourceTime>,
@@ -54,7 +52,7 @@ pub struct SourceTime {
     pub source: usize,
     /// The level of its nodes.
     pub level: LevelId,
-    /// `None`: no time comes any more.
+    /// `None` if no more time comes.
     pub next: Option<NextTime>,
 }
 
@@ -66,13 +64,13 @@ impl TagSet {
     pub(crate) const EMPTY: TagSet = TagSet(0);
 }
 
-/// The tags of nodes. Most nodes have none, and of sets there are few: as many as combinations of schedule items that share a
-/// time. So a set is kept once, and nodes behind the last one with tags take no space.
+/// The tags of nodes. Most nodes have none, and there are few different sets: as many as combinations of schedule items that share a time.
+/// So a set is stored once, and nodes behind the last one with tags take no memory.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TagColumn {
-    /// The first is empty.
+    /// Different sets. The first is empty.
     sets: Vec<BTreeSet<String>>,
-    /// By row.
+    /// Indexed by row.
     of_row: Vec<TagSet>,
 }
 
@@ -86,7 +84,7 @@ impl Default for TagColumn {
 }
 
 impl TagColumn {
-    /// A set that is not among them; `None` if there are too many.
+    /// Adds a new set; `None` if there are too many.
     pub(crate) fn add_set(&mut self, tags: BTreeSet<String>) -> Option<TagSet> {
         let new = u16::try_from(self.sets.len()).ok().map(TagSet)?;
         self.sets.push(tags);
@@ -114,12 +112,12 @@ impl TagColumn {
 }
 
 impl NodeTable {
-    /// Number of rows, at least 1.
+    /// Returns the number of rows, at least 1.
     pub fn len(&self) -> usize {
         self.levels.len()
     }
 
-    /// Never: there is always an instance node.
+    /// Returns false, because there is always an instance node.
     pub fn is_empty(&self) -> bool {
         self.levels.is_empty()
     }
@@ -128,7 +126,7 @@ impl NodeTable {
         (0..u32::try_from(self.levels.len()).unwrap_or(u32::MAX)).map(Row)
     }
 
-    /// Says what schedules gave for it.
+    /// Attaches the times that schedules gave.
     pub fn with_times(self, times: TimesGiven) -> NodeTable {
         NodeTable { times, ..self }
     }
@@ -137,7 +135,7 @@ impl NodeTable {
         &self.times
     }
 
-    /// Level by the numbering of [`NodeTable::level_names`].
+    /// Returns the row's level, as an index into [`NodeTable::level_names`].
     pub fn level(&self, row: Row) -> LevelId {
         LevelId(self.levels[row.index()])
     }
@@ -146,17 +144,17 @@ impl NodeTable {
         &self.level_names
     }
 
-    /// `None` for the instance node.
+    /// Returns the row's parent; `None` for the instance node.
     pub fn parent(&self, row: Row) -> Option<Row> {
         (row != Row::ROOT).then(|| Row(self.parents[row.index()]))
     }
 
-    /// Whether the node itself is enabled; its ancestors may not be.
+    /// Returns whether the node itself is enabled. Its ancestors may be disabled.
     pub fn enabled(&self, row: Row) -> bool {
         self.enabled[row.index()]
     }
 
-    /// What filters may demand of the node; mostly nothing.
+    /// Returns the node's tags, which filters may require; usually none.
     pub fn tags(&self, row: Row) -> &BTreeSet<String> {
         self.tags.of(row)
     }
@@ -169,8 +167,7 @@ impl NodeTable {
         &self.arena[start..self.name_ends[row.index()] as usize]
     }
 
-    /// Which of these names has a node that is enabled itself: what [`crate::Engine::has_enabled_node`] would say under this
-    /// configuration, without an engine.
+    /// Returns the names for which [`crate::Engine::has_enabled_node`] would be true under this configuration, without an engine.
     pub fn enabled_among<'a>(
         &self,
         config: &Config,
@@ -189,7 +186,7 @@ impl NodeTable {
         found.collect()
     }
 
-    /// What [`NodeTable::shed`] costs, by the sizes of what there is.
+    /// Returns the cost of [`NodeTable::shed`], from the sizes of the columns.
     pub(crate) fn cost_to_shed(&self) -> u64 {
         let NodeTable {
             level_names: _,
@@ -212,7 +209,7 @@ impl NodeTable {
         cost_to_shed(columns.into_iter().sum())
     }
 
-    /// Gives the memory back, little by little; whether all of it is gone. Nothing may be asked of the table from then on.
+    /// Gives the memory back, step by step. Returns whether all of it is gone. The table must not be used afterwards.
     pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
         shed_text(&mut self.arena, work)
             && shed(&mut self.name_ends, work)

@@ -1,26 +1,26 @@
-//! Ids by the hashes of their names, at no step in a time that grows with their number.
+//! Ids by the hashes of their names. No step takes time that grows with their number.
 
 use hashbrown::HashTable;
 
-/// Names of one part of the index: looking at each of them, when the part is divided, takes a tenth of a millisecond.
+/// Average number of names in a shard. Dividing a shard visits each of them, which takes a tenth of a millisecond.
 pub(super) const SHARD: usize = 400;
-/// Room in each part: those that are to be divided next have twice as many names as those that have been.
+/// Capacity of a shard: shards that are divided next have twice as many names as divided ones.
 const ROOM: usize = 2 * SHARD;
-/// So few names are put in order anew when many are expected: half a millisecond.
+/// The most names that are rehashed at once when many are expected: half a millisecond.
 const FEW: usize = 4096;
 
-/// Ids by the hashes of their names, in parts that are divided one after the other as names are added (linear hashing): a single
-/// table would be hashed anew as a whole, which takes seconds for ten million names.
+/// Ids by the hashes of their names, in shards that are divided one after the other as names are added (linear hashing). A single table
+/// would rehash all names at once, which takes seconds for ten million names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameIndex {
-    /// Invariant: with `n` of them, those below `n - m` are divided by one bit more than the others, `m` being the greatest power of
-    /// two up to `n`.
+    /// Invariant: with `n` shards, and `m` as the greatest power of two up to `n`, the shards below `n - m` and from `m` on are divided by
+    /// one bit more than the others.
     pub(super) shards: Vec<HashTable<u32>>,
     len: usize,
 }
 
 impl NameIndex {
-    /// Bits of a hash that the tables themselves do not go by.
+    /// Returns the shard of a hash, from bits that the tables themselves do not use.
     fn place(&self, hash: u64) -> usize {
         let bits = (hash >> 24) as usize & 0xffff_ffff;
         let half = self.half();
@@ -34,7 +34,7 @@ impl NameIndex {
         1 << self.shards.len().max(1).ilog2()
     }
 
-    /// About as many as its tables take: they are half full or more, with a byte beside each id.
+    /// Returns about how many bytes the tables take: they are at least half full, with one byte beside each id.
     pub(super) fn bytes(&self) -> usize {
         2 * self.len * (size_of::<u32>() + 1)
     }
@@ -43,7 +43,7 @@ impl NameIndex {
         self.shards.get(self.place(hash))
     }
 
-    /// Divides at once while that costs nothing, to save it later.
+    /// Divides the shards now if few names must be rehashed, which saves divisions later.
     pub(super) fn expect(&mut self, count: usize, hash_of: impl Fn(u32) -> u64) {
         let shards = count.div_ceil(SHARD);
         if self.len > FEW || shards <= self.shards.len() {
@@ -65,7 +65,7 @@ impl NameIndex {
         let is_large = self.shards.len() > 1;
         let shard = &mut self.shards[place];
         if is_large && shard.is_empty() {
-            // It will be full, and growing step by step hashes each name again.
+            // The shard will fill up, and growing step by step rehashes each name again.
             shard.reserve(ROOM, |id| hash_of(*id));
         }
         shard.insert_unique(hash, id, |id| hash_of(*id));
@@ -90,7 +90,7 @@ impl NameIndex {
         }
     }
 
-    /// `hash`: of the name that has the id.
+    /// Removes an id. `hash` is the hash of its name.
     pub(super) fn remove(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
         let place = self.place(hash);
         let shard = self.shards.get_mut(place);
@@ -105,7 +105,7 @@ impl NameIndex {
         }
     }
 
-    /// The reverse of the last division.
+    /// Undoes the last division.
     fn unite(&mut self, hash_of: &impl Fn(u32) -> u64) {
         let Some(last) = self.shards.pop() else {
             return;

@@ -1,10 +1,10 @@
-//! Which ids somebody has, and which are nobody's: sets of dense ids, a bit each.
+//! Sets of dense ids, one bit each: ids that are in use, and ids that are unused.
 
 use std::ops::Range;
 
 const WORD: usize = u64::BITS as usize;
 
-/// A set of which the lowest member is soon found.
+/// A set of ids that finds its lowest member quickly.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -42,7 +42,7 @@ impl Bits {
         }
     }
 
-    /// Takes the lowest one out.
+    /// Removes and returns the lowest id.
     pub(super) fn take_first(&mut self) -> Option<usize> {
         if self.count == 0 {
             return None;
@@ -60,10 +60,10 @@ fn bit(id: usize) -> u64 {
     1 << (id % WORD)
 }
 
-/// What is known of who has an id.
+/// The ids that a reclaim knows to be in use.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
-    /// Of the ids that there were at the beginning. Later ones have somebody.
+    /// Marks of the ids that existed at the beginning. Later ids are in use.
     marked: Vec<u64>,
     len: usize,
     pub(super) phase: Phase,
@@ -74,11 +74,11 @@ pub(super) struct Marks {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// One without a mark may be somebody's.
+    /// An id without a mark may be in use.
     Marking,
-    /// One without a mark is nobody's, and nobody can get it by its name but with a mark.
+    /// An id without a mark is unused. Interning its name marks it.
     Sweeping {
-        /// Blocks of names that are not looked at yet.
+        /// Blocks of names that are not scanned yet.
         rest: usize,
     },
 }
@@ -102,7 +102,7 @@ impl Marks {
         id >= self.len || self.marked[id / WORD] & bit(id) != 0
     }
 
-    /// Whether an id is nobody's, and will be given back.
+    /// Returns whether an id is unused and will be released.
     pub(super) fn dooms(&self, id: u32) -> bool {
         match self.phase {
             Phase::Marking => false,
@@ -110,9 +110,9 @@ impl Marks {
         }
     }
 
-    /// Of these ids those without a mark.
+    /// Returns the ids of the range that have no mark.
     pub(super) fn doomed(&self, ids: Range<usize>) -> impl Iterator<Item = usize> + '_ {
-        // Nearly always all of them have somebody.
+        // Nearly always all of these ids are in use.
         let are_all_marked = self.marked.get(ids.start / WORD) == Some(&u64::MAX);
         let ids = if are_all_marked { 0..0 } else { ids };
         ids.filter(|id| !self.is_marked(*id))

@@ -1,4 +1,4 @@
-//! Names with ids, given and given back.
+//! Tests of name interning and of the release of unused names.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -60,13 +60,13 @@ fn a_list_of_blocks_is_never_copied_as_a_whole() {
     assert!(blocks.lists.is_empty());
 }
 
-/// What somebody does with names.
+/// An operation on names.
 #[derive(Clone, Debug)]
 enum Step {
     Intern(u16),
     Find(u16),
-    /// Looks through everything: those are kept that this number does not divide. So many blocks are swept at a time, and each time
-    /// one more name is interned.
+    /// A reclaim that keeps the names which the first number does not divide. Each slice sweeps with the third number as its budget, and
+    /// one more name is interned between slices.
     Reclaim(u16, u16, u64),
 }
 
@@ -76,7 +76,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..3000u16).prop_map(Step::Find),
         1 => (2..7u16, 0..3000u16, 1..2000u64).prop_map(|(n, more, work)| Step::Reclaim(n, more, work)),
     ];
-    // So many that the index is divided, and united.
+    // Enough names that the index is divided and united.
     (0..2500u16, proptest::collection::vec(step, 0..200)).prop_map(|(first, mut steps)| {
         steps.splice(0..0, (0..first).map(Step::Intern));
         steps
@@ -87,7 +87,7 @@ fn name(n: u16) -> String {
     format!("{}{n}", "x".repeat(usize::from(n % 9)))
 }
 
-/// A name gets the lowest id that is nobody's.
+/// Interns a name, which gets the lowest unassigned id.
 fn intern(names: &mut NodeNames, model: &mut BTreeMap<u16, u32>, n: u16) {
     let id = names.intern_text(&name(n));
     let known = model.insert(n, id);

@@ -1,4 +1,4 @@
-//! A set of small numbers in one bit each, with summaries, so that "the next one from here" costs a word per level.
+//! A set of small numbers, one bit each, with summary levels, so that finding the next member costs one word for each level.
 
 use crate::work::{Work, fill, shed};
 
@@ -17,7 +17,7 @@ impl Default for BitTree {
 }
 
 impl BitTree {
-    /// Room for `0..len`; grows by itself.
+    /// Creates an empty set with room for `0..len`. It grows as needed.
     pub(crate) fn with_room(len: usize) -> Self {
         let mut words = len.div_ceil(WORD).max(1);
         let mut levels = vec![vec![0; words]];
@@ -28,7 +28,7 @@ impl BitTree {
         BitTree { levels }
     }
 
-    /// Brings a tree in which nothing has ever been to room for `0..len`, piece by piece; whether it has it. Nothing may be put in before.
+    /// Extends an unused set to room for `0..len`, step by step. Returns whether the room is there. Nothing may be inserted before.
     pub(crate) fn make_room(&mut self, len: usize, work: &mut Work) -> bool {
         let mut words = len.div_ceil(WORD).max(1);
         for level in &mut self.levels {
@@ -49,7 +49,7 @@ impl BitTree {
         true
     }
 
-    /// Gives the memory back, little by little; whether all of it is gone. Nothing may be asked of the tree from then on.
+    /// Gives the memory back, step by step. Returns whether all of it is gone. The set must not be used afterwards.
     pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
         self.levels.iter_mut().all(|level| shed(level, work))
     }
@@ -119,7 +119,7 @@ impl BitTree {
         self.next_from(0)
     }
 
-    /// The smallest member that is not below `start`.
+    /// Returns the smallest member from `start` on.
     pub(crate) fn next_from(&self, start: usize) -> Option<usize> {
         let mut i = start;
         for (depth, level) in self.levels.iter().enumerate() {
@@ -133,7 +133,7 @@ impl BitTree {
         None
     }
 
-    /// The smallest member from `start` on, else the smallest of all.
+    /// Returns the smallest member from `start` on, or else the smallest of all.
     pub(crate) fn next_cyclic(&self, start: usize) -> Option<usize> {
         self.next_from(start).or_else(|| self.first())
     }

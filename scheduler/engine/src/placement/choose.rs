@@ -1,4 +1,4 @@
-//! Which worker takes a task.
+//! Chooses the worker of a task.
 
 use brasserie_common::{JobId, NodeId};
 use brasserie_common_config::{Config, JobConfig};
@@ -10,21 +10,21 @@ use crate::engine::Engine;
 use crate::forest::index::Forest;
 use crate::types::{Due, Judged, Timeliness, Tries, WorkerIndex};
 
-/// Why none takes a task.
+/// The reason why no worker takes a task.
 pub(super) enum NoWorker {
     /// No worker has room.
     Anywhere,
-    /// None has of the host where it must run.
+    /// No worker has room on the host where the task must run.
     OnHost(NodeId),
-    /// One has, but not in time.
+    /// A worker has room, but deadlines would be missed there.
     Late,
 }
 
-/// Whoever knows what workers have to do says whether they stay in time with one more task.
+/// A callback that judges whether a worker's tasks meet their deadlines with one more task. The caller knows the work of each worker.
 pub type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> Judged;
 
 impl Engine {
-    /// A worker with room; or else why there is none. Looks at deadlines cost tries.
+    /// Returns a worker with room, or else why there is none. Checks of deadlines cost tries.
     pub(super) fn find_worker_for(
         &mut self,
         forest: &Forest,
@@ -50,7 +50,7 @@ impl Engine {
                 Ok(worker)
             }
             Timeliness::Late => {
-                // It is one in any case, or placing might not end.
+                // A failed check costs at least one try, or placing might not end.
                 tries.take(judged.tries.max(1));
                 self.pool.note_late(demand, worker);
                 Err(NoWorker::Late)

@@ -1,6 +1,7 @@
-//! Workers that ask for work: what they may be sent beyond the slots that they have.
+//! Credit of pull workers: the tasks that they may be sent beyond the slots that they have.
 //!
-//! How much a worker asked for, and what is left of it, is counted elsewhere. Here it is only looked at, in the same place as its slots.
+//! The scheduler core counts how much a worker requested and how much of it is left. This module only reads that, together with the
+//! worker's slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,17 +19,17 @@ use super::workers::{Pool, Worker};
 use crate::engine::Engine;
 use crate::types::{Allowance, Allowances, Due, Eligibility, Task, WorkFound, WorkerIndex};
 
-/// What a group of jobs is as work.
+/// The properties of a group of jobs that matter for work requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct WorkNeed {
-    /// Its tasks may wait at a worker.
+    /// Whether its tasks may be queued at a worker.
     pub(crate) bufferable: bool,
-    /// If its tasks have deadlines.
+    /// Present if its tasks have deadlines.
     pub(crate) due: Option<Due>,
 }
 
 impl WorkNeed {
-    /// `learned`: how long its tasks took, if nothing else is known.
+    /// Returns the properties of a job. `learned` is the run time of its tasks, for jobs without an estimate of their own.
     pub(crate) fn of(job: &JobConfig, learned: Option<LearnedStep>) -> Self {
         let given = job.est_duration.map(|est| est.as_secs_f64());
         let estimate = Estimate::of(given, learned.map(LearnedStep::seconds));
@@ -41,12 +42,12 @@ impl WorkNeed {
         }
     }
 
-    /// Whether it would miss its deadline on a worker that has nothing else to do.
+    /// Returns whether a task would miss its deadline on a worker without other work.
     pub(crate) fn is_late_anywhere(&self) -> bool {
         self.due.is_some_and(|due| due.estimate > due.bound)
     }
 
-    /// Why a worker that asks for work gets no such task.
+    /// Returns why a pull worker with this credit gets no such task, if it does not.
     pub(crate) fn refusal(&self, allowance: Option<&Allowance>) -> Option<Refusal> {
         let allowance = allowance.filter(|allowance| match self.bufferable {
             true => allowance.bufferable,
@@ -55,14 +56,14 @@ impl WorkNeed {
         let Some(allowance) = allowance else {
             return Some(Refusal::NotAsked);
         };
-        // Who waits for nobody is in time.
+        // A worker without a delay meets the deadline.
         let delay = allowance.estimated_delay;
         let is_late = |due: Due| delay > 0.0 && delay + due.estimate > due.bound;
         self.due.is_some_and(is_late).then_some(Refusal::Late)
     }
 }
 
-/// What was learned of a job, in steps of a tenth: so jobs share groups, and change them seldom.
+/// A job's learned run time, in steps of a tenth, so that jobs share groups and rarely change them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LearnedStep(i32);
 
@@ -70,7 +71,7 @@ impl LearnedStep {
     const BASE: f64 = 1.1;
 
     fn of(seconds: f64) -> Self {
-        // A cast of a float saturates, and of no number is 0.
+        // A cast of a float saturates, and makes 0 of NaN.
         LearnedStep((seconds.ln() / Self::BASE.ln()).round() as i32)
     }
 
@@ -80,8 +81,8 @@ impl LearnedStep {
 }
 
 impl Worker {
-    /// The types of processors that a task may count as, the first ones first: its cards, else the CPU. Whoever may use any cards may count
-    /// as each model that there is, of as many as a request may name.
+    /// Iterates over the types of processors that a task may count as, in order of preference: its GPU models, or else the CPU. A task that
+    /// may use any GPU may count as each model of the worker, up to the number of types that a request may name.
     pub(crate) fn processors_of<'a>(
         &'a self,
         cards: &'a CardNeed,
@@ -111,7 +112,8 @@ impl Worker {
             .chain(models)
     }
 
-    /// The type of processors that a task counts as that goes there now: the first for which it asked for such a task, if it asks.
+    /// Returns the type of processors that a task counts as when it is sent now. This is the first type for which a pull worker requested
+    /// such a task, or else the first of all.
     pub(crate) fn processor_of(&self, work: &WorkNeed, cards: &CardNeed) -> Processor {
         let allowances = self.allowances.as_ref();
         let is_asked_for = |of: &Processor| {
@@ -122,19 +124,20 @@ impl Worker {
         asked_for.or_else(first).unwrap_or(Processor::Cpu)
     }
 
-    /// What it asked for lets it take such a task; whoever does not ask takes what there are slots for.
+    /// Returns why the worker's credit does not allow such a task, if it does not. A worker without credit takes tasks for which it has
+    /// slots.
     pub(crate) fn asked_for(&self, work: &WorkNeed, cards: &CardNeed) -> Option<Refusal> {
         let allowances = self.allowances.as_ref()?;
         work.refusal(allowances.of(&self.processor_of(work, cards)))
     }
 
-    /// Whether it chooses the cards of a task as that begins. Then what is in use there is not known here, and nothing is said of it.
+    /// Returns whether the worker chooses the GPUs of a task when the task begins. The scheduler then does not know which GPUs are in use.
     pub(crate) fn chooses_cards(&self) -> bool {
         let choice = self.allowances.as_ref().map(Allowances::cards);
         choice == Some(CardChoice::Worker)
     }
 
-    /// The cards of a task that has room there.
+    /// Returns the GPUs of a task that the worker has room for.
     pub(crate) fn cards_for(&self, work: &WorkNeed, need: &CardNeed) -> RunCards {
         if need.is_nothing() || self.resources.cards.is_empty() {
             return RunCards::default();
@@ -152,7 +155,7 @@ impl Worker {
         }
         let shares = self.pack(work, need, &self.card_use);
         let gpus = shares.expect("Invariant: a worker that fits has the cards");
-        // What names a model counts as that one, whatever else it has; any other as what it has.
+        // A task that names a model counts as that model, whatever GPUs it gets. Any other task counts as the model that it gets.
         let of_any = counts_as
             .as_ref()
             .filter(|_| need.models().next().is_none());
@@ -164,8 +167,8 @@ impl Worker {
         }
     }
 
-    /// The cards that are chosen here for a task, if so much of them is taken. If its worker asked for some models, whoever may use any gets
-    /// cards of the first of these that has room, or else of several of them.
+    /// Chooses GPUs for a task, given the use of each GPU. A pull worker may have requested work for some models only. Then a task that may
+    /// use any GPU gets GPUs of the first such model with room, or else of several of them.
     pub(crate) fn pack(
         &self,
         work: &WorkNeed,
@@ -181,7 +184,7 @@ impl Worker {
         let models = self.processors_of(need).filter(|_| of_any);
         let models: Vec<Processor> = models.filter(is_asked_for).collect();
         if models.is_empty() {
-            // They are named, or it is not sent there in any case.
+            // The task names its models, or does not go there in any case.
             return need.pack(cards, used);
         }
         let is_of = |card: &Card, of: &Processor| match of {
@@ -194,7 +197,7 @@ impl Worker {
         alone.or_else(|| need.pack_among(cards, used, is_of_any))
     }
 
-    /// The model of cards that a task has of it: that of the first.
+    /// Returns the model that a task's GPUs count as: that of the first.
     fn model_of(&self, gpus: &[GpuShare]) -> Option<Arc<str>> {
         let has = gpus.first()?;
         let mut listed = self.resources.cards.iter();
@@ -202,18 +205,19 @@ impl Worker {
         Some(Arc::clone(&card.model))
     }
 
-    /// How much it wants of the tasks of a demand, in an order: whoever wants instances goes first, then whoever lacks most work.
+    /// Returns how much the worker wants tasks of a demand, as a sort key. Workers that want instances come first, then those that lack
+    /// most work.
     pub(crate) fn wants(&self, work: &WorkNeed, cards: &CardNeed) -> (bool, u64) {
         let processor = self.processor_of(work, cards);
         let allowance = self.allowances.as_ref().and_then(|all| all.of(&processor));
         allowance.map_or((false, 0), |left| {
-            // Of numbers that are not negative the bits are in the same order.
+            // The bits of numbers that are not negative sort as the numbers do.
             let secs = left.instance_secs.max(0.0).to_bits();
             (left.instances > 0.0, secs)
         })
     }
 
-    /// Whether its slots of a resource bound what runs there at once, and not what it was sent: it has a queue for those that wait.
+    /// Returns whether the worker's slots of a resource limit only what runs at once, because the worker queues further tasks.
     pub(crate) fn queues_for(&self, id: ResourceId) -> bool {
         let is_cpus = self.allowances.is_some() && self.cpu_slots == Some(id);
         is_cpus || (self.chooses_cards() && self.card_slots.contains(&id))
@@ -221,7 +225,7 @@ impl Worker {
 }
 
 impl Pool {
-    /// What has to be in time if a task of a demand goes to a worker that asks for work. Cards are not weighed so.
+    /// Returns the deadline to check before a task of a demand goes to a pull worker. Tasks with GPUs are not checked.
     pub(super) fn due_at(&self, demand: usize, worker: WorkerIndex) -> Option<Due> {
         let demand = &self.demands[demand];
         let asks = self.get(worker)?.allowances.is_some();
@@ -231,14 +235,15 @@ impl Pool {
             .filter(|_| asks && demand.cards.is_nothing())
     }
 
-    /// Tasks of a demand would come too late there, or make others late: until it asks anew, or has less to do, none of them goes there.
+    /// Notes that tasks of a demand would miss deadlines at a worker. None of them goes there until the worker sends a new request or has
+    /// less to do.
     pub(super) fn note_late(&mut self, demand: usize, worker: WorkerIndex) {
         let demand = &mut self.demands[demand];
         demand.late.insert(worker.index());
         demand.fits.remove(worker.index());
     }
 
-    /// Where there are workers with room for a demand, each once.
+    /// Returns the hosts of the workers with room for a demand.
     fn hosts_with_room(&self, demand: usize) -> BTreeSet<NodeId> {
         let fits = self.demands.get(demand).map(|demand| demand.fits.iter());
         let workers = fits.into_iter().flatten();
@@ -249,7 +254,7 @@ impl Pool {
         on.collect()
     }
 
-    /// Something changed there, or may have. Whether there was anything to forget.
+    /// Forgets for which demands a worker lacked GPUs, because something may have changed there. Returns whether there were any.
     pub(super) fn forget_turned_down(&mut self, worker: WorkerIndex) -> bool {
         let mut was_turned_down = false;
         for demand in &mut self.demands {
@@ -259,7 +264,8 @@ impl Pool {
         was_turned_down
     }
 
-    /// It asks anew, has less to do, or is another one. Whether there was anything to forget.
+    /// Forgets for which demands deadlines would be missed at a worker, which sent a new request, has less to do, or was replaced. Returns
+    /// whether there were any.
     pub(super) fn forget_late(&mut self, worker: WorkerIndex) -> bool {
         let mut was_late = false;
         for demand in &mut self.demands {
@@ -271,8 +277,8 @@ impl Pool {
 }
 
 impl Engine {
-    /// How long tasks of a job took that ended well, in seconds, for jobs that do not say how long they take. Costs nothing while it is
-    /// about the same.
+    /// Sets the run time of a job's successful tasks, in seconds, for jobs without an estimate. Costs nothing while it stays about the
+    /// same.
     pub fn set_learned(&mut self, id: JobId, seconds: Option<f64>) {
         let learned = seconds.map(LearnedStep::of);
         let Some(job) = self.jobs.get_mut(id.index()) else {
@@ -292,14 +298,14 @@ impl Engine {
         }
         self.pool.leave(id, left);
         match self.jobs[id.index()].host_level {
-            // Those who wait for a host may have a look.
+            // Tasks that wait for a host may fit now.
             Some(_) => self.wake_where_it_fits(id),
             None => self.sync_active(id),
         }
     }
 
-    /// The first of a job's tasks that wait for a host may have a look, on each host that has room: no more of them than there are
-    /// workers, however many wait.
+    /// Wakes the first of a job's tasks that wait for a host, on each host with room. This wakes no more tasks than there are workers,
+    /// however many wait.
     fn wake_where_it_fits(&mut self, id: JobId) {
         let Some(forest) = self.forest.take() else {
             return;
@@ -315,24 +321,24 @@ impl Engine {
         self.sync_active(id);
     }
 
-    /// What a worker may be sent that asks for work, by the types of its processors; `None`: it does not ask. Ignored for
-    /// a worker that is not there.
+    /// Sets the credit of a pull worker, by type of processors; `None` for a worker that requests no work. Ignored for a worker that is not
+    /// present.
     pub fn set_allowances(&mut self, worker: WorkerIndex, allowances: Option<Allowances>) {
         if self.pool.set_allowances(worker, allowances) {
             self.offer_worker(worker);
         }
     }
 
-    /// A worker has less to do than when its deadlines were looked at: it is asked again for those tasks that were late there.
+    /// Checks a worker again for tasks that would have missed deadlines there, because it has less to do than at the last check.
     pub fn forget_late(&mut self, worker: WorkerIndex) {
         if self.pool.forget_late(worker) {
             self.offer_worker(worker);
         }
     }
 
-    /// A worker that chooses cards has none just now for a task that was placed there and may not wait: until
-    /// [`Engine::forget_turned_down`] no such task goes there, as it would be sent in vain in place of others. Ignored if the worker was removed
-    /// meanwhile, as another one may take its place, or chooses no more.
+    /// Notes that a worker that chooses GPUs had none for a task that may not be queued. No such task goes there until
+    /// [`Engine::forget_turned_down`], because it would be sent in vain in place of others. Ignored if the worker was removed meanwhile,
+    /// because another one may have its place, or if it no longer chooses GPUs.
     pub fn note_turned_down(&mut self, task: Task) {
         let run = self.running.get(&task);
         let run = run.filter(|run| run.cards.need.is_some());
@@ -350,27 +356,27 @@ impl Engine {
         }
     }
 
-    /// A run has ended at a worker, or it is long enough ago that it had no cards: it is asked again.
+    /// Checks a worker again for tasks that it had no GPUs for. The caller does this when a run has completed there, or after some time.
     pub fn forget_turned_down(&mut self, worker: WorkerIndex) {
         if self.pool.forget_turned_down(worker) {
             self.offer_worker(worker);
         }
     }
 
-    /// The type of processors that cards of a worker are: that of the first, as there is no task of several types.
+    /// Returns the type of processors of some GPUs of a worker: that of the first, because no task has several types.
     pub fn processor_of_cards(&self, worker: WorkerIndex, gpus: &[GpuShare]) -> Option<Processor> {
         let model = self.pool.get_any(worker)?.model_of(gpus)?;
         Some(Processor::Cards(model))
     }
 
-    /// Whether it may get tasks now, as it was said last.
+    /// Returns whether the worker may get tasks now, as last set.
     pub fn is_eligible(&self, worker: WorkerIndex) -> bool {
         let slot = self.pool.get(worker);
         slot.is_some_and(|slot| slot.eligibility == Eligibility::Eligible)
     }
 
-    /// The type of processors that a job's task counts as on a worker, and how many of these it keeps busy. One that was placed there counts
-    /// as it did when it was.
+    /// Returns the type of processors that a job's task counts as on a worker, and how many of these it keeps busy. A task that was placed
+    /// there keeps the type of its placement.
     pub fn work_of(
         &self,
         config: &Config,
@@ -391,8 +397,8 @@ impl Engine {
         }
     }
 
-    /// What there is for a worker that asks for work, by the types of processors that jobs use there: tasks that are ready, whether or
-    /// not there is room for them, and those of them that would come too late. Looks at each group of jobs, not at the jobs.
+    /// Returns the available work for a pull worker, by the types of processors that jobs use there: tasks that are ready, with or without
+    /// room for them, and those of them that would miss deadlines. Visits each group of jobs, not each job.
     pub fn work_found(&self, worker: WorkerIndex) -> BTreeMap<Processor, WorkFound> {
         let mut found = BTreeMap::new();
         let Some(slot) = self.pool.get(worker) else {

@@ -1,4 +1,4 @@
-//! What jobs demand of workers, in groups of jobs that demand the same.
+//! Demands of jobs on workers, in groups of jobs with the same demand.
 
 use brasserie_common::{CardNeed, CardUse, JobId};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
@@ -11,52 +11,52 @@ use super::workers::{Pool, Presence, Worker};
 use crate::forest::filter::CompiledFilter;
 use crate::types::Eligibility;
 
-/// Whether somebody was in a group of jobs before.
+/// Whether a group of jobs existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
     Known,
     New,
 }
 
-/// What a group of jobs demands of a worker.
+/// The demand of a group of jobs on a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
-    /// Equal for jobs that demand the same.
+    /// Equal for jobs with the same demand.
     pub(super) key: String,
-    /// How many jobs demand it; none: it is vacant, and nothing fits.
+    /// Number of jobs in the group; 0: the entry is vacant, and nothing fits.
     pub(super) jobs: usize,
-    /// By position in the plan's list of worker resources.
+    /// Needs, by index in the plan's list of worker resources.
     pub(crate) needs: Vec<i32>,
-    /// By position in the plan's list of resources of the root.
+    /// Needs, by index in the plan's list of root resources.
     pub(super) root_needs: Vec<i32>,
-    /// The root has them now.
+    /// Whether the root meets `root_needs` now.
     pub(super) root_has_room: bool,
-    /// Cards of the worker, beside the slots that stand for them.
+    /// Needed GPUs, besides the slots that stand for them.
     pub(crate) cards: CardNeed,
-    /// What it is to workers that ask for work.
+    /// Properties that matter for pull workers.
     pub(crate) work: WorkNeed,
     filter: Option<CompiledFilter>,
-    /// The filter's outcome may depend on it.
+    /// Name of a job of the group, because the result of the filter may depend on it.
     job: String,
     pub(crate) host: Option<String>,
     pub(crate) needs_worker_command: bool,
-    /// Eligible workers with room. Empty: no job of the group can start anything.
+    /// Eligible workers with room. If it is empty, no job of the group can start anything.
     pub(crate) fits: BitTree,
-    /// Workers that ask for work, and where its tasks would be late, or make others late, as far as was looked.
+    /// Pull workers where its tasks would miss deadlines or make others miss theirs, as far as checked.
     pub(crate) late: BitTree,
-    /// Workers that choose cards and had none for a task of it that may not wait: something must change there first.
+    /// Workers that choose GPUs and had none for a task of the group that may not be queued. Something must change there first.
     pub(crate) turned_down: BitTree,
     /// Workers that would have room if they were idle and eligible.
     pub(crate) feasible: BitTree,
-    /// Even the limits of the configuration are too low for it.
+    /// Whether the needs exceed a limit of the configuration that holds for every worker.
     pub(crate) over_fixed_limits: bool,
-    /// Jobs of the group with a task that is ready.
+    /// Jobs of the group with a ready task.
     pub(crate) active: BitTree,
-    /// Tasks of its jobs that could start but for slots. Invariant: the sum of what [`Pool::counted`] has of them.
+    /// Tasks of the group that lack nothing but slots. Invariant: the sum of [`Pool::counted`] over its jobs.
     pub(super) could_start: u64,
 }
 
-/// Why a worker cannot take a task now.
+/// The reason why a worker cannot take a task now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Ineligible,
@@ -64,22 +64,22 @@ pub(crate) enum Refusal {
     Filtered,
     OtherHost,
     NoCommand,
-    /// First resource that is short, and its limit there.
+    /// The first resource that is short, and its limit there.
     Short(ResourceId, i32),
-    /// There are slots, but no cards that could be given.
+    /// There are slots, but no GPUs to assign.
     Cards,
-    /// It runs as many tasks as it can.
+    /// The worker runs as many tasks as it can.
     Full,
-    /// It asks for what it gets, and has not asked for such a task, or has got what it asked for.
+    /// The pull worker has not requested such a task, or its credit is used up.
     NotAsked,
-    /// By what it says of its own work the task would come too late.
+    /// The task would miss its deadline, by the worker's report of its own work.
     Late,
-    /// It chooses cards, and had none for such a task a moment ago.
+    /// The worker chooses GPUs, and had none for such a task a moment ago.
     TurnedDown,
 }
 
 impl Demand {
-    /// Conditions that do not depend on what runs or on health.
+    /// Checks the conditions that depend neither on running tasks nor on health.
     pub(super) fn accepts(&self, worker: &Worker) -> Result<(), Refusal> {
         let hostname = &*worker.resources.hostname;
         if self.host.as_ref().is_some_and(|h| h != hostname) {
@@ -96,7 +96,7 @@ impl Demand {
         Ok(())
     }
 
-    /// Of one job; nobody has looked at workers for it.
+    /// Creates the demand of one job, without a check of any worker.
     pub(crate) fn new(
         config: &Config,
         plan: &SlotPlan,
@@ -116,7 +116,7 @@ impl Demand {
             needs,
             root_needs: needs_at(LevelId::INSTANCE),
             root_has_room: true,
-            // Who takes slots that are no cards has errors, and is never placed.
+            // A job whose GPU needs are invalid has errors, and is never placed.
             cards: config.card_need(job).unwrap_or_default(),
             work: WorkNeed::of(job, learned),
             filter: filter.cloned(),
@@ -132,8 +132,8 @@ impl Demand {
         }
     }
 
-    /// Whether a worker has the cards, if so much of them is taken. Of one that lists none only slots count, and one that chooses them
-    /// itself looks at what is taken when the task begins.
+    /// Returns whether a worker has the GPUs while these are in use. For a worker that lists none, only slots count. A worker that chooses
+    /// GPUs checks their use when the task begins.
     fn finds_cards(&self, worker: &Worker, used: &CardUse) -> bool {
         if self.cards.is_nothing() || worker.resources.cards.is_empty() {
             return true;
@@ -144,7 +144,7 @@ impl Demand {
         }
     }
 
-    /// Whether it would have them if nothing of them were taken, and whatever it asks for.
+    /// Returns whether the worker would have the GPUs if all of them were free, whatever it requested.
     fn could_have_cards(&self, worker: &Worker) -> bool {
         let cards = &worker.resources.cards;
         self.cards.is_nothing()
@@ -152,7 +152,7 @@ impl Demand {
             || self.cards.pack(cards, &CardUse::default()).is_some()
     }
 
-    /// Why a worker cannot take a task now, from the same conditions as [`Demand::look_at`].
+    /// Returns why a worker cannot take a task now, by the same conditions as [`Demand::look_at`].
     pub(crate) fn refusal(
         &self,
         worker: &Worker,
@@ -183,7 +183,7 @@ impl Demand {
         }
     }
 
-    /// Computes whether a worker can serve it; returns whether it has become a new chance.
+    /// Computes whether a worker can serve the demand. Returns whether it newly fits.
     pub(super) fn look_at(
         &mut self,
         i: usize,
@@ -232,7 +232,7 @@ impl Demand {
 }
 
 impl Pool {
-    /// Forgets all groups of jobs.
+    /// Removes all groups of jobs.
     pub(crate) fn clear_demands(&mut self) {
         self.demands.clear();
         self.groups.clear();
@@ -240,7 +240,8 @@ impl Pool {
         self.counted.clear();
     }
 
-    /// The group of a job, and whether nobody was in it before: then [`Pool::update_demand`] follows, once the workers have their limits.
+    /// Adds a job to its group. Returns the group, and whether it is new. If so, [`Pool::update_demand`] must follow once the workers have
+    /// limits.
     pub(crate) fn join(
         &mut self,
         config: &Config,
@@ -280,7 +281,7 @@ impl Pool {
         (group, Group::New)
     }
 
-    /// A job leaves its group, which ends with the last one.
+    /// Removes a job from its group. The group ends with its last job.
     pub(crate) fn leave(&mut self, job: JobId, group: usize) {
         self.count(job, group, 0);
         let demand = &mut self.demands[group];
@@ -296,7 +297,7 @@ impl Pool {
         }
     }
 
-    /// So many tasks of a job of a group could start but for slots.
+    /// Sets how many tasks of a job lack nothing but slots.
     pub(crate) fn count(&mut self, job: JobId, group: usize, tasks: u32) {
         if self.counted.len() <= job.index() {
             if tasks == 0 {
@@ -311,7 +312,7 @@ impl Pool {
         demand.could_start = demand.could_start - u64::from(before) + u64::from(tasks);
     }
 
-    /// Computes which workers can serve a demand that is new.
+    /// Computes which workers can serve a new demand.
     pub(crate) fn update_demand(
         &mut self,
         demand: usize,

@@ -1,4 +1,4 @@
-//! Which tasks could start but for slots, kept in small columns; the predicates that placement and explanations share.
+//! Decides which tasks could start but for slots, and keeps the result in small columns. Placement and explanations share the predicates.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ use crate::statuses::job::Job;
 use crate::types::{Task, TaskState};
 use crate::work::Work;
 
-/// A task's status, waits and dependencies are looked up, each anywhere in memory.
+/// Nanoseconds to look up a task's status, waits and dependencies, each anywhere in memory.
 const CLASSIFY_COST: u64 = 250;
-/// A replica, anywhere in memory, and the nodes above it are looked at.
+/// Nanoseconds to check a replica, anywhere in memory, and the nodes above it.
 const REPLICA_COST: u64 = 300;
 
-/// How far a job's columns are.
+/// Progress of filling a job's columns.
 ///
 /// ```text
 ///              +----------------+
@@ -31,31 +31,31 @@ const REPLICA_COST: u64 = 300;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Filling {
-    /// There are places for some of the tasks.
+    /// Positions exist for some of the tasks.
     Room,
     /// Tasks before this step of the scan are classified.
     Tasks(usize),
-    /// Of the task at this step, the replicas before this row keep it from running.
+    /// The replicas before this row do not let the task of this step run.
     Replicas(usize, u32),
 }
 
-/// Whether a job runs on a node as far as the forest goes.
+/// Whether the forest lets a job run on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Structure {
     Open,
-    /// By this row, the nearest.
+    /// This row, the nearest such one, is disabled.
     Disabled(u32),
-    /// By the filter of this row's level.
+    /// The filter for this row's level excludes the row.
     Avoided(u32),
 }
 
-/// How one job's state on a node looks to a job that depends on it.
+/// A job's state on a node, as a job that depends on it sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dependency {
     Done,
-    /// It may still become done.
+    /// The job may still become done there.
     Open,
-    /// Not without a change of the configuration, the nodes, the workers or by a person.
+    /// The job cannot become done there unless the configuration, the nodes or the workers change, or a person acts.
     Hopeless,
 }
 
@@ -85,7 +85,7 @@ impl Engine {
         self.sync_active(id);
     }
 
-    /// Whether no worker could ever serve the job, or no node ever has what it needs.
+    /// Computes whether the job is infeasible: no worker could ever run it, or no node ever has what it needs.
     pub(crate) fn look_whether_infeasible(&mut self, id: JobId) {
         let job = &mut self.jobs[id.index()];
         job.infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
@@ -96,7 +96,7 @@ impl Engine {
         self.columns[id.index()].reset();
     }
 
-    /// Goes on with the job's columns; how far they are, if work is out.
+    /// Continues to fill the job's columns. Returns their progress if the budget is spent.
     pub(crate) fn fill_columns(
         &mut self,
         forest: &Forest,
@@ -104,10 +104,10 @@ impl Engine {
         first: Filling,
         work: &mut Work,
     ) -> Option<Filling> {
-        // Invariant: a configured job has a level, and of others nobody asks for columns.
+        // Invariant: a configured job has a level, and only configured jobs get columns.
         let level = self.jobs[id.index()].level.expect("a configured job");
-        // Taken out so that they can be written while everything else is read; nothing that is read for a job is in its own
-        // columns.
+        // The columns are taken out, so that they can be written while everything else is read. A job's classification reads nothing in its
+        // own columns.
         let mut columns = std::mem::take(&mut self.columns[id.index()]);
         let rest = match first {
             Filling::Room if !columns.make_room(forest.order(level).len(), work) => {
@@ -124,7 +124,7 @@ impl Engine {
         rest
     }
 
-    /// Classifies a job's tasks from a step of the scan on, and the one there from a replica on.
+    /// Classifies a job's tasks from a step of the scan on, and the task of that step from a replica on.
     fn fill_tasks(
         &self,
         forest: &Forest,
@@ -133,7 +133,7 @@ impl Engine {
         work: &mut Work,
     ) -> Option<Filling> {
         let job = &self.jobs[id.index()];
-        // Invariant: as for all of its columns.
+        // Invariant: as in `fill_columns`.
         let scan = forest.scan(job.level.expect("a configured job"));
         for step in first..forest.scan_len(scan) {
             if !work.is_left() {
@@ -159,7 +159,7 @@ impl Engine {
                 columns.set_eligible(position);
                 columns.ready.insert(position as usize);
             } else if columns.is_eligible(position) {
-                // A refresh was faster.
+                // A refresh of this task came before.
                 columns.clear_eligible(position);
                 columns.ready.remove(position as usize);
             }
@@ -172,7 +172,7 @@ impl Engine {
         job.running > 0 && self.is_running(Task { job: id, node })
     }
 
-    /// The task's state, and whether it could start but for slots.
+    /// Returns the task's state, and whether it lacks nothing but slots.
     fn classify(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> (TaskState, bool) {
         if self.runs(forest, job, id, row) {
             return (TaskState::Running, false);
@@ -181,7 +181,7 @@ impl Engine {
         self.classify_idle(forest, (id, job), row, structure)
     }
 
-    /// The same of a task that does not run.
+    /// Does the same for a task that does not run.
     fn classify_idle(
         &self,
         forest: &Forest,
@@ -217,7 +217,7 @@ impl Engine {
         (resting_state(status), eligible)
     }
 
-    /// Over all replicas: open if one is.
+    /// Combines all replicas: open if one of them is.
     pub(crate) fn task_structure(
         &self,
         forest: &Forest,
@@ -230,7 +230,7 @@ impl Engine {
         structure.expect("Invariant: endless work is never out")
     }
 
-    /// The same, but only over rows from one of them on, as those before it are not open; the row to go on with, if work is out.
+    /// Does the same from one row on, because the rows before it are not open. Errors with the row to continue with if the budget is spent.
     fn structure_from(
         &self,
         forest: &Forest,
@@ -255,7 +255,7 @@ impl Engine {
         Ok(first)
     }
 
-    /// From the node to the root; the first negative answer wins.
+    /// Checks the path from the node to the root; the first negative answer wins.
     pub(crate) fn structure(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> Structure {
         structure_of(forest, &job.filters, self.job_names.get(id.0).as_str(), row)
     }
@@ -266,7 +266,7 @@ impl Engine {
             if self.is_done(Task { job: on, node }) {
                 continue;
             }
-            // A job of a circle must not read states that follow from its own.
+            // A job in a cycle must not read states that follow from its own.
             if job.cyclic || self.dependency(forest, on, node) == Dependency::Hopeless {
                 return Dependency::Hopeless;
             }
@@ -275,13 +275,13 @@ impl Engine {
         all
     }
 
-    /// Its last run ended in DONE, and no other runs now; also for jobs and nodes that are no longer configured.
+    /// Returns whether the task's last run ended in DONE and no other runs now, also for jobs and nodes that are no longer configured.
     pub(crate) fn is_done(&self, task: Task) -> bool {
         let job = &self.jobs[task.job.index()];
         job.is_done_on(task.node) && (job.running == 0 || !self.is_running(task))
     }
 
-    /// What a dependent sees of `job` on `node`.
+    /// Returns the state of a job on a node as a dependent sees it.
     pub(crate) fn dependency(&self, forest: &Forest, id: JobId, node: NodeId) -> Dependency {
         let job = &self.jobs[id.index()];
         let task = Task { job: id, node };
@@ -302,7 +302,7 @@ impl Engine {
         }
     }
 
-    /// Brings a task's columns up to date with everything else, and through them the tasks that depend on it.
+    /// Updates a task in all columns, and through it the tasks that depend on it.
     pub(crate) fn refresh(&mut self, task: Task, reach: Reach) {
         let changed = self.refresh_here(task, reach);
         if !changed.is_empty()
@@ -314,7 +314,7 @@ impl Engine {
         self.refresh_next(task, reach);
     }
 
-    /// On the side that stands here. Returns the jobs whose columns there no longer hold.
+    /// Updates a task in the columns that the engine's fields hold. Returns the jobs whose columns no longer hold.
     pub(crate) fn refresh_here(&mut self, task: Task, reach: Reach) -> BTreeSet<JobId> {
         let Some(forest) = self.forest.take() else {
             return BTreeSet::new();
@@ -332,7 +332,7 @@ impl Engine {
         let mut open = Vec::new();
         let mut changed = BTreeSet::new();
         let mut next = Some((task, row, reach));
-        // Ends: without circles, which `dependencies` cuts, hopelessness spreads along a finite graph without a way back.
+        // Terminates: `dependencies` cuts cycles, and without them hopelessness spreads along a finite acyclic graph.
         while let Some((task, row, reach)) = next.take().or_else(|| open.pop()) {
             let hope_changed = row.is_some_and(|row| self.refresh_one(forest, task, row));
             changed.extend(self.spread_hope(task.job));
@@ -348,7 +348,7 @@ impl Engine {
         changed
     }
 
-    /// The task's canonical row, if it is in its job's columns.
+    /// Returns the task's canonical row, if its job's columns have it.
     fn row_of(&self, forest: &Forest, task: Task) -> Option<u32> {
         let job = self.jobs.get(task.job.index())?;
         let row = forest.row_of(job.level?, task.node)?;
@@ -356,7 +356,7 @@ impl Engine {
         ((forest.position(row) as usize) < columns.len()).then_some(row)
     }
 
-    /// Returns whether dependents see another [`Dependency`].
+    /// Updates one task. Returns whether dependents see another [`Dependency`].
     fn refresh_one(&mut self, forest: &Forest, task: Task, row: u32) -> bool {
         let id = task.job;
         let position = forest.position(row);
@@ -378,7 +378,7 @@ impl Engine {
         is_hopeless(before) != is_hopeless(state)
     }
 
-    /// Tells the pool whether the job has anything to try, and how many of its tasks could start but for slots.
+    /// Updates in the pool whether the job has tasks to try, and how many of its tasks lack nothing but slots.
     pub(crate) fn sync_active(&mut self, id: JobId) {
         match self.side {
             Side::InForce => {}
@@ -407,13 +407,14 @@ impl Engine {
         }
     }
 
-    /// Where a task is in its job's columns.
+    /// Returns the task's position in its job's columns.
     pub(crate) fn position_of(&self, forest: &Forest, task: Task) -> Option<u32> {
         self.row_of(forest, task).map(|row| forest.position(row))
     }
 }
 
-/// Whether a job of this name and with these filters runs on a row; from the node to the root, the first negative answer wins.
+/// Returns whether a job with this name and these filters runs on a row. Checks the path from the node to the root; the first negative
+/// answer wins.
 pub(crate) fn structure_of(
     forest: &Forest,
     filters: &JobFilters,
@@ -447,7 +448,7 @@ fn is_hopeless(state: TaskState) -> bool {
     }
 }
 
-/// The state of a task that does not run, is not final and does not wait.
+/// Returns the state of a task that neither runs nor waits and is not final.
 fn resting_state(status: Option<StatusBits>) -> TaskState {
     match status {
         None => TaskState::Unstarted,

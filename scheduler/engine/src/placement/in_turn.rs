@@ -1,5 +1,5 @@
-//! Places where many jobs wait: those who may have a look are called one at a time, in the order in which the policy takes jobs,
-//! so that a freed slot does not cost a look by each of ten thousand jobs.
+//! Wakes waiting jobs one at a time, in the order of the policy, at places where many jobs wait. So a freed slot does not cost a check by
+//! each of ten thousand jobs.
 
 use brasserie_common::JobId;
 
@@ -9,24 +9,24 @@ use crate::engine::Engine;
 use crate::forest::index::Forest;
 use crate::statuses::gate::Gate;
 
-/// Jobs at a place that are all called at once, which is cheaper for a few. One in tests, so that they see both ways.
+/// The most jobs at a place that are woken at once, which is cheaper for a few. One in tests, so that they cover both ways.
 const FEW_JOBS: usize = if cfg!(test) { 1 } else { 16 };
 
-/// Open places at a time, each of which costs a look a start: where no worker has room they add up. Beyond, all who wait at one are
-/// called.
+/// The most open places at a time. Each one costs a check for every start, which adds up where no worker has room. Beyond this number, all
+/// jobs that wait at one of them are woken.
 const MAX_OPEN: usize = if cfg!(test) { 2 } else { 64 };
 
-/// Who is next at an open place.
+/// The next job to wake at an open place.
 enum Next {
-    /// A job, and the rank of the first of its tasks there.
+    /// A job, and the rank of its first task there.
     Job(JobId, usize),
-    /// No worker has room for those for whom the place has.
+    /// The place has room for some jobs, but no worker has room for these.
     NoWorker,
     Nobody,
 }
 
 impl Engine {
-    /// Slots of a node may have become free for those who wait there.
+    /// Wakes jobs that wait at a node, because slots of it may have become free.
     pub(crate) fn offer_place(&mut self, forest: &Forest, row: u32) {
         let key = WaitKey::Node(row);
         if self.policy.in_turn().is_none() || self.lists.jobs_at(key) <= FEW_JOBS {
@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// Makes ready, of each open place, the job that the policy would take first of all there.
+    /// Makes ready, for each open place, the job that the policy would take first there.
     pub(crate) fn call_in_turn(&mut self, forest: &Forest) {
         if !self.lists.has_open() {
             return;
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Makes one of a job's tasks that wait at a place ready.
+    /// Makes one of a job's tasks ready that wait at a place.
     fn call(&mut self, forest: &Forest, key: WaitKey, id: JobId, rank: usize) {
         if let Some(below) = self.below(forest, id, key) {
             let position = below.position(rank) as usize;

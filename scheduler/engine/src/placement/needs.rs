@@ -1,4 +1,4 @@
-//! Which jobs need the same of every node, so that one look tells of all of them whether a node has room.
+//! Groups jobs with the same needs of nodes, so that one check of a node's slots holds for all of them.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use brasserie_common_config::{JobConfig, ResourceId};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
-    /// By job id, for configured jobs.
+    /// Indexed by job id, for configured jobs.
     classes: Vec<u32>,
     known: BTreeMap<Vec<i32>, Class>,
     next: u32,
-    /// By resource: what no configured job needs less of.
+    /// The lowest need of any configured job, by resource.
     least: Vec<i32>,
 }
 
-/// Jobs that need the same.
+/// A class of jobs with the same needs.
 #[derive(Clone, Copy, Debug)]
 struct Class {
     number: u32,
-    /// At least one.
+    /// Number of jobs, never 0.
     jobs: u32,
 }
 
@@ -32,7 +32,7 @@ impl Needs {
             }
             None => {
                 let number = self.next;
-                // Wraps after four billion changes, when the first are long gone.
+                // Wraps after four billion changes, when the first numbers are long unused.
                 self.next = self.next.wrapping_add(1);
                 let class = Class { number, jobs: 1 };
                 self.known.insert(job.resources.clone(), class);
@@ -46,7 +46,7 @@ impl Needs {
         self.classes[id.index()] = class;
     }
 
-    /// A job that has joined like this leaves.
+    /// Removes a job that joined with this configuration.
     pub(crate) fn leave(&mut self, id: JobId, job: &JobConfig) {
         self.classes[id.index()] = u32::MAX;
         let Some(class) = self.known.get_mut(&job.resources) else {
@@ -69,7 +69,7 @@ impl Needs {
         }
     }
 
-    /// Equal for jobs that need the same.
+    /// Returns the job's class, which jobs with the same needs share.
     pub(crate) fn class(&self, job: JobId) -> u32 {
         self.classes.get(job.index()).copied().unwrap_or(u32::MAX)
     }

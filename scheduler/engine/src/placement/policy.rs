@@ -1,4 +1,5 @@
-//! Whose task is tried next. A policy is one file: implement [`Policy`] and name it in `make`; CONTRIBUTING.md has the steps.
+//! Policies, which choose the job whose task is tried next. A policy is one file: implement [`Policy`] and name it in `make`;
+//! CONTRIBUTING.md has the steps.
 
 mod long_tail;
 mod randomized_priority;
@@ -23,30 +24,30 @@ pub(crate) struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// The first candidate from `start` on by id, then from the beginning.
+    /// Returns the first candidate from `start` on by id, or else the first of all.
     pub(crate) fn next_from(&self, start: JobId) -> Option<JobId> {
         self.pool.next_job(start)
     }
 
-    /// All candidates, by id.
+    /// Iterates over all candidates, by id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = JobId> + '_ {
         std::iter::successors(self.pool.next_job_from(JobId(0)), |job| {
             self.pool.next_job_from(JobId(job.0 + 1))
         })
     }
 
-    /// The job's configuration, with priority and owner.
+    /// Returns the job's configuration, with priority and owner.
     pub(crate) fn job(&self, job: JobId) -> Option<&'a JobConfig> {
         self.jobs.get(job.index())?.config.as_deref()
     }
 
-    /// A priority that can be compared and added up; what makes no sense counts as 0.
+    /// Returns a priority that can be compared and added up; one that is not finite counts as 0.
     pub(crate) fn priority(&self, job: JobId) -> f64 {
         let priority = self.job(job).map_or(0.0, |j| j.priority);
         if priority.is_finite() { priority } else { 0.0 }
     }
 
-    /// How many tasks of the job could start but for slots.
+    /// Returns how many tasks of the job lack nothing but slots.
     pub(crate) fn eligible(&self, job: JobId) -> u32 {
         self.columns.get(job.index()).map_or(0, |c| c.eligible)
     }
@@ -54,21 +55,20 @@ impl<'a> Candidates<'a> {
 
 /// Chooses the job whose next task is tried.
 ///
-/// It sees of each candidate its whole configuration with owner and priority ([`Candidates::job`]), and how many tasks it has
-/// left to start. It keeps what it wants to remember: there are no passes, so the same policy goes on from event to event, until the
-/// configuration names another.
+/// A policy sees the whole configuration of each candidate, with owner and priority ([`Candidates::job`]), and how many tasks it has left
+/// to start. A policy may keep state: the same one is used from event to event, until the configuration names another.
 pub(crate) trait Policy: Debug + Send + Sync {
-    /// One of the candidates, or `None` if there are none. Asked again after each task that started, and after each job none of
-    /// whose ready tasks could start, which is then no candidate any more.
+    /// Returns one of the candidates, or `None` if there are none. Called again after each task that started. Also called again after each
+    /// job whose ready tasks all failed to start, which is then no candidate any more.
     fn pick(&mut self, candidates: &Candidates<'_>) -> Option<JobId>;
-    /// For fingerprints: where the next pick begins, if what was picked before matters.
+    /// Returns where the next pick begins, for fingerprints, if earlier picks matter.
     fn cursor(&self) -> u32;
-    /// For policies that only ever take the first candidate from some job on by id, then from the beginning: that job. The engine then
-    /// need not call every job that might have a chance.
+    /// Returns the job from which the next pick begins, for policies that always take the first candidate from that job on by id, then from
+    /// the beginning. The engine then need not wake every job that might start.
     fn in_turn(&self) -> Option<JobId> {
         None
     }
-    /// A task of the job has started.
+    /// Notes that a task of the job has started.
     fn started(&mut self, job: JobId);
     fn boxed_clone(&self) -> Box<dyn Policy>;
 }

@@ -1,4 +1,4 @@
-//! Slots: what each level offers, what is taken, and what a task that starts is charged.
+//! Slots: the limits of each level, the slots in use, and the charges of a task that starts.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use brasserie_common_config::{Config, LevelId, ResourceId, ResourceLimit};
 
 use crate::names::Names;
 
-/// A resource name for as long as the engine lives; [`ResourceId`]s change with the configuration.
+/// A resource name, valid as long as the engine lives; [`ResourceId`]s change with the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ResourceName(pub(crate) u32);
 
-/// What one task holds of one resource on one node, or on its worker (the node is then the shard's name). Recorded at the
-/// start; a changed configuration does not change it.
+/// The slots of one resource that a task holds on one node, or on its worker (the node is then the shard's name). Recorded at the start; a
+/// changed configuration does not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub(crate) node: NodeId,
@@ -22,16 +22,16 @@ pub(crate) struct Charge {
     pub(crate) group: ChargeGroup,
 }
 
-/// Charges are told to workers node by node.
+/// Groups charges by node, because workers receive them node by node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChargeGroup {
     /// The first charge on its node.
     Opens,
-    /// On the same node as the one before.
+    /// A charge on the same node as the one before.
     Continues,
 }
 
-/// What is taken, whatever the configuration says: a resource belongs to one level only, so name and resource suffice.
+/// Slots in use, whatever the configuration says. A resource belongs to one level only, so node and resource are enough of a key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
     used: IdMap<(NodeId, ResourceName), i64>,
@@ -46,7 +46,7 @@ impl Ledger {
         self.add(charge, i64::from(charge.amount));
     }
 
-    /// Invariant: each charge is freed once, so what is left is the sum of the charges of what runs.
+    /// Invariant: each charge is freed once, so the rest is the sum of the charges of running tasks.
     pub(crate) fn free(&mut self, charge: Charge) {
         self.add(charge, -i64::from(charge.amount));
     }
@@ -63,7 +63,7 @@ impl Ledger {
         }
     }
 
-    /// Everything that is taken, in a fixed order.
+    /// Returns all slots in use, in a fixed order.
     pub(crate) fn all(&self) -> Vec<((NodeId, ResourceName), i64)> {
         let mut all: Vec<_> = self.used.iter().map(|(k, v)| (*k, *v)).collect();
         all.sort_unstable();
@@ -116,18 +116,19 @@ impl SlotPlan {
         self.known.get(&name).copied()
     }
 
-    /// Slots that every node of the resource's level has; workers have their own.
+    /// Returns the slots that every node of the resource's level has; workers have their own limits.
     pub(crate) fn limit(&self, id: ResourceId) -> i32 {
         self.limits[id.index()]
     }
 }
 
-/// What a task takes of a resource.
+/// Returns a task's need of a resource.
 pub(crate) fn need_of(needs: &[i32], id: ResourceId) -> i32 {
     needs.get(id.index()).copied().unwrap_or(0)
 }
 
-/// The predicate behind placement and explanations. A need of 0 is met even where more is taken than there is.
+/// Returns whether a need is met; placement and explanations share this predicate. A need of 0 is met even where more is in use than the
+/// limit.
 pub(crate) fn is_met(need: i32, limit: i32, used: i64) -> bool {
     need <= 0 || i64::from(need) + used <= i64::from(limit)
 }

@@ -1,4 +1,4 @@
-//! What runs where and what it holds; workers coming and going.
+//! Running tasks with the slots that they hold, and workers that join and leave.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,30 +20,30 @@ pub(crate) struct Run {
     pub(crate) cards: RunCards,
 }
 
-/// What a run has of its worker's cards.
+/// The GPUs of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunCards {
-    /// These were chosen here, or its worker said so.
+    /// GPUs that the engine chose or the worker reported.
     pub(crate) gpus: Box<[GpuShare]>,
-    /// Its worker is to choose such.
+    /// Needed GPUs, if the worker chooses them.
     pub(crate) need: Option<CardNeed>,
-    /// The model that it counts as, if its worker asked for work.
+    /// The model that the run counts as, if its worker is a pull worker.
     pub(crate) counts_as: Option<Arc<str>>,
 }
 
 /// The nodes that a run was placed along.
 #[derive(Clone, Debug)]
 pub(crate) enum RunPath {
-    /// It was adopted.
+    /// The run was adopted.
     Unknown,
-    /// Up from this row of the forest in force.
+    /// The path up from this row of the forest in force.
     Row(u32),
-    /// The forest is another since then. Root first.
+    /// The path in a forest that is no longer in force, root first.
     Nodes(Box<[NodeId]>),
 }
 
 impl Run {
-    /// It remembers where it was placed, whatever becomes of the forest: its charges are then looked up by name.
+    /// Stores the path as node ids, so that it survives changes of the forest. The run's charges are then looked up by name.
     pub(crate) fn keep_path(&mut self, forest: &Forest) {
         match self.path {
             RunPath::Row(row) => self.path = RunPath::Nodes(forest.path(row)),
@@ -53,7 +53,7 @@ impl Run {
 }
 
 impl Engine {
-    /// Announces a worker, or what has changed about it. A new one is ineligible until told otherwise.
+    /// Adds a worker, or updates its description. A new worker is ineligible until [`Engine::set_eligibility`].
     pub fn upsert_worker(&mut self, shard: &Shard, resources: WorkerResources) -> WorkerIndex {
         let known = self.pool.find(shard.as_str());
         if let Some(worker) = known
@@ -76,13 +76,13 @@ impl Engine {
         worker
     }
 
-    /// Ignored for a worker that is not there.
+    /// Sets whether a worker may get tasks. Ignored for a worker that is not present.
     pub fn set_eligibility(&mut self, worker: WorkerIndex, eligibility: Eligibility) {
         self.pool.set_eligibility(worker, eligibility);
         self.offer_worker(worker);
     }
 
-    /// The worker gets nothing any more. What runs there keeps its charges until it ends.
+    /// Removes a worker. Tasks that run there keep their charges until they complete.
     pub fn remove_worker(&mut self, worker: WorkerIndex) {
         let before = self.pool.infeasible();
         self.pool.remove(worker);
@@ -90,13 +90,13 @@ impl Engine {
         self.after_pool_change(&before);
     }
 
-    /// Returns the worker of a shard. After [`Engine::remove_worker`] the shard keeps it while tasks are charged to it: then it gets no tasks,
-    /// and what is set for it is ignored.
+    /// Returns the worker of a shard. After [`Engine::remove_worker`] the shard keeps it while tasks are charged to it. Meanwhile it gets
+    /// no tasks, and settings for it are ignored.
     pub fn find_worker(&self, shard: &str) -> Option<WorkerIndex> {
         self.pool.find(shard)
     }
 
-    /// Jobs that have become possible or impossible get new columns: a rare event that touches all of their tasks.
+    /// Rebuilds the columns of jobs that became feasible or infeasible: a rare event that touches all of their tasks.
     fn after_pool_change(&mut self, before: &[bool]) {
         let after = self.pool.infeasible();
         if after == before {
@@ -110,7 +110,7 @@ impl Engine {
         self.rebuild_jobs(changed, &BTreeSet::new());
     }
 
-    /// A text as a node name; one that can be none is nobody's name.
+    /// Interns a text as a node name, and an invalid one as the empty name.
     fn intern_text(&mut self, text: &str) -> NodeId {
         match NodeName::try_from(text) {
             Ok(name) => self.intern_node(&name),
@@ -126,12 +126,13 @@ impl Engine {
         self.running.get(&task).map(|run| run.worker)
     }
 
-    /// Number of running tasks.
+    /// Returns the number of running tasks.
     pub fn running_count(&self) -> usize {
         self.running.len()
     }
 
-    /// What a running task holds: nodes of its path root first, then its worker's shard. Empty if it does not run.
+    /// Returns the slots that a running task holds: first on the nodes of its path, root first, then on its worker's shard. Empty if the
+    /// task does not run.
     pub fn charges(&self, task: Task) -> Vec<NodeResources> {
         let mut all: Vec<NodeResources> = Vec::new();
         let charges = self.running.get(&task).map_or(&[][..], |run| &run.charges);
@@ -151,12 +152,12 @@ impl Engine {
         all
     }
 
-    /// Which of its worker's cards a running task holds. None if it does not run.
+    /// Returns the GPUs that a running task holds. Empty if it does not run.
     pub fn gpus(&self, task: Task) -> &[GpuShare] {
         self.running.get(&task).map_or(&[], |run| &run.cards.gpus)
     }
 
-    /// What a running task needs of them, if its worker chooses.
+    /// Returns the GPUs that a running task needs, if its worker chooses them.
     pub fn gpus_wanted(&self, task: Task) -> Option<CardsWanted> {
         let cards = &self.running.get(&task)?.cards;
         Some(CardsWanted {
@@ -165,7 +166,7 @@ impl Engine {
         })
     }
 
-    /// A worker that chooses cards itself says which ones a running task has by now.
+    /// Records the GPUs that a worker has chosen for a running task.
     pub fn learn_gpus(&mut self, task: Task, gpus: &[GpuShare]) {
         let run = self.running.get_mut(&task);
         let Some(run) = run.filter(|run| run.cards.need.is_some()) else {
@@ -178,8 +179,8 @@ impl Engine {
         self.offer_worker(worker);
     }
 
-    /// Marks a task running that a worker says it runs, with the charges and the cards that it was given at its start, whether or not
-    /// there is room for them now; `wanted`: what it is to have of them, if its worker has not chosen yet.
+    /// Marks a task running that a worker reports, with the charges and GPUs of its start, whether or not there is room for them now.
+    /// `wanted` is its need of GPUs, if the worker has not chosen them yet.
     pub fn adopt_running(
         &mut self,
         task: Task,
@@ -226,7 +227,7 @@ impl Engine {
         }
     }
 
-    /// A further run of a task that runs already: it takes its slots as any other, without being the task's run.
+    /// Charges the slots of a further run of a running task, without making it the task's run.
     pub fn hold_slots(
         &mut self,
         worker: WorkerIndex,
@@ -243,7 +244,7 @@ impl Engine {
         self.offer_worker(worker);
     }
 
-    /// The end of [`Engine::hold_slots`], with the same worker, charges and cards.
+    /// Frees the slots of [`Engine::hold_slots`], given the same worker, charges and GPUs.
     pub fn release_slots(
         &mut self,
         worker: WorkerIndex,
@@ -259,7 +260,7 @@ impl Engine {
         self.offer_freed(worker, &charges);
     }
 
-    /// Negative amounts, which nobody grants, count as nothing.
+    /// Converts reported charges. Negative amounts, which no scheduler grants, count as 0.
     fn read_charges(&mut self, charges: &[NodeResources]) -> Vec<Charge> {
         let mut read = Vec::new();
         for on in charges {
@@ -281,8 +282,8 @@ impl Engine {
         read
     }
 
-    /// Charges that name no resource of the configuration, or a node or worker that has none of it. Nothing before there is a
-    /// configuration.
+    /// Returns messages about charges that name no configured resource, or a node or worker without that resource. Empty before there are a
+    /// configuration and nodes.
     pub(crate) fn unknown_charges(
         &self,
         task: Task,

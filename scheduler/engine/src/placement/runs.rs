@@ -1,11 +1,11 @@
-//! The table of what runs: in places that keep still, so that all of it can be gone through in slices while tasks start and end.
+//! The table of running tasks. Entries keep their index, so that slices can visit all of them while tasks start and complete.
 
 use brasserie_common::collections::IdMap;
 
 use super::running::Run;
 use crate::types::Task;
 
-/// Invariant: `ids` has the place of each entry.
+/// Invariant: `ids` has the index of each entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     entries: Vec<Option<(Task, Run)>>,
@@ -14,7 +14,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// Places that there are for runs, taken or not.
+    /// Returns the number of allocated entries, used or not.
     pub(crate) fn capacity(&self) -> usize {
         self.entries.capacity()
     }
@@ -39,11 +39,11 @@ impl Runs {
         entry.map(|(_, run)| run)
     }
 
-    /// For a task that does not run.
+    /// Inserts the run of a task that does not run yet.
     pub(crate) fn insert(&mut self, task: Task, run: Run) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
-            // Invariant: each task has an id of a job and one of a node in 32 bits, and far more memory.
+            // Invariant: 2^32 runs need more memory than any supported machine has.
             u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 runs")
         });
         self.entries[place as usize] = Some((task, run));
@@ -56,7 +56,7 @@ impl Runs {
         self.entries[place as usize].take().map(|(_, run)| run)
     }
 
-    /// In no order that means anything, but always the same one.
+    /// Iterates in no meaningful order, but always in the same one.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Task, &Run)> {
         let entries = self.entries.iter().flatten();
         entries.map(|(task, run)| (*task, run))
@@ -66,12 +66,12 @@ impl Runs {
         self.iter().map(|(task, _)| task)
     }
 
-    /// As [`Runs::at_mut`], with its task.
+    /// Returns the same as [`Runs::at_mut`], with the task.
     pub(crate) fn at(&self, place: usize) -> Option<Option<&(Task, Run)>> {
         self.entries.get(place).map(Option::as_ref)
     }
 
-    /// The run at a place, if there is one; `None` behind the last place.
+    /// Returns the run at an index, if there is one; `None` behind the last index.
     pub(crate) fn at_mut(&mut self, place: usize) -> Option<Option<&mut Run>> {
         let entry = self.entries.get_mut(place)?;
         Some(entry.as_mut().map(|(_, run)| run))

@@ -1,4 +1,4 @@
-//! Starting tasks: one placement at a time, until nothing that could start is left.
+//! Starts tasks: one placement at a time, until no task can start.
 
 use std::sync::Arc;
 
@@ -18,30 +18,31 @@ use crate::forest::index::Forest;
 use crate::statuses::columns::Parked;
 use crate::types::{Judged, Placement, Task, TaskState, Tries, WorkerIndex};
 
-/// What became of trying a task.
+/// The result of trying a task.
 enum Attempt {
     Started(Placement),
     Parked,
-    /// The worker that was chosen has too much to do. Others may have less.
+    /// The chosen worker has too much work. Others may have less.
     Late,
-    /// No worker has room for any task of the job. It stays ready.
+    /// No worker has room for any task of the job. The task stays ready.
     NoWorker,
 }
 
 impl Engine {
-    /// Starts one task on one worker: it is then marked running and charged. `None`: nothing can start until something
-    /// changes.
+    /// Starts one task on one worker: marks it running and charges its slots. `None` if nothing can start until something changes.
     ///
-    /// Invariants that make `None` true without a scan: an eligible task is ready or in a wait list; of those of one job
-    /// that wait at one place which has room for them, the first is ready, or the place is open; a job that has ready tasks is a candidate exactly
-    /// if it runs fewer than its own limit, and the root and some worker have room for one.
+    /// Invariants that make `None` true without a scan: an eligible task is ready or in a wait list. If a place has room for tasks of one
+    /// job that wait there, the first of them is ready, or the place is open. A job with ready tasks is a candidate exactly if it runs
+    /// fewer tasks than its own limit, and the root and some worker have room for one.
     pub fn place(&mut self, now: Time) -> Option<Placement> {
         self.place_within(now, &mut Tries::endless(), &mut |_, _| Judged::UNSEEN)
     }
 
-    /// As [`Engine::place`], but `None` may also mean that no tries are left. After a new node table nothing is known to wait, and each
-    /// node that is short of something takes a try. A look at the deadlines of a worker that asks for work takes as many as it says: of tasks
-    /// with one it is asked when it is chosen, and if it does not keep its deadlines, not again until it asks anew, or [`Engine::forget_late`].
+    /// Places a task as [`Engine::place`] does, but `None` may also mean that no tries are left. After a new node table no task is known to
+    /// wait, and each node that lacks slots costs a try.
+    ///
+    /// A pull worker that is chosen for a task with a deadline is judged, which costs as many tries as the judge reports. If deadlines
+    /// would be missed there, such tasks do not try it again until its next request or [`Engine::forget_late`].
     pub fn place_within(
         &mut self,
         now: Time,
@@ -96,7 +97,7 @@ impl Engine {
             match self.attempt(forest, config, job_config, (id, position), judged) {
                 Attempt::Started(placement) => return Some(placement),
                 Attempt::Parked => tries.take(1),
-                // The look took its tries.
+                // The check took its tries.
                 Attempt::Late => {}
                 Attempt::NoWorker => return None,
             }
@@ -140,7 +141,7 @@ impl Engine {
                         return Attempt::Started(placement);
                     }
                     Err(NoWorker::OnHost(host)) => WaitKey::Host(host),
-                    // The policy then no longer picks the job, as its demand fits nowhere.
+                    // The policy then no longer picks the job, because its demand fits nowhere.
                     Err(NoWorker::Anywhere) => return Attempt::NoWorker,
                     Err(NoWorker::Late) => return Attempt::Late,
                 },
@@ -164,7 +165,7 @@ impl Engine {
         Attempt::Parked
     }
 
-    /// The node nearest to the root, on the path to it, that is short of something: there most tasks can wait together.
+    /// Returns the node nearest to the root, on the path to it, that lacks slots: most tasks can wait together there.
     pub(crate) fn first_short(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<u32> {
         let above = forest
             .parent(row)
@@ -186,7 +187,7 @@ impl Engine {
         })
     }
 
-    /// Takes or gives back the jobs for whose needs the root has no slots left.
+    /// Updates for which jobs the root has slots left.
     pub(crate) fn look_at_root(&mut self, forest: &Forest) {
         let ids = self.plan.at(LevelId::INSTANCE);
         if ids.is_empty() {
@@ -199,7 +200,7 @@ impl Engine {
         });
     }
 
-    /// The host that a task of the job must run on by its place in the forest. A fixed host is part of the job's demand.
+    /// Returns the host that a task of the job must run on because of its place in the forest. A fixed host is part of the job's demand.
     pub(crate) fn required_host(
         &self,
         forest: &Forest,
@@ -250,7 +251,7 @@ impl Engine {
         self.look_at_root(forest);
         self.offer_worker_in(forest, worker);
         self.unready(forest, id, position, canonical);
-        // There it may have no row, while those that depend on it have one.
+        // The next forest may lack a row of this task and still have rows of its dependents.
         self.refresh_next(task, Reach::Dependents);
         Placement { task, worker }
     }
@@ -277,7 +278,7 @@ impl Engine {
         }
     }
 
-    /// What a task holds on its path, root first.
+    /// Adds the slots that a task takes on its path, root first.
     fn add_path(&self, forest: &Forest, needs: &[i32], row: u32, charges: &mut Vec<Charge>) {
         if let Some(parent) = forest.parent(row) {
             self.add_path(forest, needs, parent, charges);
@@ -302,7 +303,7 @@ impl Engine {
         }
     }
 
-    /// A job's tasks below the place that one of them waits for; `None` if the forest does not have it.
+    /// Returns a job's tasks below the place that one of them waits for; `None` if the forest does not have the place.
     pub(crate) fn below<'f>(
         &self,
         forest: &'f Forest,
@@ -317,8 +318,8 @@ impl Engine {
         Some(forest.below(job.level?, canonical))
     }
 
-    /// A task has to wait at a place, and with it all tasks of its job there that are only ready: they lack the same. Without
-    /// replicas, a task waits at one place at most.
+    /// Makes a task wait at a place, and with it all tasks of its job there that are ready and in no list, because they lack the same.
+    /// Without replicas, a task waits at one place at most.
     fn wait_together(
         &mut self,
         forest: &Forest,
@@ -333,7 +334,7 @@ impl Engine {
         let rank = below.rank(position).expect("a task below it");
         if self.columns[id.index()].is_parked(position) {
             if self.lists.contains(key, id, rank) {
-                // It has had a look, and nothing came of it.
+                // The task was woken in vain.
                 self.columns[id.index()].ready.remove(position as usize);
                 self.sync_active(id);
                 return;
@@ -355,7 +356,7 @@ impl Engine {
         self.sync_active(id);
     }
 
-    /// Lets one task wait, alone.
+    /// Makes one task wait, alone.
     fn park(&mut self, forest: &Forest, id: JobId, position: u32, canonical: u32, key: WaitKey) {
         let below = self.below(forest, id, key);
         // Invariant: as in `wait_together`.
@@ -365,7 +366,7 @@ impl Engine {
         self.columns[id.index()].set_parked(position, parked_at(canonical, key));
     }
 
-    /// Takes a task out of the ready ones and of every wait list, and lets the next one there have a look.
+    /// Removes a task from the ready ones and from every wait list, and wakes the next task in each list.
     pub(crate) fn unready(&mut self, forest: &Forest, id: JobId, position: u32, canonical: u32) {
         let columns = &mut self.columns[id.index()];
         columns.ready.remove(position as usize);
@@ -438,7 +439,7 @@ impl Engine {
         }
     }
 
-    /// Lets each job that waits at a place have a look.
+    /// Wakes each job that waits at a place.
     pub(crate) fn wake_all(&mut self, forest: &Forest, key: WaitKey) {
         let Some(waiters) = self.lists.take(key) else {
             return;
@@ -451,7 +452,7 @@ impl Engine {
         self.lists.put_back(key, waiters);
     }
 
-    /// Slots of a node have been freed, if it has any.
+    /// Wakes tasks that wait for slots of a node, after some were freed.
     pub(crate) fn offer_node(&mut self, forest: &Forest, row: u32) {
         match forest.level(row) {
             Some(LevelId::INSTANCE) => self.look_at_root(forest),
@@ -460,7 +461,7 @@ impl Engine {
         }
     }
 
-    /// Something about a worker has changed.
+    /// Updates which demands a changed worker can serve, and wakes tasks that wait for its host.
     pub(crate) fn offer_worker(&mut self, worker: WorkerIndex) {
         match self.forest.take() {
             Some(forest) => {
@@ -492,7 +493,7 @@ impl Engine {
         self.wake_all(forest, WaitKey::Host(host));
     }
 
-    /// The canonical row that a charge belongs to in the forest in force.
+    /// Returns the canonical row that a charge belongs to in the forest in force.
     pub(crate) fn charged_row(&self, charge: Charge) -> Option<u32> {
         let id = self.plan.find(charge.resource)?;
         let level = self.config.as_ref()?.resources.get(id.index())?.level;
@@ -500,7 +501,7 @@ impl Engine {
     }
 }
 
-/// Where a task waits, as its state byte has it.
+/// Returns where a task waits, as its state byte says it.
 fn parked_at(canonical: u32, key: WaitKey) -> Parked {
     if key == WaitKey::Node(canonical) {
         Parked::Here

@@ -1,4 +1,4 @@
-//! Who waits for slots where: tasks that could start but for one node's slots, or for a worker on one host.
+//! Wait lists: tasks that lack only slots of one node, or a worker on one host.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::IntoIter;
@@ -8,7 +8,7 @@ use brasserie_common::{JobId, NodeId};
 
 use super::bit_tree::BitTree;
 
-/// What a task waits for. The root's slots are no such place: a job that they keep from starting is no candidate at all.
+/// The place where a task waits. The root is no such place: a job that its slots keep from starting is no candidate at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum WaitKey {
     /// Slots of a node, by its canonical row.
@@ -70,17 +70,16 @@ struct Waiting {
     ranks: Ranks,
 }
 
-/// Those who wait at one place, by job.
+/// The tasks that wait at one place, by job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiters(Vec<Waiting>);
 
 impl Waiters {
     fn find(&self, job: JobId) -> Result<usize, usize> {
-        // Most places have few jobs, and the last one added is the likeliest.
         self.0.binary_search_by_key(&job, |waiting| waiting.job)
     }
 
-    /// Each job, and the first of its tasks.
+    /// Iterates over the jobs, each with the rank of its first task.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = (JobId, usize)> {
         self.0
             .iter()
@@ -88,23 +87,22 @@ impl Waiters {
     }
 }
 
-/// Tasks that wait, by what they wait for and by job. One job's tasks all need the same at one place, so if the first does not
-/// fit, none does.
+/// Waiting tasks, by place and job. One job's tasks all need the same at one place, so if the first does not fit, none does.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitLists {
     places: IdMap<WaitKey, Waiters>,
-    /// Nodes that may have room for some of those who wait there, who have not been called.
+    /// Nodes that may have room for some of the tasks that wait there and were not woken.
     open: BTreeSet<u32>,
 }
 
 impl WaitLists {
-    /// One job's list at a place below which it has `len` tasks. Whoever asks puts something in.
+    /// Returns one job's list at a place below which it has `len` tasks. The caller must insert a task.
     pub(crate) fn ranks_mut(&mut self, key: WaitKey, job: JobId, len: usize) -> &mut Ranks {
         let waiters = self.places.entry(key).or_default();
         let at = waiters.find(job).unwrap_or_else(|at| {
             let ranks = Ranks::with_room(len);
             if waiters.0.is_empty() {
-                // With one job, millions of places have one each.
+                // A single job may have millions of places with one entry each.
                 waiters.0.reserve_exact(1);
             }
             waiters.0.insert(at, Waiting { job, ranks });
@@ -121,13 +119,13 @@ impl WaitLists {
         })
     }
 
-    /// The first of a job's tasks that wait at a place.
+    /// Returns the rank of the first of a job's tasks that wait at a place.
     pub(crate) fn first(&self, key: WaitKey, job: JobId) -> Option<usize> {
         let waiters = self.places.get(&key)?;
         waiters.0[waiters.find(job).ok()?].ranks.first()
     }
 
-    /// Whether it was there; and the first of the job's tasks that still wait there.
+    /// Removes a task. Returns the first of the job's tasks that still wait there; the outer `None` if the task was not there.
     pub(crate) fn remove(
         &mut self,
         key: WaitKey,
@@ -155,7 +153,7 @@ impl WaitLists {
         self.places.get(&key).map_or(0, |waiters| waiters.0.len())
     }
 
-    /// Jobs that wait at a place with the first of their tasks, from one on by id and then from the beginning.
+    /// Iterates over the jobs that wait at a place, each with its first task: by id from `start` on, then from the beginning.
     pub(crate) fn in_turn(
         &self,
         key: WaitKey,
@@ -168,7 +166,7 @@ impl WaitLists {
         ordered.filter_map(|waiting| Some((waiting.job, waiting.ranks.first()?)))
     }
 
-    /// Opens a node. If that makes too many, one is closed again, and all who wait there must be called.
+    /// Opens a node. If too many are open, closes one and returns it. The caller must then wake all jobs that wait there.
     pub(crate) fn open(&mut self, row: u32, most: usize) -> Option<u32> {
         self.open.insert(row);
         if self.open.len() > most {
@@ -190,7 +188,7 @@ impl WaitLists {
         self.open.iter().copied().collect()
     }
 
-    /// Takes all who wait at a place out, to look at them; [`WaitLists::put_back`] follows.
+    /// Takes out all tasks that wait at a place. The caller must return them with [`WaitLists::put_back`].
     pub(crate) fn take(&mut self, key: WaitKey) -> Option<Waiters> {
         self.places.get_mut(&key).map(std::mem::take)
     }
@@ -199,7 +197,7 @@ impl WaitLists {
         self.places.insert(key, waiters);
     }
 
-    /// Some of the places where somebody waits, in a fixed order.
+    /// Returns the wanted places where tasks wait, in a fixed order.
     pub(crate) fn keys(&self, is_wanted: impl Fn(WaitKey) -> bool) -> Vec<WaitKey> {
         let keys = self.places.keys().copied();
         let mut keys: Vec<WaitKey> = keys.filter(|key| is_wanted(*key)).collect();
@@ -207,7 +205,7 @@ impl WaitLists {
         keys
     }
 
-    /// Takes all tasks of some jobs out.
+    /// Removes all tasks of some jobs.
     pub(crate) fn forget(&mut self, is_gone: impl Fn(JobId) -> bool) {
         self.places.retain(|_, waiters| {
             waiters.0.retain(|waiting| !is_gone(waiting.job));
@@ -215,15 +213,15 @@ impl WaitLists {
         });
     }
 
-    /// How many places there are where somebody waits.
+    /// Returns the number of places where tasks wait.
     pub(crate) fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// Leaves nothing, and gives the lists to whoever takes them apart.
+    /// Removes all lists. The caller gets them, to free them step by step.
     pub(crate) fn take_all(&mut self) -> IntoIter<WaitKey, Waiters> {
         self.open.clear();
-        // About as many wait again soon; a map that grows is copied as a whole.
+        // About as many tasks wait again soon, and a map that grows is copied as a whole.
         let room = IdMap::with_capacity_and_hasher(self.places.len(), Default::default());
         std::mem::replace(&mut self.places, room).into_iter()
     }

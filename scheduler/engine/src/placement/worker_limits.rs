@@ -1,5 +1,4 @@
-//! How many slots a worker has, from the configuration and from what its machine reports, and how many would be left; and what a task
-//! is held to of the machine.
+//! Computes a worker's slots from the configuration and its machine's report, the slots left after a task, and a task's machine limits.
 
 use brasserie_common::Card;
 use brasserie_common::sabotage::{self, Sabotage};
@@ -14,12 +13,12 @@ use crate::types::{MachineLimits, WorkerResources};
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
 
-/// Shares of a task that took one core: the kernel takes no fewer than 2, so they are counted in twos.
+/// CPU shares of a task that took one core. The kernel accepts no fewer than 2, so a core counts as 2.
 const SHARES_PER_CORE: i16 = 2;
-/// In which a limit of a core's time is told.
+/// The unit for a limit of CPU time is a thousandth of a core.
 const MILLI_PER_CORE: f64 = 1000.0;
 
-/// Slots of a worker's resource, before anything that is said of this one worker.
+/// Returns a worker's slots of a resource, without the overrides for this worker.
 pub(super) fn slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> i32 {
     let resource = &config.resources[id.index()];
     let slots = match resource.limit {
@@ -32,17 +31,17 @@ pub(super) fn slots(config: &Config, id: ResourceId, worker: &WorkerResources) -
     slots.saturating_add(i32::try_from(cards).unwrap_or(i32::MAX))
 }
 
-/// A machine that reports a fraction of a core still runs one task.
+/// Returns the slots for some cores. A machine that reports a fraction of a core still runs one task.
 fn slots_for_cores(cores: f64) -> i32 {
     if cores > 0.0 {
-        // A float cast saturates, which is what a limit should do.
+        // A float cast saturates, as a limit should.
         (cores as i32).max(1)
     } else {
         i32::MAX
     }
 }
 
-/// Slots of a resource that stands for something physical; `None` if it does not, or the machine does not say.
+/// Returns the slots of a resource that stands for something physical; `None` if it does not, or the machine does not report it.
 fn measured_slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> Option<i32> {
     let mut entries = config.physical_resources.iter();
     let entry = entries.find(|p| p.logical_resource == id)?;
@@ -60,20 +59,20 @@ fn measured_slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> 
     (amount > 0.0).then_some((slots as i32).max(0))
 }
 
-/// Whether a need exceeds a limit that every worker has, whoever may still join.
+/// Returns whether a need exceeds a limit that every worker has, including future ones.
 pub(super) fn over_fixed_limits(config: &Config, resources: &[ResourceId], needs: &[i32]) -> bool {
     let mut needs = resources.iter().zip(needs);
     needs.any(|(id, need)| config.is_above_limit(*id, *need))
 }
 
-/// What a task that took so much of each worker resource may use of its machine.
+/// Returns the machine limits of a task that took these slots of each worker resource.
 pub(crate) fn machine_limits(config: &Config, taken: impl Fn(ResourceId) -> i32) -> MachineLimits {
     let mut limits = MachineLimits::default();
     for entry in &config.physical_resources {
         let amount = physical_amount(entry, taken(entry.logical_resource));
         match (entry.kind, entry.enforcement) {
             (PhysicalKind::RamMb, Enforcement::Hard) => {
-                // Float casts saturate, and limits are not below 0.
+                // Float casts saturate, and limits are at least 0.
                 limits.memory_bytes = ((amount * BYTES_PER_MB).round() as i64).max(0);
             }
             (PhysicalKind::CpuCore, Enforcement::Soft) => {
@@ -81,7 +80,7 @@ pub(crate) fn machine_limits(config: &Config, taken: impl Fn(ResourceId) -> i32)
                 limits.cpu_shares = cores.saturating_mul(SHARES_PER_CORE);
             }
             (PhysicalKind::CpuCore, Enforcement::Hard) => {
-                // 0 would be no limit; only who takes no slots has none.
+                // 0 would mean no limit, which only a task without slots has.
                 let least = i64::from(amount > 0.0);
                 limits.cpu_quota_milli = ((amount * MILLI_PER_CORE).round() as i64).max(least);
             }
@@ -98,7 +97,7 @@ fn physical_amount(entry: &PhysicalResource, slots: i32) -> f64 {
     f64::from(slots) * entry.multiply_logical_by
 }
 
-/// What would be free on a worker after the task, weighed: the busiest fitting worker has the least.
+/// Returns the slots that would be free on a worker after the task, weighted. The busiest worker that fits has the least.
 pub(super) fn leftover(
     config: &Config,
     plan: &SlotPlan,

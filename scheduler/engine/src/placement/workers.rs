@@ -1,5 +1,5 @@
-//! Workers and their slots, grouped with what jobs demand of them, so that "does any worker have room for this job" is one
-//! look and a freed slot costs one look per distinct demand.
+//! Workers and their slots, grouped by the demands of jobs. So "does any worker have room for this job" is one lookup, and a freed slot
+//! costs one check for each distinct demand.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,43 +16,43 @@ use super::running::RunCards;
 use super::worker_limits::slots;
 use crate::types::{Allowances, Eligibility, WorkerIndex, WorkerResources};
 
-/// One shard.
+/// The worker of one shard.
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {
     pub(crate) shard: Shard,
-    /// The shard's name among node names: charges name it so.
+    /// The shard's name as a node name, as charges have it.
     pub(crate) node: NodeId,
-    /// The host's name among node names: host placement compares them.
+    /// The host's name as a node name, as host placement compares it.
     pub(crate) host: NodeId,
     pub(crate) resources: WorkerResources,
     pub(crate) eligibility: Eligibility,
     pub(crate) presence: Presence,
-    /// By position in the plan's list of worker resources.
+    /// Slots, by index in the plan's list of worker resources.
     pub(crate) limits: Vec<i32>,
     pub(crate) running: u32,
-    /// What of its cards is taken by what runs there, whether or not it still lists them.
+    /// Use of its GPUs by running tasks, whether or not the worker still lists them.
     pub(crate) card_use: CardUse,
-    /// What it may be sent, if it asks for work.
+    /// Its credit, if it is a pull worker.
     pub(crate) allowances: Option<Allowances>,
     /// The resource whose slots are its processors.
     pub(crate) cpu_slots: Option<ResourceId>,
-    /// The resources whose slots are all of its cards, of which nothing is kept back.
+    /// Resources whose slots are all of its GPUs, without a reserve.
     pub(crate) card_slots: Vec<ResourceId>,
 }
 
 impl Worker {
-    /// It runs as many tasks as it can, or what is charged to it of its predecessors makes up the rest.
+    /// Returns whether the worker runs as many tasks as it can. Tasks of its predecessors that are charged to it count, too.
     pub(crate) fn is_full(&self) -> bool {
         let room = self.resources.room.as_ref();
         room.is_some_and(|room| self.running >= room.most.get())
     }
 }
 
-/// Whether a slot of the table of workers stands for somebody.
+/// Whether an entry of the table of workers is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Presence {
     Present,
-    /// Removed; kept while tasks are charged to it, and reused after that.
+    /// Removed. The entry is kept while tasks are charged to it, and reused afterwards.
     Gone,
 }
 
@@ -66,11 +66,11 @@ pub(crate) struct Pool {
     present: usize,
     pub(crate) demands: Vec<Demand>,
     pub(super) groups: SeededMap<String, usize>,
-    /// Demands that no job has any more.
+    /// Indices of demands without jobs.
     pub(super) vacant: Vec<usize>,
-    /// By job: how many of its tasks stand in what its group could start.
+    /// Tasks of each job, by job id, that its group's `could_start` includes.
     pub(super) counted: Vec<u32>,
-    /// The next placement looks here first.
+    /// The worker with which the next round-robin choice begins.
     cursor: usize,
 }
 
@@ -81,7 +81,7 @@ impl Pool {
             .filter(|w| w.presence == Presence::Present)
     }
 
-    /// Also one that is gone but still charged.
+    /// Returns a worker, even one that is gone but still charged.
     pub(crate) fn get_any(&self, worker: WorkerIndex) -> Option<&Worker> {
         self.workers.get(worker.index())
     }
@@ -98,7 +98,7 @@ impl Pool {
             .map(|(i, w)| (WorkerIndex(u32::try_from(i).unwrap_or(u32::MAX)), w))
     }
 
-    /// Names that stand for workers and their hosts, also of those that are gone and still charged.
+    /// Iterates over the names of workers and their hosts, including workers that are gone but still charged.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.workers.iter().flat_map(|w| [w.node, w.host])
     }
@@ -107,7 +107,7 @@ impl Pool {
         self.present == 0
     }
 
-    /// A new worker is ineligible until said otherwise; a known one keeps its eligibility.
+    /// Adds or updates a worker. A new worker is ineligible at first; a known one keeps its eligibility.
     pub(crate) fn upsert(
         &mut self,
         shard: &Shard,
@@ -132,7 +132,7 @@ impl Pool {
             }
         }
         if worker.host != host {
-            // Those who wait for the new host must hear of it, also if the worker has had room all along.
+            // Tasks that wait for the new host must be woken, even if the worker had room all along.
             for demand in &mut self.demands {
                 demand.fits.remove(index as usize);
             }
@@ -203,7 +203,7 @@ impl Pool {
         self.reclaim(worker);
     }
 
-    /// Forgets a worker that is gone and holds nothing.
+    /// Frees the entry of a worker that is gone and has no charges.
     fn reclaim(&mut self, worker: WorkerIndex) {
         let slot = &self.workers[worker.index()];
         if slot.presence == Presence::Gone && slot.running == 0 {
@@ -223,7 +223,7 @@ impl Pool {
         }
     }
 
-    /// Whether that changes anything.
+    /// Sets a worker's credit. Returns whether it changed.
     pub(crate) fn set_allowances(
         &mut self,
         worker: WorkerIndex,
@@ -266,14 +266,14 @@ impl Pool {
         }
     }
 
-    /// Before [`Pool::task_ended`]: the worker may be forgotten then.
+    /// Frees GPUs. Must come before [`Pool::task_ended`], which may free the worker's entry.
     pub(crate) fn give_cards_back(&mut self, worker: WorkerIndex, gpus: &[GpuShare]) {
         if let Some(slot) = self.workers.get_mut(worker.index()) {
             slot.card_use.give_back(gpus);
         }
     }
 
-    /// The cards for a task of a demand that the worker has room for.
+    /// Returns the GPUs for a task of a demand that the worker has room for.
     pub(crate) fn cards_for(&self, worker: WorkerIndex, demand: usize) -> RunCards {
         let demand = &self.demands[demand];
         let slot = self.get_any(worker);
@@ -282,7 +282,7 @@ impl Pool {
         })
     }
 
-    /// Computes a worker's limits from the configuration and what it reports.
+    /// Computes a worker's limits from the configuration and its report.
     pub(crate) fn set_limits(&mut self, worker: WorkerIndex, config: &Config, plan: &SlotPlan) {
         let Some(slot) = self.workers.get_mut(worker.index()) else {
             return;
@@ -319,7 +319,7 @@ impl Pool {
         slot.card_slots = all.filter(|id| has_cards && !is_replaced(id)).collect();
     }
 
-    /// Recomputes which demands a worker can serve; returns those for which it has become a new chance.
+    /// Recomputes which demands a worker can serve. Returns the demands that newly fit.
     pub(crate) fn update(
         &mut self,
         worker: WorkerIndex,
@@ -339,14 +339,14 @@ impl Pool {
         opened
     }
 
-    /// Whether the root has what a demand needs of it.
+    /// Sets for each demand whether the root meets its needs.
     pub(crate) fn set_root_room(&mut self, has_room: impl Fn(&[i32]) -> bool) {
         for demand in &mut self.demands {
             demand.root_has_room = has_room(&demand.root_needs);
         }
     }
 
-    /// Which demands no worker could ever serve. An empty pool proves nothing but fixed limits.
+    /// Returns for each demand whether no worker could ever serve it. In an empty pool, only limits that hold for every worker decide.
     pub(crate) fn infeasible(&self) -> Vec<bool> {
         (0..self.demands.len())
             .map(|d| self.is_infeasible(d))
@@ -363,7 +363,7 @@ impl Pool {
         })
     }
 
-    /// Whether the root and some worker have room for jobs of a demand.
+    /// Returns whether the root and some worker have room for jobs of a demand.
     pub(crate) fn has_room_for(&self, demand: usize) -> bool {
         let demand = self.demands.get(demand);
         demand.is_some_and(|d| d.root_has_room && !d.fits.is_empty())
@@ -382,7 +382,7 @@ impl Pool {
         self.by_host.get(&host).into_iter().flatten().copied()
     }
 
-    /// A worker with room, by the configured selector; moves the cursor.
+    /// Chooses a worker with room, by the configured selector, and moves the cursor.
     pub(crate) fn select(
         &mut self,
         demand: usize,
@@ -402,7 +402,7 @@ impl Pool {
                 let after = fitting().find(|i| *i >= self.cursor);
                 after.or_else(|| fitting().next())
             }
-            // Strictly the smallest; the lowest index among equals.
+            // The lowest index wins among equals.
             (WorkerSelector::Busiest, _) => {
                 self.least(wanted, host, |worker| leftover(worker, wanted))
             }
@@ -430,7 +430,7 @@ impl Pool {
         }
     }
 
-    /// For fingerprints. Limits and demands follow from the configuration.
+    /// Writes the workers into a hash. Limits and demands follow from the configuration.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.each(&self.workers, |s, worker| {
             s.put((&worker.shard, worker.node, worker.host, worker.running));
@@ -450,7 +450,7 @@ impl Pool {
         }
     }
 
-    /// Why a worker cannot take a task of a demand now, from the same conditions as [`Pool::update`].
+    /// Returns why a worker cannot take a task of a demand now, by the same conditions as [`Pool::update`].
     pub(crate) fn refusal(
         &self,
         (index, worker): (WorkerIndex, &Worker),
@@ -469,8 +469,8 @@ impl Pool {
         refusal.or_else(late).or_else(turned_down)
     }
 
-    /// The first job with something ready, from `start` on and then from the beginning, whose demand has room at the root and at
-    /// some worker.
+    /// Returns the first job with a ready task, from `start` on and then from the beginning, whose demand has room at the root and at some
+    /// worker.
     pub(crate) fn next_job(&self, start: JobId) -> Option<JobId> {
         self.next_job_from(start)
             .or_else(|| self.next_job_from(JobId(0)))

@@ -1,4 +1,4 @@
-//! From one configuration to the next when only jobs differ: costs what has changed, beside a look at where each job is.
+//! Applies a configuration that differs from the former one only in jobs. The cost grows with the changes, plus a comparison for each job.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,16 +10,16 @@ use super::Standing;
 use crate::engine::Engine;
 use crate::placement::demands::Group;
 
-/// The part of the list of jobs where two configurations differ.
+/// The part of the job list in which two configurations differ.
 pub(super) struct Step {
-    /// Where it is in the list before.
+    /// Its range in the former list.
     range: Range<usize>,
-    /// Jobs that are there now.
+    /// Its jobs in the new list.
     jobs: Vec<Shared<JobConfig>>,
 }
 
 impl Engine {
-    /// `None`: more than jobs is different, or jobs are configured twice.
+    /// Returns the step to a configuration; `None` if more than jobs differ, or a job is configured twice.
     pub(super) fn step_to(&self, config: &Config) -> Option<Step> {
         let before = self.config.as_ref()?;
         let (old, new) = (&before.jobs, &config.jobs);
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// A job is no longer configured.
+    /// Removes a job that is no longer configured.
     fn let_go(&mut self, id: JobId, standing: &BTreeMap<JobId, Standing>) {
         let job = &mut self.jobs[id.index()];
         job.config = None;
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// A job is configured otherwise, or newly.
+    /// Applies a job that is new or configured differently.
     fn change(
         &mut self,
         id: JobId,
@@ -114,8 +114,8 @@ impl Engine {
         }
     }
 
-    /// Brings the links between jobs up to date. A job on which nobody depends may come last; otherwise all are sorted anew. Returns
-    /// the other jobs that have come into a circle by it, or out of one.
+    /// Updates the links between jobs. A job on which no other depends goes to the end of the order; otherwise all are sorted again.
+    /// Returns the other jobs that came into a cycle or left one.
     fn relink(
         &mut self,
         touched: &BTreeSet<JobId>,

@@ -1,4 +1,4 @@
-//! What arrives while a node table is on its way, and what of it must be done again for that.
+//! Applies events that arrive during a refresh, and notes the work that they undo.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use super::{Refresh, Rubbish, Stage};
 use crate::engine::{Engine, Reach};
 use crate::types::Task;
 
-/// What is lost if some jobs' columns no longer hold.
+/// The work that is lost when columns of some jobs no longer hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// How far a look at all jobs had come, and columns of jobs that had not been changed before: each is lost so only once.
+    /// The progress of the pass over all jobs, and columns of jobs that had not changed before. Each job causes such a loss only once.
     Once,
-    /// The same, and there is more to do: jobs were added.
+    /// The same, and there is more work because jobs were added.
     Added,
-    /// Columns of jobs that had been changed before: this may go on for ever.
+    /// Columns of jobs that had changed before. Such losses may repeat without end.
     Again,
 }
 
 impl Refresh {
-    /// These jobs' columns no longer hold, and gates may have to be looked at; indexes of these levels are needed.
+    /// Drops these jobs' columns. Gates may have to be re-evaluated, and indexes of these levels are needed. Returns the loss.
     ///
-    /// Invariant: the forest is whole.
+    /// Invariant: the forest is complete.
     fn take_out(
         &mut self,
         changed: &BTreeSet<JobId>,
@@ -60,14 +60,14 @@ impl Refresh {
         }
     }
 
-    /// Whether nobody knew the job when the forest was whole.
+    /// Returns whether the job became known after the forest was complete.
     pub(super) fn is_added(&self, id: JobId) -> bool {
         id.index() >= self.known_jobs
     }
 }
 
 impl Engine {
-    /// A task has changed: also in what is on its way.
+    /// Applies a task's change to the refresh, too.
     pub(crate) fn refresh_next(&mut self, task: Task, reach: Reach) {
         let Some(mut refresh) = self.refresh.take() else {
             return;
@@ -85,7 +85,7 @@ impl Engine {
         self.refresh = Some(refresh);
     }
 
-    /// These jobs' columns on their way no longer hold, and gates may have to be looked at; indexes of these levels are needed.
+    /// Drops these jobs' columns of the refresh. Gates may have to be re-evaluated, and indexes of these levels are needed.
     pub(crate) fn build_again(
         &mut self,
         changed: &BTreeSet<JobId>,
@@ -94,7 +94,7 @@ impl Engine {
         let Some(mut refresh) = self.refresh.take() else {
             return;
         };
-        // While the forest grows, nothing of it follows from jobs.
+        // A growing forest does not depend on jobs.
         if refresh.has_columns() {
             self.patience.undo();
             self.take_out(&mut refresh, changed, levels);
@@ -102,9 +102,9 @@ impl Engine {
         self.refresh = Some(refresh);
     }
 
-    /// Jobs that depend on tasks which have got, or lost, all hope.
+    /// Drops the columns of jobs that depend on tasks which became hopeless or stopped being so.
     ///
-    /// What arrived may have done no more than move a gate, and the loss is found only when the gate is looked at: so it counts here.
+    /// An event may have moved only a gate, and the loss shows when the gate is evaluated. So the loss counts here.
     pub(super) fn hope_has_changed(&mut self, refresh: &mut Refresh, changed: Vec<JobId>) {
         if !changed.is_empty() {
             let changed = self.with_dependents(changed.into_iter().collect());
@@ -112,7 +112,7 @@ impl Engine {
         }
     }
 
-    /// As [`Refresh::take_out`]; from now on these jobs are restless, and all that wait for them.
+    /// Drops columns as [`Refresh::take_out`] does. From now on these jobs, and all that wait for them, are restless.
     fn take_out(
         &mut self,
         refresh: &mut Refresh,
@@ -134,7 +134,7 @@ impl Engine {
         }
     }
 
-    /// Places in the order of dependency mean other jobs than before.
+    /// Restarts the pass over all jobs, because indexes into the order of dependency have a new meaning.
     pub(crate) fn order_has_changed(&mut self) {
         let stage = self.refresh.as_mut().map(|refresh| &mut refresh.stage);
         match stage {

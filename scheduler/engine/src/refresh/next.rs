@@ -1,23 +1,23 @@
-//! In which order jobs get their columns under a node table on its way.
+//! The order in which a refresh builds the columns of jobs.
 
 use brasserie_common::JobId;
 
 use super::Refresh;
 use crate::engine::Engine;
 
-/// What is done next about columns.
+/// The next step of building columns.
 pub(super) enum Next {
     Build(JobId),
     PassOver,
-    /// All jobs have theirs.
+    /// All jobs have columns.
     Settle,
 }
 
 impl Engine {
-    /// One that is under way goes first: a job that is changed again and again must not undo what is there of others. It depends on
-    /// none that is not built, or it would not be under way.
+    /// Returns the next step. A job under construction goes first, so that a job that changes again and again does not undo the progress of
+    /// others. All jobs that it depends on are built, or its construction would not have begun.
     ///
-    /// Whoever waits for a restless job, task by task or as a whole, is one, so none is built before those that it depends on.
+    /// A job that waits for a restless job, task by task or as a whole, is restless. So no job is built before those that it depends on.
     pub(super) fn next_to_build(&self, refresh: &Refresh, place: usize) -> Next {
         if let Some((id, _)) = refresh.under_way {
             return Next::Build(id);

@@ -1,53 +1,52 @@
-//! How long a node table on its way is kept out by what arrives meanwhile: not for ever.
+//! Limits how long arriving events can keep a node table from coming into force.
 //!
-//! Most of what is done of a table stays done whatever arrives: its rows, its indexes, and the columns of jobs that stay as they are.
-//! The rest may have to be done again after each save, so if saves come in every turn and it does not fit in one, it is never done. A
-//! longer slice is the only way out. Once nothing else is left to do, it gets at most about twice as long as what one turn's arrivals
-//! undo takes. Of that the columns were computed in force in that turn as well, and at once; with them go a look at each job and each
-//! gate, and what arrivals leave to be freed. If each turn brings other levels or another order, it is the whole table. And as long as
-//! columns are lost again in every turn, slices get longer while other work goes on, too: so what is left bounds them as well.
+//! Most work of a refresh stays valid whatever arrives: rows, indexes, and the columns of unchanged jobs. The rest may have to be redone
+//! after each save. If saves come in every turn and the rest does not fit into one slice, it never completes. Only a longer slice helps.
+//! Once nothing else is left, a slice gets at most about twice as long as the work that one turn's events undo. The same turn also computed
+//! these columns in force, at once. A check of each job and gate, and the freeing of lost columns, come on top. If each turn brings other
+//! levels or another node order, that work is the whole table. While columns are lost again in every turn, slices get longer during other
+//! work, too, so the remaining work also bounds them.
 
 use crate::work::Work;
 
-/// So many slices in vain make the next ones twice as long: a few saves at the end of a refresh change nothing, and of what takes a
-/// thousand slices a save a turn keeps a table out for forty turns.
+/// Number of slices in vain that doubles the length of the next ones. A few saves at the end of a refresh change nothing. A save in every
+/// turn delays a table of a thousand slices by forty turns.
 const TURNS_A_DOUBLING: u32 = 4;
 
-/// What the last slice has done beside looking, as far as it was not undone in a way that can be repeated.
+/// Progress of the last slice, without progress that was undone in a way that can repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Progress {
     #[default]
     None,
-    /// Columns of jobs that were added meanwhile: there is no end of it if more are added in every turn.
+    /// Columns of jobs that were added during the refresh. Such work is endless if more are added in every turn.
     Added,
-    /// There is no more of this than the table, the jobs and the levels have, whatever arrives.
+    /// Work that the sizes of the table, the jobs and the levels bound, whatever arrives.
     Lasting,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
-    /// Something has arrived since the last slice that undid some of what there was, if only how far a look at all jobs had come.
+    /// Whether an event since the last slice undid some work, if only the progress of a pass over all jobs.
     undone: bool,
-    /// Since the last slice began something was undone that may be undone as often as it is done.
+    /// Whether work was undone since the last slice began that may be undone as often as it is done.
     lost: bool,
     progress: Progress,
-    /// Slices after which nothing was done that had not been done before.
+    /// Number of slices that did nothing new.
     pub(crate) in_vain: u32,
 }
 
 impl Patience {
-    /// Some of what was done must be done again, but not what counts as progress; or it was lost for the first time, and there are
-    /// only so many first times.
+    /// Notes that work must be redone. It does not count as progress, or it was lost for the first time, which happens only so often.
     pub(crate) fn undo(&mut self) {
         self.undone = true;
     }
 
-    /// What had to be done again for an earlier arrival, or all of it, must be done again.
+    /// Notes that all work, or work that was redone for an earlier event, must be redone.
     pub(crate) fn undo_again(&mut self) {
         self.lost = true;
     }
 
-    /// Jobs were added.
+    /// Notes that jobs were added.
     pub(super) fn undo_by_adding(&mut self) {
         self.undone = true;
         match self.progress {
@@ -60,10 +59,10 @@ impl Patience {
         self.progress = self.progress.max(progress);
     }
 
-    /// A slice begins: gives it the length that it needs.
+    /// Begins a slice and extends its budget as needed.
     ///
-    /// Whatever arrives, a table comes in force: work that counts as progress comes to an end, unless it is undone again or jobs are
-    /// added again and again, and each turn in which that makes it endless is one in vain.
+    /// Every table comes into force, whatever arrives. Work that counts as progress ends, unless it is undone again or jobs are added again
+    /// and again. Each turn in which that happens counts as one in vain.
     pub(crate) fn begin_slice(&mut self, work: &mut Work) {
         let undone = std::mem::take(&mut self.undone);
         let lost = std::mem::take(&mut self.lost);
@@ -74,7 +73,7 @@ impl Patience {
         work.double(self.in_vain / TURNS_A_DOUBLING);
     }
 
-    /// A table has come in force.
+    /// Notes that a table has come into force.
     pub(crate) fn table_is_in_force(&mut self) {
         self.in_vain = 0;
     }

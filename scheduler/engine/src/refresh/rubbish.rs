@@ -1,4 +1,4 @@
-//! What was in force and is no longer: its memory is given back in slices.
+//! Gives back the memory of data that is no longer in force, in slices.
 
 use std::collections::hash_map::IntoIter;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::placement::wait_lists::{WaitKey, WaitLists, Waiters};
 use crate::statuses::columns::Columns;
 use crate::work::{PIECE_COST, Work};
 
-/// One job's list of waiting tasks is freed.
+/// Nanoseconds to free the wait list of one place.
 const LIST_COST: u64 = 300;
-/// A piece of memory that is large for the allocator: before it gives one out, it puts the small ones together that were freed.
+/// An allocation that is large for the allocator: before it serves one, it merges freed small chunks.
 const LARGE_BYTES: usize = 1 << 14;
-/// One job's columns are freed, if they are small.
+/// Nanoseconds to free one job's columns, if they are small.
 const COLUMNS_COST: u64 = 200;
 
-/// What was in force, on its way to the allocator.
+/// Data that was in force and is being freed.
 ///
-/// Each turn goes on with it before anything else, so how long it takes decides in which turn a table comes in force. That follows from
-/// sizes alone, and not from who else still has what is thrown away: other threads let go of it when they like. A copy of an engine has
-/// none of it, as the memory is not its own, and is ahead by as much.
+/// Each turn frees some of it before other work, so its cost decides in which turn a table comes into force. The cost follows from sizes
+/// alone, and not from other owners of the same data: other threads drop it at any time. A copy of an engine has none of it, because the
+/// memory is not its own, so its refresh is ahead by as much.
 #[derive(Debug, Default)]
 pub(crate) struct Rubbish {
     lists: Vec<IntoIter<WaitKey, Waiters>>,
@@ -31,9 +31,9 @@ pub(crate) struct Rubbish {
 
 #[derive(Debug)]
 struct OldTable {
-    /// Absent if others have it, too: whoever is the last lets go of it as a whole.
+    /// Absent if others own the table, too. The last owner frees it as a whole.
     own: Option<NodeTable>,
-    /// Of the work of giving it back, whoever does it.
+    /// Nanoseconds of freeing that are left, by this owner or another one.
     left: u64,
 }
 
@@ -45,7 +45,7 @@ impl OldTable {
         }
     }
 
-    /// Goes on; whether all is done.
+    /// Frees a part. Returns whether all is done.
     fn shed(&mut self, work: &mut Work) -> bool {
         while self.left > 0 {
             if !work.is_left() {
@@ -99,7 +99,7 @@ impl Rubbish {
         self.lists.push(lists.take_all());
     }
 
-    /// Goes on; whether all is gone.
+    /// Frees a part. Returns whether all is gone.
     pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
         while work.is_left() {
             if let Some(places) = self.lists.last_mut() {
@@ -110,7 +110,7 @@ impl Rubbish {
                         break;
                     }
                 }
-                // Now, and not after millions of them.
+                // Lets the allocator merge chunks now, and not after millions of them.
                 std::hint::black_box(Vec::<u8>::with_capacity(LARGE_BYTES));
             } else if let Some(columns) = self.columns.last_mut() {
                 work.spend(COLUMNS_COST);
@@ -119,7 +119,7 @@ impl Rubbish {
                 }
             } else if let Some(forest) = self.forests.last_mut() {
                 if let Some(table) = forest.shed(work) {
-                    // Before it is asked whether somebody else has the table.
+                    // The forest's reference goes first, because `OldTable::new` checks for other owners.
                     self.forests.pop();
                     self.tables.push(OldTable::new(table));
                 }

@@ -1,20 +1,20 @@
-//! One job's last statuses by node: six bytes for one that is bits and a time, which is nearly all of them, and nothing for
-//! nodes where the job never ran.
+//! One job's last statuses by node. A status takes six bytes if it is only bits and a time, as nearly all are. Nodes where the job never
+//! ran take nothing.
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{NodeId, StatusBits, WallTime};
 
-/// Small, so that a job that ran on a few nodes takes little; large beside the pointer to it.
+/// Statuses in one page. Few enough that a job that ran on a few nodes takes little memory, and many beside the pointer to the page.
 const PAGE: usize = 64;
 
-/// Bits of a short status that hold its time in milliseconds since the Unix epoch: enough until the year 2109.
+/// Bits of a short status for its time in milliseconds since the Unix epoch: enough until the year 2109.
 const TIME_BITS: u32 = 42;
-/// The rest of the 48 bits says which status bits these are.
+/// Bits of a short status for the code of its status bits.
 const CODE_BITS: u32 = 6;
-/// No status.
+/// The code of no status.
 const NONE: u64 = 0;
-/// The status stands among the long ones.
+/// The code of a status that is in `Statuses::long`.
 const LONG: u64 = (1 << CODE_BITS) - 1;
 
 type Short = [u8; 6];
@@ -22,15 +22,15 @@ const _: () = assert!(TIME_BITS + CODE_BITS == 8 * size_of::<Short>() as u32);
 
 type Page = Box<[Short; PAGE]>;
 
-/// Invariant: a node's status is in a page, or in `long` if the page says so.
+/// Invariant: a node's status is in a page, or in `long` if the page has the code `LONG`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statuses {
     pages: Vec<Option<Page>>,
-    /// How many of them there are.
+    /// Number of pages that exist.
     present: usize,
-    /// What short codes mean, from code 1 on.
+    /// Status bits of the short codes, from code 1 on.
     codes: Vec<StatusBits>,
-    /// With a wait or data, or out of the ordinary.
+    /// Statuses that do not fit into a page: with a wait or data, an unusual time, or one code too many.
     long: IdMap<NodeId, StoredStatus>,
 }
 
@@ -52,7 +52,7 @@ impl Statuses {
             .map_or((NONE, 0), |page| unpack(page[node.index() % PAGE]))
     }
 
-    /// What a code of a page other than `NONE` and `LONG` means.
+    /// Returns the status bits of a code other than `NONE` and `LONG`.
     fn bits_of(&self, code: u64) -> StatusBits {
         self.codes[code as usize - 1]
     }
@@ -96,7 +96,7 @@ impl Statuses {
         }
     }
 
-    /// As if the job had never run there.
+    /// Removes the status, as if the job had never run there.
     pub(crate) fn remove(&mut self, node: NodeId) {
         let (page, place) = (node.index() / PAGE, node.index() % PAGE);
         let Some(slot) = self.pages.get_mut(page) else {
@@ -114,7 +114,7 @@ impl Statuses {
         }
     }
 
-    /// What a copy takes; data is shared.
+    /// Returns about how many bytes a copy takes; data is shared.
     pub(crate) fn bytes(&self) -> usize {
         self.pages.len() * size_of::<Option<Page>>()
             + self.present * size_of::<[Short; PAGE]>()
@@ -140,7 +140,7 @@ impl Statuses {
         Some(pack(index as u64 + 1, millis))
     }
 
-    /// The nodes with a status of one page; `None` behind the last page.
+    /// Iterates over the nodes with a status of one page; `None` behind the last page.
     pub(crate) fn page(&self, page: usize) -> Option<impl Iterator<Item = NodeId> + '_> {
         let shorts = self.pages.get(page)?.as_deref().into_iter().flatten();
         let present = shorts
@@ -149,7 +149,7 @@ impl Statuses {
         Some(present.map(move |(place, _)| NodeId((page * PAGE + place) as u32)))
     }
 
-    /// All, by node.
+    /// Iterates over all statuses, by node.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, StoredStatus)> + '_ {
         let pages = self.pages.iter().enumerate();
         let present = pages.filter(|(_, page)| page.is_some());

@@ -1,4 +1,4 @@
-//! One job's small columns over the nodes of its level: what each task's state is, and which may be tried.
+//! One job's columns over the nodes of its level: the state of each task, and which tasks may be tried.
 
 use std::sync::OnceLock;
 
@@ -8,38 +8,38 @@ use crate::statuses::tally::Tally;
 use crate::types::{TASK_STATES, TaskState};
 use crate::work::{Work, fill, shed};
 
-/// Set in a state byte if the task could start but for slots.
+/// Flag of a state byte: the task lacks nothing but slots.
 const ELIGIBLE: u8 = 0x80;
-/// Set in a state byte if the task waits for slots of its own node.
+/// Flag of a state byte: the task waits for slots of its own node.
 const PARKED_HERE: u8 = 0x40;
-/// Set in a state byte if the task waits for slots of a node above, or for a host.
+/// Flag of a state byte: the task waits for slots of a node above, or for a host.
 const PARKED_ABOVE: u8 = 0x20;
 const STATE: u8 = 0x1f;
 
-/// Where a task waits; with replicas it may be both.
+/// Where a task waits. A task with replicas may wait at both places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parked {
     Here,
     Above,
 }
 
-/// What follows of a job from a forest. While a new forest is made, there are columns for it beside those in force.
+/// The data of a job that follows from a forest. While a new forest is built, each job has a second set of columns for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
-    /// One byte a position of the level's order. Invariant: `counts` and `eligible` count what is in it.
+    /// One byte for each position of the level's order. Invariant: `counts` and `eligible` count its contents.
     states: Vec<u8>,
     counts: [u64; TASK_STATES],
     pub(crate) eligible: u32,
-    /// Positions of eligible tasks that may fit. An eligible task is in here or in a wait list; or in both, if it was the first in
-    /// the list and has been called to have a look.
+    /// Positions of eligible tasks that may fit. An eligible task is in here or in a wait list. It is in both after it was woken as the
+    /// first of its list.
     pub(crate) ready: BitTree,
-    /// All is set, and has been kept up to date since.
+    /// All positions are set, and have been kept up to date since.
     pub(crate) are_whole: bool,
-    /// Nothing of the job starts unless it is open. Follows `Job::after_all`, and the columns of those jobs.
+    /// No task of the job starts unless the gate is open. Follows from `Job::after_all` and the columns of those jobs.
     pub(crate) gate: Gate,
-    /// What `Job::followers` were told last.
+    /// The job's own gate as `Job::followers` saw it last.
     pub(crate) seen_as: Gate,
-    /// Only if somebody has asked since the columns were computed.
+    /// Present if a histogram was requested since the columns were computed.
     pub(crate) tally: OnceLock<Box<Tally>>,
 }
 
@@ -53,15 +53,15 @@ impl Parked {
 }
 
 impl Columns {
-    /// Forgets everything but how the job looks as a whole: there are no positions.
+    /// Removes all positions and keeps the gates.
     pub(crate) fn reset(&mut self) {
         self.take_out();
     }
 
-    /// Brings columns that had no positions to `len` of them, all to be set, piece by piece; whether there are so many. Meanwhile those that
-    /// are there can be set.
+    /// Extends columns without positions to `len` unset positions, step by step. Returns whether the length is reached. The positions that
+    /// exist can be set meanwhile.
     pub(crate) fn make_room(&mut self, len: usize, work: &mut Work) -> bool {
-        // First, as nothing is ready as long as there are no positions.
+        // The ready set comes first, because nothing is ready while there are no positions.
         if !self.ready.make_room(len, work) {
             return false;
         }
@@ -71,7 +71,7 @@ impl Columns {
         is_enough
     }
 
-    /// Number of positions.
+    /// Returns the number of positions.
     pub(crate) fn len(&self) -> usize {
         self.states.len()
     }
@@ -84,7 +84,7 @@ impl Columns {
         self.states[position as usize] & ELIGIBLE != 0
     }
 
-    /// Whether the task is in a wait list.
+    /// Returns whether the task is in a wait list.
     pub(crate) fn is_parked(&self, position: u32) -> bool {
         self.states[position as usize] & (PARKED_HERE | PARKED_ABOVE) != 0
     }
@@ -101,7 +101,7 @@ impl Columns {
         self.states[position as usize] &= !(PARKED_HERE | PARKED_ABOVE);
     }
 
-    /// Every eligible task is ready, and none is in a wait list any more.
+    /// Marks every eligible task ready, and none as waiting in a list.
     pub(crate) fn requeue(&mut self) {
         for position in 0..self.states.len() {
             self.states[position] &= !(PARKED_HERE | PARKED_ABOVE);
@@ -111,7 +111,7 @@ impl Columns {
         }
     }
 
-    /// Returns the state before.
+    /// Returns the previous state.
     pub(crate) fn set_state(&mut self, position: u32, state: TaskState) -> TaskState {
         let before = self.state(position);
         if before != state {
@@ -143,7 +143,7 @@ impl Columns {
         self.counts[state as usize]
     }
 
-    /// Everything but how the job looks as a whole.
+    /// Takes out everything except the gates.
     pub(crate) fn take_out(&mut self) -> Columns {
         let rest = Columns {
             gate: self.gate,
@@ -153,7 +153,7 @@ impl Columns {
         std::mem::replace(self, rest)
     }
 
-    /// Gives its memory back, little by little; whether all of it is gone.
+    /// Gives the memory back, step by step. Returns whether all of it is gone.
     pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
         let mut tally = self.tally.get_mut();
         tally.as_mut().is_none_or(|tally| tally.shed(work))

@@ -1,4 +1,5 @@
-//! Jobs that wait until other jobs are done as a whole: a gate a job, so that moving it costs one look and not one a task.
+//! Gates of jobs that wait until other jobs are done as a whole. Each job has one gate, so that a change costs one step, not one for each
+//! task.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 use crate::types::{NodesOf, TaskState};
 
-/// Whether a job lets those start that wait until all of it is done; and of a job that waits for several, whether all do.
+/// Whether the jobs may start that wait until all of a job is done. For a job that waits for several, the worst of their gates.
 ///
 /// ```text
 ///   Open  <---- its last task is done / gets a node, is forgiven ---->  Closed
@@ -23,9 +24,9 @@ pub(crate) enum Gate {
     /// Every task is done, and none runs.
     #[default]
     Open,
-    /// Some task is not done, and each of them may still become so.
+    /// Some task is not done, and each of them may still become done.
     Closed,
-    /// Some task will not be done without a change of the configuration, the nodes, the workers or by a person.
+    /// Some task cannot become done unless the configuration, the nodes or the workers change, or a person acts.
     Hopeless,
 }
 
@@ -36,7 +37,7 @@ pub(crate) const WAITING: [TaskState; 4] = [
     TaskState::Error,
     TaskState::InBackoff,
 ];
-/// States of tasks that count and will not be done.
+/// States of tasks that count and cannot become done.
 const HOPELESS: [TaskState; 2] = [TaskState::Failed, TaskState::Never];
 
 impl Columns {
@@ -44,7 +45,7 @@ impl Columns {
         states.iter().map(|state| self.count(*state)).sum()
     }
 
-    /// A task's state as everybody else sees it: behind a gate that has no hope, the columns stay as they are.
+    /// Returns a task's state as other components see it. A hopeless gate makes waiting tasks `Never` without a change of the columns.
     pub(crate) fn shown_state(&self, position: u32) -> TaskState {
         match self.state(position) {
             state if self.gate == Gate::Hopeless && WAITING.contains(&state) => TaskState::Never,
@@ -54,15 +55,15 @@ impl Columns {
 }
 
 impl Engine {
-    /// Tasks that those who wait for the whole job wait for. One that runs counts wherever it is: it may be writing what they
-    /// want to read.
+    /// Returns how many tasks of the job its followers still wait for. A running task counts wherever it is, because it may be writing data
+    /// that the followers read.
     pub(crate) fn not_done(&self, id: JobId) -> u64 {
         let columns = &self.columns[id.index()];
         let running = self.jobs[id.index()].running;
         columns.count_all(&WAITING) + columns.count_all(&HOPELESS) + u64::from(running)
     }
 
-    /// How a job looks to those that wait until all of it is done, from the counts that are kept at each transition.
+    /// Returns the job's gate for its followers, from the counts that each transition keeps.
     pub(crate) fn gate_of(&self, id: JobId) -> Gate {
         let (job, columns) = (&self.jobs[id.index()], &self.columns[id.index()]);
         let may_be_done = self
@@ -83,8 +84,8 @@ impl Engine {
         }
     }
 
-    /// The worst of all that a job waits for. For a job that waits for itself it depends on nothing but what is done: whether there
-    /// is hope would follow from the answer.
+    /// Returns the worst gate of the jobs that a job waits for. For a job in a cycle, a closed gate counts as hopeless: its hope would
+    /// depend on the answer itself.
     pub(crate) fn gate_before(&self, job: &Job) -> Gate {
         let gates = job.after_all.iter().map(|on| self.gate_of(*on));
         let known = match self.nodes_of {
@@ -98,8 +99,8 @@ impl Engine {
         }
     }
 
-    /// Whether those that wait for a job as a whole can be told how it looks. While columns are made, nothing is known of jobs that
-    /// have none yet; all gates are looked at when there are all.
+    /// Returns whether a job's followers may see its gate. While columns are built, nothing is known of jobs without columns. All gates are
+    /// settled once every job has columns.
     fn is_told(&self, id: JobId) -> bool {
         match self.side {
             Side::InForce => true,
@@ -107,8 +108,8 @@ impl Engine {
         }
     }
 
-    /// One of a job's tasks, or its configuration, has changed: opens or closes the gates of those that wait for it. Returns those
-    /// of them whose tasks have got, or lost, all hope.
+    /// Opens or closes the gates of a job's followers after one of its tasks, or its configuration, has changed. Returns the followers
+    /// whose tasks became hopeless or stopped being so.
     fn move_gates(&mut self, id: JobId) -> Vec<JobId> {
         if self.jobs[id.index()].followers.is_empty() || !self.is_told(id) {
             return Vec::new();
@@ -123,7 +124,7 @@ impl Engine {
         followers
     }
 
-    /// Whether its tasks have got, or lost, all hope.
+    /// Recomputes a job's gate. Returns whether its tasks became hopeless or stopped being so.
     pub(crate) fn move_gate(&mut self, id: JobId) -> bool {
         let gate = self.gate_before(&self.jobs[id.index()]);
         let before = std::mem::replace(&mut self.columns[id.index()].gate, gate);
@@ -131,10 +132,10 @@ impl Engine {
         (before == Gate::Hopeless) != (gate == Gate::Hopeless)
     }
 
-    /// As [`Engine::move_gates`], and on to those who wait for them. Returns the jobs whose tasks depend on tasks that have got, or
-    /// lost, all hope, and so need new columns.
+    /// Moves gates as [`Engine::move_gates`] does, and on to the followers of followers. Returns the jobs that need new columns, because
+    /// their tasks depend on tasks that became hopeless or stopped being so.
     ///
-    /// Ends: the gates of jobs that wait for themselves follow from what is done, not from hope.
+    /// Terminates: the gates of jobs in a cycle follow from what is done, not from hope.
     pub(crate) fn spread_hope(&mut self, id: JobId) -> Vec<JobId> {
         let mut changed = Vec::new();
         let mut open = vec![id];
@@ -147,19 +148,19 @@ impl Engine {
         changed
     }
 
-    /// Those that read of a job's tasks more than what is done: not those of a circle.
+    /// Iterates over the dependents that read more of a job's tasks than whether they are done: those outside cycles.
     pub(crate) fn dependents_in_order(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
         let dependents = self.jobs[id.index()].dependents.iter().copied();
         dependents.filter(|job| !self.jobs[job.index()].cyclic)
     }
 
-    /// Computes the columns in force of some jobs anew, those first that others wait for, and of all that see them differently then. None of
-    /// their tasks is in a wait list afterwards.
+    /// Recomputes the columns in force of the changed jobs, in the order of dependency, and of all jobs that then see them differently.
+    /// None of their tasks is in a wait list afterwards.
     ///
-    /// Ends: whether a task is done depends on no gate. So one pass is enough for what follows in order, and another one, for jobs
-    /// that wait for themselves, finds all that is done as it is.
+    /// Terminates: whether a task is done depends on no gate. So one pass is enough for jobs in order. A second pass, for jobs in cycles,
+    /// finds the same tasks done.
     pub(crate) fn rebuild_in_order(&mut self, forest: &Forest, changed: BTreeSet<JobId>) {
-        // A job that is new has no columns, so none of its tasks waits in a list; to look through all of them takes long.
+        // A new job has no columns, so none of its tasks is in a wait list. A scan of all lists takes long.
         let has_columns = |id: &JobId| self.columns[id.index()].len() > 0;
         if changed.iter().any(has_columns) {
             self.lists.forget(|job| changed.contains(&job));
@@ -192,14 +193,14 @@ impl Engine {
         }
     }
 
-    /// Where no job waits for another as a whole, the others need not be looked at.
+    /// Recomputes columns where no job waits for another as a whole, so that other jobs need no check.
     fn rebuild_without_gates(&mut self, forest: &Forest, changed: &BTreeSet<JobId>) {
         for id in self.in_order(changed) {
             self.rebuild_job(forest, id);
         }
     }
 
-    /// Those of some jobs that are configured, in the order of their dependencies.
+    /// Returns the configured ones of some jobs, in the order of dependency.
     fn in_order(&self, jobs: &BTreeSet<JobId>) -> Vec<JobId> {
         let is_configured = |id: &JobId| self.jobs[id.index()].config.is_some();
         match jobs.first() {
@@ -222,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// Looks at every gate, whatever has changed; as [`Engine::spread_hope`].
+    /// Recomputes every gate, whatever has changed. Returns the same jobs as [`Engine::spread_hope`].
     pub(crate) fn settle_gates(&mut self) -> Vec<JobId> {
         let mut changed = Vec::new();
         for i in 0..self.jobs.len() {
@@ -240,8 +241,7 @@ impl Engine {
         changed
     }
 
-    /// The first task, in the order in which they are tried, that keeps a job from being done as a whole: a hopeless one if there
-    /// is any.
+    /// Returns the first task, in scheduling order, that keeps a job from being done as a whole: a hopeless one if there is any.
     pub(crate) fn first_not_done(&self, forest: &Forest, id: JobId) -> Option<(NodeId, TaskState)> {
         let columns = &self.columns[id.index()];
         let order = forest.order(self.jobs[id.index()].level?);

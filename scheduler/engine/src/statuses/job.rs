@@ -1,4 +1,4 @@
-//! One job: what the configuration makes of it, and its tasks' last statuses.
+//! One job: its settings from the configuration, and its tasks' last statuses.
 
 use brasserie_common::{JobId, NodeId, StatusBits};
 use brasserie_common_config::{JobConfig, LevelId, ResourceId, Shared};
@@ -9,20 +9,20 @@ use crate::statuses::column::Statuses;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Job {
-    /// `None`: it is not configured, and its name is known for other reasons.
+    /// `None` if the job is not configured and only its name is known.
     pub(crate) config: Option<Shared<JobConfig>>,
     pub(crate) level: Option<LevelId>,
     pub(crate) can_run: bool,
     pub(crate) filters: JobFilters,
-    /// Why a filter cannot be used.
+    /// Messages about filters that cannot be used.
     pub(crate) filter_problems: Vec<String>,
-    /// Position in the pool's demands.
+    /// Index into the pool's demands.
     pub(crate) demand: usize,
-    /// How long its tasks took, as far as anybody has learned.
+    /// Learned run time of its tasks, if any.
     pub(crate) learned: Option<LearnedStep>,
-    /// A resource of the path that no node has enough of.
+    /// A resource of the path of which no node has enough.
     pub(crate) unmeetable: Option<ResourceId>,
-    /// `unmeetable`, or no worker could ever serve it.
+    /// Whether `unmeetable` is set or no worker could ever run the job.
     pub(crate) infeasible: bool,
     pub(crate) depends_on: Vec<JobId>,
     pub(crate) dependents: Vec<JobId>,
@@ -30,20 +30,20 @@ pub(crate) struct Job {
     pub(crate) after_all: Vec<JobId>,
     /// Jobs that have this one in `after_all`.
     pub(crate) followers: Vec<JobId>,
-    /// Its tasks run on workers of the host that is named as the node above them of this level.
+    /// The job's tasks run on workers of the host that the node above them at this level names.
     pub(crate) host_level: Option<LevelId>,
-    /// It depends on itself, by whatever way round.
+    /// Whether the job is in a dependency cycle, or between two.
     pub(crate) cyclic: bool,
-    /// What the last run of each task ended in.
+    /// The last status of each task.
     pub(crate) statuses: Statuses,
-    /// How many tasks run, also on nodes that are no longer in the forest.
+    /// Number of running tasks, including those on nodes that are no longer in the forest.
     pub(crate) running: u32,
-    /// Since when the job has been missing, if somebody noted it.
+    /// Time since which the job has been missing, if a caller noted it.
     pub(crate) missing_since: Option<u32>,
 }
 
 impl Job {
-    /// Some job waits for this one, node by node or as a whole.
+    /// Returns whether another job waits for this one, node by node or as a whole.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.dependents.is_empty() || !self.followers.is_empty()
     }

@@ -1,4 +1,4 @@
-//! One job's histogram, kept up to date from the first time that somebody asks for it.
+//! One job's histogram, kept up to date from its first query on.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use brasserie_common::collections::IdMap;
 use crate::forest::index::Forest;
 use crate::work::{Work, cost_to_shed, shed};
 
-/// All that a status can have.
+/// Number of status bits.
 const BITS: usize = 12;
 
 type Children = IdMap<u32, [u32; BITS]>;
 
-/// Rows whose children are counted in one map: it takes a megabyte at most, and so is given back at once.
+/// Rows whose children are counted in one map. A map takes a megabyte at most, so it is freed in one step.
 const ROWS: usize = 8192;
 
-/// No set of real bits.
+/// The value of a row without bits; no real set of bits has it.
 const ABSENT: StatusBits = StatusBits(u16::MAX);
 
-/// Invariant: a row above tasks has the union of its children's bits, and knows how many of them have each bit; `levels` counts the
-/// rows of each level by their bits.
+/// Invariant: a row above tasks has the union of its children's bits and counts how many children have each bit. `levels` counts the rows
+/// of each level by their bits.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    /// By row; `ABSENT` for what is no task, nor above one.
+    /// Indexed by row; `ABSENT` for rows that neither are tasks nor have tasks below.
     bits: Vec<StatusBits>,
-    /// `ROWS` rows each.
+    /// Indexed by row divided by `ROWS`.
     children: Vec<Children>,
     levels: Vec<BTreeMap<StatusBits, u64>>,
 }
@@ -39,13 +39,13 @@ impl Tally {
         }
     }
 
-    /// What a copy takes.
+    /// Returns about how many bytes a copy takes.
     pub(crate) fn bytes(&self) -> usize {
         let children: usize = self.children.iter().map(bytes_of).sum();
         self.bits.len() * size_of::<StatusBits>() + children
     }
 
-    /// Gives the memory back, little by little; whether all of it is gone. Nothing may be asked of the tally from then on.
+    /// Gives the memory back, step by step. Returns whether all of it is gone. The tally must not be used afterwards.
     pub(crate) fn shed(&mut self, work: &mut Work) -> bool {
         while let Some(children) = self.children.pop() {
             work.spend(cost_to_shed(bytes_of(&children)));
@@ -60,12 +60,12 @@ impl Tally {
         Some(self.bits[row as usize]).filter(|bits| *bits != ABSENT)
     }
 
-    /// How many rows have which bits, by level.
+    /// Returns how many rows have which bits, by level.
     pub(crate) fn levels(&self) -> &[BTreeMap<StatusBits, u64>] {
         &self.levels
     }
 
-    /// The task of a row has these bits from now on.
+    /// Sets the bits of a task's row.
     pub(crate) fn set(&mut self, forest: &Forest, row: u32, bits: StatusBits) {
         let mut before = self.replace(forest, row, bits);
         let (mut row, mut now) = (row, bits);
@@ -80,7 +80,7 @@ impl Tally {
         }
     }
 
-    /// Counts a child's new bits instead of its old ones; the bits of all children.
+    /// Counts a child's new bits instead of its old ones. Returns the union of all children's bits.
     fn count(&mut self, parent: u32, old: StatusBits, new: StatusBits) -> StatusBits {
         let counts = &mut self.children[parent as usize / ROWS];
         let counts = counts.entry(parent).or_default();

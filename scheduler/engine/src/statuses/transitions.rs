@@ -1,5 +1,4 @@
-//! What happens to a task: it is loaded, ends, is held, waits, is released. Each event touches that task and those that
-//! depend on it.
+//! Transitions of a task: load, completion, hold, wait, release. Each one touches that task and its dependents.
 
 use brasserie_common::Time;
 use brasserie_common::status::StoredStatus;
@@ -10,7 +9,7 @@ use crate::placement::{Run, RunPath};
 use crate::types::{HoldBack, Restart, Task, WorkerIndex};
 
 impl Engine {
-    /// Takes a status from the store at start; may come before the configuration and the nodes.
+    /// Loads a status from the store at startup, possibly before the configuration and the nodes.
     pub fn load_status(
         &mut self,
         now: Time,
@@ -21,12 +20,12 @@ impl Engine {
         if !self.knows(task) {
             return;
         }
-        // A task may be held back already for what its worker might be doing; the later time counts.
+        // The task may already be held back because a worker may be running it; the later time counts.
         let until = not_before.max(self.waits.get(task));
         self.set_status(now, task, status, until, Restart::AtOnce);
     }
 
-    /// A run has ended: frees its slots and records its status.
+    /// Completes a run: frees its slots and records its status.
     pub fn end(
         &mut self,
         now: Time,
@@ -43,7 +42,7 @@ impl Engine {
         self.offer_slots_of(run);
     }
 
-    /// A run that was placed has never begun: frees its slots, and leaves its status as it is, if it has one.
+    /// Undoes a placement whose run never began: frees its slots and keeps the task's status.
     pub fn never_began(
         &mut self,
         now: Time,
@@ -76,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// Replaces the status of a task that is not running; ignored if it is.
+    /// Replaces the status of a task; ignored while the task runs.
     pub fn restate(
         &mut self,
         now: Time,
@@ -90,8 +89,7 @@ impl Engine {
         }
     }
 
-    /// Forgets the status of a task that is not running, with what it waits for; ignored if it is. It starts again once it is
-    /// released.
+    /// Removes the status and the wait of a task; ignored while the task runs. The task may start again once it is released.
     pub fn forget_status(&mut self, task: Task) {
         if self.knows(task) && !self.is_running(task) {
             self.jobs[task.job.index()].statuses.remove(task.node);
@@ -101,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// Takes the status of another run of a task that runs, and goes on running. Its waits are told when the last run ends.
+    /// Records the status of a further run of a running task. The caller passes the waits when the last run completes.
     pub fn note_status(&mut self, task: Task, status: StoredStatus) {
         if self.knows(task) && self.is_running(task) {
             let job = &mut self.jobs[task.job.index()];
@@ -117,7 +115,7 @@ impl Engine {
         }
     }
 
-    /// Ends a hold; other hindrances stay.
+    /// Ends a hold; other obstacles stay.
     pub fn release(&mut self, now: Time, task: Task) {
         if self.held.remove(&task) {
             self.expire(now);
@@ -125,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Tasks that may be running unseen do not start before `until`. A later time already set stays.
+    /// Keeps tasks that may be running unseen from starting before `until`. A later time that is already set stays.
     pub fn hold_back_unknown(&mut self, which: HoldBack<'_>, until: Time) {
         match which {
             HoldBack::All => self.barrier = self.barrier.max(Some(until)),
@@ -141,12 +139,12 @@ impl Engine {
         }
     }
 
-    /// Until when the task waits, if it does.
+    /// Returns when the task's wait ends, if it waits.
     pub fn waits_until(&self, task: Task) -> Option<Time> {
         self.waits.get(task)
     }
 
-    /// When [`Engine::handle_timeout`] has something to do next.
+    /// Returns when [`Engine::handle_timeout`] has work next.
     pub fn poll_timeout(&self) -> Option<Time> {
         let waits = self.waits.next();
         let first = match (waits, self.barrier) {
@@ -170,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Both ids were handed out by this engine. Who asks may keep them.
+    /// Returns whether this engine assigned both ids. Marks the node as in use, because the caller may keep it.
     pub(crate) fn knows(&mut self, task: Task) -> bool {
         self.node_names.mark(task.node.0);
         task.job.index() < self.jobs.len() && self.node_names.has(task.node.0)
@@ -186,7 +184,7 @@ impl Engine {
     ) {
         let job = &mut self.jobs[task.job.index()];
         job.statuses.insert(task.node, status);
-        // Its age counts from now.
+        // The retention age of the status counts from now.
         job.missing_since = None;
         self.node_names.note_present(task.node.0);
         self.set_wait(now, task, not_before, restart);
@@ -202,7 +200,7 @@ impl Engine {
         self.refresh(task, Reach::Dependents);
     }
 
-    /// Takes a run out of the books.
+    /// Removes a run from all tables.
     fn stop(&mut self, task: Task) -> Option<Run> {
         let run = self.running.remove(&task)?;
         self.jobs[task.job.index()].running -= 1;
@@ -214,7 +212,7 @@ impl Engine {
         Some(run)
     }
 
-    /// Lets those who wait for slots of a path of the forest in force have a look at them.
+    /// Wakes tasks that wait for slots of a path of the forest in force.
     fn offer_path(&mut self, worker: WorkerIndex, row: u32) {
         if let Some(forest) = self.forest.take() {
             for above in forest.upward(row) {
@@ -222,19 +220,19 @@ impl Engine {
             }
             self.forest = Some(forest);
         }
-        // First, since it has room for another task by that alone.
+        // The count is lowered first, because that alone may make room for another task.
         self.pool.task_ended(worker);
         self.offer_worker(worker);
     }
 
-    /// Lets those who wait for freed slots have a look at them.
+    /// Wakes tasks that wait for freed slots.
     pub(crate) fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
         let mut last = None;
         for charge in charges.iter().filter(|charge| charge.amount != 0) {
             let Some(row) = self.charged_row(*charge) else {
                 continue;
             };
-            // Charges on one node stand together.
+            // Charges on one node are adjacent.
             if last.replace(row) != Some(row)
                 && let Some(forest) = self.forest.take()
             {
@@ -246,7 +244,7 @@ impl Engine {
         self.offer_workers(worker, charges);
     }
 
-    /// The worker of a run, and others that its charges name: whoever told of the run may have said so.
+    /// Offers the worker of a run, and other workers that its charges name: a reported run may charge them.
     pub(crate) fn offer_workers(&mut self, worker: WorkerIndex, charges: &[Charge]) {
         self.offer_worker(worker);
         for charge in charges {

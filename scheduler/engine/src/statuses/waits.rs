@@ -1,4 +1,4 @@
-//! Until when tasks wait: backoffs and safety waits, earliest first, per job and over all jobs.
+//! Waits of tasks: backoffs and safety waits, earliest first, for each job and over all jobs.
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
@@ -16,7 +16,7 @@ struct JobWaits {
     queue: BTreeSet<(Time, NodeId)>,
 }
 
-/// Invariant: `heads` has each job that has waits exactly once, with its earliest one.
+/// Invariant: `heads` has each job with waits exactly once, with its earliest wait.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     jobs: IdMap<JobId, JobWaits>,
@@ -60,7 +60,7 @@ impl Waits {
         self.jobs.get(&job)?.queue.first().map(|(time, _)| *time)
     }
 
-    /// The job's waits behind one, those that end first first.
+    /// Iterates over the job's waits behind `after`, earliest first.
     pub(crate) fn after(
         &self,
         job: JobId,
@@ -75,7 +75,7 @@ impl Waits {
         self.heads.first().map(|(time, _)| *time)
     }
 
-    /// What a copy takes: each wait stands in a map and in a tree, whose nodes are two thirds full.
+    /// Returns about how many bytes a copy takes. Each wait is in a map and in a tree, whose nodes are two thirds full.
     pub(crate) fn bytes(&self) -> usize {
         let jobs = self.heads.iter().filter_map(|(_, job)| self.jobs.get(job));
         let waits: usize = jobs.map(|waits| waits.until.capacity()).sum();
@@ -86,7 +86,7 @@ impl Waits {
         waits * (in_map + in_tree)
     }
 
-    /// For fingerprints: each task's wait, in the order in which they end.
+    /// Writes each task's wait into a hash, in the order in which they end.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let jobs: BTreeSet<JobId> = self.heads.iter().map(|(_, job)| *job).collect();
         s.each(jobs, |s, job| {
@@ -99,7 +99,7 @@ impl Waits {
         });
     }
 
-    /// Takes one wait that is over.
+    /// Removes one wait that is over. Returns its task.
     pub(crate) fn pop(&mut self, now: Time) -> Option<Task> {
         let (time, job) = *self.heads.first()?;
         if time > now {

@@ -1,4 +1,4 @@
-//! `add_time` and tags, from the text of a configuration to the tasks that start: no key is without effect.
+//! Tests of `add_time` and tags, from the text of a configuration to the tasks that start. They show that each key has an effect.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{Eligibility, Engine, NodeTable, NodeTableBuilder, Row};
 
 const T0: Time = Time::ZERO;
 
-/// Saturday 2026-11-21, 12:34:56 in UTC, and an hour later in Berlin.
+/// Saturday 2026-11-21, 12:34:56 in UTC and 13:34:56 in Berlin.
 const NOW: i64 = 1_795_264_496;
 
 fn read(prefs: &str, jobs: &str) -> Config {
@@ -29,7 +29,7 @@ fn read(prefs: &str, jobs: &str) -> Config {
     }
 }
 
-/// As the shell builds it, in Berlin.
+/// Builds the node table as the shell does, in Berlin.
 fn build(config: &Config, now: i64) -> NodeTable {
     let zone = Zone::named("Europe/Berlin").unwrap();
     let mut builder = NodeTableBuilder::new("root", config);
@@ -46,7 +46,7 @@ fn build(config: &Config, now: i64) -> NodeTable {
     builder.finish()
 }
 
-/// The nodes that `add_time` gave: name, `-` if it is disabled, tags. Seconds are shown from [`NOW`] on.
+/// Returns the nodes that `add_time` gave: name, `-` if disabled, tags. Seconds are relative to [`NOW`].
 fn added(prefs: &str) -> Vec<String> {
     let table = build(&read(prefs, ""), NOW);
     let manual = 1 + 2 + 2;
@@ -71,7 +71,7 @@ const STANDARD: &str = r#"{"parent_level": "instance", "schedule": [{"lifetime":
 const BY_EPOCH: &str = r#"{"parent_level": "host", "format": "{parent}:{time}", "schedule": [
     {"cron": {"epoch": {"start": 1795264400, "period": 40, "end": 1795264500}}, "lifetime": 100, "enabled_lifetime": 20, "tags": ["t"]}]}"#;
 
-/// Two sources that give one time below one parent one name.
+/// Two sources give the same name for the same time below one parent.
 #[test]
 fn a_time_of_several_sources_is_one_node() {
     let source = |start: i64, enabled: i64, tag: &str| {
@@ -82,7 +82,7 @@ fn a_time_of_several_sources_is_one_node() {
     };
     let sources =
         |one: &str, other: &str| format!(r#"{one}}}, {{"source": "add_time", "prefs": {other}"#);
-    // At 96, 56 and 16 seconds before now, and the last of these alone.
+    // The first source gives times 96, 56 and 16 seconds before now, and the second the last of these alone.
     let (all, last) = (
         source(1_795_264_400, 100, "daily"),
         source(1_795_264_480, 1, "monthly"),
@@ -118,7 +118,7 @@ fn what_the_examples_give() {
     );
 }
 
-/// A key of an example, what it is changed to, and the nodes that this gives instead.
+/// Each row has an example, the part of it that changes, its replacement, and the nodes that result.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn each_key_has_an_effect() {
@@ -258,7 +258,7 @@ fn each_key_has_an_effect() {
     }
 }
 
-/// The words of `dst_fixes`, on the nights on which Berlin's clocks jump.
+/// Each word of `dst_fixes` has an effect in the nights in which Berlin's clocks change.
 #[test]
 fn each_daylight_saving_policy_has_an_effect() {
     let names = |fixes: &str, now: i64| {
@@ -273,14 +273,14 @@ fn each_daylight_saving_policy_has_an_effect() {
             .collect();
         names
     };
-    // 2026-03-29 01:00 UTC: from 02:00 to 03:00.
+    // The clock goes from 02:00 to 03:00 on 2026-03-29 at 01:00 UTC.
     let forward = 1_774_746_000;
     assert_eq!(names(r#""skip", "repeat_use_both""#, forward + 9), [0; 0]);
     assert_eq!(
         names(r#""unskip", "repeat_use_both""#, forward + 9),
         [forward - 1]
     );
-    // 2026-10-25 01:00 UTC: from 03:00 to 02:00.
+    // The clock goes from 03:00 to 02:00 on 2026-10-25 at 01:00 UTC.
     let back = 1_792_890_000;
     let (early, late) = (back - 1800, back + 1800);
     assert_eq!(names(r#""skip", "repeat_use_both""#, late), [early, late]);
@@ -332,7 +332,7 @@ fn jobs_run_on_the_tags_they_demand() {
         ["d1@95", "d2@95"]
     );
     assert_eq!(started(r#"{"time": {"tag_whitelist": ["none"]}}"#), [""; 0]);
-    // Nodes of other sources have no tags, and workers neither, but those are not asked for any.
+    // Nodes of other sources have no tags. Workers have none either, but filters require none of them.
     assert_eq!(started(r#"{"db": {"tag_whitelist": ["fast"]}}"#), [""; 0]);
     assert_eq!(
         started(r#"{"worker": {"tag_whitelist": ["fast"]}, "time": {"tag_whitelist": ["fast"]}}"#),
@@ -340,7 +340,7 @@ fn jobs_run_on_the_tags_they_demand() {
     );
 }
 
-/// Where the times are in the middle of the forest, their tags and their end hold for what is below.
+/// Tags and the end of a time also apply to the nodes below it.
 #[test]
 fn times_above_other_nodes() {
     let config = |schedule: &str| {
@@ -377,10 +377,10 @@ fn times_above_other_nodes() {
     let placed = place_all(&mut engine, T0);
     assert_eq!(names(&engine, &placed), ["j 7__1", "j 7__2"]);
     end(&mut engine, T0, placed[0].task, StatusBits::INCOMPLETE);
-    // Disabled by now: what ended does not start again.
+    // The time is disabled by now, so a completed task does not start again.
     engine.apply_nodes(T0, table(40));
     assert_eq!(place_all(&mut engine, T0), []);
-    // And gone.
+    // The time is gone.
     engine.apply_nodes(T0, table(70));
     assert_eq!(engine.nodes().unwrap().len(), 1);
 }
@@ -393,7 +393,7 @@ fn tags_take_no_room_where_there_are_none() {
     let [_, NodeSource::AddTime(source)] = config.node_sources.as_slice() else {
         panic!("two sources");
     };
-    // A set of its own for each time, and one more than there can be.
+    // Each time has a set of its own, and there is one more than the maximum.
     let mut times = source
         .due(WallTime::from_secs(NOW), &Zone::utc())
         .unwrap()

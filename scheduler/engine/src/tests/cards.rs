@@ -1,4 +1,4 @@
-//! Cards that tasks get, and those that keep them waiting.
+//! Tests of the GPUs that tasks get, and of tasks that wait for GPUs.
 
 use brasserie_common::{GpuShare, StatusBits, Time};
 use brasserie_common_config::Config;
@@ -8,7 +8,7 @@ use crate::{AdoptOutcome, Eligibility, Engine, Task, WorkerIndex, WorkerResource
 
 const T0: Time = Time::ZERO;
 
-/// Jobs that take so many slots of half a card each.
+/// Jobs whose tasks take so many slots of half a GPU each.
 fn halves(jobs: &[(&str, i32)]) -> Config {
     let job = |(name, slots): &(&str, i32)| {
         let mut job = job(name);
@@ -104,11 +104,11 @@ fn a_card_that_goes_away_stays_taken_until_its_task_ends() {
     assert_eq!(names(&engine, &placed), ["whole a"]);
     let seen_first = engine.upsert_worker(&shard("w1"), with_cards(&[]));
     assert_eq!(seen_first, w1);
-    // Another list, in which it is back beside a new one.
+    // The GPU is listed again, with a new one.
     engine.upsert_worker(&shard("w1"), with_cards(&["A", "A"]));
     let second = place_all(&mut engine, T0);
     let got: Vec<_> = second.iter().map(|p| gpus(&engine, p.task)).collect();
-    // While none was listed, only the slots counted; nothing was placed then.
+    // Only slots counted while no GPU was listed; nothing was placed then.
     assert_eq!(got, [[("c1".to_owned(), 1000)]]);
     end(&mut engine, T0, placed[0].task, StatusBits::DONE);
     let third = place_all(&mut engine, T0);

@@ -1,4 +1,4 @@
-//! Workers that ask for work, and get what they asked for.
+//! Tests of pull workers and their credit.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 const T0: Time = Time::ZERO;
 const DBS: [(&str, &[&str]); 1] = [("h", &["a", "b", "c", "d", "e", "f"])];
 
-/// A slot a core, of which the worker has four.
+/// One slot for each core; the worker has four.
 fn slots_and(jobs: Vec<JobConfig>) -> Config {
     let mut slots = resource("slots", WORKER, 1, 0);
     slots.limit = ResourceLimit::ReportedCores;
@@ -57,16 +57,16 @@ fn one_that_asks_gets_what_it_asked_for_however_many_cores_it_has() {
     let none = "no worker can take it now: 1 with as much work as they asked for";
     assert_eq!(explain(&mut engine, "w", "a"), none);
     engine.set_allowances(worker, asked(true, false, 0.0));
-    // More than there are cores: those that may wait wait there.
+    // Tasks beyond the cores are sent, too, because tasks that may be queued wait at the worker.
     let all = ["w a", "w b", "w c", "w d", "w e", "w f"];
     assert_eq!(placed(&mut engine), all);
     assert_eq!(engine.problems(), [""; 0], "that is no mistake");
-    // The others only for processors that are idle, whatever the slots say.
+    // Other tasks are sent only for idle processors, whatever the slots say.
     engine.set_allowances(worker, asked(false, true, 0.0));
     assert!(engine.place(T0).is_some());
     engine.set_allowances(worker, asked(true, false, 0.0));
     assert_eq!(placed(&mut engine), [""; 0]);
-    // One that does not ask is held to its slots again.
+    // The slots limit the worker again once it has no credit.
     engine.set_allowances(worker, None);
     let short = "no worker can take it now: 1 without room (worker `w1` has -3 of 4 `slots` free, 1 needed)";
     assert_eq!(explain(&mut engine, "now", "c"), short);
@@ -88,7 +88,7 @@ fn other_slots_of_the_worker_are_held_as_ever() {
     let (mut engine, worker) = engine(config, &DBS);
     engine.set_allowances(worker, asked(true, true, 0.0));
     assert_eq!(placed(&mut engine), ["w a", "w b"]);
-    // A task that is larger than the machine stays one that can never run.
+    // A task that is larger than the machine can still never run.
     let mut config = slots_and(vec![may_wait("w")]);
     config.jobs = vec![
         JobConfig {
@@ -135,7 +135,7 @@ fn a_task_that_is_late_anywhere_is_not_said_to_be_so_for_others_work() {
     assert_eq!(placed(&mut engine), [""; 0]);
     let late = "no worker can take it now: 1 with deadlines of others to keep (it would miss its own anywhere)";
     assert_eq!(explain(&mut engine, "hopeless", "a"), late);
-    // Where it waits for nobody it may begin: an estimate may be wrong.
+    // An idle worker may start it, because the estimate may be wrong.
     engine.set_allowances(worker, asked(true, true, 0.0));
     assert_eq!(placed(&mut engine).len(), 6);
 }
@@ -203,7 +203,7 @@ fn what_was_found_is_told_by_type() {
         found.get(of).map(|found| found.ready)
     };
     assert_eq!(ready(&engine, &Processor::Cpu), Some(6));
-    // Whoever takes any card can be had for each model that there is.
+    // A job that takes any GPU is available for each model of the worker.
     assert_eq!(ready(&engine, &card("A")), Some(6));
     assert_eq!(ready(&engine, &card("B")), Some(12));
     assert_eq!(ready(&engine, &card("C")), None);
@@ -216,12 +216,12 @@ fn what_was_found_is_told_by_type() {
     assert_eq!(of_job(0), (Processor::Cpu, 1.0));
     assert_eq!(of_job(1), (card("A"), 1.0));
     assert_eq!(of_job(2), (card("B"), 2.0));
-    // What runs is not ready.
+    // Running tasks are not ready.
     place_all(&mut engine, T0);
     assert_eq!(ready(&engine, &Processor::Cpu), Some(0));
 }
 
-/// In a hundred seconds.
+/// A job whose tasks have a deadline of 100 seconds.
 fn urgent(name: &str) -> JobConfig {
     let mut urgent = may_wait(name);
     urgent.task_subprocess.deadline = Some(Duration::from_secs(100));
@@ -236,7 +236,7 @@ fn what_was_learned_of_a_job_says_whether_it_comes_too_late() {
     let (mut engine, worker) = engine(slots_and(jobs), &[("h", &["a"])]);
     let ids: Vec<_> = engine.jobs().collect();
     engine.set_allowances(worker, asked(true, true, 50.0));
-    // All but what says so are taken for a minute.
+    // Jobs without an estimate are taken to last a minute.
     assert_eq!(placed(&mut engine), ["said a", "whenever a"]);
     engine.set_learned(ids[0], Some(70.0));
     engine.set_learned(ids[1], Some(70.0));
@@ -245,7 +245,7 @@ fn what_was_learned_of_a_job_says_whether_it_comes_too_late() {
     assert_eq!(placed(&mut engine), ["short a"]);
     let late = "no worker can take it now: 1 with so much to do that it would miss its deadline";
     assert_eq!(explain(&mut engine, "long", "a"), late);
-    // About the same: nobody looks again.
+    // A similar run time changes nothing.
     engine.set_learned(ids[0], Some(71.0));
     assert_eq!(placed(&mut engine), [""; 0]);
     engine.set_learned(ids[0], Some(20.0));
@@ -296,13 +296,13 @@ fn what_was_learned_costs_a_look_a_worker_and_not_one_a_task() {
         engine.set_allowances(worker, asked(true, true, delay));
     }
     assert_eq!(placed(&mut engine), ["j free"]);
-    // All wait for their hosts; as long as none of these has room for them, nobody looks.
+    // All tasks wait for their hosts. None is woken while no such host has room.
     assert_eq!(ready(&engine), 0);
     engine.set_learned(id, Some(70.0));
     assert_eq!(ready(&engine), 0);
     engine.set_learned(id, Some(10.0));
     assert_eq!(ready(&engine), 2);
-    // It leaves nobody behind: one calls the next.
+    // No task is left behind, because each wakes the next.
     assert_eq!(placed(&mut engine).len(), TASKS + 1);
 }
 
@@ -317,7 +317,7 @@ fn whoever_would_be_late_is_asked_once_a_request() {
         Some(asked.by(Some(WorkRequestSeq(seq))))
     };
     engine.set_allowances(first, by(1));
-    // The second one asks for nothing, and has no deadlines of its own to keep.
+    // The second worker requests no work, so no deadlines are checked there.
     engine.set_eligibility(second, Eligibility::Ineligible);
     let mut asked = Vec::new();
     let mut place = |engine: &mut Engine, tries: u32| {
@@ -341,20 +341,20 @@ fn whoever_would_be_late_is_asked_once_a_request() {
     assert_eq!(explain(&mut engine, "j", "a"), late);
     let found = WorkFound { ready: 6, late: 6 };
     assert_eq!(engine.work_found(first), [(Processor::Cpu, found)].into());
-    // What it was sent changes nothing of it; a new request does.
+    // The same request again changes nothing; a new request does.
     engine.set_allowances(first, by(1));
     assert_eq!(place(&mut engine, 9), ((vec![], true), vec![]));
     engine.set_allowances(first, by(2));
     assert_eq!(place(&mut engine, 9), ((vec![], true), vec![first]));
-    // Nor does it change that it has less to do, unless somebody says so.
+    // Less work at the worker changes nothing until the caller reports it.
     engine.forget_late(second);
     assert_eq!(place(&mut engine, 9), ((vec![], true), vec![]));
     engine.forget_late(first);
     assert_eq!(place(&mut engine, 9), ((vec![], true), vec![first]));
-    // Each look is a try.
+    // Each check costs a try.
     engine.set_allowances(first, by(3));
     assert_eq!(place(&mut engine, 1), ((vec![], false), vec![first]));
-    // Whoever does not ask is not asked, either.
+    // A worker without credit is not judged.
     engine.set_eligibility(second, Eligibility::Eligible);
     let ((started, _), asked) = place(&mut engine, 9);
     assert_eq!((started.len(), asked), (4, vec![]));
@@ -379,14 +379,14 @@ fn a_look_at_deadlines_takes_as_many_tries_as_it_costs() {
         }
         (count, tries)
     };
-    // Whether or not the task may go there; and the last look may cost more than was left.
+    // Checks cost tries whether or not the task may go there, and the last check may cost more than was left.
     assert_eq!(place(&mut engine, 4, true), (2, Tries::new(0)));
     assert_eq!(place(&mut engine, 4, false), (0, Tries::new(1)));
     engine.forget_late(worker);
     assert_eq!(place(&mut engine, 99, true), (4, Tries::new(99 - 4 * 3)));
 }
 
-/// A slot is a half of a card, of which two are A and one is B, in this order; and a job that takes so many.
+/// A slot is half of a GPU. The worker has two GPUs of model A and one of model B, in this order.
 fn on_cards(jobs: Vec<JobConfig>) -> (Config, WorkerResources) {
     let resources = vec![
         resource("gpu", WORKER, 0, 0),
@@ -408,7 +408,7 @@ fn takes(name: &str, resources: [i32; 2]) -> JobConfig {
     }
 }
 
-/// Of which of the models work is wanted, that may wait and other.
+/// The credit of a worker that wants work for model A, B or both, with and without queueing.
 fn of_models(a: bool, b: bool, cards: CardChoice) -> Option<Allowances> {
     let of = |model: &str, is: bool| {
         let allowance = Allowance {
@@ -427,7 +427,7 @@ fn one_that_chooses_its_cards_is_sent_more_tasks_than_they_hold() {
     let (mut engine, worker) = engine(config, &DBS);
     engine.upsert_worker(&shard("w1"), resources);
     engine.set_allowances(worker, of_models(true, false, CardChoice::Scheduler));
-    // Two cards a task, and three are there.
+    // A task takes two GPUs, and three exist.
     let first = place_all(&mut engine, T0);
     assert_eq!(names(&engine, &first), ["w a"]);
     assert_eq!(engine.gpus(first[0].task).len(), 2);
@@ -441,7 +441,7 @@ fn one_that_chooses_its_cards_is_sent_more_tasks_than_they_hold() {
         assert_eq!(wanted.need.amount(), 2.0);
         assert_eq!(wanted.counts_as.as_deref(), Some("A"));
     }
-    // What such a worker chose is learned when it says so, and held once it does not choose any more.
+    // The engine records the GPUs that such a worker reports, and counts them as in use once it no longer chooses.
     engine.set_allowances(worker, None);
     let share = |device: &str, milli| GpuShare {
         device: device.into(),
@@ -459,7 +459,7 @@ fn one_that_chooses_its_cards_is_sent_more_tasks_than_they_hold() {
 
 #[test]
 fn what_a_machine_never_has_or_is_kept_back_there_is_not_sent() {
-    // Four cards; and with a card kept back, no more than two at a time.
+    // The task needs four GPUs. Below, a reserve of one GPU leaves room for two tasks at a time.
     let (config, resources) = on_cards(vec![takes("greedy", [8, 0])]);
     let (mut engine, worker) = self::engine(config, &DBS);
     engine.upsert_worker(&shard("w1"), resources.clone());
@@ -485,14 +485,14 @@ fn who_may_use_any_card_counts_as_the_first_model_that_was_asked_for() {
         for cards in [CardChoice::Worker, CardChoice::Scheduler] {
             engine.set_allowances(worker, of_models(a, b, cards));
             let placed = engine.place(T0).unwrap();
-            // It stays what it was sent as, whatever is asked for next.
+            // The task keeps the model that it was sent for, whatever is requested next.
             engine.set_allowances(worker, of_models(false, false, cards));
             let work = engine.work_of(&config, (&any, placed.task), worker);
             assert_eq!(work, (card(counts_as), 0.5));
             let chosen = engine.gpus(placed.task);
             match cards {
                 CardChoice::Worker => assert_eq!(chosen, []),
-                // A card of the model that was asked for, if one is free.
+                // A GPU of the requested model is chosen if one is free.
                 CardChoice::Scheduler => {
                     let device = if counts_as == "A" { "c0" } else { "c2" };
                     assert_eq!(&*chosen[0].device, device);
@@ -501,7 +501,7 @@ fn who_may_use_any_card_counts_as_the_first_model_that_was_asked_for() {
             end(&mut engine, T0, placed.task, StatusBits::FAILED);
         }
     }
-    // One that must be of a model is not sent for another one.
+    // A task that needs one model is not sent for another one.
     let (config, resources) = on_cards(vec![takes("b", [0, 1])]);
     let (mut engine, worker) = self::engine(config, &DBS);
     engine.upsert_worker(&shard("w1"), resources);
@@ -513,7 +513,7 @@ fn who_may_use_any_card_counts_as_the_first_model_that_was_asked_for() {
 
 #[test]
 fn cards_are_chosen_among_the_models_that_were_asked_for() {
-    // Of two models each, in this order.
+    // The worker has two GPUs of each model, in this order.
     let on = |jobs| {
         let (config, resources) = on_cards(jobs);
         let resources = WorkerResources {
@@ -528,7 +528,7 @@ fn cards_are_chosen_among_the_models_that_were_asked_for() {
         let gpus = engine.gpus(task).iter();
         gpus.map(|share| share.device.to_string()).collect()
     };
-    // A whole card each: no third one goes there, although cards of the other model are free.
+    // Each task takes a whole GPU. The third is not sent, although GPUs of the other model are free.
     let (mut engine, worker) = on(vec![takes("whole", [2, 0])]);
     engine.set_allowances(worker, of_models(false, true, CardChoice::Scheduler));
     let all = place_all(&mut engine, T0);
@@ -536,7 +536,7 @@ fn cards_are_chosen_among_the_models_that_were_asked_for() {
     assert_eq!(of_all, [["c1"], ["c3"]]);
     let third = explain(&mut engine, "whole", "c");
     assert!(third.contains("1 without room"), "{third}");
-    // Asked for both, it counts as what it has.
+    // Both models are requested, so a task counts as the model that it has.
     engine.set_allowances(worker, of_models(true, true, CardChoice::Scheduler));
     end(&mut engine, T0, all[0].task, StatusBits::DONE);
     let more = place_all(&mut engine, T0);
@@ -548,7 +548,7 @@ fn cards_are_chosen_among_the_models_that_were_asked_for() {
         assert_eq!(work, (Processor::Cards(model.into()), 1.0));
     }
     assert_eq!(more.len(), 3);
-    // Who needs more than there are of one gets some of each, and only if both were asked for.
+    // A task that needs more GPUs than one model has gets some of each, and only if both were requested.
     for (a, cards) in [(true, vec!["c0", "c1", "c2"]), (false, vec![])] {
         let (mut engine, worker) = on(vec![takes("many", [6, 0])]);
         engine.set_allowances(worker, of_models(a, true, CardChoice::Scheduler));
@@ -558,7 +558,7 @@ fn cards_are_chosen_among_the_models_that_were_asked_for() {
             .flat_map(|p| devices(&engine, p.task))
             .collect();
         assert_eq!(has, cards);
-        // That it is not asked for does not make it impossible.
+        // A missing request does not make the task impossible.
         assert!(!explain(&mut engine, "many", "a").contains("can never run"));
     }
 }
@@ -592,13 +592,13 @@ fn a_task_that_was_turned_down_lets_others_go_there_first() {
     assert_eq!(why, turned_down);
     let found = engine.work_found(worker)[&Processor::Cards("A".into())];
     assert!(found.ready > 0 && found.late == 0, "{found:?}");
-    // A new request alone says nothing of what is free of each card.
+    // A new request alone says nothing about the free part of each GPU.
     engine.set_allowances(worker, request(2));
     assert_eq!(placed(&mut engine), [""; 0]);
     engine.forget_turned_down(worker);
     assert_eq!(placed(&mut engine).len(), 6);
 
-    // One that does not ask any more is as any other.
+    // A worker without credit is like any other.
     let one = engine.find_job("whole").unwrap();
     let task = engine.tasks(one).next().unwrap();
     engine.note_turned_down(task);
@@ -608,7 +608,7 @@ fn a_task_that_was_turned_down_lets_others_go_there_first() {
     assert!(!explain(&mut engine, "whole", "a").contains("a moment ago"));
 }
 
-/// A job whose tasks may not wait, on a worker that chooses GPUs and was sent the first of them.
+/// A job whose tasks may not be queued, on a worker that chooses GPUs and was sent the first of them.
 fn one_that_may_be_turned_down() -> (Engine, WorkerIndex, WorkerResources, Task) {
     let whole = JobConfig {
         bufferable: false,
@@ -641,7 +641,7 @@ fn what_a_worker_turned_down_that_chooses_no_gpus_any_more_goes_there() {
     let scheduler_chooses = of_models(true, false, CardChoice::Scheduler);
     let scheduler_chooses = scheduler_chooses.map(|asked| asked.by(Some(WorkRequestSeq(2))));
     for now in [None, scheduler_chooses] {
-        // It turns the task down before its request changes, or after.
+        // The worker turns the task down before its request changes, or after.
         for is_before in [true, false] {
             let (mut engine, worker, _, task) = one_that_may_be_turned_down();
             if is_before {

@@ -1,4 +1,4 @@
-//! Each reason appears when it holds, with its numbers.
+//! Tests that each reason appears when it holds, with its numbers.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn slots_on_nodes_and_workers() {
     );
 }
 
-/// What keeps others from starting, also for good, says nothing of a task that has started.
+/// Obstacles of other tasks, even permanent ones, are no reasons of a task that runs.
 #[test]
 fn of_a_running_task_only_where_it_runs_is_told() {
     let resources = vec![resource("slots", WORKER, 1, 1)];
@@ -178,7 +178,7 @@ fn a_worker_that_runs_as_many_tasks_as_it_can() {
     small.room = Some(room(2));
     assert_eq!(engine.upsert_worker(&shard("w1"), small), w1);
     assert!(engine.place(T0).is_some() && engine.place(T0).is_some());
-    // It takes no slots, and yet there is no room.
+    // The task needs no slots, and yet the worker has no room.
     assert_eq!(engine.place(T0), None);
     let waiting = ["a", "b", "c"].map(|node| explain(&mut engine, T0, "j", node));
     let waiting = waiting
@@ -191,7 +191,7 @@ fn a_worker_that_runs_as_many_tasks_as_it_can() {
             "no worker can take it now: 1 with as many tasks as they can run (worker `w1` runs 2 at most, by open files: 300, 6 a task)"
         )
     );
-    // It says that it can run more.
+    // The worker reports that it can run more tasks.
     let mut larger = on_host("m1");
     larger.room = Some(room(3));
     engine.upsert_worker(&shard("w1"), larger);
@@ -307,7 +307,7 @@ fn what_can_never_start_is_known_before_the_job_is_configured() {
         why(&engine, &|job| job.host_placement = Some("h9".to_owned())),
         ["it can never run on the connected workers: none is on host `h9`"]
     );
-    // Its worker is on `m1`, which is a host, and not a database.
+    // The only worker is on `m1`. A node of the host level has that name, but no database has it.
     assert_eq!(
         why(&engine, &|job| job.level_for_host_placement = Some(HOST)),
         [""; 0]
@@ -334,7 +334,7 @@ fn what_can_never_start_is_known_before_the_job_is_configured() {
             "it can never run: the job has no `command`, and no worker was started with --worker-command"
         ]
     );
-    // An empty pool proves nothing but what every worker has.
+    // An empty pool proves only limits that every worker has.
     engine.remove_worker(worker);
     assert_eq!(
         why(&engine, &|job| job.host_placement = Some("h9".to_owned())),

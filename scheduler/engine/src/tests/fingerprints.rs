@@ -1,4 +1,4 @@
-//! Fingerprints of the engine: what can change its answers, and nothing else.
+//! Tests that a fingerprint has everything that can change the engine's answers, and nothing else.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn which_names_will_be_given_back_counts() {
     told.all_nodes_are_held();
     finish(&mut told);
     assert!(told.find_node("nobody's").is_some());
-    // The same names as in the beginning, but it is not looked through them again.
+    // The names are the same as in the beginning, but no new reclaim is due.
     let over = told.fingerprint(T0);
     assert_eq!(BTreeSet::from([due, asked, held, over]).len(), 4);
 }

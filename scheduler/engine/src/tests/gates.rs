@@ -1,4 +1,4 @@
-//! Jobs that wait until other jobs are done as a whole.
+//! Tests of jobs that wait until other jobs are done as a whole.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn after(name: &str, on: &[&str]) -> JobConfig {
     job
 }
 
-/// `last` waits for all of `first`, which has its tasks on databases.
+/// Two jobs with tasks on databases: `last` waits for all of `first`.
 fn two_jobs() -> Config {
     config(Vec::new(), vec![job("first"), after("last", &["first"])])
 }
@@ -69,7 +69,7 @@ fn a_gate_moves_without_a_look_at_the_tasks_behind_it() {
     let (mut engine, _) = engine(two_jobs(), HOSTS);
     let last = engine.find_job("last").unwrap();
     place_all(&mut engine, T0);
-    // As eligible and ready as they can be, all the time.
+    // The tasks behind the gate stay eligible and ready all the time.
     assert_eq!(engine.columns[last.index()].eligible, 3);
     assert_eq!(gate(&engine, "last"), Gate::Closed);
     done(&mut engine, "first", &["a", "b"]);
@@ -136,7 +136,7 @@ fn new_nodes_and_forgiven_tasks_close_the_gate_for_what_has_not_started() {
     done(&mut engine, "last", &["a"]);
     let more: &[(&str, &[&str])] = &[("h1", &["a", "b"]), ("h2", &["c", "d"])];
     engine.apply_nodes(T0, Arc::new(nodes(&config, more)));
-    // What has started goes on.
+    // Tasks that have started go on.
     assert_eq!(engine.running_count(), 2);
     assert_eq!(started(&mut engine), ["first d"]);
     done(&mut engine, "first", &["d"]);
@@ -151,7 +151,7 @@ fn new_nodes_and_forgiven_tasks_close_the_gate_for_what_has_not_started() {
         Restart::AtOnce,
     );
     assert_eq!(gate(&engine, "last"), Gate::Closed);
-    // Nodes that are gone do not count.
+    // Removed nodes do not count.
     let fewer: &[(&str, &[&str])] = &[("h2", &["c", "d"])];
     engine.apply_nodes(T0, Arc::new(nodes(&config, fewer)));
     assert_eq!(gate(&engine, "last"), Gate::Open);
@@ -223,13 +223,13 @@ fn jobs_that_are_missing_disabled_or_wrong_never_satisfy() {
     }
     let problems = engine.problems();
     assert_eq!(problems.len(), 3, "{problems:?}");
-    // What is done of them does not count, but for a job that is only paused.
+    // Done tasks of these jobs do not count, except those of a paused job.
     for on in names {
         let task = task(&mut engine, on, "a");
         engine.restate(T0, task, status(StatusBits::DONE), None, Restart::AtOnce);
     }
     assert_eq!(started(&mut engine), ["after-held a"]);
-    // Once they are there, enabled and right, it does.
+    // The done tasks count once the jobs exist, are enabled and have no errors.
     config.jobs.push(job("nobody").into());
     for job in &mut config.jobs {
         job.enabled = true;
@@ -285,7 +285,7 @@ fn a_place_where_a_gated_job_waits_serves_the_others() {
     assert_eq!(started(&mut engine), ["first a"]);
     done(&mut engine, "first", &["a"]);
     assert_eq!(started(&mut engine), ["gated a"]);
-    // It waits at the host again, and its gate closes.
+    // `gated` waits at the host again, and its gate closes.
     let gated = task(&mut engine, "gated", "a");
     end(&mut engine, T0, gated, StatusBits::INCOMPLETE);
     assert_eq!(started(&mut engine), ["third a"]);

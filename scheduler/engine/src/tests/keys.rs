@@ -1,4 +1,4 @@
-//! Each key of a config file that decides what runs where: files that differ in it alone make the engine do different things.
+//! Tests of each key of a config file that affects placement: files that differ in one key alone make the engine act differently.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{Eligibility, Engine, NodeTableBuilder, Task, TaskState};
 
 const T0: Time = Time::ZERO;
 
-/// The file with these settings, besides hosts `h1` (databases `a` and `b`) and `h2` (`c`), and with these jobs.
+/// Reads a file with these settings and jobs, and with the hosts `h1` (databases `a` and `b`) and `h2` (`c`).
 fn read(settings: &Value, jobs: &Value) -> Config {
     let mut all = json!({"nodes": {
         "levels": ["host", "db"],
@@ -34,7 +34,7 @@ fn read(settings: &Value, jobs: &Value) -> Config {
     parsed.into_correct().unwrap().0
 }
 
-/// An engine with all of that, and two workers of four cores: `w1` on `m1` and `w2` on `h1`.
+/// Creates an engine with such a file and two workers of four cores: `w1` on `m1` and `w2` on `h1`.
 fn engine_of(settings: &Value, jobs: &Value) -> Engine {
     let config = read(settings, jobs);
     let mut builder = NodeTableBuilder::new("top", &config);
@@ -55,7 +55,7 @@ fn engine_of(settings: &Value, jobs: &Value) -> Engine {
     engine
 }
 
-/// What starts before anything ends: `job node worker`, in order.
+/// Returns the tasks that start before any completes: `job node worker`, in order.
 fn starts(settings: Value, jobs: Value) -> Vec<String> {
     let mut engine = engine_of(&settings, &jobs);
     let w1 = engine.find_worker("w1").unwrap();
@@ -68,14 +68,14 @@ fn starts(settings: Value, jobs: Value) -> Vec<String> {
     both.map(|(name, on)| format!("{name} {on}")).collect()
 }
 
-/// Which nodes job `x` runs on.
+/// Returns the nodes on which job `x` runs.
 fn nodes_of(settings: Value, job: Value) -> Vec<String> {
     let starts = starts(settings, json!({"x": job}));
     let node = |start: &String| start.split(' ').nth(1).unwrap().to_owned();
     starts.iter().map(node).collect()
 }
 
-/// The jobs in the order in which their tasks start, one after the other.
+/// Returns the jobs in the order in which their tasks start, one after the other.
 fn order(settings: Value, jobs: Value) -> Vec<String> {
     let mut settings = settings;
     settings["resources"] = json!({"instance": {"one": {"default": 1, "limit": 1}}});
@@ -128,7 +128,7 @@ fn scheduler_and_priority() {
     let under = |policy: &str| order(json!({"scheduler": policy}), even.clone());
     assert_eq!(under("roundrobin")[..2], ["a", "b"]);
     assert_eq!(under("long_tail")[0], "b");
-    // Nobody draws a job that has no share.
+    // A job of priority 0 is never drawn.
     let jobs = json!({"none": {"priority": 0}, "all": {}});
     let drawn = order(json!({"scheduler": "randomized_priority"}), jobs);
     assert_eq!(drawn[..3], ["all", "all", "all"]);
@@ -169,7 +169,7 @@ fn backoff() {
     assert_eq!(both, 4);
 }
 
-/// The task fails for good after three runs, 10 s apart.
+/// The task fails for good after three runs that are 10 s apart.
 #[test]
 fn retries() {
     let job = json!({"retries": 2, "retry_delay": "10s"});
@@ -220,7 +220,7 @@ fn max_running() {
     end(&mut engine, T0, running[0], StatusBits::DONE);
     let placed = place_all(&mut engine, T0);
     assert_eq!(placed.iter().map(|p| p.task).collect::<Vec<_>>(), [waiting]);
-    // A raised limit has effect immediately.
+    // A raised limit takes effect immediately.
     end(&mut engine, T0, running[1], StatusBits::INCOMPLETE);
     end(&mut engine, T0, waiting, StatusBits::INCOMPLETE);
     let one = read(&json!({}), &json!({"x": {"max_running": 1}}));
@@ -379,7 +379,7 @@ fn resources_of_workers() {
     memory_and_cards();
 }
 
-/// Slots of `res`, and of the resource of a model of cards, on a worker with 10,000 MB and three cards of two models.
+/// Returns the slots of `res`, and of the resource of a GPU model, on a worker with 10,000 MB and three GPUs of two models.
 fn slots_of(physical: Value, more: Value) -> (i32, i32) {
     let mut settings = json!({
         "resources": {"worker": {
@@ -397,7 +397,7 @@ fn slots_of(physical: Value, more: Value) -> (i32, i32) {
     let index = engine.upsert_worker(&shard("w1"), worker);
     let limits = engine.pool.get(index).unwrap().limits.clone();
     let silent = engine.upsert_worker(&shard("w3"), on_host("m3"));
-    // A machine that does not say keeps the configured limit.
+    // A machine that reports nothing keeps the configured limit.
     assert_eq!(engine.pool.get(silent).unwrap().limits, [0, 7]);
     (limits[1], limits[0])
 }

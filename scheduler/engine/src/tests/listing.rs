@@ -1,4 +1,4 @@
-//! Counts, histograms and task arguments.
+//! Tests of counts, histograms and task arguments.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ fn a_name_is_enabled_if_any_node_of_it_is() {
         (off, "below", true),
         (off, "replica", false),
         (on, "replica", true),
-        // Also a host, which is disabled.
+        // A disabled host has the same name.
         (on, "off", true),
         (off, "gone", false),
         (on, "gone", false),

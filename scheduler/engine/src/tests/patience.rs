@@ -1,4 +1,4 @@
-//! How long slices get while a table is on its way: longer if what is done is undone again and again, and only then.
+//! Tests of the length of slices during a refresh: slices get longer only if work is undone again and again.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::statuses::columns::Columns;
 use crate::work::Work;
 use crate::{Engine, NodeTable, NodeTableBuilder, Row};
 
-/// Below so many slices in vain all are equally long.
+/// All slices are equally long below this number of slices in vain.
 const FIRST_DOUBLING: u32 = 4;
 
-/// Few hosts with many databases each.
+/// A table of few hosts with many databases each.
 fn deep(config: &Config, name: &str) -> Arc<NodeTable> {
     let mut builder = NodeTableBuilder::new("root", config);
     for host in 0..4 {
@@ -33,7 +33,7 @@ fn save(engine: &mut Engine, config: &Config) {
     engine.begin_config(NOW, Arc::new(config.clone()));
 }
 
-/// Begins with a table, and goes on until it has rows.
+/// Begins a refresh with a table, and continues until its forest is complete.
 fn grown(engine: &mut Engine, table: &Arc<NodeTable>) {
     engine.begin_nodes(Arc::clone(table));
     while !engine.refresh.as_ref().unwrap().has_columns() {
@@ -74,7 +74,7 @@ fn before_there_are_columns_saves_undo_nothing() {
     let mut config = two_jobs();
     let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
     engine.begin_nodes(wide(&config, 50, "n"));
-    // What was in force before is freed first.
+    // Former data is freed first.
     engine.rubbish.take_columns(vec![Columns::default(); 30]);
     let mut freeing = 0;
     while !engine.refresh.as_ref().unwrap().has_columns() {
@@ -94,7 +94,7 @@ fn lists_that_are_freed_before_each_slice_do_not_keep_a_table_out() {
     let table = wide(&config, 10, "n");
     let quiet = undisturbed(&engine, &table, 200);
     engine.begin_nodes(Arc::clone(&table));
-    // To free them takes more than a slice.
+    // Freeing the lists takes more than a slice.
     let turns = in_spite_of((&mut engine, &table), 200, |engine, turn| {
         config.resources[0].name = ["disk", "disc"][turn % 2].to_owned();
         save(engine, &config);
@@ -102,7 +102,7 @@ fn lists_that_are_freed_before_each_slice_do_not_keep_a_table_out() {
     assert!(turns < quiet + 40, "{turns} instead of {quiet} turns");
 }
 
-/// So many that one slice cannot look at each.
+/// A configuration with more jobs than one slice can visit.
 fn many_jobs() -> Config {
     let jobs = (0..100).map(|i| {
         let mut job = job(&format!("j{i}"));
@@ -149,7 +149,7 @@ fn paths_of_runs_that_are_written_down_stay_so() {
     let table = wide(&config, 10, "n");
     engine.begin_nodes(Arc::clone(&table));
     let turns = in_spite_of((&mut engine, &table), 2000, |engine, _| {
-        // All gates are looked at again.
+        // Every save re-evaluates all gates.
         config.jobs[0].priority += 1.0;
         save(engine, &config);
         let in_vain = engine.patience.in_vain;
@@ -173,7 +173,8 @@ fn a_gate_that_turns_before_each_slice_does_not_keep_a_table_out() {
         let mut engine = engine.clone();
         engine.begin_nodes(Arc::clone(&table));
         let turns = in_spite_of((&mut engine, &table), 20_000, |engine, turn| {
-            // Nothing of it is to be done, and it does not run either way: its own columns stay. But who is paused may be waited for.
+            // The job has no tasks and cannot run either way, so its own columns stay. But others may wait for a paused job, and not for a
+            // disabled one.
             config.jobs[0].enabled = turn / every % 2 > 0;
             config.jobs[0].hold = Some(Hold::Paused);
             save(engine, &config);
@@ -189,7 +190,7 @@ fn who_waits_for_all_of_a_restless_job_is_not_built_before_it() {
         let mut config = gated();
         let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
         let table = wide(&config, 50, "n");
-        // That nothing follows any more is seen from its columns only.
+        // The job is paused. Only its columns show that no other job can follow.
         config.jobs[0].hold = Some(Hold::Paused);
         if is_late {
             grown(&mut engine, &table);

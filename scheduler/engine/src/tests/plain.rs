@@ -1,4 +1,4 @@
-//! A plain scheduler: everything by name, every question answered by scanning. Slow, and simple enough to be believed.
+//! A plain scheduler: names everywhere, and a full scan for each question. It is slow, and simple enough to be trusted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,26 +23,26 @@ pub(super) struct Plain {
     pub(super) barrier: Option<Time>,
     pub(super) running: BTreeMap<Key, PlainRun>,
     pub(super) workers: BTreeMap<String, (WorkerResources, bool)>,
-    /// Of those that ask for work.
+    /// Requests of pull workers, by shard.
     pub(super) asked: BTreeMap<String, Asked>,
-    /// How long tasks of jobs took.
+    /// Learned run times, by job.
     pub(super) learned: BTreeMap<String, f64>,
 }
 
-/// What a worker asks for.
+/// The request of a pull worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    /// Whether tasks may be sent that may wait there, and others; on the CPU, on cards of model A, and on those of model B.
+    /// Whether it wants tasks that may be queued, and others: on the CPU, on GPUs of model A, and on GPUs of model B.
     pub(super) may: [[bool; 2]; 3],
-    /// Whether it chooses cards itself, so that those in use do not count.
+    /// Whether it chooses GPUs itself, so that those in use do not count.
     pub(super) chooses_cards: bool,
-    /// For how long its processors are taken.
+    /// Estimated delay in seconds.
     pub(super) delay: f64,
-    /// No task with a deadline may take longer, but for those on cards.
+    /// The longest estimate of a task with a deadline that is in time there; tasks on GPUs are exempt.
     pub(super) longest: f64,
 }
 
-/// What a running task holds.
+/// The resources of a running task.
 #[derive(Clone, Debug)]
 pub(super) struct PlainRun {
     pub(super) charges: Vec<NodeResources>,
@@ -74,7 +74,7 @@ impl Plain {
         of_card.map(|share| u64::from(share.milli)).sum()
     }
 
-    /// Thousandths of cards in all, and whole cards of some models that are among them.
+    /// Returns the needed thousandths of GPUs in all, and the whole GPUs of certain models among them.
     pub(super) fn cards_needed(config: &Config, job: &JobConfig) -> (u32, BTreeMap<String, u32>) {
         let mut entries = config.physical_resources.iter();
         let Some(entry) = entries.find(|e| e.kind == PhysicalKind::GpuCard) else {
@@ -90,7 +90,7 @@ impl Plain {
         (all, named.collect())
     }
 
-    /// Whether a worker has the cards for a task. Who lists none has as many as anybody wants.
+    /// Returns whether a worker has the GPUs for a task. One that lists none has enough for any task.
     fn has_cards(
         &self,
         config: &Config,
@@ -106,7 +106,7 @@ impl Plain {
         if worker.cards.is_empty() {
             return true;
         }
-        // Of the models that were asked for, if they are chosen for who asks and may be any.
+        // A task that may use any GPU gets one of the requested models, unless the worker chooses.
         let asked = self.asked.get(shard).filter(|asked| !asked.chooses_cards);
         let asked = asked.filter(|_| named.is_empty());
         let is_asked_for = |card: &&Card| asked.is_none_or(|asked| asked.may_on(&card.model, job));
@@ -174,7 +174,7 @@ impl Plain {
         self.is_open(job, row, &has_room)
     }
 
-    /// Whether all above the row, and it itself, is enabled, passes the filters, and has room.
+    /// Returns whether the row and all rows above it are enabled, pass the filters, and have room.
     fn is_open(&self, job: &JobConfig, row: Row, has_room: &dyn Fn(&str, LevelId) -> bool) -> bool {
         let Some(nodes) = &self.nodes else {
             return false;
@@ -190,7 +190,7 @@ impl Plain {
         })
     }
 
-    /// Whether every task that the job has is done, and nothing of it runs.
+    /// Returns whether every task of the job is done and none runs.
     fn is_all_done(&self, name: &str) -> bool {
         let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
             return false;
@@ -207,7 +207,7 @@ impl Plain {
         }) && !self.running.keys().any(|(running, _)| running == name)
     }
 
-    /// Workers that could take the task on this row now.
+    /// Returns the workers that could take the task on this row now.
     fn workers_for(&self, job: &JobConfig, row: Row) -> Vec<String> {
         let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
             return Vec::new();
@@ -274,7 +274,7 @@ impl Plain {
         self.workers.iter().filter_map(fits).collect()
     }
 
-    /// Whether the worker takes all, or has asked for such a task.
+    /// Returns whether the worker takes all tasks, or has requested such a task.
     fn has_asked(
         &self,
         config: &Config,
@@ -314,7 +314,7 @@ impl Plain {
         })
     }
 
-    /// Workers on which the task could start now; empty if it could not.
+    /// Returns the workers on which the task could start now; empty if it could not.
     pub(super) fn could_start(&self, now: Time, job: &JobConfig, node: &str) -> BTreeSet<String> {
         let (Some(config), Some(nodes)) = (&self.config, &self.nodes) else {
             return BTreeSet::new();
@@ -351,7 +351,7 @@ impl Plain {
             .collect()
     }
 
-    /// The first node of the job's level, in the order of the table, on which it could start.
+    /// Returns the first node of the job's level, in the order of the table, on which the job could start.
     pub(super) fn first(&self, now: Time, job: &JobConfig) -> Option<(String, BTreeSet<String>)> {
         let nodes = self.nodes.as_ref()?;
         nodes

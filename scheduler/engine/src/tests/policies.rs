@@ -1,4 +1,4 @@
-//! A policy of one's own sees whose job it is; weights decide between workers.
+//! Tests that a policy of one's own sees the owner of each job, and that weights decide between workers.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::placement::policy::{Candidates, Policy};
 
 const NOW: Time = Time::ZERO;
 
-/// One start for each owner in turn, however many jobs each has.
+/// A policy that starts one task of each owner in turn, however many jobs each owner has.
 #[derive(Clone, Debug, Default)]
 struct OwnersInTurn {
     owner_of: BTreeMap<JobId, String>,
@@ -58,7 +58,7 @@ fn a_policy_can_share_between_owners() {
         owners += &engine.job_name(placed.task.job).as_str()[..1];
         end(&mut engine, NOW, placed.task, StatusBits::DONE);
     }
-    // Until one owner has nothing left.
+    // The owners take turns until one has no tasks left.
     assert_eq!(owners, "abababaaaaaa");
 }
 

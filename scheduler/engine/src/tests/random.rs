@@ -1,4 +1,4 @@
-//! Random histories: whatever happens, the engine starts what the plain scheduler would start, until nothing could.
+//! Tests with random histories: whatever happens, the engine starts what the plain scheduler would start, until nothing could start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,15 +157,15 @@ pub(super) fn random_nodes(seed: u64, config: &Config) -> NodeTable {
     builder.finish()
 }
 
-/// Both schedulers, fed the same.
+/// Both schedulers with the same history.
 struct Pair {
     engine: Engine,
     plain: Plain,
     now: Time,
     next_job: u32,
-    /// Of workers that ask for work.
+    /// Number of work requests so far.
     requests: u64,
-    /// Of a slice of a refresh.
+    /// Budget of a slice of a refresh.
     slice: u64,
     order: NodeOrder,
     policy: SchedulerPolicy,
@@ -326,7 +326,7 @@ impl Pair {
     }
 
     fn begin_reclaim(&mut self, seed: u64) {
-        // A name that nobody has takes the place of one that was given back.
+        // An unused name gets the place of a released one.
         self.engine.intern_node(&node_name(&format!("x{seed}")));
         let is_idle = self.engine.refresh.is_none() && !self.engine.reclaim.is_under_way();
         if is_idle && self.engine.forest.is_some() {
@@ -334,7 +334,7 @@ impl Pair {
         }
     }
 
-    /// The configuration in force, but for one thing.
+    /// Changes one setting of the configuration in force.
     fn change_a_bit(&mut self, dice: &mut Dice) {
         let Some(config) = &self.plain.config else {
             return;
@@ -401,8 +401,8 @@ impl Pair {
             .insert(name.to_owned(), (resources, eligible));
     }
 
-    /// A worker asks for work, has got what it asked for, or is as any other again. The engine ignores a worker that was removed, also while
-    /// tasks are charged to it.
+    /// A worker requests work, has used up its credit, or becomes an ordinary worker again. The engine ignores a worker that was removed,
+    /// even while tasks are charged to it.
     fn ask_for_work(&mut self, dice: &mut Dice) {
         let name = dice.pick(&SHARDS);
         let Some(worker) = self.engine.find_worker(name) else {
@@ -444,7 +444,7 @@ impl Pair {
         self.engine.set_allowances(worker, Some(allowances));
     }
 
-    /// Tasks of a job have taken so long, or are forgotten.
+    /// Sets or removes the learned run time of a job.
     fn learn(&mut self, dice: &mut Dice) {
         let name = dice.pick(&JOBS);
         let Some(id) = self.engine.find_job(name) else {
@@ -530,7 +530,7 @@ impl Pair {
         }
     }
 
-    /// What the plain scheduler would start next under round robin and the original order.
+    /// Returns the task that the plain scheduler would start next under round robin and the original order.
     fn expected(&self) -> Option<(Key, Vec<String>)> {
         let config = self.plain.config.as_ref()?;
         let mut jobs: Vec<JobId> = self.engine.jobs().collect();
@@ -544,7 +544,7 @@ impl Pair {
 
     fn place_and_check(&mut self) {
         self.plain.nodes = self.engine.nodes().cloned();
-        // Explanations take waits that are over for waits.
+        // An explanation shows a wait until it is expired.
         self.engine.expire(self.now);
         loop {
             let expected = self.expected();
@@ -587,7 +587,7 @@ impl Pair {
             .iter()
             .filter_map(|name| Some((engine.find_worker(name)?, *name)))
             .collect();
-        // Within half a step of what was learned.
+        // The bounds leave room for the rounding of learned run times.
         let mut judge = |worker, due: Due| {
             let asked = asked.get(shards[&worker]);
             let longest = asked.expect("only who asks is asked").longest;
@@ -613,7 +613,7 @@ impl Pair {
         self.plain.running.insert(key, run);
     }
 
-    /// A task that is about to be noted got cards of its worker, in the amount that it needs, and what nobody else had of them.
+    /// Checks the GPUs of a task that is about to be noted: they belong to its worker, suffice for its need, and are not in use by others.
     fn check_gpus(&self, key: &Key, placement: Placement, gpus: &[GpuShare]) {
         let worker = self.engine.pool.get(placement.worker).unwrap();
         let config = self.plain.config.as_ref().unwrap();
@@ -640,7 +640,7 @@ impl Pair {
         }
     }
 
-    /// Whatever is known of a task is known by its name, also if its node is gone.
+    /// Checks that the engine knows each task by its names, even if its node is gone.
     fn check_names(&self) {
         let plain = &self.plain;
         let mut keys: Vec<&Key> = plain.statuses.keys().collect();
@@ -663,7 +663,7 @@ impl Pair {
         }
     }
 
-    /// What each worker is told that there is, from a walk over all jobs.
+    /// Checks the available work for each worker against a scan of all jobs.
     fn check_found(&self) {
         let engine = &self.engine;
         for (index, worker) in engine.pool.present() {
@@ -755,7 +755,7 @@ impl Pair {
         }
     }
 
-    /// What is on its way would be right if it came in force now, gates included.
+    /// Checks that the table on its way would be right if it came into force now, gates included.
     fn check_coming(&self) {
         if self.engine.refresh.is_none() {
             return;
@@ -779,7 +779,7 @@ impl Pair {
         }
     }
 
-    /// What is on its way comes in force, and is what it would be if it were made now.
+    /// Completes the refresh, and checks that the result is the same as that of a refresh that begins now.
     fn finish_refresh(&mut self) {
         for _ in 0..100_000 {
             if !self.engine.is_refreshing() {
@@ -810,7 +810,7 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
     for (kind, seed) in steps {
         pair.step(kind, seed);
         pair.check_found();
-        // From one row, or one task, a slice to all of the table.
+        // A slice covers from one row, or one task, to the whole table.
         pair.slice = [1, 250, 1000, 5000, 100_000][Dice::new(!seed).below(5)];
         if seed % 4 == 0 {
             pair.check_coming();
@@ -818,7 +818,7 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
         pair.engine.go_on(&mut Work::new(pair.slice));
         pair.check_found();
         if seed % 3 != 0 {
-            // Nothing but the engine has nodes here: what it gives back must be nobody's.
+            // No node is held outside the engine here, so every node that it releases must be unused.
             pair.engine.all_nodes_are_held();
         }
         pair.place_and_check();
@@ -827,7 +827,7 @@ fn run(order: NodeOrder, policy: SchedulerPolicy, steps: Vec<(u8, u64)>) {
     pair.end_all();
 }
 
-/// The plain scheduler once took the request of a removed worker for one of the next worker with its name.
+/// Regression test: the plain scheduler once applied the request of a removed worker to the next worker with its name.
 #[test]
 fn a_request_of_a_removed_worker_is_not_that_of_the_next_one_with_its_name() {
     let (slots, gpu) = (
@@ -871,14 +871,14 @@ fn a_request_of_a_removed_worker_is_not_that_of_the_next_one_with_its_name() {
     }
     assert!(pair.requests > 0 && pair.plain.asked.is_empty());
 
-    // Its tasks hold GPUs 0 and 1, which a worker that chooses GPUs itself would not mind.
+    // Its tasks hold GPUs 0 and 1, which a worker that chooses GPUs itself would ignore.
     assert_eq!(arrives(&mut pair), worker);
     pair.place_and_check();
     assert_eq!(pair.engine.running_count(), 1);
     pair.end_all();
 }
 
-/// Two workers, and jobs that could all start but for what the workers ask for.
+/// Two workers, and jobs whose tasks could all start but for the workers' requests.
 fn pair_with_deadlines() -> Pair {
     let mut pair = Pair::new(NodeOrder::Original, SchedulerPolicy::RoundRobin);
     let mut slots = resource("slots", WORKER, 1, 0);
@@ -915,7 +915,7 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u64)>> {
     let more = proptest::collection::vec((0u8..28, any::<u64>()), 1..60);
     (start, more).prop_map(|((a, b, c), more)| {
         let more = more.into_iter().map(|(kind, seed)| {
-            // Ends are the most frequent event, and requests for work.
+            // Completions and work requests are the most frequent events.
             let kind = match kind {
                 0..18 => kind,
                 18..22 => 5,
@@ -947,7 +947,7 @@ integration_tests_properties::properties! {
     ) {
         let mut pair = pair_with_deadlines();
         for (kind, seed) in steps {
-            // Requests, what was learned, and ends.
+            // The steps are work requests, learned run times, and completions.
             pair.step([16, 16, 17, 5, 5, 8][kind], seed);
             pair.place_and_check();
         }

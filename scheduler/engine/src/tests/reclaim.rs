@@ -1,4 +1,4 @@
-//! Names of vanished nodes are given back, and no others.
+//! Tests that a reclaim releases the names of vanished nodes, and no others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::{Engine, HoldBack, Restart};
 const NOW: Time = Time::ZERO;
 
 fn one_job() -> Config {
-    // Only the nodes of tasks are charged, and their workers.
+    // Only nodes of tasks and workers are charged.
     let db = resource("io", DB, 1, 9);
     let slots = resource("slots", WORKER, 1, 9);
     config(vec![db, slots], vec![job("a")])
@@ -25,7 +25,7 @@ fn put(engine: &mut Engine, hosts: &[(&str, &[&str])]) {
     engine.apply_nodes(NOW, Arc::new(table));
 }
 
-/// Looks through everything now, in slices of one piece, with `between` after each.
+/// Runs a reclaim now, in slices of one step, with `between` after each.
 fn reclaim_with(engine: &mut Engine, mut between: impl FnMut(&mut Engine)) {
     engine.give_reclaim_up();
     engine.begin_reclaim();
@@ -60,7 +60,7 @@ fn it_is_done_when_enough_names_may_be_nobodys() {
     for round in 0..50 {
         let name = format!("new{round}");
         put(&mut engine, &[("h1", &[&name])]);
-        // As whoever drives it would.
+        // The caller would drive the refresh like this.
         while engine.is_refreshing() {
             engine.continue_refresh();
         }
@@ -119,7 +119,7 @@ fn nothing_is_given_back_that_somebody_has() {
     assert_eq!(known(&engine, &all), kept);
     let path: Vec<String> = engine.path(runs).iter().map(ToString::to_string).collect();
     assert_eq!(path, ["root", "h1", "runs"]);
-    // Everybody lets go.
+    // Every holder releases its nodes.
     end(&mut engine, NOW, runs, StatusBits::DONE);
     for task in [runs, ended, held] {
         engine.forget_status(task);
@@ -134,7 +134,7 @@ fn nothing_is_given_back_that_somebody_has() {
 
 #[test]
 fn a_node_is_kept_that_goes_from_one_to_another_meanwhile() {
-    // In each step of the way once.
+    // The task completes once after each step.
     for turn in 1..60 {
         let (mut engine, _) = engine(one_job(), &[("h1", &["d1"])]);
         let placed = place_all(&mut engine, NOW);

@@ -1,4 +1,4 @@
-//! A changed configuration touches what it changes, and nothing else.
+//! Tests that a changed configuration touches what it changes, and nothing else.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{Engine, Placement};
 
 const NOW: Time = Time::ZERO;
 
-/// Two jobs on two hosts with three databases each, one slot a host.
+/// Two jobs on two hosts with three databases each, and one slot for each host.
 fn two_jobs() -> Config {
     config(vec![resource("disk", HOST, 1, 1)], vec![job("a"), job("b")])
 }
@@ -119,7 +119,7 @@ fn a_full_root_takes_jobs_off_the_policy_and_a_free_one_gives_them_back() {
     assert_eq!(names(&engine, &next), ["a d2", "b d2"]);
 }
 
-/// Two jobs, and many more that are as good as them.
+/// Two jobs, and many more that are equal to them.
 fn crowd() -> Engine {
     let names: Vec<String> = (0..20).map(|i| format!("j{i:02}")).collect();
     let jobs = names.iter().map(|name| job(name)).collect();
@@ -129,14 +129,14 @@ fn crowd() -> Engine {
     engine
 }
 
-/// What a configuration that shares nothing with the one before makes of the same jobs.
+/// Returns an engine that has applied the same jobs in a configuration that shares nothing with the former one.
 fn from_scratch(engine: &Engine) -> Engine {
     let mut again = engine.clone();
     let mut config = Config::clone(engine.config().unwrap());
     for job in &mut config.jobs {
         *job = brasserie_common_config::JobConfig::clone(job).into();
     }
-    // Another setting, so that everything is looked at.
+    // A changed setting makes the engine visit every job.
     config.working_wait += std::time::Duration::from_millis(1);
     again.apply_config(NOW, Arc::new(config));
     if let Some(nodes) = again.nodes().cloned() {
@@ -202,7 +202,7 @@ fn one_of_many_jobs_is_changed_as_if_all_were_looked_at() {
         |c| c.jobs.swap(0, 2),
         |c| c.jobs[2].run_only_after_all_nodes_are_done_for = vec![c.jobs[1].name.clone()],
         |c| c.jobs[3].depends_on = vec![c.jobs[2].name.clone()],
-        // A circle of three, and none.
+        // The jobs form a cycle of three, and then none.
         |c| c.jobs[1].run_only_after_all_nodes_are_done_for = vec![c.jobs[3].name.clone()],
         |c| c.jobs[1].run_only_after_all_nodes_are_done_for.clear(),
         |c| c.jobs[4].host_placement = Some("nowhere".to_owned()),

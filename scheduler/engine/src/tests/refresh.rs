@@ -1,4 +1,4 @@
-//! A node table that comes in force in slices: the same as at once, and nothing of it before.
+//! Tests of node tables that come into force in slices: the result is the same as at once, and none of it shows before.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries};
 
 pub(super) const NOW: Time = Time::ZERO;
 
-/// So many hosts with two databases each.
+/// A table of `hosts` hosts with two databases each.
 pub(super) fn wide(config: &Config, hosts: usize, name: &str) -> Arc<NodeTable> {
     let mut builder = NodeTableBuilder::new("root", config);
     for host in 0..hosts {
@@ -40,7 +40,7 @@ pub(super) fn two_jobs() -> Config {
     )
 }
 
-/// Slices of so much until nothing is left to do; how many.
+/// Runs slices of this budget until no work is left. Returns their number.
 pub(super) fn finish(engine: &mut Engine, slice: u64) -> usize {
     let mut slices = 0;
     while engine.is_refreshing() {
@@ -95,7 +95,7 @@ fn the_old_nodes_stay_in_force_until_the_new_ones_are_whole() {
     engine.begin_nodes(Arc::clone(&after));
     engine.go_on(&mut Work::new(1));
     assert!(is_in_force(&engine, &before));
-    // Tasks start and end as if nothing were under way.
+    // Tasks start and complete as usual.
     let placed = place_all(&mut engine, NOW);
     assert_eq!(names(&engine, &placed), ["a d1", "b d3"]);
     while !is_in_force(&engine, &after) {
@@ -123,7 +123,7 @@ fn the_old_nodes_stay_in_force_until_the_new_ones_are_whole() {
 #[test]
 fn what_ends_while_a_table_is_on_its_way_has_ended_under_it() {
     let config = two_jobs();
-    // Everything after every slice of the refresh: whatever is half made sees it.
+    // Each case makes its changes after another number of slices, so that every half-built state sees them.
     for slices in 0..200 {
         let (mut engine, _) = engine(config.clone(), &[("h1", &["d1", "d2"])]);
         let placed = place_all(&mut engine, NOW);
@@ -157,7 +157,7 @@ fn a_configuration_in_every_turn_does_not_keep_a_table_out() {
     engine.begin_nodes(Arc::clone(&table));
     let mut turns = 0;
     while !is_in_force(&engine, &table) {
-        // Of one job the priority changes, and of one, now and then, whether it runs.
+        // The priority of one job changes in every turn, and now and then another one is disabled or enabled.
         config.jobs[0].priority += 1.0;
         config.jobs[1].enabled = turns % 20 < 10;
         engine.begin_config(NOW, Arc::new(config.clone()));
@@ -233,7 +233,7 @@ fn under_another_order_no_node_is_in_force_until_all_are() {
     assert_eq!(engine.node_text(placed.task.node), "n0.0");
 }
 
-/// `last` waits for all of `first`, and `reads` for `last` node by node.
+/// Jobs of which `last` waits for all of `first`, and `reads` for `last` node by node.
 pub(super) fn gated() -> Config {
     let mut last = job("last");
     last.run_only_after_all_nodes_are_done_for = vec![job_name("first")];
@@ -273,7 +273,7 @@ fn a_gate_is_that_of_the_nodes_in_force_until_others_are() {
     assert_eq!(names(&engine, &placed), ["last a", "last b"]);
 }
 
-/// Everything after every slice of the refresh, compared with what a refresh at once gives afterwards.
+/// Makes a change after each possible number of slices, and compares the result with that of a refresh at once.
 fn at_every_slice(config: &Config, change: impl Fn(&mut Engine)) {
     let (mut start, _) = engine(config.clone(), &[("h", &["a", "b"])]);
     let placed = place_all(&mut start, NOW);
@@ -339,7 +339,7 @@ fn a_step_meanwhile_is_one_of_both_sides() {
             config.jobs.insert(0, more.into());
         },
         |config| {
-            // A circle.
+            // The jobs form a cycle.
             config.jobs[0].run_only_after_all_nodes_are_done_for = vec![job_name("reads")];
         },
     ];
@@ -442,7 +442,7 @@ fn a_slice_classifies_one_replica_of_many_if_there_is_no_work_for_more() {
     }
 }
 
-/// Before each slice something is done; how many slices until the table is in force.
+/// Calls `before` before each slice. Returns the number of slices until the table is in force.
 pub(super) fn in_spite_of(
     (engine, table): (&mut Engine, &Arc<NodeTable>),
     slice: u64,
@@ -469,7 +469,7 @@ fn a_save_before_each_slice_does_not_keep_a_table_out_where_jobs_have_gates() {
     let mut config = gated();
     let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
     let table = wide(&config, 20, "n");
-    // A look at each job, and at each gate, takes more.
+    // A check of each job and each gate takes more than a slice.
     let slice = 160;
     let quiet = undisturbed(&engine, &table, slice);
     engine.begin_nodes(Arc::clone(&table));
@@ -527,7 +527,7 @@ fn tables_before_each_slice_do_not_keep_one_out_that_is_on_its_way() {
     let quiet = undisturbed(&engine, &table, slice);
     engine.begin_nodes(Arc::clone(&table));
     let turns = in_spite_of((&mut engine, &table), slice, |engine, turn| {
-        // To free one of them takes more than a slice.
+        // Freeing one of these tables takes more than a slice.
         engine.begin_nodes(wide(&config, 50, &format!("m{turn}.")));
     });
     assert!(turns < quiet + 20, "{turns} instead of {quiet} turns");
@@ -554,7 +554,7 @@ fn a_slice_does_the_same_whoever_else_has_the_table_that_goes() {
         let (mut engine, _) = engine(config.clone(), &[("h1", &["d1"])]);
         let former = wide(&config, 400, "n");
         engine.apply_nodes(NOW, Arc::clone(&former));
-        // A view, say, that another thread lets go of in some turn or other.
+        // Another thread, such as one with a view, may drop the table in any turn.
         let kept = keep.then_some(former);
         let (next, last) = (wide(&config, 10, "x"), wide(&config, 10, "y"));
         engine.begin_nodes(Arc::clone(&next));

@@ -1,4 +1,4 @@
-//! What a user would notice, one thing a test.
+//! Tests of what a user would notice, one thing in each test.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn a_task_that_never_began_frees_its_slots_and_is_as_it_was() {
     assert_eq!((counts.running, counts.error), (0, 0));
     let started = place_all(&mut engine, T0);
     assert_eq!(names(&engine, &started), ["j b"], "a waits");
-    // What was known of it stays known.
+    // The task keeps its status.
     end(&mut engine, T0, started[0].task, StatusBits::INCOMPLETE);
     let again = place_all(&mut engine, T0);
     assert_eq!(names(&engine, &again), ["j b"]);
@@ -85,7 +85,7 @@ fn round_robin_keeps_its_cursor_across_events() {
 
 #[test]
 fn a_woken_task_that_waits_elsewhere_passes_the_slot_on() {
-    // `both` is below host h1, whose slot is freed, and needs a worker on host h1, which is full.
+    // `bound` is below host h1, whose slot is freed, and needs a worker on host h1, which has none.
     let mut bound = job("bound");
     bound.level_for_host_placement = Some(HOST);
     let resources = vec![
@@ -130,7 +130,7 @@ fn a_dependent_starts_when_its_node_is_done_and_only_there() {
     assert!(!engine.is_settled(blocked.job));
     end(&mut engine, T0, next[0].task, StatusBits::DONE);
     assert!(engine.is_settled(blocked.job));
-    // The failure is taken back.
+    // An operator forgives the failure.
     engine.restate(
         T0,
         first[0].task,
@@ -156,7 +156,7 @@ fn dependencies_on_themselves_or_on_nobody_never_run() {
         assert!(engine.is_settled(job));
     }
     assert_eq!(engine.problems().len(), 3);
-    // One of the circle was done before there was a circle: the others can follow.
+    // One job of the cycle was done before the cycle existed, so the others can follow.
     let done = task(&mut engine, "a", "x");
     engine.load_status(T0, done, status(StatusBits::DONE), None);
     let started = place_all(&mut engine, T0);
@@ -213,7 +213,7 @@ fn what_may_run_unseen_is_held_back() {
     assert_eq!(place_all(&mut engine, seconds(4)), []);
     let b = task(&mut engine, "j", "b");
     engine.hold_back_unknown(HoldBack::Tasks(&[b]), seconds(9));
-    // An earlier end than the one already set changes nothing.
+    // A wait that ends before the one already set changes nothing.
     engine.load_status(T0, b, status(StatusBits::ERROR), Some(seconds(6)));
     let at_five = place_all(&mut engine, seconds(5));
     assert_eq!(names(&engine, &at_five), ["j a"]);
@@ -290,7 +290,7 @@ fn charges_name_the_path_and_then_the_worker() {
     assert_eq!(engine.charges(placed.task), charges);
     let path: Vec<_> = engine.path(placed.task);
     assert_eq!(path, ["root", "h1", "a"].map(node_name));
-    // Another engine adopts it from these.
+    // Another engine adopts the task from these charges.
     let (mut other, _) = self::engine(engine.config().unwrap().as_ref().clone(), &[("h1", &["a"])]);
     assert_eq!(
         other.adopt_running(placed.task, worker, &charges, (&[], None)),
@@ -436,7 +436,7 @@ fn measured_cores_replace_a_limit() {
         enforcement: Enforcement::None,
         physical_reserve_amount: 2.5,
     }];
-    // (4 - 2.5) / 0.5
+    // (4 - 2.5) / 0.5 = 3 slots.
     let (mut engine, _) = engine(config, &[("h1", &["a", "b", "c", "d"])]);
     assert_eq!(place_all(&mut engine, T0).len(), 3);
     let mut unknown = on_host("m2");
@@ -506,7 +506,7 @@ fn randomized_priority_draws_in_proportion() {
         high += u32::from(engine.job_name(placed.task.job).as_str() == "high");
         end(&mut engine, T0, placed.task, StatusBits::INCOMPLETE);
     }
-    // 1500 expected; 100 are more than five standard deviations.
+    // The expected number is 1500; 100 are more than five standard deviations.
     assert!((1400..1600).contains(&high), "{high}");
 }
 

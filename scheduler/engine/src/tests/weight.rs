@@ -1,4 +1,4 @@
-//! What a copy costs follows what is remembered, not only what is in force.
+//! Tests that the estimated memory of a copy follows what the engine remembers, not only what is in force.
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobName, NodeName, StatusBits, Time, WallTime};
@@ -29,7 +29,7 @@ fn ends_and_names_that_nothing_in_force_has_count() {
         ended(&mut engine, "gone", &format!("vanished{node}"), 0);
     }
     let short = engine.remembered_bytes() - empty;
-    // Twelve bytes of name, four to find it and some more by its hash, and six of status.
+    // Each one takes twelve bytes of name, four and some overhead in the hash index, and six of status.
     assert!((10_000 * 22..10_000 * 60).contains(&short), "{short}");
     for node in 0..10_000 {
         ended(&mut engine, "gone", &format!("vanished{node}"), 7);

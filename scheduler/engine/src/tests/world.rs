@@ -20,7 +20,7 @@ use crate::{
     Timeliness, WorkerIndex, WorkerResources,
 };
 
-/// instance, host, db, worker.
+/// The levels are instance, host, db and worker.
 pub(super) const HOST: LevelId = LevelId(1);
 pub(super) const DB: LevelId = LevelId(2);
 pub(super) const WORKER: LevelId = LevelId(3);
@@ -117,7 +117,7 @@ pub(super) fn shard(name: &str) -> Shard {
     Shard::try_from(name).unwrap()
 }
 
-/// Hosts and the databases below them.
+/// Creates a table of hosts and the databases below them.
 pub(super) fn nodes(config: &Config, hosts: &[(&str, &[&str])]) -> NodeTable {
     let mut builder = NodeTableBuilder::new("root", config);
     for (host, dbs) in hosts {
@@ -141,7 +141,7 @@ pub(super) fn on_host(hostname: &str) -> WorkerResources {
     }
 }
 
-/// A card of each of these models, called `c0` and so on.
+/// Returns a GPU of each of these models, named `c0` and so on.
 pub(super) fn cards(models: &[&str]) -> Vec<Card> {
     let card = |(i, model): (usize, &&str)| Card {
         device: format!("c{i}").into(),
@@ -150,7 +150,7 @@ pub(super) fn cards(models: &[&str]) -> Vec<Card> {
     models.iter().enumerate().map(card).collect()
 }
 
-/// Slots of `resource` are so many cards each.
+/// Makes a slot of `resource` stand for `cards_a_slot` GPUs.
 pub(super) fn cards_are(config: &mut Config, resource: &str, cards_a_slot: f64) {
     let logical_resource = config.resource(resource).unwrap();
     config.physical_resources.push(PhysicalResource {
@@ -176,7 +176,7 @@ pub(super) fn status(bits: StatusBits) -> StoredStatus {
     }
 }
 
-/// An engine with a configuration, nodes, and one eligible worker `w1` on host `m1`.
+/// Creates an engine with a configuration, nodes, and one eligible worker `w1` on host `m1`.
 pub(super) fn engine(config: Config, hosts: &[(&str, &[&str])]) -> (Engine, WorkerIndex) {
     let mut engine = Engine::new(1);
     let table = nodes(&config, hosts);
@@ -194,12 +194,12 @@ pub(super) fn task(engine: &mut Engine, job: &str, node: &str) -> Task {
     }
 }
 
-/// Places until nothing more starts.
+/// Places tasks until no more start. Returns the placements.
 pub(super) fn place_all(engine: &mut Engine, now: Time) -> Vec<Placement> {
     std::iter::from_fn(|| engine.place(now)).collect()
 }
 
-/// `job node` of each placement.
+/// Returns `job node` for each placement.
 pub(super) fn names(engine: &Engine, placements: &[Placement]) -> Vec<String> {
     let name = |p: &Placement| {
         format!(
@@ -215,7 +215,7 @@ pub(super) fn end(engine: &mut Engine, now: Time, task: Task, bits: StatusBits) 
     engine.end(now, task, status(bits), None, Restart::AtOnce);
 }
 
-/// As a worker says it that can run so many tasks at once.
+/// The report of a worker that can run `most` tasks at once.
 pub(super) fn room(most: u32) -> TaskRoom {
     TaskRoom {
         most: most.try_into().expect("one task at least"),
@@ -223,7 +223,7 @@ pub(super) fn room(most: u32) -> TaskRoom {
     }
 }
 
-/// As if nobody had simulated anything.
+/// A judgement without the cost of a simulation.
 pub(super) fn judged(is_in_time: bool) -> Judged {
     Judged {
         timeliness: match is_in_time {

@@ -1,4 +1,4 @@
-//! A plan as the wire has it, cut to what fits a frame many times. Whatever is cut goes with its total.
+//! Converts a plan to the wire, and shortens it to fit a frame many times over. Each shortened list comes with its total.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use super::{Made, generated as wire};
 
-/// Of one value: a page of names in a filter says enough of what it was. A plan has some ten thousand values at most.
+/// Maximum bytes of one value, enough to recognise a filter. A plan has some ten thousand values at most.
 const MAX_VALUE_BYTES: usize = 400;
-/// Jobs that are listed with what changes of them: pages of them.
+/// Maximum jobs listed with their changes.
 const MAX_CHANGED_JOBS: usize = 200;
-/// Changed keys of the settings, or of one job.
+/// Maximum changed keys of the settings, or of one job.
 const MAX_KEYS: usize = 100;
-/// Names, errors and texts of one kind.
+/// Maximum names, errors and texts of one kind.
 const MAX_LISTED: usize = 1000;
 
 fn i64_of(count: impl TryInto<i64>) -> i64 {
@@ -125,7 +125,7 @@ fn keys(changes: &[KeyChange]) -> Vec<wire::PlannedKey> {
     .collect()
 }
 
-/// JSON, and no longer than a page.
+/// Returns the value as JSON, shortened to [`MAX_VALUE_BYTES`].
 fn value(value: &Value) -> String {
     let mut text = value.to_string();
     if text.len() > MAX_VALUE_BYTES {

@@ -1,4 +1,4 @@
-//! What happens to the calls of a link, under its lock: how they leave, and how they end when it closes or their time is over.
+//! The state of a link's calls under its lock: how they leave, and how they end when the link closes or their time is over.
 
 use brasserie_common::Time;
 use tokio::time::Instant;
@@ -9,7 +9,7 @@ use super::super::responder::CallKind;
 use super::{Call, Ending, Leftovers, Phase, Sequence, Slot, Stage, State, Told};
 
 impl State {
-    /// Takes a call out of the queue if none of its bytes has left.
+    /// Removes a call from the queue if none of its bytes has left.
     pub(super) fn withdraw(&mut self, sequence: Sequence) {
         let Some(call) = self.calls.get(&sequence.0) else {
             return;
@@ -27,7 +27,7 @@ impl State {
         }
     }
 
-    /// Ends what waited past its time. The timers of the runtime do not count suspend, so a call that they think is fresh may be
+    /// Ends queued calls after their time. The runtime's timers do not count suspended time, so a call that they count as fresh may be
     /// hours old.
     pub(super) fn drop_outdated(&mut self, now: Time) -> Told {
         let mut told = Told::new();
@@ -52,7 +52,7 @@ impl State {
         told
     }
 
-    /// Takes out the calls with functions whose time is over; whether one of them blocks all others.
+    /// Ends the overdue calls with functions. Returns whether one of them blocks all others.
     pub(super) fn take_overdue(
         &mut self,
         now: Instant,
@@ -97,7 +97,7 @@ impl State {
         is_stuck
     }
 
-    /// Notes that the kernel took bytes from the front of the queue.
+    /// Notes that the kernel accepted bytes from the front of the queue.
     pub(super) fn advance(&mut self, written: usize, told: &mut Told) {
         let now = Instant::now();
         self.last_used = now;
@@ -124,7 +124,7 @@ impl State {
 
     pub(super) fn sent(&mut self, sequence: Sequence, now: Instant, told: &mut Told) {
         let Some(call) = self.calls.get_mut(&sequence.0) else {
-            // Its caller has gone while it was leaving.
+            // The caller has gone while the call was leaving.
             return;
         };
         call.stage = Stage::Sent(now);
@@ -138,7 +138,7 @@ impl State {
         }
     }
 
-    /// Ends every call; what has not begun to leave is not sent here any more.
+    /// Ends every call. A call that has not begun to leave is not sent on this link.
     pub(super) fn close(&mut self, reason: &str, leftovers: Leftovers) -> Told {
         let mut told = Told::new();
         if let Phase::Closed(_) = self.phase {

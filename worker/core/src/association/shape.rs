@@ -1,4 +1,4 @@
-//! An association as fingerprints see it.
+//! Fingerprints of associations.
 
 use std::hash::Hasher;
 
@@ -60,7 +60,7 @@ impl Association {
                 Stage::Ended(status) => s.reported(status),
             }
             s.opt(task.limits, |s, limits| limits.shape(s));
-            // It dates a healthcheck; of a task it is only shown.
+            // The time dates a healthcheck. For other tasks it is only displayed.
             if task.running.is_healthcheck() {
                 s.time(task.accepted_at);
             }
@@ -76,7 +76,7 @@ impl Association {
             Life::Running | Life::Gone => {}
             Life::Draining { since } => s.time(*since),
             Life::Leaving {
-                // Only the keeper goes by it.
+                // Only the keeper uses this time.
                 kill_by: _,
                 quiet_since,
             } => s.time_if(*quiet_since),

@@ -1,9 +1,9 @@
-//! What is wrong with heartbeats, for people.
+//! The reasons why heartbeats do not count, as texts for people.
 
 use brasserie_common::SchedulerId;
 use brasserie_common::worker::PROTOCOL_VERSION;
 
-/// Why the last heartbeat did not count. The worker keeps trying; the shell shows it.
+/// The reason why the last heartbeat did not count. The worker keeps trying; the shell displays the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeartbeatTrouble {
     #[error(

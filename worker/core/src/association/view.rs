@@ -1,4 +1,4 @@
-//! An association as shells see it.
+//! The views of an association that shells and people get.
 
 use std::time::Duration;
 
@@ -14,53 +14,54 @@ use super::{Association, HeartbeatTrouble};
 use crate::suicide::Life;
 use crate::tasks::Stage;
 
-/// How far an association is on its way out.
+/// How close an association is to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifeStage {
     Running,
-    /// The operator wants it gone once its tasks have ended by themselves.
+    /// The operator drains the worker: the association ends once its tasks have ended by themselves.
     Draining,
-    /// The operator wants it gone; its tasks are ending, or their ends and the goodbye are on their way.
+    /// The operator ends the worker: tasks are ending, or their completions and the goodbye are in flight.
     Leaving,
-    /// Suicide: its tasks are ending, or it says goodbye.
+    /// The association must end: its tasks are ending, or it says goodbye.
     Dying,
-    /// It is over: [`crate::Effect::Exit`] was given, or waits for the others, or [`crate::Effect::NewInstance`] was.
+    /// The association is over. The worker has returned [`crate::Effect::Exit`] or [`crate::Effect::NewInstance`], or waits for the end of
+    /// the other associations.
     Gone,
 }
 
 impl Association {
-    /// As the next heartbeat describes the worker.
+    /// Returns the description that the next heartbeat carries.
     pub fn description(&self) -> &WorkerDescription {
         &self.description
     }
 
-    /// As which the scheduler knows the worker; another one after each suicide.
+    /// Returns the id by which the scheduler knows the worker. It changes each time the association begins anew.
     pub fn instance(&self) -> WorkerId {
         self.description.id
     }
 
-    /// The member of the scheduler to which the heartbeat on its way went, or the next one goes; `None`: none is known.
+    /// Returns the member of the scheduler that gets the heartbeat in flight, or else the next one; `None` if no member is known.
     pub fn hears_heartbeats(&self) -> Option<&ServiceAddress> {
         self.whereabouts.of_heartbeats()
     }
 
-    /// The same of statuses.
+    /// Returns the member of the scheduler that gets statuses; `None` if no member is known.
     pub fn hears_statuses(&self) -> Option<&ServiceAddress> {
         self.whereabouts.of_statuses()
     }
 
-    /// What the operator grants this scheduler of the machine, beside the other shares.
+    /// Returns the scheduler's share of the machine, relative to the other shares.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// It was HEALTHY for the scheduler and is not: nothing is sent to it, whatever it asks for. One that has not been yet may ask, so that it
-    /// is sent no more than that when it is.
+    /// Returns whether the worker was HEALTHY for the scheduler and is not now. The scheduler then sends nothing, whatever the worker
+    /// requests. A worker that was never HEALTHY may still send requests, which limit what it gets once it is HEALTHY.
     pub(crate) fn is_out_of_favour(&self) -> bool {
         self.health.has_been_healthy() && self.health.health() != Health::Healthy
     }
 
-    /// That the scheduler has not answered for a while, and why that is thought, for people; `None`: its last answer counts.
+    /// Returns for how long the scheduler has not answered, and why, as a text for people; `None` if its last answer counts.
     pub(crate) fn unanswered(&self, now: Time) -> Option<String> {
         let since = self
             .health
@@ -81,7 +82,7 @@ impl Association {
         })
     }
 
-    /// The worker's own view.
+    /// Returns the worker's own view of its health.
     pub fn health(&self) -> Health {
         self.health.health()
     }
@@ -97,14 +98,15 @@ impl Association {
         }
     }
 
-    /// The latest time by which the worker begins to end the tasks of this association if it hears nothing more; once it has begun, when
-    /// it was to begin. `None` while there is no scheduler: nobody counts on their death. Time alone never changes it, and what the
-    /// worker hears sets it back only with the association's health, life or scheduler.
+    /// Returns the latest time at which the worker begins to end the tasks of this association if no message arrives; once it has begun,
+    /// the time when this was due. `None` while there is no scheduler, because then nobody relies on the end of the tasks. Time alone never
+    /// changes the result. A message makes it earlier only together with the association's health, life or scheduler.
     pub fn tasks_may_live_until(&self) -> Option<Time> {
         self.may_live_until()
     }
 
-    /// When the last process is killed because the operator wants the worker gone; `None`: nobody does, or none is left.
+    /// Returns when the last process is killed because the operator ends the worker. `None` if the operator does not, or if no process is
+    /// left.
     pub fn killed_by(&self) -> Option<Time> {
         match self.life {
             Life::Leaving { kill_by, .. } if self.tasks.live() > 0 => Some(kill_by),
@@ -117,22 +119,22 @@ impl Association {
         }
     }
 
-    /// Between TERM and KILL when it must end itself: no task of it that runs has less.
+    /// Returns the wait between TERM and KILL when the association must end. No running task of it has a shorter wait.
     pub fn kill_wait(&self) -> Duration {
         self.tasks.shortest_kill_wait()
     }
 
-    /// The scheduler instance whose heartbeat answers count: that of the last heartbeat that counted.
+    /// Returns the scheduler instance that sent the last heartbeat answer that counted.
     pub fn scheduler(&self) -> Option<SchedulerId> {
         self.response.as_ref().map(|response| response.scheduler)
     }
 
-    /// The scheduler instance that may start tasks here.
+    /// Returns the scheduler instance that may start tasks here.
     pub fn bound_to(&self) -> Option<SchedulerId> {
         self.binding.bound()
     }
 
-    /// What the next heartbeat echoes.
+    /// Returns the worker set id that the next heartbeat echoes.
     pub fn worker_set(&self) -> WorkerSetId {
         self.response
             .as_ref()
@@ -140,7 +142,7 @@ impl Association {
             .unwrap_or_default()
     }
 
-    /// Why the last heartbeat did not count.
+    /// Returns why the last heartbeat did not count.
     pub fn heartbeat_trouble(&self) -> Option<&HeartbeatTrouble> {
         self.trouble.as_ref()
     }
@@ -155,22 +157,22 @@ impl Association {
         self.why_it_ends.as_deref()
     }
 
-    /// What `getRunningTasks` would list.
+    /// Returns what `getRunningTasks` would list.
     pub fn running_tasks(&self) -> Vec<RunningTask> {
         self.tasks.listing()
     }
 
-    /// How many processes are alive, healthchecks included.
+    /// Returns the number of living processes, healthchecks included.
     pub fn live_processes(&self) -> usize {
         self.tasks.live()
     }
 
-    /// How many ends and "was not running" answers wait to be acknowledged.
+    /// Returns the number of completions and "was not running" answers that are not acknowledged.
     pub fn unacknowledged_reports(&self) -> usize {
         self.reports.tasks_pending()
     }
 
-    /// What people see of it beside its work fetch.
+    /// Returns what people see of the association, apart from its work fetch.
     pub(crate) fn facts(&self) -> AssociationFacts {
         let (mut running, mut stopped, mut waiting) = (0, 0, 0);
         for (_, task) in self.tasks.iter() {

@@ -1,4 +1,4 @@
-//! What runs, and in which order those begin who wait.
+//! The choice of running tasks, and of the order in which queued tasks begin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,28 +11,28 @@ use crate::machine::Machine;
 use crate::outbox::Turn;
 use crate::work_fetch::{AssociationIndex, Limits, TaskNumber};
 
-/// The more tasks there are, the dearer is a look at all of them: so much later the next one is for each, ...
+/// The pause after a scan of all tasks, for each task: the more tasks there are, the more expensive a scan is.
 const LOOK_FOR_EACH: Duration = Duration::from_micros(20);
-/// ... but no later than this.
+/// The maximum pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What was chosen, the most important first.
+/// The result of a choice, with the most important tasks first.
 struct Decided {
     order: Vec<(AssociationIndex, TaskKey)>,
     stop: Vec<(AssociationIndex, TaskKey)>,
     go_on: Vec<(AssociationIndex, TaskKey)>,
 }
 
-/// Whether those who wait may begin by themselves.
+/// Whether queued tasks may begin before the next choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turns {
-    /// In their order, as there is room.
+    /// They begin in their order, as resources allow.
     Open,
-    /// Somebody is stopped, who may come first: it is for the next choice to say.
+    /// They may not: a task is stopped and may have precedence, which only the next choice decides.
     Chosen,
 }
 
-/// Chooses anew what runs and in which order those begin who wait, if it is time.
+/// Chooses the running tasks and the order of queued tasks anew, if it is time.
 pub(crate) fn choose_runs(associations: &mut [Association], turn: &mut Turn<'_>) -> Turns {
     let (waiting, stopped) = (turn.machine.queue.len(), turn.machine.stopped());
     let Some(mut fetching) = turn.machine.fetching.take() else {
@@ -93,13 +93,13 @@ impl Fetching {
     }
 }
 
-/// How long after a look at so many tasks nobody looks at them again for the same end.
+/// Returns the pause between two scans of this many tasks for the same purpose.
 pub(super) fn pause_after(tasks: usize) -> Duration {
     let tasks = u32::try_from(tasks).unwrap_or(u32::MAX);
     LOOK_FOR_EACH.saturating_mul(tasks).min(LONGEST_PAUSE)
 }
 
-/// Who waits and could not begin whatever is chosen.
+/// Returns the queued tasks that could not begin whatever is chosen.
 fn held_back(machine: &Machine, associations: &[Association]) -> BTreeSet<TaskNumber> {
     let tasks = associations.iter().flat_map(|association| {
         let tasks = association.tasks.iter();

@@ -1,4 +1,4 @@
-//! What the policies of a worker that fetches work are shown of its associations.
+//! The view of the associations that the policies of a pull worker get.
 
 use brasserie_common::{ReportPolicy, Time};
 
@@ -7,7 +7,7 @@ use crate::association::Association;
 use crate::suicide::Life;
 use crate::work_fetch::{Computing, Scene, Standing, Task, Told, Unreported};
 
-/// All tasks, how each association is, and the ends that are held back.
+/// All tasks, the state of each association, and the completions that are held back.
 pub(super) type Looks<'a> = (&'a [Task], &'a [Standing], &'a [Unreported]);
 
 impl Fetching {
@@ -43,7 +43,7 @@ pub(super) fn scene<'a>(
     }
 }
 
-/// The ends that are held back, in the order in which they ended.
+/// Returns the held completions in the order in which the tasks ended.
 pub(super) fn unreported(associations: &[Association]) -> Vec<Unreported> {
     let own = associations.iter().flat_map(|association| {
         let held = association.reports.held();
@@ -70,7 +70,7 @@ fn standing(association: &Association) -> Standing {
     }
 }
 
-/// Whether there is nobody who would send anything. It is asked at each turn.
+/// Returns whether no scheduler would send anything to this association. Each turn calls this function.
 pub(super) fn is_absent(association: &Association) -> bool {
     let serves = match association.life {
         Life::Running | Life::Draining { .. } => true,
@@ -79,7 +79,7 @@ pub(super) fn is_absent(association: &Association) -> bool {
     !serves || association.scheduler().is_none() || association.is_out_of_favour()
 }
 
-/// Why it is asked for nothing, or in vain. The policies see that nobody would send anything, and not why.
+/// Returns why a scheduler is not asked, or is asked in vain. The policies know only that it would send nothing, and not why.
 pub(super) fn true_reason(
     now: Time,
     (association, takes): (&Association, Takes),
@@ -92,7 +92,7 @@ pub(super) fn true_reason(
             false => said,
         };
     }
-    // Whatever else is said follows from that: ends wait for it, and requests fail.
+    // All other reasons follow from this one: completions wait for the scheduler, and requests fail.
     if let Some(why) = association.unanswered(now) {
         return Some(why);
     }

@@ -1,4 +1,4 @@
-//! Requests on their way, and what becomes of them.
+//! Requests for work in flight, and their outcomes.
 
 use brasserie_common::{CallId, CallOutcome, CardChoice, KnownTask, Time, WorkRequest};
 
@@ -9,7 +9,7 @@ use crate::outbox::Turn;
 use crate::work_fetch::Request;
 
 impl Fetching {
-    /// Takes the outcome of a call, if it is one of these.
+    /// Handles the outcome of a call, if the call is a request for work. Returns whether it is.
     pub(crate) fn call_completed(
         &mut self,
         now: Time,
@@ -24,7 +24,7 @@ impl Fetching {
                 self.takes_requests[asking.association.0] = Takes::Requests;
                 self.fetcher.answered(now, asking.association, reply);
             }
-            // Of another request it says nothing, and of this one nothing will be said any more.
+            // The reply is to another request, and no further reply to this one will arrive.
             CallOutcome::Done(CallReply::Work(_)) => self.failed(now, asking),
             CallOutcome::Done(CallReply::NoSuchCall) => {
                 let members = self.fetcher.members(asking.association);
@@ -74,7 +74,7 @@ impl Fetching {
             deadline,
         };
         let Some(scheduler) = association.scheduler() else {
-            // Nobody is asked of whom nothing was heard.
+            // A scheduler that has never answered a heartbeat gets no requests.
             return self.failed(turn.now, asking);
         };
         let call = Call::RequestWork {
@@ -94,7 +94,7 @@ impl Fetching {
         self.calls.insert(call, asking);
     }
 
-    /// All runs of the association until their ends are acknowledged.
+    /// Returns all runs of the association until their completions are acknowledged.
     fn known(&self, now: Time, association: &Association) -> Vec<KnownTask> {
         let tasks = association.tasks.iter().map(|(_, task)| task);
         let tasks = tasks.filter(|task| !task.running.is_healthcheck());

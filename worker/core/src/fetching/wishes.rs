@@ -1,4 +1,4 @@
-//! An operator who wants schedulers to be asked for work at once.
+//! Requests of an operator that schedulers be asked for work at once.
 
 use brasserie_common::work_overview::{Asks, WorkWish};
 use brasserie_common::{RefusalCode, ServiceAddress, Time};
@@ -9,7 +9,7 @@ use crate::effect::Refusal;
 use crate::suicide::Life;
 
 impl Fetching {
-    /// Has this scheduler, or all, asked as soon as they may be, and says when that is.
+    /// Asks this scheduler, or all, as soon as possible, and returns when that is.
     pub(crate) fn wish(
         &mut self,
         now: Time,
@@ -53,7 +53,7 @@ impl Fetching {
     }
 }
 
-/// Who does not answer is asked as often as ever, and nothing comes of it before that.
+/// Adds that the scheduler does not answer. Such a scheduler is asked as usual, but sends nothing before it answers.
 fn asks_in_vain(now: Time, association: &Association, asks: Asks) -> Asks {
     let Some(why) = association.unanswered(now) else {
         return asks;
@@ -67,7 +67,7 @@ fn asks_in_vain(now: Time, association: &Association, asks: Asks) -> Asks {
     Asks::Later { left, why }
 }
 
-/// Of a worker that asks nobody.
+/// Returns the refusal of a worker that does not fetch work.
 pub(crate) fn fetches_none() -> Refusal {
     Refusal {
         code: RefusalCode::Unspecified,

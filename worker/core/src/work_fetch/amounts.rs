@@ -1,16 +1,16 @@
-//! Numbers from outside, made such that no formula of the policies can come out as infinite or as no number.
+//! Limits for numbers from outside the worker, so that no formula of the policies gives infinity or NaN.
 
-/// What nothing that is added up or weighed exceeds: so large that nobody means it, so small that products of a few are finite.
+/// Upper limit of every amount. No real amount reaches it, and the product of a few such amounts is finite.
 const LARGEST: f64 = 1e30;
-/// Below it an amount is none: quotients of two amounts are finite.
+/// Amounts below this count as 0, so that the quotient of two amounts is finite.
 const SMALLEST: f64 = 1e-30;
 
-/// Amounts of processors that differ by less are the same: they are sums of parts.
+/// Amounts of processors that differ by less count as equal, because they are sums of fractions.
 pub(super) const TOLERANCE: f64 = 1e-6;
-/// Seconds.
+/// One day in seconds.
 pub(super) const DAY: f64 = 86_400.0;
 
-/// `from_outside`, if it is an amount; else the nearest that is one.
+/// Returns the valid amount that is nearest to `from_outside`.
 pub(super) fn amount(from_outside: f64) -> f64 {
     if from_outside >= SMALLEST {
         from_outside.min(LARGEST)

@@ -1,28 +1,29 @@
-//! How long to wait after failures: a random time that doubles with each, so that not all come back at once when a server does.
+//! Random exponential backoff after failures. The wait doubles with each failure, and its random part keeps clients from returning all at
+//! once when a server does.
 //!
-//! It answers "is the server alive?". Whether somebody is full for a moment is another question, with a fixed short pause for an answer, and
-//! neither ever counts for the other.
+//! This backoff is for servers that may be down. A peer that is only full for a moment gets a short fixed pause instead, and neither counts
+//! for the other.
 
 use std::time::Duration;
 
 use super::amounts::amount;
 
-/// The longest span that anything here waits: seconds of the wire have 32 bits, and sums of such spans do not overflow.
+/// Maximum wait in seconds: spans on the wire have 32 bits, and sums of such spans do not overflow.
 const LONGEST: f64 = i32::MAX as f64;
 
-/// Random exponential backoff, in seconds: a random part, from a half to all, of `min` doubled `exponent` times, but of no more than
-/// `max`. `u` is uniform in [0, 1].
+/// Returns a random backoff in seconds: between a half and all of `min` doubled `exponent` times, where the doubled value is at most `max`.
+/// `u` is uniform in [0, 1].
 ///
-/// Requests to schedulers, transfers of files and calls of account managers differ in `min`, `max` and what they count; see the tests.
-/// The backoff of pairs has another shape ([`PairBackoff`](super::PairBackoff)).
+/// Requests to schedulers, transfers of files and calls of account managers differ in `min`, `max` and what they count; see the tests. The
+/// backoff of a scheduler and processor type has another shape ([`PairBackoff`](super::PairBackoff)).
 pub fn exponential_backoff(min: f64, max: f64, exponent: u32, u: f64) -> f64 {
-    // Beyond so many doublings even the shortest span is longer than any `max`, and nothing overflows.
+    // This many doublings raise even the smallest amount above any `max`, and `exp2` does not overflow.
     let doublings = exponent.min(512);
     let whole = (amount(min) * f64::from(doublings).exp2()).min(amount(max));
     whole * (0.5 + 0.5 * unit(u))
 }
 
-/// A random number made one of [0, 1]; what is none makes the longest wait.
+/// Clamps a random number to [0, 1]. NaN gives 1, the longest wait.
 pub(super) fn unit(u: f64) -> f64 {
     match u {
         _ if u.is_nan() => 1.0,
@@ -30,7 +31,7 @@ pub(super) fn unit(u: f64) -> f64 {
     }
 }
 
-/// Seconds as a span.
+/// Converts seconds to a span of at most [`LONGEST`].
 pub(super) fn span(seconds: f64) -> Duration {
     Duration::from_secs_f64(amount(seconds).min(LONGEST))
 }
@@ -47,7 +48,7 @@ mod tests {
     /// `(exponent, from, to)`
     type Rows = &'static [(u32, f64, f64)];
 
-    /// The n-th failure in a row, beginning with 1.
+    /// `exponent` is the number of failures in a row without the first one.
     const SCHEDULER: Rows = &[
         (0, 30.0, 60.0),
         (1, 60.0, 120.0),
@@ -62,7 +63,7 @@ mod tests {
         (10, 7200.0, 14_400.0),
     ];
 
-    /// The same.
+    /// `exponent` is the number of failures in a row.
     const FILE_TRANSFER: Rows = &[
         (1, 120.0, 240.0),
         (2, 240.0, 480.0),
@@ -75,7 +76,7 @@ mod tests {
         (9, 10_800.0, 21_600.0),
     ];
 
-    /// Failures before this one.
+    /// `exponent` is the number of failures before this one.
     const ACCOUNT_MANAGER: Rows = &[
         (0, 300.0, 600.0),
         (1, 600.0, 1200.0),
@@ -132,12 +133,12 @@ mod tests {
             let whole = (min * 2_f64.powi(exponent.min(900) as i32)).min(max);
             prop_assert!(wait >= whole / 2.0 && wait <= whole, "{wait} of {whole}");
             prop_assert!(wait <= max);
-            // Another failure never makes the whole shorter, and another number spreads within it.
+            // Another failure never shortens the wait for the same random number.
             let next = exponential_backoff(min, max, exponent.saturating_add(1), u);
             prop_assert!(next >= wait);
         }
 
-        /// It has no unit of its own; by a power of two it is exact.
+        /// The function has no unit of its own. Scaling by a power of two is exact.
         #[test]
         fn a_scale_of_both_bounds_scales_the_wait(
             min in 0.001_f64..1e4, factor in 1.0_f64..1e6, exponent in any::<u32>(), u in 0.0_f64..=1.0,

@@ -1,9 +1,9 @@
-//! How long all instances of a type are taken by tasks whose deadlines are in danger. Those of the volunteers' system come in the order in
-//! which they end in the simulation, which packs them worse and shows nothing else: so there is no setting for that.
+//! Computes how long all instances of a processor type are taken by tasks that would miss their deadlines. BOINC takes these tasks in the
+//! order in which they complete in the simulation. That order packs them worse and has no advantage, so there is no setting for it.
 
 use std::collections::VecDeque;
 
-/// The instances of one type, each with the seconds that it is taken for. To be fed with the task whose deadline is first, first.
+/// The seconds for which each instance of one type is taken. The caller adds tasks by deadline, nearest first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BusyTimes {
     taken: Vec<f64>,
@@ -16,13 +16,14 @@ impl BusyTimes {
         }
     }
 
-    /// A task that takes `instances` of them so long. One that takes less than a whole instance leaves room for others, and takes none.
+    /// Adds a task that takes `instances` instances for `seconds`. A task of less than one instance adds nothing, because others fit beside
+    /// it.
     pub(super) fn take(&mut self, seconds: f64, instances: f64) {
         let all = self.taken.len();
         if instances < 1.0 || all == 0 {
             return;
         }
-        // A cast of what is larger than any number of instances gives the largest of them.
+        // The cast saturates, so any larger number gives the maximum.
         let wanted = (instances.floor() as usize).min(all);
         let first = self.least_busy(wanted);
         for place in first..first + wanted {
@@ -30,16 +31,17 @@ impl BusyTimes {
         }
     }
 
-    /// Nothing new can begin earlier.
+    /// Returns the seconds before which no new task can start.
     pub(super) fn all_for(&self) -> f64 {
         self.taken.iter().copied().reduce(f64::min).unwrap_or(0.0)
     }
 
-    /// Where so many neighbours begin, the last followed by the first, of which the busiest is the least busy; the first such place.
+    /// Returns the first instance of the least busy window: `neighbours` adjacent instances, the last followed by the first, whose busiest
+    /// instance is the least busy.
     fn least_busy(&self, neighbours: usize) -> usize {
         let all = self.taken.len();
         let of = |place: usize| self.taken[place % all];
-        // Those of the window that nobody behind them exceeds, from the busiest down.
+        // The instances of the window that no later one exceeds, the busiest first.
         let mut falling: VecDeque<usize> = VecDeque::new();
         let mut best = (0, f64::INFINITY);
         for end in 0..all + neighbours - 1 {
@@ -83,15 +85,15 @@ mod tests {
             (2, vec![], vec![0.0, 0.0]),
             (2, vec![(5.0, 1.0)], vec![5.0, 0.0]),
             (2, vec![(5.0, 1.0), (3.0, 1.0), (3.0, 1.0)], vec![5.0, 6.0]),
-            // Parts of instances are ignored, whole ones of them count.
+            // Only whole instances count.
             (2, vec![(5.0, 0.9), (4.0, 1.9)], vec![4.0, 0.0]),
-            // The window of two that is least busy goes around the end.
+            // The least busy window of two wraps around the end.
             (
                 4,
                 vec![(1.0, 1.0), (9.0, 1.0), (9.0, 1.0), (2.0, 1.0), (3.0, 2.0)],
                 vec![4.0, 9.0, 9.0, 5.0],
             ),
-            // More than there are are all.
+            // A task that wants more instances than there are takes all.
             (3, vec![(5.0, 100.0), (1.0, 1e30)], vec![6.0; 3]),
             (0, vec![(5.0, 1.0)], vec![]),
         ] {
@@ -114,7 +116,7 @@ mod tests {
             prop_assert_eq!(all_for > 0.0, tasks.len() >= instances);
         }
 
-        /// Against trying each window.
+        /// Compares with a search through all windows.
         #[test]
         fn the_window_is_the_least_busy(taken in vec(0_u32..5, 1..12), wanted in 1_usize..12) {
             let taken: Vec<_> = taken.into_iter().map(f64::from).collect();

@@ -1,4 +1,4 @@
-//! All that the worker remembers of its talks with one scheduler, and what each of their outcomes does to it.
+//! All that the worker remembers of its contacts with one scheduler, and the effect of each outcome on it.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use super::reason::{RpcReason, Wish};
 use super::rpc_policy::{ListReading, RpcPolicy, SavedRpc, Terms};
 use super::types::{PerType, ProcessorType, Processors};
 
-/// The wall clock may be corrected by so much while the worker is away, without anybody taking it for a clock that was wrong.
+/// While the worker is away, a step back of the wall clock by up to this much counts as a correction, not as a wrong clock.
 const CLOCK_STEP: Duration = Duration::from_secs(60);
 
-/// Three things that know nothing of each other: when the scheduler may be talked to, what it is worth asking for, and where it is.
+/// The contact state of one scheduler. Its three parts are independent: when the worker may contact the scheduler, which work is worth
+/// asking for, and where the scheduler is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContactState {
     pub rpc: RpcPolicy,
@@ -23,25 +24,25 @@ pub struct ContactState {
     pub members: Members,
 }
 
-/// What a scheduler answers.
+/// A scheduler's answer to a work request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
     pub of_type: PerType<TypeReply>,
-    /// Seconds before which it wants no other request.
+    /// Seconds for which the scheduler wants no other request.
     pub request_delay: f64,
-    /// Seconds after which it wants one at the latest; 0: it does not care.
+    /// Seconds after which the scheduler wants the next request at the latest; 0 for no limit.
     pub next_contact: f64,
 }
 
-/// What a reply is as a whole.
+/// The kind of a reply as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
     Good,
-    /// The scheduler did not look at the request.
+    /// The scheduler has not searched for work.
     Deferral,
-    /// Some of it is still to come: until then the request is under way.
+    /// Some verdicts are not known yet. The request stays outstanding until they are.
     Pending,
-    /// It is about a request whose place another has taken.
+    /// The reply belongs to a request that a newer one has replaced.
     Stale,
 }
 
@@ -66,7 +67,7 @@ impl Reply {
 }
 
 impl ContactState {
-    /// Of a scheduler that was never talked to.
+    /// Returns the state for a scheduler that the worker has never contacted.
     pub fn new(processors: &Processors, members: Members) -> Self {
         ContactState {
             rpc: RpcPolicy::new(),
@@ -75,7 +76,7 @@ impl ContactState {
         }
     }
 
-    /// An operation begins.
+    /// Notes that an operation begins.
     pub fn begin(&mut self, reason: RpcReason) {
         if reason == RpcReason::Wished(Wish::User) {
             self.pairs.clear_all();
@@ -83,7 +84,7 @@ impl ContactState {
         self.rpc.begin(reason);
     }
 
-    /// A member has answered. One that says that its verdicts will follow has not yet.
+    /// Applies a member's reply. A pending or stale reply changes nothing.
     pub fn replied(&mut self, now: Time, asked: &Asked, reply: &Reply, terms: Terms<'_>) {
         match reply.kind() {
             ReplyKind::Pending | ReplyKind::Stale => {}
@@ -100,7 +101,7 @@ impl ContactState {
         }
     }
 
-    /// The list of members was read; `None`: it could not be.
+    /// Applies the result of reading the member list; `None` if the list could not be read.
     pub fn list_read(&mut self, now: Time, read: Option<Vec<ServiceAddress>>, terms: Terms<'_>) {
         let reading = match read.map(|read| self.members.replace(read)) {
             Some(ListChange::NewMember) => ListReading::NewMember,
@@ -110,19 +111,19 @@ impl ContactState {
         self.rpc.list_read(now, reading, terms);
     }
 
-    /// The operator's "update".
+    /// Ends all waits of the worker's own at the operator's request.
     pub fn update(&mut self, now: Time) {
         self.rpc.update(now);
         self.pairs.clear_all();
     }
 
-    /// The wall clock went back while the worker was away.
+    /// Ends all waits, because the wall clock went back while the worker was away.
     pub fn clock_went_back(&mut self, now: Time) {
         self.rpc.clock_went_back(now);
         self.pairs.clear_all();
     }
 
-    /// The worker's processors are others: what is known of types that stay is kept, by their names.
+    /// Adapts to other processors of the worker. What is known of a type stays if the new processors have a type of the same name.
     pub fn set_processors(
         &mut self,
         now: Time,
@@ -141,7 +142,7 @@ impl ContactState {
         }
     }
 
-    /// `u`: where among the members to begin, uniform in [0, 1], drawn anew by each process.
+    /// Restores a saved state. `u`, uniform in [0, 1] and drawn anew by each process, selects the member that is tried first.
     pub fn restore(
         now: Time,
         processors: &Processors,
@@ -156,7 +157,7 @@ impl ContactState {
         }
     }
 
-    /// What of the scheduler waits for what, for people: a line for each.
+    /// Describes for the operator what the worker waits for with this scheduler, one line for each wait.
     pub fn explain(&self, now: Time, processors: &Processors) -> Vec<String> {
         let mut lines = self.rpc.explain(now);
         if self.members.is_empty() {
@@ -172,7 +173,7 @@ impl ContactState {
         lines
     }
 
-    /// The same of what only passes with time.
+    /// Describes only the waits that end by time alone, like [`explain`](Self::explain).
     pub fn waits(&self, now: Time, processors: &Processors) -> Vec<String> {
         let mut lines = self.rpc.waits(now);
         let of_types = processors.types();
@@ -187,7 +188,7 @@ impl ContactState {
     }
 }
 
-/// What outlives a restart of the worker.
+/// The part of a contact state that survives a restart of the worker.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SavedContact {
     pub rpc: SavedRpc,
@@ -196,7 +197,7 @@ pub struct SavedContact {
 }
 
 impl SavedContact {
-    /// The same after the worker was away for so long.
+    /// Returns the state after the worker was away for this time.
     pub fn after(mut self, away: Duration) -> Self {
         let wait = self.rpc.wait.as_mut().map(|wait| &mut wait.left);
         let rpc = [self.rpc.next_contact.as_mut(), self.rpc.list.as_mut(), wait];
@@ -207,7 +208,7 @@ impl SavedContact {
         self
     }
 
-    /// The same if nobody can tell how long it was away, as [`ContactState::clock_went_back`] makes it.
+    /// Returns the state for an absence of unknown length, with the same effect as [`ContactState::clock_went_back`].
     pub fn after_clock_went_back(mut self) -> Self {
         self.rpc.wait = None;
         self.rpc.list = self.rpc.list.map(|_| Duration::ZERO);
@@ -219,8 +220,8 @@ impl SavedContact {
     }
 }
 
-/// How long a worker was away by the wall clock; `None` if that went back so far that it cannot be told: see
-/// [`ContactState::clock_went_back`].
+/// Returns how long a worker was away by the wall clock. `None` if the clock went back by more than `CLOCK_STEP`, so that the time is
+/// unknown: see [`ContactState::clock_went_back`].
 pub fn away(saved_at: WallTime, now: WallTime) -> Option<Duration> {
     let back = now.until(saved_at);
     (back <= CLOCK_STEP).then(|| saved_at.until(now))

@@ -1,5 +1,5 @@
-//! What is left of a request that lingers. As long as something of it stands, work comes as soon as its scheduler has some, and asking
-//! again would bring it no sooner.
+//! The credit of a request that lingers: the part that the scheduler has not filled yet. While some credit is left, the scheduler sends
+//! work as soon as it has some, and another request would bring it no sooner.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use brasserie_common::{Time, WorkDemand};
 
 use super::amounts::{TOLERANCE, amount};
 
-/// A scheduler sends twice as many tasks for one request, unless it is told otherwise: so the next is asked for before it stops.
+/// Tasks per instance after which the worker renews its request. A scheduler's default limit for one request is twice this, so the worker
+/// asks again before the scheduler stops.
 const MOST_PER_INSTANCE: f64 = 500.0;
 /// Idle instances are grouped by age into at most this number of batches. If all batches are in use, the first is older than the patience.
 const BATCHES: usize = 4;
 
-/// Of one scheduler and one type, counted off as the scheduler does. Instances and idle ones are the same there; seconds are not quite, as
-/// both sides have their own estimates.
+/// The credit of one scheduler and processor type, which the worker reduces and restores as the scheduler does. The counts of instances and
+/// of idle instances equal the scheduler's. The seconds only approximate it, because each side has its own estimates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Credit {
     until: Time,
@@ -21,17 +22,17 @@ pub struct Credit {
     instances: f64,
     idle: f64,
     there: f64,
-    /// For how many tasks wait here; `None`: the end of a run makes no instance idle there.
+    /// Instances for which tasks wait at the worker. `None` if the end of a run restores no idle instance at the scheduler.
     waiting: Option<f64>,
     tasks_left: f64,
-    /// Of the idle ones those that are by ends since it was asked for.
+    /// The part of the idle instances that completions since the request left idle.
     awaited: Awaited,
-    /// Work of the type has come since it was asked for.
+    /// Whether work of the type has arrived since the request.
     has_brought: bool,
 }
 
 impl Credit {
-    /// Of what is asked for now; none, if nothing is, or if the request is over with its answer.
+    /// Returns the credit of a new request; `None` if it asks for nothing or ends with its answer.
     pub fn of(now: Time, linger: Duration, demand: &WorkDemand) -> Option<Self> {
         let lingers = !linger.is_zero() && demand.instance_secs > 0.0;
         lingers.then(|| Credit {
@@ -47,7 +48,7 @@ impl Credit {
         })
     }
 
-    /// A task came that uses so many instances, and as the scheduler reckons for so many seconds.
+    /// Subtracts a task that has arrived. `usage` is in instances, `secs` is the run time by the scheduler's estimate.
     pub fn take(&mut self, usage: f64, secs: f64) {
         let usage = amount(usage);
         self.secs -= amount(usage * amount(secs));
@@ -57,8 +58,8 @@ impl Credit {
         self.awaited.take(usage);
     }
 
-    /// A run has ended that had so many: those who wait here have them, or they are idle again, and never more than there are. `patience`:
-    /// so long what follows is waited for.
+    /// Restores the instances of a completed run: waiting tasks take them first, and the rest is idle again, at most up to the number of
+    /// instances. The worker waits for `patience` for the tasks that follow.
     pub fn give_back(&mut self, now: Time, usage: f64, patience: Duration) {
         let (usage, before) = (amount(usage), self.idle);
         let Some(waiting) = self.waiting.as_mut().filter(|_| self.until > now) else {
@@ -66,7 +67,7 @@ impl Credit {
         };
         let left = (usage - *waiting).max(0.0);
         *waiting = (*waiting - usage).max(0.0);
-        // Where some are left for which nothing has come, nothing will come for this one.
+        // Some idle instances received no task, so none will follow for this one.
         if before - self.awaited.instances() > TOLERANCE {
             return;
         }
@@ -77,23 +78,23 @@ impl Credit {
         }
     }
 
-    /// Since when an instance is idle for which a task should have come.
+    /// Returns the time since which an instance is idle for which a task should have arrived.
     pub fn awaits_since(&self) -> Option<Time> {
         self.awaited.since()
     }
 
-    /// Whether the ends of tasks have left all that is idle so, and the next are sent by themselves.
+    /// Returns whether completions left all `idle` instances idle, so that the next tasks arrive without a request.
     pub fn brings(&self, now: Time, idle: f64) -> bool {
         let is_idle = idle > TOLERANCE && idle <= self.awaited.instances() + TOLERANCE;
         is_idle && self.covers(now, idle)
     }
 
-    /// Whether it is good still, if anything of it is left.
+    /// Returns whether the request still lingers.
     pub fn lingers(&self, now: Time) -> bool {
         self.until > now
     }
 
-    /// It was a task of this type.
+    /// Notes that work of the type has arrived.
     pub fn brought(&mut self) {
         self.has_brought = true;
     }
@@ -102,9 +103,9 @@ impl Credit {
         self.has_brought
     }
 
-    /// Whether the next task is sent by itself, whatever it is, where so many instances are idle. Such that may wait come for seconds or for
-    /// instances, and others for idle ones only. What nobody is idle for may come a little later, so there an estimate is good enough; and so
-    /// it is where what does not come is soon missed.
+    /// Returns whether the next task arrives without a request, whatever its kind, while `idle` instances are idle. Tasks that may wait are
+    /// sent for seconds or instances, other tasks only for idle instances. An estimate is good enough if no instance is idle, because the
+    /// task may then come a little later. It is also good enough for awaited tasks, because their absence is soon noticed.
     pub fn covers(&self, now: Time, idle: f64) -> bool {
         let awaited = self.awaited.instances();
         let stands = match idle > TOLERANCE {
@@ -206,15 +207,16 @@ mod tests {
     fn it_is_counted_off_and_ends() {
         let linger = Duration::from_secs(120);
         let whole = Credit::of(at(0), linger, &demand()).unwrap();
-        // What came: seconds, in which an instance is used, and how many; whether more may come while none is idle, and while one is.
+        // Each row: seconds and usage of a task that arrived, and whether the credit covers another task with no and with one idle
+        // instance.
         for (secs, usage, is_covered) in [
             (0.0, 0.0, [true, true]),
             (30.0, 0.5, [true, true]),
-            // What cannot wait would not come any more.
+            // A task that may not wait would not arrive any more.
             (10.0, 1.0, [true, false]),
             (10.0, 2.0, [true, false]),
             (30.0, 2.0, [false, false]),
-            // It counts as many as are left, however long they run.
+            // The credit lasts for the instances that are left, however long their tasks run.
             (9e9, 0.5, [true, true]),
             (f64::NAN, f64::NAN, [true, true]),
             (f64::INFINITY, f64::INFINITY, [false, false]),
@@ -229,7 +231,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_millis(90);
 
-    /// For idle instances alone, of four, while so many tasks wait.
+    /// Returns a credit for idle instances alone, of four instances, while tasks wait for `waiting` of them.
     fn standing(idle: f64, waiting: Option<f64>) -> Credit {
         let demand = WorkDemand {
             instance_secs: 1000.0,
@@ -255,23 +257,23 @@ mod tests {
         }
     }
 
-    /// As the scheduler reckons: see its tests of the same.
+    /// Follows the scheduler's own accounting, which has tests of the same cases.
     #[test]
     fn no_more_comes_back_than_the_scheduler_gives() {
-        // Those who wait come first, and what was sent since to wait, too.
+        // Waiting tasks take returned instances first, including a task that was sent since and waits.
         let mut credit = standing(0.0, Some(1.0));
         credit.take(1.0, 1.0);
         for (end, is_covered) in [(1, false), (2, false), (3, true)] {
             credit.give_back(at(end), 1.0, PATIENCE);
             assert_eq!(credit.covers(at(end), 1.0), is_covered, "{end}");
         }
-        // Never more than there are.
+        // The credit never exceeds the number of instances.
         let mut credit = standing(0.0, Some(0.0));
         for _ in 0..9 {
             credit.give_back(at(0), 1.0, PATIENCE);
         }
         assert!(credit.covers(at(0), 4.0) && !credit.covers(at(0), 5.0));
-        // Only to who says what waits, and as long as the request is good.
+        // Nothing returns for a request that does not say what waits, or that no longer lingers.
         for (waiting, end) in [(None, 0), (Some(0.0), 120)] {
             let mut credit = standing(0.0, waiting);
             credit.give_back(at(end), 1.0, PATIENCE);

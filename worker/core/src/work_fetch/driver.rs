@@ -1,7 +1,7 @@
-//! Which scheduler is talked to next, and what for: at most one at a time.
+//! Decides which scheduler the worker contacts next, and why: at most one at a time.
 //!
-//! Only talk of work goes through here, and reports that are held back. Heartbeats, healthchecks, statuses that leave at once and answers to
-//! calls are gated by none of it: a worker in the longest backoff is as healthy as any.
+//! Only work requests and held-back reports pass through the driver. Heartbeats, healthchecks, statuses that leave at once and answers to
+//! calls do not, so a worker in the longest backoff stays healthy.
 
 use std::fmt;
 
@@ -14,18 +14,19 @@ use super::reason::{RpcReason, Wish};
 use super::report::{Circumstances, Overdue, Reporting, Unreported};
 use super::types::AssociationIndex;
 
-/// Something after which work may be wanted, or to be had: whether to report and to fetch is looked at now, and not when it is time.
+/// An event after which work may be needed or available. It makes the driver check for reports and work now instead of at the next periodic
+/// check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckEvent {
     Start,
-    /// What runs was chosen, and processors have nothing to do.
+    /// The running tasks were chosen, and processors are idle.
     IdleProcessors,
     TaskEnded,
-    /// What should have come by itself as a task ended did not.
+    /// No task followed a completion although one should have.
     NothingCame,
-    /// A scheduler has acknowledged one of too many ends.
+    /// A scheduler that had too many unacknowledged completions has acknowledged one.
     EndAcknowledged,
-    /// A scheduler was talked to, with whatever outcome: the next one may have what it had not.
+    /// A contact with a scheduler is over, whatever its outcome. The next scheduler may have work.
     ContactOver,
     ListRead,
     BackoffOver,
@@ -34,7 +35,7 @@ pub enum CheckEvent {
     Reconnected,
 }
 
-/// As the answer to "why was it looked?".
+/// Writes the event as the answer to "Why did the driver check?".
 impl fmt::Display for CheckEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -53,42 +54,42 @@ impl fmt::Display for CheckEvent {
     }
 }
 
-/// Whether the worker computes now.
+/// Whether the worker may compute now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computing {
     Allowed,
-    /// No work is fetched; what has ended is reported.
+    /// The worker fetches no work but still reports completions.
     Suspended,
 }
 
-/// A scheduler, as a round sees it.
+/// A scheduler in one round of the driver.
 #[derive(Debug)]
 pub struct Candidate<'a> {
     pub state: &'a mut ContactState,
-    /// The operator does not let it have its way.
+    /// The operator has suspended the scheduler.
     pub is_suspended: bool,
-    /// It does not take this worker for a healthy one of its own: there is nobody to talk to.
+    /// The scheduler does not count this worker as one of its healthy workers, so there is no association to use.
     pub is_absent: bool,
-    /// It gets nothing more to do here.
+    /// The worker wants no more work from this scheduler.
     pub wants_no_more_work: bool,
-    /// Tasks of it are here, or ends that it has not acknowledged.
+    /// The worker has tasks of the scheduler, or completions that it has not acknowledged.
     pub has_tasks: bool,
 }
 
-/// All that a round looks at beside the schedulers.
+/// The inputs of a round besides the schedulers.
 #[derive(Clone, Copy, Debug)]
 pub struct Round<'a> {
     pub now: Time,
     pub profile: &'a Profile,
     pub computing: Computing,
-    /// Of all schedulers, in the order in which they ended.
+    /// The unreported completions of all schedulers, in the order in which they ended.
     pub unreported: &'a [Unreported],
 }
 
-/// What to do now.
+/// The driver's answer to a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing before that, unless something happens.
+    /// Nothing is due before `until`, unless something happens.
     Nothing {
         until: Time,
     },
@@ -99,16 +100,16 @@ pub enum Decision {
     Contact(Contact),
 }
 
-/// Why a list of members is read.
+/// The reason for reading a member list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListReason {
-    /// Too much has failed.
+    /// The limit of consecutive failures is reached.
     Failures,
-    /// The scheduler is to be talked to for this, and nobody knows where it is.
+    /// The worker must contact the scheduler for this reason and knows none of its members.
     NobodyKnown(RpcReason),
 }
 
-/// As the answer to "why is it read?".
+/// Writes the reason as the answer to "Why is the list read?".
 impl fmt::Display for ListReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,31 +119,32 @@ impl fmt::Display for ListReason {
     }
 }
 
-/// A talk with a scheduler.
+/// A contact with a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contact {
     pub association: AssociationIndex,
     pub reason: RpcReason,
     pub work: Work,
-    /// The rule that made ends due, if they are why.
+    /// The rule that made completions due, if they are the reason for the contact.
     pub overdue: Option<Overdue>,
 }
 
-/// Which work is asked for.
+/// The work that a contact asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// What the scheduler is the best source of, as it is talked to anyway.
+    /// Work of the types for which this scheduler is the best source, because it is contacted anyway.
     Piggyback,
-    /// What was chosen.
+    /// The work that the survey chose.
     Chosen,
 }
 
-/// Decides in rounds, a period apart. A round takes the first that applies:
+/// The state machine that starts contacts. It works in rounds, `driver_period` apart. A round does the first of these that applies:
 ///
-/// 1. an operation is in progress: nothing;
-/// 2. a list of members is to be read;
-/// 3. a scheduler is to be talked to for somebody's wish;
-/// 4. where it was asked for, or long ago that it was looked at: ends are overdue; work is needed.
+/// 1. If an operation is in progress: nothing.
+/// 2. If a member list is due: read it.
+/// 3. If a scheduler has a wish: contact it.
+/// 4. If a check is requested, or `fetch_period` has passed since the last one: report overdue completions, else fetch work if it is
+/// needed.
 ///
 /// ```text
 ///   idle --next() finds something--> in progress --over()--> idle, a check is requested
@@ -165,12 +167,12 @@ impl Driver {
         }
     }
 
-    /// With whom an operation is in progress.
+    /// Returns the scheduler of the operation in progress.
     pub fn in_progress(&self) -> Option<AssociationIndex> {
         self.in_progress
     }
 
-    /// The event that asked first for the check to come.
+    /// Returns the first event that requested the next check.
     #[cfg(test)]
     pub fn requested(&self) -> Option<CheckEvent> {
         self.requested
@@ -180,14 +182,14 @@ impl Driver {
         self.requested.get_or_insert(event);
     }
 
-    /// The operation is over; the scheduler's own state has been told of the outcome.
+    /// Ends the operation in progress. The caller has applied its outcome to the scheduler's contact state.
     pub fn over(&mut self, event: CheckEvent) {
         self.in_progress = None;
         self.request_check(event);
     }
 
-    /// What to do now; an operation is then in progress. `choose` is asked only if work may be fetched: it need not heed when the scheduler
-    /// may be talked to, but does better if it does.
+    /// Runs a round and returns its decision; a list or contact in the decision is then in progress. Calls `choose` only if work may be
+    /// fetched. `choose` may return a scheduler that must not be contacted yet, but then the round does nothing.
     pub fn next(
         &mut self,
         round: &Round<'_>,
@@ -215,12 +217,12 @@ impl Driver {
         })
     }
 
-    /// When the next round is: not before its time, and not before it could find something.
+    /// Returns the time of the next round: no earlier than its period allows, and no earlier than it could find something to do.
     fn due(&self, round: &Round<'_>, of: &[Candidate<'_>]) -> Time {
         self.opens(round.profile).max(self.wakes(round, of))
     }
 
-    /// When the next round may be at the earliest.
+    /// Returns the earliest time of the next round by its period.
     pub(super) fn opens(&self, profile: &Profile) -> Time {
         let after = |last| last + span(profile.driver_period);
         self.last_round.map_or(Time::ZERO, after)
@@ -306,12 +308,12 @@ impl Driver {
         }))
     }
 
-    /// When a round could find something, if nothing happens until then; it may have passed.
+    /// Returns the earliest time at which a round could find something to do, if no event comes first. The time may have passed.
     fn wakes(&self, round: &Round<'_>, of: &[Candidate<'_>]) -> Time {
         let check = match (self.requested, round.computing) {
             (Some(_), _) => Some(Time::ZERO),
             (None, Computing::Allowed) => Some(self.next_check(round.profile)),
-            // Only what is to be reported counts.
+            // A suspended worker only reports.
             (None, Computing::Suspended) => {
                 let circumstances: Vec<Circumstances> =
                     of.iter().map(Candidate::circumstances).collect();
@@ -357,13 +359,13 @@ impl Candidate<'_> {
         }
     }
 
-    /// When its list of members is to be read.
+    /// Returns the time at which the member list is due.
     fn list_at(&self) -> Option<Time> {
         let at = self.state.rpc.list_due()?;
         (!self.is_suspended).then_some(at)
     }
 
-    /// When it is to be talked to for a wish, and why.
+    /// Returns the time and reason of a contact for the scheduler's wish, if it has one.
     fn asks_at(&self) -> Option<(Time, RpcReason)> {
         if self.is_absent {
             return None;
@@ -377,7 +379,8 @@ impl Candidate<'_> {
         wish.map(|wish| (at(wish.heeds_backoff()), RpcReason::Wished(wish)))
     }
 
-    /// When the scheduler's own wish to be talked to comes up. One that gets no work and has none here would have nothing to talk of.
+    /// Returns the time of the contact that the scheduler itself asked for. The worker skips this contact if it wants no more work from the
+    /// scheduler and has none of its tasks, because it would have nothing to say.
     fn scheduler_asks_at(&self) -> Option<Time> {
         let at = self.state.rpc.next_rpc_time()?;
         let is_moot = self.wants_no_more_work && !self.has_tasks;
@@ -397,7 +400,7 @@ impl Candidate<'_> {
         rpc.awaits_end().then(|| rpc.min_rpc_time())
     }
 
-    /// Whether work may be asked for now.
+    /// Returns whether the worker may ask the scheduler for work now.
     fn may_be_asked(&self, now: Time) -> bool {
         !(self.is_suspended || self.is_absent || self.state.rpc.is_backed_off(now))
     }

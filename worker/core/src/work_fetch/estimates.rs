@@ -1,7 +1,8 @@
-//! How long tasks take: what their job's tasks took before, else what the job says, else a guess.
+//! Estimates of run times: the average of the job's earlier tasks, else what the job says, else a default.
 //!
-//! A job whose tasks take other than it says is believed no more until it says something else. Schedulers go on as they are told, so it is
-//! learned of each, too, how much longer its tasks take than it reckons: what is asked of it is asked in its own seconds.
+//! Once tasks of a job have succeeded, the average replaces the job's own estimate until that estimate changes. Schedulers keep to their
+//! own estimates, so the worker also learns for each scheduler how much longer its tasks run than the scheduler estimates. The worker
+//! converts its requests to the scheduler's seconds by this factor.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +12,38 @@ use brasserie_common::work::DEFAULT_ESTIMATE;
 use super::amounts::{DAY, amount};
 use super::types::AssociationIndex;
 
-/// What a job says is the same if it differs by no more than this part of it.
+/// Two estimates of a job count as equal if they differ by at most this fraction.
 const SAME: f64 = 1e-9;
-/// Tasks are never believed to take more times as long as their scheduler reckons, or a lesser part of that, than this. The volunteers'
-/// system stops at a hundred; but tasks of milliseconds of which nobody says anything are reckoned as a minute each, and with a hundredth
-/// of that a worker would be sent a hundredth of what it needs.
+/// Limit of the correction, in both directions. BOINC stops at 100. Here tasks of milliseconds without an estimate count as a minute each,
+/// and with a limit of 100 a worker would get a hundredth of the work that it needs.
 const LARGEST_CORRECTION: f64 = 1e6;
-/// Seconds: no worker is sent a task of more, so it has not seen one, whatever is saved.
+/// Maximum learned run time in seconds, which also bounds saved values. No worker is sent a longer task.
 const LONGEST: f64 = 28.0 * DAY;
-/// So many jobs are remembered. One is a hundred bytes, and a worker has seldom more than some dozens that run again.
+/// Maximum number of jobs with learned run times. An entry is about a hundred bytes, and few workers have more than some dozens of
+/// recurring jobs.
 pub(super) const MOST_JOBS: usize = 10_000;
 
-/// What a task has shown of itself.
+/// The progress of a running task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// Seconds of run time that it has had.
+    /// Run time so far, in seconds.
     pub elapsed: f64,
-    /// The part of it that was done, and after how many seconds, if it tells.
+    /// The completed fraction and the run time in seconds at which the task reported it, if it reports progress.
     pub done: Option<(f64, f64)>,
 }
 
-/// What the time that a task has had says of the rest, if it does not tell of its progress.
+/// How the elapsed time of a task changes the estimate of the rest, if the task reports no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lengths {
-    /// The rest is what the estimate leaves: estimates are learned here, from runs of the same job. So what is to follow a task is asked for
-    /// before its end, and what has had its time ends at any moment, as its scheduler has it, too.
+    /// The rest is the estimate minus the elapsed time, because the worker learns estimates from runs of the same job. The worker so asks
+    /// for the next task before the end of this one. An overdue task may end at any moment, as its scheduler also assumes.
     AsEstimated,
-    /// At its estimate a task has more than half of it before it again, as the volunteers' system reckons. What is to follow it is asked
-    /// for at its end: where there are several schedulers, not before it is known whose turn it is.
+    /// A task that reaches its estimate has more than half of the estimate left, as in BOINC. The worker so asks for the next task at the
+    /// end of this one. With several schedulers, only then is it known which one is next.
     WithoutMemory,
 }
 
-/// What is left of a task of this estimate, of which nobody knows better: never nothing, as it still runs.
+/// Returns the seconds that a running task with this estimate still needs, always above 0.
 pub fn remaining(lengths: Lengths, estimate: f64, progress: Progress) -> f64 {
     let elapsed = amount(progress.elapsed);
     let estimate = amount(estimate).max(SHORTEST);
@@ -50,7 +51,7 @@ pub fn remaining(lengths: Lengths, estimate: f64, progress: Progress) -> f64 {
     amount(whole - elapsed).max(SHORTEST)
 }
 
-/// How long all of it takes. No task can say that what it tells of its progress is exact, as some of volunteers' do.
+/// Returns the estimated total run time in seconds. Unlike in BOINC, no task can declare its reported progress exact.
 fn whole(lengths: Lengths, estimate: f64, elapsed: f64, done: Option<(f64, f64)>) -> f64 {
     let (done, told_after) = done.map_or((0.0, 0.0), |(done, after)| (amount(done), amount(after)));
     if done >= 1.0 {
@@ -59,7 +60,7 @@ fn whole(lengths: Lengths, estimate: f64, elapsed: f64, done: Option<(f64, f64)>
     if done <= 0.0 {
         return match lengths {
             Lengths::AsEstimated => estimate.max(elapsed),
-            // Near nothing this is the estimate.
+            // This approaches the estimate as `elapsed` approaches 0.
             Lengths::WithoutMemory if elapsed > 0.0 => elapsed / -(-elapsed / estimate).exp_m1(),
             Lengths::WithoutMemory => estimate,
         };
@@ -72,14 +73,14 @@ fn whole(lengths: Lengths, estimate: f64, elapsed: f64, done: Option<(f64, f64)>
     }
 }
 
-/// What jobs of schedulers took.
+/// The learned run times of all jobs, and the corrections of all schedulers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimates {
     learned: BTreeMap<Key, Learned>,
-    /// The same, the one that was longest not used first.
+    /// The keys of `learned`, least recently used first.
     by_use: BTreeMap<u64, Key>,
     uses: u64,
-    /// How many times as long as reckoned the tasks of a scheduler run.
+    /// The factor by which the tasks of a scheduler run longer than it estimates.
     corrections: BTreeMap<AssociationIndex, f64>,
 }
 
@@ -87,24 +88,24 @@ type Key = (AssociationIndex, u32);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Learned {
-    /// What the job said of them.
+    /// The job's own estimate at that time, in seconds.
     said: Option<f64>,
     seconds: f64,
     used: u64,
 }
 
-/// What of a job outlives its worker.
+/// The part of a job's estimate that survives a restart of the worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SavedEstimate {
     pub association: AssociationIndex,
     pub job: u32,
-    /// What the job said then.
+    /// The job's own estimate at that time, in seconds.
     pub said: Option<f64>,
     pub seconds: f64,
 }
 
 impl Estimates {
-    /// As they were saved; of too many, the last.
+    /// Restores saved estimates; of too many, the last.
     pub fn restored(saved: impl IntoIterator<Item = SavedEstimate>) -> Self {
         let mut estimates = Estimates::default();
         for one in saved {
@@ -117,7 +118,7 @@ impl Estimates {
         estimates
     }
 
-    /// The one that was longest not used first.
+    /// Returns all learned estimates, least recently used first.
     pub fn save(&self) -> Vec<SavedEstimate> {
         let saved = self.by_use.values().filter_map(|key| {
             self.learned.get(key).map(|learned| SavedEstimate {
@@ -130,7 +131,7 @@ impl Estimates {
         saved.collect()
     }
 
-    /// Of a task that has not begun. `given` is what its job says.
+    /// Returns the estimated run time of a queued task in seconds, and counts as a use of the job. `given` is the job's own estimate.
     pub fn estimate(&mut self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
         let key = (association, job);
         if let Some(learned) = self.learned_of(key, said(given)) {
@@ -139,20 +140,21 @@ impl Estimates {
         self.expected(association, job, given)
     }
 
-    /// The same, and nothing is used by it.
+    /// Returns the same as [`estimate`](Self::estimate), but does not count as a use.
     pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
         let given = said(given);
         let learned = self.learned_of((association, job), given);
         learned.map_or_else(|| reckoned(given), |learned| learned.seconds)
     }
 
-    /// What holds of a job that says this. Of one that says nothing any more it is all that there is.
+    /// Returns what was learned of the job if its own estimate is still `said`. If the job no longer has an estimate, whatever was learned
+    /// holds.
     fn learned_of(&self, key: Key, said: Option<f64>) -> Option<Learned> {
         let learned = self.learned.get(&key).copied();
         learned.filter(|learned| said.is_none() || is_same(learned.said, said))
     }
 
-    /// A task of the job, which said `given`, has run well, so long.
+    /// Learns from a task that succeeded after `took` seconds. `given` is the job's own estimate.
     pub fn learn(
         &mut self,
         association: AssociationIndex,
@@ -167,14 +169,15 @@ impl Estimates {
         let before = before.filter(|before| is_same(before.said, given));
         let seconds = averaged(before.map(|before| before.seconds), took);
         self.set(key, given, seconds);
-        // What is reckoned where nothing is said is a guess, which says nothing of other jobs, and is soon learned better by the scheduler.
+        // A scheduler uses a default for a job without an estimate. The default's error says nothing of other jobs, and the scheduler soon
+        // learns a better one.
         if let Some(given) = given {
             let correction = self.corrections.get(&association).copied();
             self.set_correction(association, averaged(correction, took / given));
         }
     }
 
-    /// How many times as long as their scheduler reckons, by what jobs say, the tasks of it run; above 0, and 1 where nothing is known.
+    /// Returns the factor by which the scheduler's tasks run longer than their jobs say: above 0, and 1 if unknown.
     pub fn correction(&self, association: AssociationIndex) -> f64 {
         self.corrections.get(&association).copied().unwrap_or(1.0)
     }
@@ -185,7 +188,7 @@ impl Estimates {
         its.next().is_some()
     }
 
-    /// As it was before a restart.
+    /// Sets a scheduler's correction to a saved value.
     pub fn set_correction(&mut self, association: AssociationIndex, correction: f64) {
         let correction = amount(correction);
         if correction > 0.0 {
@@ -194,7 +197,7 @@ impl Estimates {
         }
     }
 
-    /// It is used, and whatever was longest not used makes room.
+    /// Stores an estimate as the most recently used, and removes the least recently used if there are too many.
     fn set(&mut self, key: Key, said: Option<f64>, seconds: f64) {
         self.uses += 1;
         let learned = Learned {
@@ -214,13 +217,13 @@ impl Estimates {
     }
 }
 
-/// What a job says, if it is an estimate.
+/// Returns a job's own estimate if it is a valid amount above 0.
 fn said(given: Option<f64>) -> Option<f64> {
     let given = given.map(amount).filter(|given| *given > 0.0);
     given.map(|given| given.max(SHORTEST))
 }
 
-/// Whether a job says the same still, or again after what it said went through a text.
+/// Returns whether two estimates of a job are equal up to the rounding of a text format.
 fn is_same(one: Option<f64>, other: Option<f64>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => (one - other).abs() <= SAME * one,
@@ -229,7 +232,7 @@ fn is_same(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-/// What the scheduler goes by.
+/// Returns the estimate that the scheduler uses.
 fn reckoned(said: Option<f64>) -> f64 {
     said.unwrap_or(DEFAULT_ESTIMATE)
 }
@@ -251,25 +254,25 @@ mod tests {
     #[test]
     fn what_is_left_follows_what_was_told() {
         for (estimate, elapsed, done, expected) in [
-            // Nothing has happened.
+            // The task has not started.
             (60.0, 0.0, None, 60.0),
             (60.0, 0.0, Some((0.0, 0.0)), 60.0),
-            // It says nothing: the rest of its estimate, and after that any moment.
+            // A task without reported progress has the rest of its estimate left, and after that almost nothing.
             (60.0, 45.0, None, 15.0),
             (60.0, 60.0, None, SHORTEST),
             (1.0, 1e6, None, SHORTEST),
-            // Half is done in a quarter of the time: half is believed.
+            // Half is done in a quarter of the time: progress and estimate count half each.
             (
                 100.0,
                 25.0,
                 Some((0.5, 25.0)),
                 50.0 * 0.5 + 100.0 * 0.5 - 25.0,
             ),
-            // Told earlier.
+            // The progress was reported earlier.
             (100.0, 30.0, Some((0.5, 25.0)), 75.0 - 30.0),
-            // Longer than estimated: all is believed.
+            // The task exceeds its estimate: only the progress counts.
             (100.0, 150.0, Some((0.5, 150.0)), 150.0),
-            // Done, but not ended.
+            // All is done, but the task has not ended.
             (100.0, 40.0, Some((1.0, 40.0)), SHORTEST),
             (100.0, 40.0, Some((7.0, 40.0)), SHORTEST),
             (0.0, 0.0, None, SHORTEST),
@@ -311,7 +314,7 @@ mod tests {
         estimates.learn(HERE, 1, None, 100.0);
         assert_eq!(estimates.estimate(HERE, 1, None), 100.0);
         assert_eq!(estimates.estimate(HERE, 1, Some(5.0)), 5.0);
-        // What its tasks took, and not what it says; but if it says something else, that.
+        // The learned time replaces the job's estimate until that estimate changes.
         estimates.learn(HERE, 1, Some(5.0), 500.0);
         assert_eq!(estimates.estimate(HERE, 1, Some(5.0)), 500.0);
         assert_eq!(estimates.estimate(HERE, 1, Some(600.0)), 600.0);
@@ -329,7 +332,7 @@ mod tests {
         for (took, learned) in [
             (100.0, 100.0),
             (50.0, 95.0),
-            // Not beyond a tenth more.
+            // A rise of up to a tenth is averaged.
             (104.0, 95.9),
             (200.0, 200.0),
             (0.0, 180.0 + SHORTEST / 10.0),
@@ -347,10 +350,10 @@ mod tests {
         assert_eq!(estimates.correction(HERE), 1.0);
         for (job, given, took, correction) in [
             (1, Some(60.0), 0.6, 0.01),
-            // By a tenth down, and up at once.
+            // A fall counts for a tenth, a rise at once.
             (2, Some(10.0), 0.05, 0.0095),
             (2, Some(10.0), 50.0, 5.0),
-            // Nobody has said anything that could be wrong.
+            // A job without an estimate does not change the correction.
             (3, None, 0.1, 5.0),
             (2, Some(10.0), 10.0, 4.6),
             (4, Some(60.0), 6e9, LARGEST_CORRECTION),
@@ -360,7 +363,7 @@ mod tests {
             assert!(error.abs() < 1e-9, "{job}: {error}");
         }
         assert_eq!(estimates.correction(there), 1.0);
-        // A twentieth counts for a tenth, as all that is shorter does.
+        // A ratio of 0.05 counts for a tenth, like any fall.
         for (took, correction) in [(60.0, 1.0), (3.0, 0.905)] {
             estimates.learn(there, 1, Some(60.0), took);
             assert!((estimates.correction(there) - correction).abs() < 1e-9);
@@ -371,8 +374,8 @@ mod tests {
         }
     }
 
-    /// A worker with one CPU asks for a minute of work of a job whose tasks take a hundred times what it says, or a hundredth; the scheduler
-    /// sends as many as it takes for that.
+    /// A worker with one CPU asks for a minute of work of a job whose tasks take a hundred times its estimate, or a hundredth. The
+    /// scheduler sends as many tasks as its estimate allows.
     #[test]
     fn a_job_that_is_wrong_by_a_factor_of_a_hundred_neither_starves_nor_floods() {
         for (given, takes) in [(0.1, 10.0), (10.0, 10.0), (1000.0, 10.0), (60.0, 0.001)] {
@@ -389,7 +392,7 @@ mod tests {
         }
     }
 
-    /// Else all that is asked for would be more by as much as a guess was too long, and come of jobs that are estimated well.
+    /// Otherwise a default that is too long would scale up all requests, and well-estimated jobs would fill them.
     #[test]
     fn short_tasks_of_which_nothing_was_said_do_not_flood_a_worker_with_others() {
         let mut estimates = Estimates::default();
@@ -407,7 +410,7 @@ mod tests {
         for job in 0..last {
             estimates.learn(HERE, job, None, 5.0);
         }
-        // Asking for it uses it.
+        // An estimate counts as a use of the job.
         estimates.estimate(HERE, 0, None);
         estimates.learn(HERE, last, None, 5.0);
         assert_eq!(estimates.estimate(HERE, 0, None), 5.0);

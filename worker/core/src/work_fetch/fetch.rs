@@ -1,12 +1,12 @@
-//! Who is asked for work, and for how much.
+//! Chooses the scheduler that is asked for work, and the amount.
 //!
-//! A [`Survey`] is made of what is known now: why some cannot be asked, and in which order the others come. Then it is chosen: nobody is
-//! asked before a type of processors will run dry within the low water mark, but who is asked then is asked for as much as reaches the
-//! high water mark, and for other types that are below that, too. On a cluster a scheduler is asked as well whose own part runs dry.
+//! A [`Survey`] is made of the current state: the reasons why schedulers cannot be asked, and the order of the others. The worker asks a
+//! scheduler when a processor type will run dry within the low water mark. It then asks for enough work to reach the high water mark, also
+//! for other types below that mark. On a cluster, the worker also asks a scheduler whose own part of the buffer runs dry.
 //!
-//! Schedulers differ from the volunteers' projects in that they answer when they have looked for work. Until then nobody else is asked for
-//! the same types, or both would give it. There are no tasks here that run beside all others, no cards that one scheduler may use and
-//! another may not, and no operator asks a scheduler by hand for more than it would be asked for anyway.
+//! Schedulers differ from BOINC's projects in that they answer after they have searched for work. Until the answer, the worker asks no
+//! other scheduler for the same types, or both would send the work. There are no tasks that run beside all others, no GPUs that one
+//! scheduler may use and another may not, and no request by hand for more than the worker would ask for anyway.
 
 use brasserie_common::Time;
 
@@ -30,7 +30,7 @@ pub use reasons::{AssociationReason, PairReason, most_unacknowledged};
 
 use reasons::Reasons;
 
-/// All that the choice depends on.
+/// The inputs of the choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Grounds<'a> {
     pub now: Time,
@@ -38,51 +38,52 @@ pub struct Grounds<'a> {
     pub preemption: Preemption,
     pub processors: &'a Processors,
     pub associations: &'a Associations,
-    /// By association. One of which nothing is known is not asked.
+    /// The schedulers by association. A scheduler without an entry is not asked.
     pub sources: &'a [Source],
-    /// What each association got lately.
+    /// The recent work of each association.
     pub rec: &'a [f64],
-    /// All that are here and have not ended.
+    /// All tasks at the worker that have not ended.
     pub tasks: &'a [Task],
-    /// What is expected of these tasks at `now`.
+    /// The simulation's result for these tasks at `now`.
     pub outlook: &'a Outlook,
-    /// Who was asked for this type and has not said yet what it found.
+    /// The scheduler with an unanswered request for the type.
     pub outstanding: &'a PerType<Option<AssociationIndex>>,
 }
 
-/// What is known of a scheduler beside its tasks.
+/// The state of a scheduler, without its tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// By the operator, or since it would not give anything: the worker is not healthy there, or it knows no requests.
+    /// The operator has suspended the scheduler, or the scheduler sends no work: it does not count the worker as healthy, or does not know
+    /// work requests.
     pub suspended: bool,
-    /// It is to be read anew who its members are.
+    /// The scheduler's member list must be read again.
     pub list_pending: bool,
-    /// The operator wants none, or the worker is about to end.
+    /// The operator wants no more work from the scheduler, or the worker is about to exit.
     pub no_more_work: bool,
-    /// Tasks that have ended, which it was told and has not acknowledged.
+    /// The number of reported completions that the scheduler has not acknowledged.
     pub unacknowledged: usize,
     pub min_rpc_time: Time,
-    /// How many times as long as it reckons its tasks run ([`Estimates::correction`](super::Estimates::correction)).
+    /// The factor by which the scheduler's tasks run longer than it estimates ([`Estimates::correction`](super::Estimates::correction)).
     pub correction: f64,
     /// A task of the scheduler has succeeded ([`Estimates::is_tried`](super::Estimates::is_tried)).
     pub is_tried: bool,
     pub of_type: PerType<SourcePair>,
 }
 
-/// What is known of a scheduler and a type of processors.
+/// The state of a scheduler and a processor type.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SourcePair {
-    /// It said that no job of its own uses the type.
+    /// The scheduler said that none of its jobs uses the type.
     pub no_apps: bool,
     pub backed_off_until: Time,
     /// The backoff began because the scheduler's tasks would have missed their deadlines.
     pub turned_down: bool,
-    /// If there is one, that counts no longer than something of this stands.
+    /// If present, the backoff counts only as long as some of this credit is left.
     pub credit: Option<Credit>,
 }
 
 impl Source {
-    /// Of one that nothing speaks against.
+    /// Returns the state of a scheduler without any reason against asking it.
     pub fn new(processors: &Processors) -> Self {
         Source {
             suspended: false,
@@ -96,21 +97,22 @@ impl Source {
         }
     }
 
-    /// That is fewer than all for which no reason speaks: one that is only full has its part of what is to be shared.
+    /// Returns whether the scheduler counts when shares are compared. A scheduler that is only full has a reason against asking it, but
+    /// keeps its part.
     fn can_be_asked(&self, now: Time) -> bool {
         let refuses = self.suspended || self.list_pending || self.no_more_work;
         !refuses && self.min_rpc_time <= now
     }
 }
 
-/// What follows from them for everyone.
+/// The reasons and the order of all schedulers, derived from [`Grounds`].
 #[derive(Clone, Debug)]
 pub struct Survey<'a> {
     grounds: Grounds<'a>,
-    /// By association.
+    /// The reasons by association.
     reasons: Vec<Reasons>,
     fetchable: Vec<PerType<f64>>,
-    /// How many tasks of each are here.
+    /// Tasks of each association at the worker.
     held: Vec<u32>,
     priorities: Priorities,
     order: Vec<AssociationIndex>,
@@ -136,17 +138,17 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// The highest priority first.
+    /// Returns the schedulers by priority, highest first.
     pub fn in_order(&self) -> &[AssociationIndex] {
         &self.order
     }
 
-    /// As it is now that the queued tasks of each count against it.
+    /// Returns the scheduler's priority, in which its queued tasks already count.
     pub fn priority(&self, of: AssociationIndex) -> f64 {
         self.priorities.of(of)
     }
 
-    /// Why it is not asked for anything.
+    /// Returns the reason why nothing is asked of the scheduler, if any.
     pub fn reason(&self, of: AssociationIndex) -> Option<AssociationReason> {
         match self.reasons.get(of.0) {
             Some(reasons) => reasons.of_association,
@@ -154,13 +156,13 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Why it is not asked for this, beside what speaks against all of it.
+    /// Returns the reason why this type is not asked of the scheduler, apart from reasons against the scheduler as a whole.
     pub fn pair_reason(&self, of: AssociationIndex, for_type: ProcessorType) -> Option<PairReason> {
         let reasons = self.reasons.get(of.0)?;
         reasons.of_type[for_type]
     }
 
-    /// What part of the instances is its, among those that can be asked for the type.
+    /// Returns the scheduler's share of the type's instances, among the schedulers that can be asked for the type.
     pub fn fetchable_share(&self, of: AssociationIndex, for_type: ProcessorType) -> f64 {
         self.fetchable.get(of.0).map_or(0.0, |all| all[for_type])
     }
@@ -174,7 +176,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Whom to ask now, if anybody.
+    /// Returns the request to make now, if any.
     pub fn choose(&self) -> Option<FetchRequest> {
         let for_cards = match self.grounds.profile.first_asked {
             FirstAsked::ForIdleCards => self.choose_for(|of_type| self.is_idle_card(of_type)),
@@ -190,7 +192,7 @@ impl<'a> Survey<'a> {
         of_type != ProcessorType::CPU && amount(idle) > TOLERANCE
     }
 
-    /// The first whom one of these types runs dry for.
+    /// Returns a request to the first scheduler that must be asked for one of the types for which `may_run_dry` holds.
     fn choose_for(&self, may_run_dry: impl Fn(ProcessorType) -> bool) -> Option<FetchRequest> {
         let mut found = self.grounds.processors.table(&None);
         let mut kept = self.grounds.processors.table(&false);
@@ -219,7 +221,7 @@ impl<'a> Survey<'a> {
         None
     }
 
-    /// What else to ask one that is talked to anyway. The caller sees to it that it may be.
+    /// Returns the work to ask of a scheduler that is contacted anyway. The caller checks that the scheduler may be contacted.
     pub fn piggyback(&self, association: AssociationIndex) -> Option<FetchRequest> {
         match self.reason(association) {
             None | Some(AssociationReason::MinRpcTime) => {}
@@ -235,7 +237,7 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// What to ask one of which nothing is known yet, not even how long its tasks run: one task of each type.
+    /// Returns the first request to a new scheduler, whose run times are unknown: one task of each type.
     pub fn initial(&self, association: AssociationIndex) -> Option<FetchRequest> {
         let known = self.grounds.associations.get(association.0)?;
         let source = self.grounds.sources.get(association.0)?;
@@ -245,7 +247,7 @@ impl<'a> Survey<'a> {
         let mut demands = self.grounds.processors.table(&Demand::default());
         for for_type in self.open_types() {
             demands[for_type].secs = demand::AS_LITTLE_AS_CAN_BE;
-            // Of tasks that may not wait one is sent only for an instance that is idle.
+            // A task that may not wait is sent only for an idle instance.
             let idle = amount(self.grounds.outlook.of_type[for_type].idle_now);
             demands[for_type].idle = idle.min(1.0);
         }
@@ -274,7 +276,7 @@ impl<'a> Survey<'a> {
                 !self.is_limited(association) || amount(pair.limited_shortfall) > 0.0;
             let is_low = self.saturated(for_type) < self.grounds.profile.low_water()
                 && !self.has_stock(association, for_type);
-            // With nothing to ask for of this one, what is backed off would be asked for alone.
+            // A request without a demand for this type would only ask for other types, which may be backed off.
             if may_run_dry(for_type)
                 && is_low
                 && could_use_more
@@ -315,7 +317,7 @@ impl<'a> Survey<'a> {
         amount(amounts.sum::<f64>()) >= high * self.grounds.processors.instances(for_type)
     }
 
-    /// Whether it can be asked for this when it is asked for something else: also if it had nothing lately.
+    /// Returns whether a request for another type may ask for this type too, even if the pair is backed off.
     fn may_be_asked_too(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
         match self.pair_reason(association, for_type) {
             None | Some(PairReason::BackedOff | PairReason::Follows) => true,
@@ -323,7 +325,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Whether somebody who comes before it can be asked for this, and may have it.
+    /// Returns whether a scheduler of higher priority can be asked for this type.
     fn has_better_source(&self, association: AssociationIndex, for_type: ProcessorType) -> bool {
         let before = self.order.iter().take_while(|one| **one != association);
         let higher = before.filter(|one| self.priority(**one) > self.priority(association));
@@ -331,13 +333,13 @@ impl<'a> Survey<'a> {
         could.any(|one| self.pair_reason(*one, for_type).is_none())
     }
 
-    /// Until it has answered, another request would only take the place of the first.
+    /// Returns whether the scheduler has an unanswered request, which a new one would replace.
     fn was_asked(&self, association: AssociationIndex) -> bool {
         let mut asked = self.grounds.outstanding.iter();
         asked.any(|(_, asked)| *asked == Some(association))
     }
 
-    /// Those of which there are instances, and for which nobody was asked who has not answered.
+    /// Returns the types that have instances and no unanswered request.
     fn open_types(&self) -> impl Iterator<Item = ProcessorType> {
         let Grounds {
             processors,
@@ -388,8 +390,8 @@ fn priorities(grounds: &Grounds<'_>) -> Priorities {
     priorities
 }
 
-/// By association and type: its share among those that nothing speaks against. If there is nobody, or none of them has a share, all is
-/// anybody's.
+/// Returns each association's share of each type among the schedulers without a reason against them. If no such scheduler has a share, each
+/// may have all.
 fn fetchable(grounds: &Grounds<'_>, reasons: &[Reasons]) -> Vec<PerType<f64>> {
     let shares = || grounds.associations.iter().map(|one| amount(one.share));
     let mut sums = grounds.processors.table(&0.0);

@@ -1,7 +1,7 @@
-//! The policies put together: one machine that says whom to ask for work, and what runs.
+//! Combines the policies of work fetch into one state machine, which decides what to ask of which scheduler and which tasks run.
 //!
-//! Whoever drives it tells it what has happened and shows it the tasks that are there ([`Scene`]). It answers with the next [`Step`] and,
-//! apart from that, with a [`Schedule`]. Both are worth making only when they are due: they look at all tasks.
+//! The caller reports events to a [`Fetcher`] and shows it the tasks at the worker ([`Scene`]). The fetcher returns the next [`Step`] and,
+//! independently, a [`Schedule`]. Both calls scan all tasks, so the caller makes them only when they are due.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -35,72 +35,72 @@ mod words;
 pub use overview::{AssociationOverview, Overview, PairOverview, TypeOverview};
 pub use saving::Saved;
 
-/// A request whose verdicts were not known is repeated after this, unless a heartbeat's answer brings them before.
+/// Time after which a request with pending verdicts is repeated, unless the answer to a heartbeat brings them first.
 const REPEAT_AFTER: Duration = Duration::from_secs(1);
-/// What a request that lingers should bring as a task ends is waited for so long before it is asked for: longer than a scheduler takes to
-/// write the end down and to send the next task.
+/// Time that the worker waits for the next task of a lingering request after a completion. It is longer than a scheduler takes to record
+/// the completion and send a task. After it the worker asks again.
 const REFILL_TIME: Duration = Duration::from_millis(100);
-/// What runs is chosen anew no sooner than this after it was: until then tasks begin in the order of the last choice.
+/// Minimum time between two choices of the running tasks. In between, tasks start in the order of the last choice.
 const LEAST_BETWEEN_CHOICES: Duration = Duration::from_millis(50);
 
-/// What a fetcher is told at its start.
+/// The configuration of a fetcher at its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     pub profile: Profile,
     pub preemption: Preemption,
     pub processors: Processors,
     pub associations: Vec<Association>,
-    /// Where each association's scheduler is.
+    /// The addresses of each association's scheduler.
     pub members: Vec<Vec<ServiceAddress>>,
-    /// So long verdicts are waited for that are not known yet.
+    /// Time that the worker waits for pending verdicts.
     pub patience: Duration,
-    /// Of its random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// What a fetcher looks at.
+/// The state that a fetcher inspects.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     pub now: Time,
     pub computing: Computing,
-    /// All that are here and have not ended, of all associations.
+    /// All tasks at the worker that have not ended, of all associations.
     pub tasks: &'a [Task],
-    /// By association.
+    /// The standings by association.
     pub standings: &'a [Standing],
-    /// Ends that wait for others to be told with them.
+    /// Completions that are held back to be reported together.
     pub unreported: &'a [Unreported],
 }
 
-/// How an association is, beside what the fetcher knows of it.
+/// The state of an association that the fetcher does not track itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// The operator does not let the scheduler have its way.
+    /// The operator has suspended the scheduler.
     pub is_suspended: bool,
-    /// The scheduler does not take the worker for a healthy one of its own.
+    /// The scheduler does not count the worker as one of its healthy workers.
     pub is_absent: bool,
-    /// It gets nothing more to do here.
+    /// The worker wants no more work from this scheduler.
     pub wants_no_more_work: bool,
-    /// Ends that it was told and has not acknowledged.
+    /// The number of reported completions that the scheduler has not acknowledged.
     pub unacknowledged: usize,
 }
 
-/// All that cannot begin now, or that a choice must know beside tasks.
+/// The tasks that cannot start or stop now.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits<'a> {
-    /// Whose end is under way.
+    /// Tasks that are about to end.
     pub ending: &'a BTreeSet<TaskNumber>,
-    /// Those that could not begin now, however few processors are busy.
+    /// Tasks that could not start now even if all processors were free.
     pub held_back: &'a BTreeSet<TaskNumber>,
 }
 
-/// What to do next.
+/// The next action of the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Nothing before that, unless something happens.
+    /// Nothing is due before `until`, unless something happens.
     Wait {
         until: Time,
     },
-    /// Read again who the scheduler's members are; tell with [`Fetcher::list_read`].
+    /// Read the scheduler's member list again, and report the result with [`Fetcher::list_read`].
     ReadList {
         association: AssociationIndex,
         why: ListReason,
@@ -108,22 +108,22 @@ pub enum Step {
     Ask(Request),
 }
 
-/// A request for work; what became of it is told with [`Fetcher::answered`] or [`Fetcher::not_served`].
+/// A work request. The caller reports its outcome with [`Fetcher::answered`] or [`Fetcher::not_served`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     pub association: AssociationIndex,
     pub seq: WorkRequestSeq,
     pub reason: RpcReason,
     pub to: ServiceAddress,
-    /// Of each type of the worker's processors.
+    /// One for each of the worker's processor types.
     pub demands: Vec<WorkDemand>,
     pub linger: Duration,
 }
 
-/// How a task has ended.
+/// The result of a task.
 #[derive(Clone, Copy, Debug)]
 pub enum TaskEnd<'a> {
-    /// Well, after so many seconds of run time; its scheduler said so many.
+    /// The task succeeded after `took` seconds of run time; `given` is its job's own estimate in seconds.
     Well {
         given: Option<f64>,
         took: f64,
@@ -131,20 +131,20 @@ pub enum TaskEnd<'a> {
     Failed {
         story: &'a Story,
     },
-    /// It tells nothing of how long such tasks take, and nobody is to blame.
+    /// The end says nothing of run times or failures.
     Other,
 }
 
-/// What the end of a task leaves of it at its scheduler.
+/// The effect of a completion on the task's resources at its scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaves {
-    /// It hears of it at once, and what the task used is idle.
+    /// The scheduler learns of the completion at once, and the resources are idle.
     Idle,
-    /// It hears of it later, or takes the task never to have run there.
+    /// The scheduler learns of the completion later, or counts the task as never started here.
     Nothing,
 }
 
-/// See the module.
+/// The state machine of work fetch; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetcher {
     profile: Profile,
@@ -154,20 +154,20 @@ pub struct Fetcher {
     patience: Duration,
     rng: Rng,
     driver: Driver,
-    /// By association, as the next one.
+    /// The next two are by association.
     contacts: Vec<ContactState>,
     outstanding: Vec<Option<Outstanding>>,
     accounting: Accounting,
     estimates: Estimates,
-    /// It rises for the worker's life, whatever becomes of associations.
+    /// The number of the last request. It rises for the worker's whole life, across associations.
     last_seq: WorkRequestSeq,
-    /// Those that came for a request that lingers, and run: what they use is idle again by their ends.
+    /// Tasks at the worker that arrived for a lingering request. Their completions restore its credit.
     come_back: BTreeSet<TaskNumber>,
-    /// When the driver has something to do, if nothing happens.
+    /// The time at which the driver must run if no event comes first.
     wakes: Time,
     chosen_at: Option<Time>,
     wants_choice: bool,
-    /// At the last look a scheduler had not acknowledged too many ends to be asked.
+    /// Whether a scheduler had too many unacknowledged completions at the last check to be asked.
     is_choked: bool,
 }
 
@@ -223,7 +223,7 @@ impl Fetcher {
         &self.profile
     }
 
-    /// How the rest of tasks is reckoned.
+    /// Returns how the rest of a running task is estimated.
     pub fn lengths(&self) -> Lengths {
         match self.associations.len() {
             1 => Lengths::AsEstimated,
@@ -231,7 +231,7 @@ impl Fetcher {
         }
     }
 
-    /// How many addresses the scheduler has.
+    /// Returns the number of addresses of the scheduler.
     pub fn members(&self, association: AssociationIndex) -> usize {
         let contact = self.contacts.get(association.0);
         contact.map_or(0, |contact| contact.members.addresses().len())
@@ -241,12 +241,12 @@ impl Fetcher {
         &self.processors
     }
 
-    /// The place of what is called so among the worker's processors.
+    /// Returns the type of this name among the worker's processors.
     pub fn processor_type(&self, called: &Processor) -> Option<ProcessorType> {
         words::type_called(&self.processors, called)
     }
 
-    /// The worker's processors are others: what is known of types that stay is kept.
+    /// Adapts to other processors of the worker. The contact state of types that stay is kept.
     pub fn set_processors(&mut self, now: Time, processors: Processors) {
         if processors == self.processors {
             return;
@@ -262,7 +262,7 @@ impl Fetcher {
         self.wants_choice = true;
     }
 
-    /// It should be looked whether to ask for work, since this has happened.
+    /// Requests a check for work because of this event.
     pub fn check(&mut self, event: CheckEvent) {
         self.driver.request_check(event);
         self.wakes = Time::ZERO;
@@ -270,7 +270,7 @@ impl Fetcher {
 
     // ---- tasks ----
 
-    /// A task was accepted: its scheduler has work of the type, whatever was said before.
+    /// Notes that a task was accepted: its scheduler has work of the type, whatever it said before.
     pub fn task_came(&mut self, task: &Task) {
         let correction = amount(self.estimates.correction(task.association));
         if let Some(contact) = self.contacts.get_mut(task.association.0) {
@@ -283,12 +283,12 @@ impl Fetcher {
         self.wants_choice = true;
     }
 
-    /// A task that executed does not any more: it is to be shown as it was.
+    /// Notes that a task no longer executes. `task` is its state while it executed.
     pub fn task_stopped(&mut self, now: Time, task: &Task) {
         self.accounting.stopped(now, task, &self.processors);
     }
 
-    /// A task has ended; one that executed has stopped before.
+    /// Notes that a task has ended. A task that executed must have been reported as stopped before.
     pub fn task_ended(&mut self, now: Time, task: &Task, end: TaskEnd<'_>, leaves: Leaves) {
         let u = draw(&mut self.rng);
         match end {
@@ -324,7 +324,7 @@ impl Fetcher {
         self.wants_choice = true;
     }
 
-    /// The scheduler knows how the task has ended.
+    /// Notes that the scheduler has acknowledged the task's completion.
     pub fn task_gone(&mut self, association: AssociationIndex, task: TaskNumber) {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.rpc.task_gone(task);
@@ -334,20 +334,20 @@ impl Fetcher {
         }
     }
 
-    /// Seconds that a task of the job takes; `given` is what its scheduler says.
+    /// Returns the expected run time of a task of the job in seconds; `given` is the job's own estimate.
     pub fn expected(&self, association: AssociationIndex, job: u32, given: Option<f64>) -> f64 {
         self.estimates.expected(association, job, given)
     }
 
     // ---- what runs ----
 
-    /// When a choice is to be made although nobody waits: what runs must be accounted.
+    /// Returns the time at which a choice is due even if no task waits, because run times must be accounted.
     pub fn accounts_due(&self) -> Time {
         let period = Duration::from_secs_f64(self.profile.schedule_period.clamp(0.0, 1e9));
         self.chosen_at.map_or(Time::ZERO, |last| last + period)
     }
 
-    /// When it is to be chosen what runs; it may have passed.
+    /// Returns the time at which the next choice of the running tasks is due. It may have passed.
     pub fn choice_due(&self) -> Time {
         let Some(last) = self.chosen_at else {
             return Time::ZERO;
@@ -359,12 +359,12 @@ impl Fetcher {
         }
     }
 
-    /// Something that the next choice depends on is another.
+    /// Notes that an input of the next choice has changed.
     pub fn wants_choice(&mut self) {
         self.wants_choice = true;
     }
 
-    /// Chooses what runs.
+    /// Chooses the running tasks.
     pub fn choose(&mut self, now: Time, tasks: &[Task], limits: Limits<'_>) -> Schedule {
         self.chosen_at = Some(now);
         self.wants_choice = false;
@@ -389,7 +389,7 @@ impl Fetcher {
         schedule
     }
 
-    /// What is expected of these tasks.
+    /// Returns the simulation's result for these tasks.
     pub fn outlook(&self, now: Time, tasks: &[Task]) -> Outlook {
         self.situation(now, tasks).outlook()
     }
@@ -406,7 +406,7 @@ impl Fetcher {
     }
 }
 
-/// Uniform in [0, 1).
+/// Returns a random number, uniform in [0, 1).
 fn draw(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -415,7 +415,7 @@ fn terms(profile: &Profile, u: f64) -> Terms<'_> {
     Terms { profile, u }
 }
 
-/// Where a worker finds its members if nothing was saved of them.
+/// Returns the contact state of a scheduler for which none was saved.
 fn attached(processors: &Processors, members: Vec<ServiceAddress>, u: f64) -> ContactState {
     ContactState::new(processors, Members::new(members, u))
 }

@@ -1,13 +1,18 @@
-//! What runs now: which of the tasks that are there begin, go on, or stop for others.
+//! Chooses the running tasks: which tasks start, go on, or stop for others.
 //!
-//! First a list is made of what should run (`run_list`): of each type of processors those whose deadlines are in danger, then the others
-//! by the priorities of their schedulers. Then as much of it is taken as there is room for (`enforcement`), in an order in which nothing
-//! stops for what its own scheduler sent later (`precedence`).
+//! The module first lists the tasks that should run (`run_list`). For each processor type, tasks whose deadlines are in danger come first,
+//! then the others by the priorities of their schedulers. It then takes as many of them as fit (`enforcement`), in an order in which no
+//! task stops for a later task of its own scheduler (`precedence`).
 //!
-//! Of what volunteers' machines do here there is no: processors that may be used only at some times, work that has to have written a
-//! checkpoint before it can stop (a stopped process loses nothing), a stop after ten seconds of starting tasks (nobody here waits for a start), cards that one task may use and another may not, a setting
-//! that puts cards before deadlines, and a look at the memory that tasks are expected to have: a scheduler sets it aside (slots of `ram_mb`)
-//! before it sends a task, and for as long as the task waits, runs or is stopped here.
+//! Some features of BOINC's choice do not exist here:
+//!
+//! * processors that may be used only at some times,
+//! * checkpoints before a task stops, since a stopped process loses nothing,
+//! * a limit of ten seconds for starting tasks, since nothing here waits for a start,
+//! * GPUs that one task may use and another may not,
+//! * a setting that puts GPU tasks before deadlines,
+//! * a check of the expected memory, since a scheduler reserves it (slots of `ram_mb`) before it sends a task, and for as long as the task
+//!   is at the worker.
 
 use std::collections::BTreeSet;
 
@@ -26,18 +31,18 @@ mod run_list;
 
 use contenders::Contenders;
 
-/// Whether what runs may be stopped for something more important.
+/// Whether running tasks may be stopped for more important ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preemption {
-    /// What began runs to its end.
+    /// A task that has started runs to its end.
     #[default]
     Off,
-    /// Its processes can be stopped and go on later. Those of tasks that have cards are not: a stopped one keeps its memory there, so that
-    /// another might not find enough.
+    /// The processes of a task can be stopped and continued. GPU tasks are never stopped: a stopped one keeps its GPU memory, so another
+    /// might not find enough.
     Suspend,
 }
 
-/// All that it is chosen from, and what it depends on.
+/// The inputs of the choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Hand<'a> {
     pub now: Time,
@@ -45,31 +50,31 @@ pub struct Hand<'a> {
     pub preemption: Preemption,
     pub processors: &'a Processors,
     pub associations: &'a Associations,
-    /// What each association got lately.
+    /// The recent work of each association.
     pub rec: &'a [f64],
     pub tasks: &'a [Task],
-    /// Whose end is under way: they keep what they have until then, and neither begin, stop nor go on.
+    /// Tasks that are about to end. They keep their resources until then, and never start, stop or continue.
     pub ending: &'a BTreeSet<TaskNumber>,
-    /// Those that could not begin now even if the amounts of processors allowed it: the cards that are theirs are taken, or the machine has
-    /// no room for another process. They take nothing and let others pass; of those that execute it says nothing.
+    /// Tasks that could not start now even if all processors were free: their GPUs are taken, or the machine has no room for another
+    /// process. They take nothing, and other tasks overtake them. A running task in this set is not affected.
     pub held_back: &'a BTreeSet<TaskNumber>,
-    /// What is expected of these tasks at `now`.
+    /// The simulation's result for these tasks at `now`.
     pub outlook: &'a Outlook,
 }
 
-/// What is to be done, the most important first.
+/// The result of a choice. All lists begin with the most important task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// These have no process yet, or have none any more.
+    /// Tasks to start, which have no process yet or no longer have one.
     pub start: Vec<TaskNumber>,
     pub preempt: Vec<TaskNumber>,
     pub resume: Vec<TaskNumber>,
-    /// All others that have what they need, in the order in which they should begin or go on when something ends before the next choice:
-    /// those in danger first, then those with cards. Whoever takes from it passes those that do not fit, or that still cannot begin.
+    /// All other tasks that have their inputs, in the order in which they should start or continue when a run ends before the next choice:
+    /// tasks in danger first, then GPU tasks. The caller skips tasks that do not fit or still cannot start.
     pub next: Vec<TaskNumber>,
-    /// Instances that nobody uses then.
+    /// Instances that the choice leaves idle.
     pub idle: PerType<f64>,
-    /// There are such, and more than those that are held back will take: it should be looked now whom to ask for work.
+    /// More instances are idle than the held-back tasks will take, so the worker must check now which scheduler to ask for work.
     pub wants_fetch: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The members of a scheduler cluster, and in which order they are tried.
+//! The members of a scheduler cluster, and the order in which they are tried.
 
 use std::collections::BTreeSet;
 
@@ -6,35 +6,35 @@ use brasserie_common::ServiceAddress;
 
 use super::backoff::unit;
 
-/// Who they are.
+/// The addresses of a scheduler's members and their last responses.
 ///
-/// Each worker begins somewhere else, drawn once, so that not all try the same first, and goes round from there. What was heard of members comes
-/// before that: one that is down would hold up each request by as long as a connection takes to fail.
+/// Each worker starts at another member, drawn once, so that not all try the same one first, and proceeds cyclically. Last responses
+/// override this order, because an unreachable member delays each request until the connection fails.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Members {
-    /// Each once.
+    /// The addresses without duplicates.
     addresses: Vec<ServiceAddress>,
-    /// Of [0, 1].
+    /// The start position, in [0, 1].
     rotation: f64,
-    /// Who answered last.
+    /// The member that answered last.
     answered: Option<ServiceAddress>,
-    /// Those of them that did not when they were asked last.
+    /// The members that did not serve their last request.
     silent: BTreeSet<ServiceAddress>,
 }
 
-/// What a list that was read changes.
+/// The effect of a list that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListChange {
-    /// There is a member that was not there before.
+    /// The list has a new member.
     NewMember,
-    /// Nobody is new; some may be gone.
+    /// No member is new; some may be gone.
     Unchanged,
-    /// It names nobody, which is a failure: who was known stays, since some of them may answer.
+    /// The list is empty, which is a failure. The known members stay, since some of them may answer.
     Empty,
 }
 
 impl Members {
-    /// `u`: where to begin, uniform in [0, 1].
+    /// Creates the member list. `u`, uniform in [0, 1], selects the start position.
     pub fn new(addresses: Vec<ServiceAddress>, u: f64) -> Self {
         Members {
             addresses: each_once(addresses),
@@ -52,8 +52,8 @@ impl Members {
         self.addresses.is_empty()
     }
 
-    /// In which order they are tried: whoever answered last, then those of whom nothing was heard, then those that did not answer. Among
-    /// these the last two each go round from where the worker begins.
+    /// Returns the members in the order in which they are tried: the one that answered last, then those without a response yet, then those
+    /// that did not serve. Members of the same group follow cyclically from the worker's start position.
     pub fn in_order(&self) -> Vec<&ServiceAddress> {
         let count = self.addresses.len();
         let first = (self.rotation * count as f64) as usize;
@@ -66,7 +66,7 @@ impl Members {
         order
     }
 
-    /// This one has answered.
+    /// Notes that a member has answered.
     pub fn answered(&mut self, by: &ServiceAddress) {
         if self.addresses.contains(by) {
             self.silent.remove(by);
@@ -74,14 +74,14 @@ impl Members {
         }
     }
 
-    /// This one was asked and has not served.
+    /// Notes that a member was asked and did not serve.
     pub fn did_not_serve(&mut self, asked: &ServiceAddress) {
         if self.addresses.contains(asked) {
             self.silent.insert(asked.clone());
         }
     }
 
-    /// Takes a list that was read, and says what it changes.
+    /// Replaces the list by one that was read, and returns the effect.
     pub fn replace(&mut self, read: Vec<ServiceAddress>) -> ListChange {
         let read = each_once(read);
         if read.is_empty() {
@@ -98,13 +98,13 @@ impl Members {
         change
     }
 
-    /// Nobody is known any more: the list is read before the next request.
+    /// Forgets all members, so that the list is read before the next request.
     #[cfg(test)]
     pub fn forget(&mut self) {
         self.addresses.clear();
     }
 
-    /// Begins a request with whoever is first. `None`: nobody is known.
+    /// Begins a request with the first member; `None` if no member is known.
     pub fn begin(&self) -> Option<Attempt> {
         let first = self.in_order().first().copied()?.clone();
         Some(Attempt {
@@ -120,8 +120,8 @@ fn each_once(addresses: Vec<ServiceAddress>) -> Vec<ServiceAddress> {
     addresses.into_iter().filter(is_first).collect()
 }
 
-/// One request and the members that were tried for it, each once and one at once after the other: if none of them served, the request has
-/// failed, once. A good answer of any of them ends it. Who is taken off the list meanwhile is tried no more, and who is new on it is tried, too.
+/// One request and the members that were tried for it, each once and one after the other. The request fails, once, if none of them serves
+/// it. A good answer of any member ends it. Members that leave the list meanwhile are not tried, and new ones are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
     tried: BTreeSet<ServiceAddress>,
@@ -129,12 +129,12 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Who is being asked.
+    /// Returns the member that is being asked.
     pub fn asked(&self) -> &ServiceAddress {
         &self.asked
     }
 
-    /// The member that was asked has not served: whom of these to ask now. `None`: nobody is left.
+    /// Selects the next member after the current one did not serve; `None` if all were tried.
     pub fn ask_next(&mut self, of: &Members) -> Option<&ServiceAddress> {
         let mut left = of.in_order().into_iter();
         let next = left.find(|one| !self.tried.contains(*one))?;
@@ -143,10 +143,10 @@ impl Attempt {
         Some(&self.asked)
     }
 
-    /// The request goes once more to whoever was asked, unless that one is none of these any more.
+    /// Returns the member for a repeat of the request: the same one, unless it left the list.
     pub fn ask_again(&mut self, of: &Members) -> &ServiceAddress {
         if !of.addresses.contains(&self.asked) && self.ask_next(of).is_none() {
-            // All of them were tried. The list is never empty, except before anybody is asked.
+            // All members were tried. The list is empty only before the first request.
             if let Some(first) = of.in_order().first() {
                 self.asked = (*first).clone();
             }
@@ -172,7 +172,7 @@ mod tests {
         Members::new(numbers.iter().copied().map(member).collect(), u)
     }
 
-    /// Whom a request tries when nobody answers.
+    /// Returns the members in the order in which a request tries them if none answers.
     fn order(members: &Members) -> Vec<u16> {
         let Some(mut attempt) = members.begin() else {
             return Vec::new();
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(order(&members(&[7, 7, 8, 7], 0.0)), [7, 8]);
     }
 
-    /// What becomes of a request of which only this one serves.
+    /// Runs a request that only the member `by` serves, and returns the members that were tried.
     fn served_by(members: &mut Members, by: u16) -> Vec<u16> {
         let mut attempt = members.begin().expect("somebody is known");
         let mut tried = vec![attempt.asked().port];
@@ -217,12 +217,12 @@ mod tests {
     fn whoever_answered_is_asked_first_and_who_did_not_last() {
         let mut known = members(&[1, 2, 3, 4], 0.25);
         assert_eq!(served_by(&mut known, 4), [2, 3, 4]);
-        // Of the first nothing was heard yet.
+        // Member 1 has no response yet.
         assert_eq!(order(&known), [4, 1, 2, 3]);
         assert_eq!(served_by(&mut known, 4), [4]);
         assert_eq!(served_by(&mut known, 1), [4, 1]);
         assert_eq!(order(&known), [1, 2, 3, 4]);
-        // When nobody answers, all are alike again but for the one that did last.
+        // If no member answers, only the last answer affects the order.
         for one in 1..=4 {
             known.did_not_serve(&member(one));
         }
@@ -239,7 +239,7 @@ mod tests {
         let read = |numbers: &[u16]| numbers.iter().copied().map(member).collect();
         known.replace(read(&[1, 3, 4]));
         assert_eq!(order(&known), [3, 4, 1]);
-        // Who comes back is as new as others, and who is gone answers no more.
+        // A returning member counts as new, and the answer of a removed one is forgotten.
         known.replace(read(&[2, 4]));
         known.replace(read(&[1, 2, 3, 4]));
         assert_eq!(order(&known), [1, 2, 3, 4]);
@@ -306,7 +306,7 @@ mod tests {
                 }
             }
             let mut order = order(&known);
-            // How each of them answered last: 1 for nothing heard.
+            // The rank of a member's last response: 0 for an answer, 1 for none yet, 2 for no service.
             let rank = |who: &u16| {
                 let last = heard.iter().rev().find(|(one, _)| one == who);
                 last.map_or(1, |(_, has_answered)| if *has_answered { 0 } else { 2 })

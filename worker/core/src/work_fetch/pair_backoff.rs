@@ -1,4 +1,4 @@
-//! Whether a scheduler is worth asking for work of one type of processors: not for a while, if it had none the last time.
+//! The backoff of a scheduler and processor type: the scheduler is not asked for the type for a while after it had no work for it.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::reason::RpcReason;
 use super::types::{PerType, ProcessorType, Processors, Usage};
 use super::wait::{Wait, WaitCause, left};
 
-/// A backoff lasts for a random part of its interval, from one less than this to this.
+/// A backoff lasts for a random part of its interval: at least this minus one, at most this.
 const LONGEST_PART: f64 = 1.5;
 
-/// Of one scheduler and one type. Nothing here knows of the scheduler's `min_rpc_time`, and nothing there of this.
+/// The backoff of one scheduler and processor type. It is independent of the scheduler's `min_rpc_time`.
 ///
 /// ```text
 ///   clear --asked in vain--> backed off --its time passes--> may be asked (the interval stays)
@@ -28,13 +28,14 @@ const LONGEST_PART: f64 = 1.5;
 ///     +--------- an instance is idle, if there was nothing while all were busy
 /// ```
 ///
-/// A task that comes as the request still lingers ends nothing: more will come in the same way. The backoff then counts only as long as
-/// something of the request stands, and what was asked in vain before it keeps its interval, so that nobody is asked again for each task.
+/// A task that arrives while the request lingers does not end the backoff, because more tasks will arrive in the same way. The backoff then
+/// counts only as long as some credit of the request is left. Its interval stays, so that the worker does not ask again for each task.
 ///
-/// The flag that no job uses the type is taken back after the longest backoff, since jobs change and no request may be left to say so.
+/// The flag that no job uses the type is cleared after the longest backoff, because jobs change and no other request may be left to report
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PairBackoff {
-    /// Seconds; 0: none.
+    /// Seconds; 0 for none.
     interval: f64,
     until: Option<Time>,
     ends_early: EndsEarly,
@@ -42,26 +43,26 @@ pub struct PairBackoff {
     turned_down: bool,
     /// The scheduler has said that no job uses the type, and is not asked before this.
     no_apps_until: Option<Time>,
-    /// Of the last request, if that lingers.
+    /// The credit of the last request, if that lingers.
     credit: Option<Credit>,
-    /// At the last request the scheduler had more tasks than it could send, so it sends further tasks by itself as runs complete.
+    /// The scheduler had more tasks at the last request than it could send, so it sends further tasks by itself as runs complete.
     has_more: bool,
 }
 
-/// What ends a backoff before its time, if it came of a request at which all instances were busy: only for idle ones are tasks sent that
-/// may not wait, so there may be some now.
+/// The event that ends a backoff early, if all instances were busy at its request. Tasks that may not wait are sent only for idle
+/// instances, so the scheduler may have some once an instance is idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndsEarly {
     #[default]
     Never,
-    /// The next end of a task of the type: there are tasks.
+    /// The next completion of a task of the type, because the scheduler has tasks.
     AtAnEnd,
-    /// An instance that is idle.
+    /// An idle instance.
     WhenIdle,
 }
 
 impl PairBackoff {
-    /// The backoff in force.
+    /// Returns the backoff in force.
     pub fn wait(&self, now: Time) -> Option<Wait> {
         let until = self.until.filter(|&until| until > now)?;
         let cause = WaitCause::NoWork {
@@ -71,7 +72,7 @@ impl PairBackoff {
         Some(Wait { until, cause })
     }
 
-    /// It may have passed; [`Time::ZERO`]: it is not.
+    /// Returns the end of the backoff, which may have passed; [`Time::ZERO`] if there is none.
     pub fn backed_off_until(&self) -> Time {
         self.until.unwrap_or(Time::ZERO)
     }
@@ -85,7 +86,7 @@ impl PairBackoff {
         self.turned_down
     }
 
-    /// Seconds; 0 if nothing was asked for in vain since work came.
+    /// Returns the interval in seconds; 0 if no request has failed since work arrived.
     pub fn interval(&self) -> f64 {
         self.interval
     }
@@ -94,7 +95,8 @@ impl PairBackoff {
         self.no_apps_until.is_some()
     }
 
-    /// What the backoff counts for, if work has come since it began, or should have: no longer than something of that stands.
+    /// Returns the credit on which the backoff depends, if work has arrived since the request, or should have. The backoff counts only as
+    /// long as some of it is left.
     pub fn credit(&self) -> Option<Credit> {
         let counts = |credit: &Credit| credit.has_brought() || credit.awaits_since().is_some();
         self.credit.filter(counts)
@@ -135,7 +137,7 @@ impl PairBackoff {
         self.ends_early = EndsEarly::Never;
     }
 
-    /// The next one is longer all the same.
+    /// Ends the wait but keeps the interval, so that the next backoff is longer.
     fn wait_no_more(&mut self) {
         self.until = None;
         self.no_apps_until = None;
@@ -149,24 +151,24 @@ impl PairBackoff {
     }
 }
 
-/// A request for work, as it left.
+/// A work request, as it was sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
     pub reason: RpcReason,
-    /// Which types it asked seconds for.
+    /// The types for which it asked for seconds.
     pub types: PerType<bool>,
 }
 
-/// What a reply says of one type.
+/// A reply's statements about one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeReply {
-    /// `None`: nothing was asked for.
+    /// `None` if nothing was asked for.
     pub verdict: Option<WorkVerdict>,
-    /// No job uses the type, whether it was asked for or not.
+    /// No job uses the type, whether or not the worker asked for it.
     pub no_apps: bool,
 }
 
-/// Of one scheduler, by type.
+/// The backoffs of one scheduler, by type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairBackoffs(Vec<PairBackoff>);
 
@@ -175,12 +177,12 @@ impl PairBackoffs {
         PairBackoffs(processors.types().map(|_| PairBackoff::default()).collect())
     }
 
-    /// Of a type that the worker does not have, nothing is known.
+    /// Returns the backoff of a type; the default for a type that the worker does not have.
     pub fn of(&self, of: ProcessorType) -> PairBackoff {
         self.0.get(of.0).copied().unwrap_or_default()
     }
 
-    /// After a reply that was no deferral as a whole. One `u` is enough for all types: what it keeps apart are workers.
+    /// Applies a reply that is not a deferral as a whole. One `u` serves all types, because it only keeps workers apart.
     pub fn replied(
         &mut self,
         now: Time,
@@ -212,8 +214,8 @@ impl PairBackoffs {
                 Some(Reaction::Clear) => {
                     pair.clear();
                 }
-                // What was asked for and is not mentioned did not come either. A request that rides along while the pair is backed off
-                // does not make that longer.
+                // A type that was asked for but is missing in the reply brought nothing either. A request during a backoff does not extend
+                // it.
                 Some(Reaction::BackOff | Reaction::Flag) | None if was_asked => {
                     if asked.reason.is_automatic() && !pair.is_backed_off(now) {
                         pair.back_off(now, profile, u);
@@ -233,8 +235,8 @@ impl PairBackoffs {
         self.distrust_all_flags();
     }
 
-    /// A scheduler that has work for nothing at all has made a mistake, or was restored on other processors, and would never be asked
-    /// again.
+    /// Clears the flags if all types have one. The scheduler then made a mistake, or the worker has other processors than before, and the
+    /// scheduler would never be asked again.
     fn distrust_all_flags(&mut self) {
         if self.0.iter().all(PairBackoff::has_no_apps) {
             for pair in &mut self.0 {
@@ -243,22 +245,22 @@ impl PairBackoffs {
         }
     }
 
-    /// A request leaves, of which this stays good; none of a type for which nothing is asked.
+    /// Notes that a request was sent with these credits, which replace those of the request before.
     pub fn asked(&mut self, credits: &PerType<Option<Credit>>) {
         for (pair, (_, credit)) in self.0.iter_mut().zip(credits.iter()) {
             pair.asked(*credit);
         }
     }
 
-    /// A task came, however late and whatever was said before; its scheduler reckons that it runs for so many seconds. It counts it as of
-    /// one type alone, whatever else it takes.
+    /// Notes that a task arrived; `secs` is its run time by the scheduler's estimate. Like the scheduler, counts the task for one type
+    /// only.
     pub fn task_came(&mut self, now: Time, usage: &Usage, secs: f64) {
         if let Some(pair) = self.0.get_mut(usage.processor_type().0) {
             pair.task_came(now, usage.of_its_type(), secs);
         }
     }
 
-    /// The scheduler may not know of the last request any more. Whoever relied on that as it stood would wait in vain now.
+    /// Drops the credit, because the scheduler may have dropped the request. Backoffs that depended on it end.
     pub fn drop_credit(&mut self) {
         for pair in &mut self.0 {
             if pair.credit.take().is_some() {
@@ -267,20 +269,20 @@ impl PairBackoffs {
         }
     }
 
-    /// No request stands, and where one does a wait only spares others.
+    /// Ends all waits, because no request lingers and they would gain nothing.
     pub fn wait_no_more(&mut self) {
         self.0.iter_mut().for_each(PairBackoff::wait_no_more);
     }
 
-    /// What was said of jobs so long ago may not be so any more.
+    /// Clears flags that are too old, because the scheduler's jobs may have changed.
     pub fn distrust_old_flags(&mut self, now: Time) {
         for pair in &mut self.0 {
             pair.no_apps_until = pair.no_apps_until.filter(|&until| until > now);
         }
     }
 
-    /// Sets the event that ends the current backoff early; its request found all instances busy. Tasks that would miss their deadlines behind
-    /// the tasks at the worker do so until one of these completes, so the backoff for them takes the maximum length at once.
+    /// Sets the event that ends the current backoff early; its request found all instances busy. Tasks that would miss their deadlines
+    /// behind the tasks at the worker do so until one of these completes, so the backoff for them takes the maximum length at once.
     pub fn ends_early(&mut self, now: Time, of: ProcessorType, ends: EndsEarly, profile: &Profile) {
         if let Some(pair) = self.0.get_mut(of.0).filter(|pair| pair.is_backed_off(now)) {
             pair.ends_early = ends;
@@ -291,24 +293,24 @@ impl PairBackoffs {
         }
     }
 
-    /// Whether it is to be heard of instances that are idle.
+    /// Returns whether an idle instance would end a backoff.
     pub fn awaits_idleness(&self) -> bool {
         let mut all = self.0.iter();
         all.any(|pair| pair.ends_early == EndsEarly::WhenIdle)
     }
 
-    /// An instance of the type is idle.
+    /// Ends a backoff that waits for an idle instance of the type.
     pub fn is_idle(&mut self, of: ProcessorType) {
         if let Some(pair) = self.0.get_mut(of.0)
             && pair.ends_early == EndsEarly::WhenIdle
         {
-            // The next one is longer all the same: nobody has said that there is work.
+            // The interval stays, because the scheduler has not said that it has work.
             pair.until = None;
             pair.ends_early = EndsEarly::Never;
         }
     }
 
-    /// A task of the type has ended, whosever it was: instances are idle that may not have been. Unless something comes for them by itself.
+    /// Ends a backoff that waits for a completion of the type, by a task of any scheduler, unless the next task arrives without a request.
     pub fn task_ended(&mut self, of: ProcessorType) {
         if let Some(pair) = self.0.get_mut(of.0)
             && pair.ends_early == EndsEarly::AtAnEnd
@@ -318,7 +320,7 @@ impl PairBackoffs {
         }
     }
 
-    /// A run of the scheduler has ended, and leaves idle there what it used.
+    /// Restores the credit of a completed run whose resources are idle at the scheduler.
     pub fn gives_back(&mut self, now: Time, usage: &Usage, patience: Duration) {
         if let Some(pair) = self.0.get_mut(usage.processor_type().0)
             && pair.has_more
@@ -328,13 +330,14 @@ impl PairBackoffs {
         }
     }
 
-    /// Since when the first instance is idle for which a task should have come by itself.
+    /// Returns the time since which the first instance is idle for which a task should have arrived.
     pub fn awaits_since(&self) -> Option<Time> {
         let all = self.0.iter().filter_map(PairBackoff::awaits_since);
         all.min()
     }
 
-    /// For those that are idle since then or before nothing has come, so the scheduler may have dropped the request. Whether there are any.
+    /// Drops the credits of types that await tasks since `since` or earlier, because the scheduler may have dropped the request. Returns
+    /// whether there are any.
     pub fn nothing_came(&mut self, since: Time) -> bool {
         let mut any = false;
         for pair in &mut self.0 {
@@ -349,12 +352,13 @@ impl PairBackoffs {
         any
     }
 
-    /// All may be asked: the user wants it, or the clock cannot be trusted. What has no job stays flagged.
+    /// Ends all backoffs and intervals, at the operator's request or because the clock is unreliable. The flags that no job uses a type
+    /// stay.
     pub fn clear_all(&mut self) {
         self.0.iter_mut().for_each(PairBackoff::clear);
     }
 
-    /// When the next of them ends.
+    /// Returns the time at which the next backoff ends.
     #[cfg(test)]
     pub fn next_end(&self, now: Time) -> Option<Time> {
         let waits = self.0.iter().filter_map(|pair| pair.wait(now));
@@ -373,8 +377,8 @@ impl PairBackoffs {
             .collect()
     }
 
-    /// By the names of the types, since a worker may come back with other cards, or with the same in another order.
-    /// No backoff is longer than the profile ever makes one, whatever is saved.
+    /// Restores saved backoffs by the names of the types, because a worker may return with other GPUs or in another order. No backoff is
+    /// longer than the profile allows.
     pub fn restore(
         now: Time,
         processors: &Processors,
@@ -402,7 +406,7 @@ impl PairBackoffs {
     }
 }
 
-/// What outlives a restart of the worker: spans, since its clock begins anew.
+/// The part of a backoff that survives a restart of the worker. It consists of spans, because the clock starts anew.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedPair {
     /// The name of the type.
@@ -450,7 +454,7 @@ mod tests {
         }
     }
 
-    /// Asks for the CPU, and gets this.
+    /// Asks for the CPU, and applies a reply with this verdict.
     fn replied(
         pairs: &mut PairBackoffs,
         now: Time,
@@ -491,7 +495,7 @@ mod tests {
         let mut none = processors.table(&TypeReply::default());
         none[CPU].verdict = Some(WorkVerdict::NoApps);
         pairs.replied(at(0.0), &asked, &none, &VOLUNTEER, 0.5);
-        // It is asked again, but not at once.
+        // The type is asked for again, but not at once.
         assert!(!pairs.of(CPU).has_no_apps());
         assert!(pairs.of(CPU).is_backed_off(at(1.0)));
     }
@@ -518,7 +522,7 @@ mod tests {
         wait.map_or(0.0, |wait| wait.until.since(now).as_secs_f64())
     }
 
-    /// `(k, interval, from, to)` of the k-th time in a row.
+    /// `(k, interval, from, to)` of the k-th failed request in a row, in seconds.
     const TABLE: [(u32, f64, f64, f64); 11] = [
         (1, 600.0, 300.0, 900.0),
         (2, 1200.0, 600.0, 1800.0),
@@ -575,7 +579,7 @@ mod tests {
                 );
             }
         }
-        // What was not asked for is not missed.
+        // A type that was not asked for does not back off.
         let mut pairs = PairBackoffs::new(&processors());
         let asked = Asked {
             reason: RpcReason::NeedWork,
@@ -627,7 +631,7 @@ mod tests {
         let most = VOLUNTEER.pair_backoff_max;
         pairs.distrust_old_flags(at(0.9 + most));
         assert!(pairs.of(CPU).has_no_apps());
-        // It outlives a restart, and not for longer.
+        // The flag survives a restart, and lasts no longer for it.
         let saved = pairs.save(at(1.0), &processors());
         let mut restored = PairBackoffs::restore(at(5.0), &processors(), &saved, &VOLUNTEER);
         assert!(restored.of(CPU).has_no_apps());
@@ -678,7 +682,7 @@ mod tests {
                 (0.0, 0.0)
             );
             assert_eq!(wait(&pairs, CARDS, at(1.0)), 599.0);
-            // The next one begins the table anew.
+            // The next backoff starts the table anew.
             replied(
                 &mut pairs,
                 at(2.0),
@@ -691,12 +695,12 @@ mod tests {
         let mut pairs = both_backed_off();
         pairs.clear_all();
         assert_eq!(pairs.next_end(at(1.0)), None);
-        // A type that is not there is nobody's.
+        // A type that the worker does not have is ignored.
         pairs.task_came(at(1.0), &uses(ProcessorType(9)), 1.0);
         assert_eq!(pairs.of(ProcessorType(9)), PairBackoff::default());
     }
 
-    /// As many of each type as there are, for as long.
+    /// Gives both types the credit of a lingering request for all instances.
     fn lingers(pairs: &mut PairBackoffs) {
         let mut credits = processors().table(&None);
         for of in [CPU, CARDS] {
@@ -800,7 +804,7 @@ mod tests {
         assert_eq!(say(false, true), (false, true));
         assert_eq!(say(true, false), (true, false));
         assert_eq!(say(false, false), (false, false));
-        // All of them cannot be meant.
+        // Flags for all types at once are a mistake.
         assert_eq!(say(true, true), (false, false));
         replied(
             &mut pairs,

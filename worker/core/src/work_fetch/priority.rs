@@ -1,40 +1,41 @@
-//! Whose turn it is: schedulers by what they got lately beside what they should have got.
+//! Orders schedulers by the work that they received recently, relative to their shares.
 //!
-//! `SP = -(REC / sum of REC) / (share / sum of shares)`, highest first: 0 for one that got nothing, -1 for one that got its share, less
-//! for one that got more. It orders as the debt, share / REC, does, and is finite where that is not.
+//! `SP = -(REC / sum of REC) / (share / sum of shares)`, highest first: 0 for a scheduler that received nothing, -1 for one that received
+//! its share, less for one that received more. The order is that of the debt, share / REC, but the priority is finite where the debt is
+//! not.
 
 use std::cmp::Ordering;
 
 use super::amounts::amount;
 use super::types::{AssociationIndex, Associations};
 
-/// What one without a share of its own is below all others by.
+/// Priority of a scheduler without a share, which puts it below all others.
 const NO_SHARE: f64 = -1000.0;
-/// A task that fills the worker counts, when it is planned, as one of so many parts of all that was got lately: as an hour of a day.
+/// A planned task that fills the worker counts as one such part of all recent work, like an hour of a day.
 const PLANNED_PART: f64 = 24.0;
 
-/// The priorities of all associations, as they change while it is planned what runs.
+/// The priorities of all associations, which change with each planned task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Priorities {
     places: Vec<Place>,
-    /// Of those that are counted; 1 where that is 0.
+    /// The sum over the counted associations; 1 if that is 0.
     rec_sum: f64,
 }
 
-/// Of one association.
+/// The state of one association.
 #[derive(Clone, Debug, PartialEq)]
 struct Place {
     has_share: bool,
-    /// Of the shares of those that are counted.
+    /// The fraction of the counted associations' shares.
     share_fraction: f64,
-    /// With what is planned for it.
+    /// Recent work, including planned tasks.
     rec: f64,
     priority: f64,
 }
 
 impl Priorities {
-    /// `rec` and `counted` are by association. The fractions are of what those that are counted have, so that for others they may be
-    /// above 1. Where nobody who is counted has a share, all are equal.
+    /// Computes the priorities. `rec` and `counted` are by association. Fractions refer to the counted associations, so those of others may
+    /// exceed 1. If no counted association has a share, all priorities are equal.
     pub fn new(associations: &Associations, rec: &[f64], counted: &[bool]) -> Self {
         let is_counted = |index: usize| counted.get(index).copied().unwrap_or(false);
         let rec_of = |index: usize| rec.get(index).copied().map_or(0.0, amount);
@@ -67,13 +68,13 @@ impl Priorities {
         Priorities { places, rec_sum }
     }
 
-    /// Never above 0. One that is not there comes after all that are.
+    /// Returns the priority, never above 0; negative infinity for an unknown association.
     pub fn of(&self, association: AssociationIndex) -> f64 {
         let place = self.places.get(association.0);
         place.map_or(f64::NEG_INFINITY, |place| place.priority)
     }
 
-    /// A task of it is planned that takes this part of the worker. It counts as got at once, so that the next is another's.
+    /// Counts a planned task, which takes this fraction of the worker, as received at once, so that another scheduler is next.
     pub fn bump(&mut self, association: AssociationIndex, fraction_of_host: f64) {
         let more = amount(fraction_of_host) * self.rec_sum / PLANNED_PART;
         if let Some(place) = self.places.get_mut(association.0) {
@@ -82,7 +83,7 @@ impl Priorities {
         }
     }
 
-    /// So much more counts as got, in the unit of what was.
+    /// Adds received work, in the unit of `rec`.
     pub fn count_as_got(&mut self, association: AssociationIndex, rec: f64) {
         if let Some(place) = self.places.get_mut(association.0) {
             place.rec = amount(place.rec + amount(rec));
@@ -90,7 +91,7 @@ impl Priorities {
         }
     }
 
-    /// What it should have got for each unit that it got; infinite if it got nothing, and 0 without a share.
+    /// Returns the work due to the scheduler for each unit that it received; infinite if it received nothing, and 0 without a share.
     pub fn debt(&self, association: AssociationIndex) -> f64 {
         match self.places.get(association.0) {
             Some(place) if place.share_fraction > 0.0 => {
@@ -100,14 +101,14 @@ impl Priorities {
         }
     }
 
-    /// The highest first; of equal ones, the one that is listed first.
+    /// Returns the associations by priority, highest first; equal ones in the order of their indexes.
     pub fn in_order(&self) -> Vec<AssociationIndex> {
         let mut all: Vec<_> = (0..self.places.len()).map(AssociationIndex).collect();
         all.sort_by(|one, other| self.before(*one, *other));
         all
     }
 
-    /// The order of [`in_order`](Self::in_order).
+    /// Compares two associations in the order of [`in_order`](Self::in_order).
     pub(super) fn before(&self, one: AssociationIndex, other: AssociationIndex) -> Ordering {
         let by_priority = self.of(other).total_cmp(&self.of(one));
         by_priority.then(one.cmp(&other))
@@ -120,7 +121,7 @@ impl Place {
         if !self.has_share {
             NO_SHARE - got
         } else if self.share_fraction > 0.0 {
-            // No negative zero, which would come after a positive one.
+            // `total_cmp` puts a negative zero before a positive one, so none must arise.
             0.0 - got / self.share_fraction
         } else {
             0.0 - got

@@ -1,94 +1,95 @@
-//! Every constant of the policies, in two settings: for a cluster, and as the volunteers' system has them.
+//! All constants of the policies, in two profiles: for a cluster, and as in BOINC.
 
 use brasserie_common::ReportPolicy;
 
 use super::amounts::DAY;
 
-/// The constants. Spans are seconds.
+/// The constants of the policies. Spans are seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Of the wait after failed requests to a scheduler.
+    /// Bounds of the backoff after failed requests to a scheduler.
     pub rpc_backoff_min: f64,
     pub rpc_backoff_max: f64,
-    /// The exponent of that wait grows no more beyond so many failures.
+    /// Number of failures beyond which the exponent of that backoff no longer grows.
     pub rpc_backoff_cap: u32,
-    /// So many failures in a row, and the list of the scheduler's members is read again.
+    /// Number of consecutive failures after which the scheduler's member list is read again.
     pub list_fetch_after: u32,
-    /// So many failures to read the list, and `list_fetch_interval` passes before the next.
+    /// Number of failures to read the list after which the next attempt waits for `list_fetch_interval`.
     pub list_fetch_retries: u32,
     pub list_fetch_interval: f64,
-    /// Of the wait of a scheduler and a processor type for which it had nothing.
+    /// Bounds of the backoff of a scheduler and a processor type for which it had nothing.
     pub pair_backoff_min: f64,
     pub pair_backoff_max: f64,
-    /// Work is fetched when less than this is there...
+    /// Low water mark: work is fetched when less than this is at the worker ...
     pub work_buffer_min: f64,
-    /// ... up to this more.
+    /// ... up to this much more.
     pub work_buffer_additional: f64,
-    /// What a fetch takes itself: `work_buffer_min` is no less.
+    /// Expected time of a fetch. The low water mark is at least this.
     pub fetch_time: f64,
-    /// How often it is looked at whom to talk to, and, unless somebody asks for it, whether to fetch work or to report.
+    /// Minimum time between two rounds of the driver, and time between two checks for work and reports without an event.
     pub driver_period: f64,
     pub fetch_period: f64,
-    /// How often it is chosen what runs.
+    /// Time between two choices of the running tasks.
     pub schedule_period: f64,
     pub report: ReportPolicy,
     /// A completion is reported this many seconds before its deadline, or half of the time that was left at the completion if that is less;
     /// `report_delay` comes on top. It is reported earlier ...
     pub report_cushion: f64,
-    /// ... so long after its end, ...
+    /// ... this long after the completion, ...
     pub report_delay: f64,
-    /// ... or with so many others.
+    /// ... or when this many completions wait.
     pub report_at_once: usize,
-    /// Of what a scheduler got.
+    /// Half-life of the average of a scheduler's received work.
     pub rec_half_life: f64,
-    /// What began runs so long before another may take its place.
+    /// Minimum run time of a task before another may take its place.
     pub time_slice: f64,
     pub precedence: Precedence,
     pub buffer: Buffer,
     pub first_asked: FirstAsked,
-    /// A scheduler with more tasks that can run is asked for no more.
+    /// A scheduler with more runnable tasks than this at the worker is asked for no more.
     pub max_runnable: usize,
     pub task_errors: TaskErrors,
-    /// How long a request stays good at a scheduler, if there is only one.
+    /// Time that a request lingers at a scheduler, if there is only one.
     pub linger: f64,
 }
 
-/// Who goes before whom of those whose deadlines are in no danger, and whose time slices are over or that do not run.
+/// The order of tasks whose deadlines are in no danger, and whose time slices are over or that do not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precedence {
-    /// Who wants more CPUs, then whose turn it is: as the volunteers' system has it. What runs on one CPU stops after its slice, and stays
-    /// stopped, for as long as there is work for several, be it of the same scheduler.
+    /// Tasks with more CPUs first, then by the turn of their schedulers, as in BOINC. A running task with one CPU stops after its slice,
+    /// and stays stopped for as long as there is work for several CPUs, even of the same scheduler.
     MoreCpus,
-    /// Whose scheduler's turn it is. Of one scheduler's tasks what has begun, then what wants more CPUs, except that who has waited for longer
-    /// than the buffer lasts lets nobody pass any more: without deadlines nothing stops but for another scheduler, and nobody starves.
+    /// Tasks by the turn of their schedulers. Among one scheduler's tasks, started ones come first, then those with more CPUs. No task
+    /// overtakes one that has waited longer than the buffer lasts. So without deadlines a task stops only for another scheduler's task, and
+    /// no task starves.
     Begun,
 }
 
-/// Whose work the buffer has.
+/// The rule by which schedulers fill the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// Anybody's: nobody is asked before all of it runs dry. Where shares differ, the one with the largest has nothing in it for a while,
-    /// and others get what is its.
+    /// One buffer for all: the worker asks only when the whole buffer runs dry. If shares differ, the scheduler with the largest share has
+    /// nothing in it for a while, and others get its share.
     Common,
-    /// Each scheduler's that has a share, as far as there is room: it is asked as well when its own part runs dry.
+    /// One part for each scheduler with a share, as far as they fit. A scheduler is also asked when its own part runs dry.
     InParts,
 }
 
-/// Who is asked first.
+/// The rule by which the first scheduler to ask is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstAsked {
-    /// Whose turn it is: as the volunteers' system has it. Where a task with cards has ended, others may take the CPU that the next one
-    /// needs, and the cards are idle until they are done.
+    /// The scheduler whose turn it is, as in BOINC. After a GPU task, tasks of other schedulers may take the CPU that the next GPU task
+    /// needs, and the GPUs stay idle until these end.
     InTurn,
-    /// Whoever may have work for cards that are idle; then whose turn it is.
+    /// Any scheduler that may have work for idle GPUs; then the scheduler whose turn it is.
     ForIdleCards,
 }
 
-/// Which errors of tasks count as failures of their scheduler.
+/// The task errors that count as failures of their scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskErrors {
     Off,
-    /// Those that the worker or the system is to blame for.
+    /// Errors that are the fault of the worker or the system.
     Infrastructure,
     Any,
 }
@@ -97,7 +98,7 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
 
 impl Profile {
-    /// Of workers that somebody runs for many.
+    /// The profile of workers in a managed cluster.
     pub const CLUSTER: Profile = Profile {
         rpc_backoff_min: 1.0,
         rpc_backoff_max: MINUTE,
@@ -110,8 +111,7 @@ impl Profile {
         work_buffer_min: 10.0,
         work_buffer_additional: 20.0,
         fetch_time: 2.0,
-        // How often it may be asked is for a scheduler to say, and what a look costs for whoever looks: this only keeps looks apart at
-        // which nothing can have changed.
+        // Schedulers limit the requests themselves. This period only keeps checks apart between which nothing can have changed.
         driver_period: 0.005,
         fetch_period: 5.0,
         schedule_period: 1.0,
@@ -124,13 +124,13 @@ impl Profile {
         precedence: Precedence::Begun,
         buffer: Buffer::InParts,
         first_asked: FirstAsked::ForIdleCards,
-        // Twenty seconds of tasks that take eight milliseconds each on eight processors.
+        // This is twenty seconds of tasks that take eight milliseconds each, on eight processors.
         max_runnable: 20_000,
         task_errors: TaskErrors::Infrastructure,
         linger: 2.0 * MINUTE,
     };
 
-    /// Of machines that volunteers lend, as BOINC has them.
+    /// The profile of volunteers' machines, as in BOINC.
     pub const VOLUNTEER: Profile = Profile {
         rpc_backoff_min: MINUTE,
         rpc_backoff_max: 4.0 * HOUR,
@@ -160,7 +160,7 @@ impl Profile {
         linger: 0.0,
     };
 
-    /// For people.
+    /// Returns the profile's name for messages.
     pub fn name(&self) -> &'static str {
         if *self == Profile::CLUSTER {
             "cluster"
@@ -171,12 +171,12 @@ impl Profile {
         }
     }
 
-    /// Below this work is fetched.
+    /// Returns the low water mark in seconds: work is fetched if less is at the worker.
     pub fn low_water(&self) -> f64 {
         self.work_buffer_min.max(self.fetch_time)
     }
 
-    /// Up to this.
+    /// Returns the high water mark in seconds: work is fetched up to this amount.
     pub fn high_water(&self) -> f64 {
         (self.low_water() + self.work_buffer_additional).max(1.0)
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_rest_of_the_settings_is_as_it_was_decided() {
         let volunteer = Profile::VOLUNTEER;
-        // A request ends with its verdicts, as an RPC of the volunteers' system does.
+        // A request ends with its verdicts, as in BOINC.
         assert_eq!(volunteer.linger, 0.0);
         assert_eq!(volunteer.precedence, Precedence::MoreCpus);
         assert_eq!(Profile::CLUSTER.precedence, Precedence::Begun);

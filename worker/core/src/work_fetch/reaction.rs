@@ -1,28 +1,28 @@
-//! What a worker makes of what a scheduler says of a request for work, for each type of processors.
+//! Maps a scheduler's verdict on a work request to the worker's reaction, for each processor type.
 
 use brasserie_common::WorkVerdict;
 
-/// What the worker does about the pair of the scheduler and the type.
+/// The worker's reaction for the pair of scheduler and processor type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reaction {
-    /// Its backoff ends.
+    /// The backoff of the pair ends.
     Clear,
-    /// Its backoff begins or doubles, if it was asked for, by itself, and was not backed off.
+    /// The backoff begins or doubles, if the worker asked of its own accord and the pair was not backed off.
     BackOff,
-    /// It is not asked for until a reply no longer says so.
+    /// The type is not asked for until a reply no longer says that no job uses it.
     Flag,
-    /// Only the delay that the reply asks for is obeyed.
+    /// The worker only obeys the delay in the reply.
     Obey,
-    /// It comes later.
+    /// The verdict comes later.
     Await,
-    /// The reply says nothing.
+    /// The reply has no effect.
     Ignore,
 }
 
 impl Reaction {
     pub fn to(verdict: WorkVerdict) -> Self {
         match verdict {
-            // Whoever grants nothing had nothing, however it is called.
+            // A grant of no task means that the scheduler had none.
             WorkVerdict::Granted(0)
             | WorkVerdict::NoWork
             | WorkVerdict::Limited

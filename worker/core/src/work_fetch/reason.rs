@@ -1,28 +1,28 @@
-//! Why a scheduler is talked to.
+//! Reasons for contacting a scheduler.
 
 use std::fmt;
 
-/// Somebody wants a scheduler to be talked to, whether or not work is needed.
+/// A wish to contact a scheduler, whether or not the worker needs work.
 ///
-/// | | in a backoff | suspended | when the talk fails |
+/// | | in a backoff | suspended | when the contact fails |
 /// |---|---|---|---|
-/// | `User` | goes all the same, unless the scheduler asked for the wait | goes all the same | is dropped |
-/// | `Init` | waits | goes all the same | stays |
-/// | `Scheduler` | waits | waits | is dropped: what raised it raises it again |
+/// | `User` | proceeds, unless the scheduler asked for the wait | proceeds | is dropped |
+/// | `Init` | waits | proceeds | stays |
+/// | `Scheduler` | waits | waits | is dropped: its cause raises it again |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wish {
-    /// The scheduler itself, which said when it wants to be talked to at the latest (`PROJECT_REQ`).
+    /// The scheduler's wish, which said when it wants the next contact at the latest (BOINC's `PROJECT_REQ`).
     Scheduler,
-    /// It has never been talked to (`INIT`).
+    /// The first contact with the scheduler (BOINC's `INIT`).
     Init,
-    /// The worker's operator (`USER_REQ`).
+    /// The wish of the worker's operator (BOINC's `USER_REQ`).
     User,
 }
 
 impl Wish {
     pub const ALL: [Wish; 3] = [Wish::Scheduler, Wish::Init, Wish::User];
 
-    /// Whether all of `min_rpc_time` holds it up, and not only the part that the scheduler asked for.
+    /// Returns whether the wish waits for all of `min_rpc_time`, and not only for the part that the scheduler asked for.
     pub fn heeds_backoff(self) -> bool {
         match self {
             Wish::User => false,
@@ -30,7 +30,7 @@ impl Wish {
         }
     }
 
-    /// Whether it waits until the operator lets the scheduler have its way again.
+    /// Returns whether the wish waits while the operator has suspended the scheduler.
     pub fn heeds_suspension(self) -> bool {
         match self {
             Wish::User | Wish::Init => false,
@@ -38,7 +38,7 @@ impl Wish {
         }
     }
 
-    /// Whether it is there still after it was tried in vain; else whatever raised it raises it again.
+    /// Returns whether the wish stays after a failed contact. The cause of the others raises them again.
     pub fn outlives_failure(self) -> bool {
         match self {
             Wish::Init => true,
@@ -47,18 +47,18 @@ impl Wish {
     }
 }
 
-/// Why a scheduler is talked to.
+/// The reason for a contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RpcReason {
     Wished(Wish),
-    /// Tasks have ended and must be reported (`RESULTS_DUE`).
+    /// Completions must be reported (BOINC's `RESULTS_DUE`).
     ResultsDue,
-    /// Processors would run out of work (`NEED_WORK`).
+    /// Processors would run out of work (BOINC's `NEED_WORK`).
     NeedWork,
 }
 
 impl RpcReason {
-    /// Whether nobody asked for it: only then is it the worker's own need that was not met when no work comes.
+    /// Returns whether the worker contacts the scheduler of its own accord. Only then does a reply without work leave a need unmet.
     pub fn is_automatic(self) -> bool {
         match self {
             RpcReason::ResultsDue | RpcReason::NeedWork => true,
@@ -67,7 +67,7 @@ impl RpcReason {
     }
 }
 
-/// As the answer to "why was it talked to?".
+/// Writes the reason as the answer to "Why was the scheduler contacted?".
 impl fmt::Display for RpcReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -1,7 +1,7 @@
-//! What each scheduler got lately: an exponential average of what its tasks kept busy.
+//! The recent work of each scheduler (REC): an exponential average of the processors that its tasks kept busy.
 //!
-//! The unit is instances, each weighed with its speed beside one of the CPU: a scheduler that has always kept two of the CPU busy has 2.
-//! Only quotients of them matter.
+//! The unit is instances, each weighted with its speed relative to a CPU: a scheduler that has always kept two CPUs busy has 2. Only
+//! quotients of these averages matter.
 
 use std::f64::consts::LN_2;
 
@@ -11,20 +11,21 @@ use super::amounts::{DAY, amount};
 use super::profile::Profile;
 use super::types::{Processors, Stage, Task};
 
-/// Where none is given.
+/// Half-life in seconds, if none is given.
 const DEFAULT_HALF_LIFE: f64 = 10.0 * DAY;
-/// With less than this of it new, an average grows as if no time had passed: the difference of two close numbers says nothing.
+/// If less than this fraction of an average is new, it grows as if no time had passed: the difference of two close numbers would lose
+/// precision.
 const HARDLY_NEW: f64 = 1e-6;
-/// An interval of this part of a period or less waits for more: a second where the period is a minute.
+/// Intervals up to this fraction of a period are extended: a second if the period is a minute.
 const SHORTEST_INTERVAL: f64 = 1.0 / 60.0;
-/// In longer ones of so many periods nobody knows what ran: the machine slept, or its clock was set.
+/// Intervals of more than this many periods are dropped, because it is unknown which tasks ran: the machine slept, or its clock was set.
 const LONGEST_INTERVAL: f64 = 2.0;
-/// An interval of so many seconds is believed however short the period is: two periods of the volunteers' system, so that a worker that
-/// looks often loses nothing when it stands still for a moment.
+/// Intervals up to this many seconds count, however short the period is. This is two periods of BOINC, so that a worker with short periods
+/// loses nothing when it stalls for a moment.
 const ALWAYS_LOOKED_AT: f64 = 120.0;
 
-/// An average of work a day, as it is `since_average` seconds later, in which `work` was done. One that was never made is 0: in the
-/// volunteers' system the first interval makes all of it, so that a scheduler that has just come would count as one that always got so much.
+/// Returns an average of work per day, updated after `since_average` seconds in which `work` was done. A new average starts at 0. In BOINC
+/// the first interval determines the whole average, so a new scheduler would count as if it had always received as much.
 pub fn update_average(average: f64, since_average: f64, work: f64, half_life: f64) -> f64 {
     let half_life = or_default(half_life);
     let since = amount(since_average);
@@ -46,16 +47,16 @@ fn or_default(half_life: f64) -> f64 {
     }
 }
 
-/// What of an association outlives its worker.
+/// The part of an association's average that survives a restart of the worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SavedRec {
     pub average: f64,
-    /// Seconds since it was right.
+    /// Seconds since the average was correct.
     pub age: f64,
 }
 
 impl SavedRec {
-    /// No more than these processors ever make of it: else it would take for ever until it is what it should be.
+    /// Limits the average to the peak of these processors. A larger one would take too long to decay.
     pub fn within(self, processors: &Processors) -> Self {
         SavedRec {
             average: amount(self.average).min(amount(processors.peak())),
@@ -63,14 +64,14 @@ impl SavedRec {
         }
     }
 
-    /// So many seconds later.
+    /// Returns the average `by` seconds later.
     pub fn older(self, by: f64) -> Self {
         let age = amount(self.age) + amount(by);
         SavedRec { age, ..self }
     }
 }
 
-/// The averages of all associations, and what was done since.
+/// The averages of all associations, and the work since the last update.
 ///
 /// ```text
 ///                  .-- too short: goes on --.
@@ -91,7 +92,7 @@ pub struct Accounting {
 }
 
 impl Accounting {
-    /// By association; new ones have the default.
+    /// Starts from saved averages, by association.
     pub fn new(saved: &[SavedRec], now: Time, profile: &Profile) -> Self {
         let half_life = or_default(profile.rec_half_life);
         let averages = saved
@@ -107,7 +108,7 @@ impl Accounting {
         }
     }
 
-    /// By association.
+    /// Returns the averages by association.
     pub fn averages(&self) -> &[f64] {
         &self.averages
     }
@@ -121,7 +122,7 @@ impl Accounting {
         self.averages.iter().map(save).collect()
     }
 
-    /// A task that executed stops: its part of the interval counts, as nobody will know of it later.
+    /// Counts the part of the interval in which a stopping task executed, because it will be unknown later.
     pub fn stopped(&mut self, now: Time, task: &Task, processors: &Processors) {
         let part = self.part(now, task, processors);
         if let Some(stopped) = self.stopped.get_mut(task.association.0) {
@@ -129,7 +130,8 @@ impl Accounting {
         }
     }
 
-    /// Averages what was done, those tasks among it that execute still. To be called at least once a period.
+    /// Updates the averages with the work of the interval, including that of tasks that still execute. Must be called at least once a
+    /// period.
     pub fn adjust(&mut self, now: Time, tasks: &[Task], processors: &Processors) {
         let interval = now.since(self.interval_start).as_secs_f64();
         if now < self.interval_start || interval > self.longest_interval() {
@@ -150,12 +152,12 @@ impl Accounting {
         self.restart(now);
     }
 
-    /// Beyond this the machine slept, or nobody looked: what was done is not known.
+    /// Returns the length beyond which an interval is discarded, because the machine slept or the caller stalled.
     fn longest_interval(&self) -> f64 {
         (LONGEST_INTERVAL * self.period).max(ALWAYS_LOOKED_AT)
     }
 
-    /// Instance-seconds of the interval.
+    /// Returns the task's instance-seconds within the interval.
     fn part(&self, now: Time, task: &Task, processors: &Processors) -> f64 {
         match task.stage {
             Stage::Executing { since } => {

@@ -1,7 +1,7 @@
-//! When ends of tasks that are held back must be reported.
+//! Decides when held-back completions must be reported.
 //!
-//! What leaves at once leaves by the worker's ordinary reports, and waits for nothing here. Only where ends are held back to go together
-//! are there sessions: one takes all that wait for the same scheduler, and may ask it for work by the way.
+//! Completions that leave at once use the worker's ordinary reports and wait for nothing here. Held-back completions go in sessions: one
+//! session takes all that wait for the same scheduler, and may also ask it for work.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use super::backoff::span;
 use super::profile::Profile;
 use super::types::{AssociationIndex, TaskNumber};
 
-/// A completion waits for others at most for the time to its deadline divided by this number. With a fixed cushion of a day, every completion
-/// with a shorter deadline would be reported alone.
+/// A completion waits for others at most for the time to its deadline divided by this number. With a fixed cushion of a day, every
+/// completion with a shorter deadline would be reported alone.
 const LEFT_TO_WAIT: f64 = 2.0;
 
-/// What is to be told of a task.
+/// The content of a report about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// It has ended.
+    /// The task has ended.
     End,
-    /// It was never here. The scheduler asked, and holds the task until it hears.
+    /// The task was never at the worker. The scheduler asked, and keeps the task until it receives the answer.
     NotRunning,
 }
 
-/// An end that no scheduler has acknowledged, and that may be told now: one that was refused is listed again when it may be repeated.
+/// A completion that no scheduler has acknowledged, and that may be reported now. A refused one is listed again when it may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unreported {
     pub association: AssociationIndex,
     pub task: TaskNumber,
     pub told: Told,
-    /// What the job says, if it does.
+    /// The job's own policy, if it has one.
     pub policy: Option<ReportPolicy>,
-    /// Since when it could have been told.
+    /// The time since which it could have been reported.
     pub ended: Time,
     pub deadline: Option<Time>,
 }
 
 impl Unreported {
-    /// Whether it goes by itself, whatever is backed off.
+    /// Returns whether it is reported by itself, whatever is backed off.
     pub fn leaves_at_once(&self, profile: &Profile) -> bool {
         match (self.told, self.policy.unwrap_or(profile.report)) {
             (Told::NotRunning, _) | (Told::End, ReportPolicy::Immediate) => true,
@@ -48,29 +48,29 @@ impl Unreported {
     }
 }
 
-/// What a scheduler's reports depend on.
+/// The state of a scheduler on which its reports depend.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Circumstances {
-    /// `min_rpc_time`; [`Time::ZERO`]: at once.
+    /// `min_rpc_time`; [`Time::ZERO`] for no wait.
     pub min_rpc_time: Time,
-    /// The operator does not let it have its way.
+    /// The operator has suspended the scheduler.
     pub is_suspended: bool,
-    /// It gets nothing more to do here.
+    /// The worker wants no more work from this scheduler.
     pub wants_no_more_work: bool,
 }
 
-/// Which rule makes a report due. They are looked at in this order.
+/// The rule that makes a report due. Rules are checked in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReportReason {
     NoMoreWork,
-    /// Another leaves at once: those that wait go with it.
+    /// Another completion leaves at once, and the waiting ones go with it.
     Immediate,
     Deadline,
     Delay,
     Count,
 }
 
-/// As the answer to "why is it reported now?".
+/// Writes the rule as the answer to "Why is it reported now?".
 impl fmt::Display for ReportReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -83,27 +83,27 @@ impl fmt::Display for ReportReason {
     }
 }
 
-/// Whose ends are due, and why.
+/// A scheduler whose completions are due, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overdue {
     pub association: AssociationIndex,
     pub reason: ReportReason,
-    /// Whose end the rule was about.
+    /// The task whose completion met the rule.
     pub task: TaskNumber,
 }
 
-/// All that the policy looks at.
+/// The inputs of the policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Reporting<'a> {
     pub profile: &'a Profile,
-    /// By association.
+    /// The circumstances by association.
     pub circumstances: &'a [Circumstances],
-    /// In the order in which they ended.
+    /// The unreported completions, in the order in which they ended.
     pub unreported: &'a [Unreported],
 }
 
 impl Reporting<'_> {
-    /// Whose ends must be reported now: the first that a rule says so of.
+    /// Returns the first scheduler whose completions must be reported now.
     pub fn overdue(&self, now: Time) -> Option<Overdue> {
         self.waiting().find_map(|waiting| {
             let rules = waiting.rules.into_iter();
@@ -116,7 +116,7 @@ impl Reporting<'_> {
         })
     }
 
-    /// When somebody's ends must be, if nothing happens until then: nobody has to look before.
+    /// Returns the next time at which a report is due, if no event comes first.
     pub fn next_due(&self, now: Time) -> Option<Time> {
         let times = self.waiting().flat_map(|waiting| {
             let rules = waiting.rules.into_iter();
@@ -150,7 +150,7 @@ impl Reporting<'_> {
         })
     }
 
-    /// From when each rule says so, in their order.
+    /// Returns the time from which each rule holds, in the order of the rules.
     fn rules(
         &self,
         end: &Unreported,
@@ -159,7 +159,7 @@ impl Reporting<'_> {
     ) -> [(Time, ReportReason); 5] {
         let profile = self.profile;
         let when = |holds: bool| if holds { Time::ZERO } else { Time::NEVER };
-        // The limits themselves are still good.
+        // A completion may wait until exactly the limit.
         let just_after = |at: Time| at + Duration::from_nanos(1);
         let before = |deadline: Time| {
             let left = deadline.since(end.ended).as_secs_f64();
@@ -186,7 +186,7 @@ impl Reporting<'_> {
     }
 }
 
-/// An end of a scheduler that may be talked to from `open` on.
+/// A completion for a scheduler that may be contacted from `open` on.
 struct Waiting<'a> {
     end: &'a Unreported,
     open: Time,

@@ -1,7 +1,7 @@
-//! When a scheduler may be talked to of work, and what failures do to that.
+//! Decides when a scheduler may be contacted for work, and how failures change that.
 //!
-//! Only requests for work, and reports that are held back to go together, heed this. Heartbeats, healthchecks, statuses that leave at once
-//! and answers to calls never do: without them a scheduler would lose the worker while it waits.
+//! Only work requests and held-back reports obey this policy. Heartbeats, healthchecks, statuses that leave at once and answers to calls do
+//! not, because the scheduler would lose a worker that waits.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,74 +15,74 @@ use super::reason::{RpcReason, Wish};
 use super::types::TaskNumber;
 use super::wait::{Wait, WaitCause, left};
 
-/// No scheduler of the volunteers' system asks for a longer delay, so that what is saved as one is none of its.
+/// Maximum delay that a scheduler requests, in BOINC and by `thrift/PROTOCOL.md`. A longer saved delay is cut.
 const LONGEST_DELAY: Duration = Duration::from_secs(2 * 86_400);
-/// Of failures in a row so many are remembered: none of the rules tells more of them apart.
+/// Limit of the counts of consecutive failures. No rule distinguishes larger counts.
 const MOST_FAILURES: u32 = 1_000_000;
 
-/// What a failure is worth: the constants, and a random number, uniform in [0, 1].
+/// The parameters of a failure: the constants, and a random number, uniform in [0, 1].
 ///
-/// The volunteers' system counts no failure while it believes that its own network is down. A worker cannot know: a cluster that restarts,
-/// or a network that is down elsewhere, looks the same to it, and then it is the growing wait that keeps all of them from coming back at once.
+/// BOINC counts no failure while it assumes that its own network is down. A worker cannot know that: a restarting cluster, or a broken
+/// network elsewhere, looks the same. In these cases the growing wait keeps all workers from returning at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
     pub profile: &'a Profile,
     pub u: f64,
 }
 
-/// What became of reading the list of members.
+/// The result of reading the member list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListReading {
-    /// There is a member that was not there before.
+    /// The list has a new member.
     NewMember,
     Unchanged,
-    /// It could not be read, or there is nobody in it.
+    /// The list could not be read, or is empty.
     Failed,
 }
 
-/// Whether the list of members is to be read again.
+/// Whether the member list must be read again.
 ///
 /// ```text
-///   NotWanted --so many failures in a row, and no heartbeat is answered------> NotBefore(now)
+///   NotWanted --too many failures in a row, and no heartbeat is answered-----> NotBefore(now)
 ///   NotWanted --a failure after it could not be read again and again---------> NotBefore(much later)
-///   NotBefore --it was read, or could not be; somebody answers---------------> NotWanted
+///   NotBefore --it was read, or could not be; a member answers---------------> NotWanted
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
     NotWanted,
-    /// It does not wait for the backoff of requests, but for this.
+    /// The list is read at this time, independently of the backoff of requests.
     NotBefore(Time),
 }
 
-/// Of one scheduler. Time never goes back here: the clock counts suspend and nobody sets it. Over a restart of the worker it begins anew, and
-/// what is saved are spans; whether the wall clock by which they aged can be trusted is for [`away`](super::away) to say.
+/// The contact policy of one scheduler. Its clock never goes back: it counts suspend, and nobody sets it. A restart of the worker starts it
+/// anew, so saved values are spans. Function [`away`](super::away) decides whether the wall clock that aged them is reliable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RpcPolicy {
-    /// `min_rpc_time`, and why; nobody is talked to before. It may have passed. `None`: at once.
+    /// `min_rpc_time` and its cause: no contact happens before. It may have passed; `None` for no wait.
     wait: Option<Wait>,
-    /// So long the scheduler wants no request, whatever else is waited for; [`Time::ZERO`]: it does not care.
+    /// The time before which the scheduler itself wants no request; [`Time::ZERO`] for no limit.
     delayed_until: Time,
-    /// The end of a backoff has not been noticed yet.
+    /// Whether the end of a backoff has not been noticed yet.
     possibly_backed_off: bool,
-    /// The scheduler wants to be talked to then at the latest.
+    /// The time at which the scheduler wants the next contact at the latest.
     next_rpc_time: Option<Time>,
-    /// Failures in a row, `nrpc_failures`: of requests, of reading the list, of tasks.
+    /// Consecutive failures of requests, list readings and tasks (BOINC's `nrpc_failures`).
     failures: u32,
-    /// Failures in a row to read the list, `master_fetch_failures`.
+    /// Consecutive failures to read the list (BOINC's `master_fetch_failures`).
     list_failures: u32,
-    /// Invariant: nobody waits for it longer than for `wait`, so that a list is read before anybody is asked for work.
+    /// Invariant: the list is due no later than `wait` ends, so that a due list is read before anybody is asked for work.
     list: List,
     wish: Option<Wish>,
-    /// The wish that the operation in progress is for.
+    /// The wish that the operation in progress serves.
     serving: Option<Wish>,
-    /// A member has answered a heartbeat since the last failure.
+    /// Whether a member has answered a heartbeat since the last failure.
     members_answer: bool,
-    /// Tasks that have counted as failures: each does once, however much of it fails.
+    /// Tasks that have counted as failures. Each counts once, whatever else of it fails.
     failed_tasks: BTreeSet<TaskNumber>,
 }
 
 impl RpcPolicy {
-    /// Of a scheduler that was never talked to.
+    /// Returns the policy for a scheduler that the worker has never contacted.
     pub fn new() -> Self {
         RpcPolicy {
             wait: None,
@@ -99,7 +99,7 @@ impl RpcPolicy {
         }
     }
 
-    /// The wait in force.
+    /// Returns the wait in force.
     pub fn wait(&self, now: Time) -> Option<Wait> {
         self.wait.filter(|wait| wait.until > now)
     }
@@ -108,12 +108,13 @@ impl RpcPolicy {
         self.wait(now).is_some()
     }
 
-    /// [`Time::ZERO`]: at once, whenever that is.
+    /// Returns the time before which no contact happens; [`Time::ZERO`] for none.
     pub fn min_rpc_time(&self) -> Time {
         self.wait.map_or(Time::ZERO, |wait| wait.until)
     }
 
-    /// So long the scheduler itself wants no request, which even the operator's wish heeds: it would only be put off again.
+    /// Returns the time before which the scheduler itself wants no request. Even the operator's wish obeys it, because the scheduler would
+    /// only defer the request again.
     pub fn delayed_until(&self) -> Time {
         self.delayed_until
     }
@@ -127,12 +128,12 @@ impl RpcPolicy {
         self.list_failures
     }
 
-    /// Whether the list is to be read, be it now or later: until then the scheduler is asked for nothing.
+    /// Returns whether the list must be read, now or later. Until then the scheduler is asked for nothing.
     pub fn wants_list(&self) -> bool {
         self.list_due().is_some()
     }
 
-    /// When the list is to be read.
+    /// Returns the time at which the list must be read.
     pub fn list_due(&self) -> Option<Time> {
         match self.list {
             List::NotWanted => None,
@@ -140,34 +141,34 @@ impl RpcPolicy {
         }
     }
 
-    /// What the scheduler is to be talked to for beside work.
+    /// Returns the reason for a contact besides work.
     pub fn wish(&self) -> Option<Wish> {
         self.wish
     }
 
-    /// When the scheduler wants to be talked to at the latest.
+    /// Returns the time at which the scheduler wants the next contact at the latest.
     pub fn next_rpc_time(&self) -> Option<Time> {
         self.next_rpc_time
     }
 
-    /// Whether the end of a backoff is still to be noticed.
+    /// Returns whether the end of a backoff has not been noticed yet.
     pub fn awaits_end(&self) -> bool {
         self.possibly_backed_off
     }
 
-    /// Notices the end of a backoff, once: work that nobody could be asked for may be fetched now.
+    /// Notices the end of a backoff, once. Returns whether it has just ended, so that work may be fetched now.
     pub fn notice_end(&mut self, now: Time) -> bool {
         let ended = self.possibly_backed_off && !self.is_backed_off(now);
         self.possibly_backed_off &= !ended;
         ended
     }
 
-    /// A weaker wish does not take the place of a stronger one.
+    /// Adds a wish. A weaker wish does not replace a stronger one.
     pub fn ask(&mut self, wish: Wish) {
         self.wish = self.wish.max(Some(wish));
     }
 
-    /// An operation begins; what is wished from now on is for the next.
+    /// Notes that an operation begins. Later wishes are for the next operation.
     pub fn begin(&mut self, reason: RpcReason) {
         self.serving = match reason {
             RpcReason::Wished(_) => self.wish.take(),
@@ -175,7 +176,7 @@ impl RpcPolicy {
         };
     }
 
-    /// A good reply: whatever was wrong before, it no longer is. Delays are seconds; a next contact of 0 means none.
+    /// Applies a good reply, which ends all failures. Delays are seconds; a `next_contact` of 0 means none.
     pub fn replied(&mut self, now: Time, request_delay: f64, next_contact: f64) {
         self.serving = None;
         self.failures = 0;
@@ -187,8 +188,8 @@ impl RpcPolicy {
         self.delay(now, request_delay);
     }
 
-    /// A reply without anything but when to ask again: nobody has failed, and nothing is known to be well. A scheduler that does not say
-    /// when is asked no sooner than work is fetched without a reason, and what was wished is wished still.
+    /// Applies a reply that only says when to ask again. It is no failure, but does not end earlier failures. Without a delay in the reply,
+    /// the next request waits for `fetch_period`. The wish of the operation ends unless it outlives failures.
     pub fn deferred(&mut self, now: Time, request_delay: f64, profile: &Profile) {
         self.give_up();
         let delay = match amount(request_delay) {
@@ -198,7 +199,7 @@ impl RpcPolicy {
         self.delay(now, delay);
     }
 
-    /// The scheduler wants no request for so long.
+    /// Notes that the scheduler wants no request for `request_delay` seconds.
     pub fn delayed(&mut self, now: Time, request_delay: f64) {
         self.delay(now, request_delay);
     }
@@ -212,8 +213,8 @@ impl RpcPolicy {
         }
     }
 
-    /// It is another instance, and has answered a heartbeat: what the one before wanted, or did not serve, says nothing of it. It is asked soon,
-    /// but not by all workers at once. That tasks failed here does.
+    /// Notes that the scheduler has a new instance, which has answered a heartbeat. Waits that the previous instance caused end within
+    /// `fetch_period`, at a random time, so that not all workers ask at once. Waits for failed tasks stay.
     pub fn is_another(&mut self, now: Time, terms: Terms<'_>) {
         self.delayed_until = Time::ZERO;
         let of_the_other = |cause: WaitCause| match cause {
@@ -236,13 +237,14 @@ impl RpcPolicy {
         self.delayed_until = Time::ZERO;
     }
 
-    /// No member could be talked to, or what came made no sense, or the request could not be made at all: one failure, whoever was tried.
+    /// Notes a failed request: no member could be contacted, the reply made no sense, or the request could not be made. It counts once,
+    /// however many members were tried.
     pub fn rpc_failed(&mut self, now: Time, terms: Terms<'_>) {
         self.fail(now, terms, |failures| WaitCause::RpcFailed { failures });
         self.give_up();
     }
 
-    /// The reading of the list is over.
+    /// Applies the result of reading the list.
     pub fn list_read(&mut self, now: Time, reading: ListReading, terms: Terms<'_>) {
         self.list = List::NotWanted;
         match reading {
@@ -251,7 +253,7 @@ impl RpcPolicy {
                 self.failures = 0;
                 self.no_wait();
             }
-            // Whoever did not answer is no more likely to answer now: the backoff stays.
+            // Known members are no more likely to answer now, so the backoff stays.
             ListReading::Unchanged => self.list_failures = 0,
             ListReading::Failed => {
                 self.list_failures = self.list_failures.saturating_add(1);
@@ -263,8 +265,8 @@ impl RpcPolicy {
         self.wish = self.wish.max(self.serving.take());
     }
 
-    /// A task of this scheduler has ended otherwise than well. Says whether that counts as a failure: it does once for each task, by what
-    /// the profile counts. So a machine on which all tasks crash asks for fewer and fewer.
+    /// Notes that a task of this scheduler did not succeed. Returns whether that counts as a failure: once for each task, by the profile's
+    /// rule. A machine on which all tasks crash so asks for less and less.
     pub fn task_failed(
         &mut self,
         now: Time,
@@ -279,12 +281,12 @@ impl RpcPolicy {
         counts
     }
 
-    /// The task is reported: nothing of it can fail any more.
+    /// Forgets a task whose completion is acknowledged, because nothing of it can fail any more.
     pub fn task_gone(&mut self, task: TaskNumber) {
         self.failed_tasks.remove(&task);
     }
 
-    /// A member has answered a heartbeat: the list is good, if requests fail or not. Heartbeats that fail say nothing here.
+    /// Notes that a member has answered a heartbeat, so the list is good whether or not requests fail. Failed heartbeats have no effect.
     pub fn heartbeat_answered(&mut self) {
         self.list_is_good();
         self.members_answer = true;
@@ -295,8 +297,7 @@ impl RpcPolicy {
         self.list = List::NotWanted;
     }
 
-    /// The operator wants the scheduler to be talked to now: what the worker waits for of its own accord is over. What the scheduler has
-    /// asked for stands.
+    /// Ends the worker's own waits at the operator's request. A delay that the scheduler asked for stays.
     pub fn update(&mut self, now: Time) {
         self.ask(Wish::User);
         let until = self.delayed_until;
@@ -308,7 +309,7 @@ impl RpcPolicy {
         }
     }
 
-    /// The wall clock was set back while the worker was away, so that nobody knows how much of any wait has passed.
+    /// Ends all waits. The wall clock was set back while the worker was away, so it is unknown how much of a wait has passed.
     pub fn clock_went_back(&mut self, now: Time) {
         self.at_once(now);
         self.next_rpc_time = Some(now);
@@ -321,7 +322,7 @@ impl RpcPolicy {
         }
     }
 
-    /// A later time is never made an earlier one.
+    /// Sets `min_rpc_time`, but never to an earlier time.
     fn set_min_rpc_time(&mut self, wait: Wait) {
         if wait.until > self.min_rpc_time() {
             self.wait = Some(wait);
@@ -334,7 +335,7 @@ impl RpcPolicy {
         if self.list_failures >= profile.list_fetch_retries {
             let until = now + span(profile.list_fetch_interval);
             if !self.wants_list() {
-                // It stays where it is if it is wanted: failing tasks would put it off for ever.
+                // A due time stays as it is, or failing tasks would postpone it for ever.
                 self.list = List::NotBefore(until);
             }
             let readings = self.list_failures;
@@ -357,19 +358,19 @@ impl RpcPolicy {
         });
     }
 
-    /// The operation in progress is over without an outcome, since the association has changed: its wish stands.
+    /// Ends the operation in progress without an outcome, because the association has changed. Its wish stays.
     pub fn abandoned(&mut self) {
         self.failed_tasks.clear();
         self.wish = self.wish.max(self.serving.take());
     }
 
-    /// The operation in progress was in vain.
+    /// Ends the operation in progress as a failure.
     fn give_up(&mut self) {
         let stays = self.serving.take().filter(|wish| wish.outlives_failure());
         self.wish = self.wish.max(stays);
     }
 
-    /// What waits for what, for people: a line for each.
+    /// Describes the waits and wishes for the operator, one line each.
     pub fn explain(&self, now: Time) -> Vec<String> {
         let mut lines = self.waits(now);
         if let Some(wish) = self.wish.max(self.serving) {
@@ -378,7 +379,7 @@ impl RpcPolicy {
         lines
     }
 
-    /// The same without what is only to be done.
+    /// Describes the waits alone, one line each.
     pub fn waits(&self, now: Time) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(wait) = self.wait(now) {
@@ -416,14 +417,14 @@ impl RpcPolicy {
         }
     }
 
-    /// The end of a wait that was in force is noticed as if the worker had not been away. No wait is longer than the profile ever makes one,
-    /// whatever is saved.
+    /// Restores a saved policy. The end of a saved wait is noticed as if the worker had not been away. No wait is longer than the profile
+    /// allows.
     pub fn restore(now: Time, saved: &SavedRpc, profile: &Profile) -> Self {
         let wait = saved.wait.map(|wait| SavedWait {
             left: wait.left.min(longest(wait.cause, profile)),
             ..wait
         });
-        // A list waits for the backoff, or for its own interval.
+        // The list waits for the backoff or for its own interval.
         let longest_for_list = span(profile.list_fetch_interval);
         let longest_for_list =
             wait.map_or(longest_for_list, |wait| longest_for_list.max(wait.left));
@@ -461,7 +462,7 @@ impl Default for RpcPolicy {
     }
 }
 
-/// The longest that a wait for this can have left.
+/// Returns the longest wait that this cause can have.
 fn longest(cause: WaitCause, profile: &Profile) -> Duration {
     match cause {
         WaitCause::RequestDelay | WaitCause::NextContact => LONGEST_DELAY,
@@ -474,14 +475,14 @@ fn longest(cause: WaitCause, profile: &Profile) -> Duration {
     }
 }
 
-/// What outlives a restart of the worker: spans, since its clock begins anew.
+/// The part of a policy that survives a restart of the worker. It consists of spans, because the clock starts anew.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SavedRpc {
     pub wait: Option<SavedWait>,
     pub next_contact: Option<Duration>,
     pub failures: u32,
     pub list_failures: u32,
-    /// When the list of members is to be read.
+    /// Time until the member list must be read.
     pub list: Option<Duration>,
     pub wish: Option<Wish>,
 }

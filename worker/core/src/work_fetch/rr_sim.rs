@@ -1,12 +1,12 @@
-//! What will happen if no more work comes: the tasks that are there, run in turn by the priorities of their schedulers.
+//! Simulates how the worker's tasks will run if no more work arrives: they run in turn by the priorities of their schedulers.
 //!
 //! Simulated time advances from one completion to the next. The priorities stay those of the start: updating them by the simulated work, in
 //! steps of an hour or of a tenth of the buffer, improved no figure of the emulator. Beyond the end of the buffer only deadlines matter, so
 //! the simulation ends there as soon as all remaining tasks meet their deadlines in any order. Without near deadlines the cost is that of
 //! the tasks of one buffer, however many are queued. Otherwise the cost is that of all tasks, each times the number of busy instances.
 //!
-//! The volunteers' system once simulated that the tasks of all schedulers run side by side, each at a rate by its scheduler's share. That is no
-//! choice here: without preemption tasks run one after the other, as they are simulated.
+//! An early version of BOINC simulated that the tasks of all schedulers run side by side, each at a rate by its scheduler's share. That
+//! would be wrong here: without preemption tasks run one after the other.
 
 mod bound;
 mod queues;
@@ -27,24 +27,25 @@ use queues::Queues;
 
 /// Limit for the tasks that one pick skips because they do not fit into the rest of a GPU type. It bounds the pick's cost.
 const MAX_SKIPPED: usize = 4;
-/// The least part of an instance that a task keeps others from when it is counted who runs, so that their number has a bound.
+/// The least part of an instance that a running task counts as, so that the number of running tasks is bounded.
 const LEAST_PLACE: f64 = 0.01;
-/// Of a type with more instances it is never said that all are busy with tasks that miss: no machine has them, and each needs a place.
+/// Limit of instances for the computation of busy times, which needs memory for each. No machine has more, and a type with more counts as
+/// never busy.
 const MOST_PLACES: u32 = 10_000;
-/// Sums of many spans are wrong by less than this part of them.
+/// Bound of the relative rounding error of a sum of many spans.
 const ROUNDING: f64 = 1e-9;
-/// The least part of the time in which a processor is believed to be there.
+/// Lower limit of a processor's availability, as a fraction of the time.
 const LEAST_AVAILABILITY: f64 = 0.01;
 
-/// What the simulation begins with. It changes none of it.
+/// The input of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     pub now: Time,
     pub processors: &'a Processors,
     pub associations: &'a Associations,
-    /// Of each association, as [`Accounting`](super::Accounting) has it.
+    /// The recent work by association, as [`Accounting`](super::Accounting) computes it.
     pub rec: &'a [f64],
-    /// In any order. Those of associations or processors that are not there are left out.
+    /// The tasks in any order. Those of unknown associations or processor types are ignored.
     pub tasks: &'a [Task],
     pub profile: &'a Profile,
 }
@@ -56,14 +57,14 @@ impl Situation<'_> {
         simulation.finish()
     }
 
-    /// Seconds from now; nothing for a deadline that never comes.
+    /// Returns the seconds until the task's deadline, which may be negative; `None` for a deadline that never comes.
     fn deadline(&self, task: &Task) -> Option<f64> {
         let deadline = task.deadline.filter(|at| *at != Time::NEVER)?;
         let ahead = deadline.since(self.now).as_secs_f64();
         Some(ahead - self.now.since(deadline).as_secs_f64())
     }
 
-    /// Whether it takes part: one whose inputs come takes part as if they were here.
+    /// Returns whether the task takes part. A task whose inputs will arrive takes part as if they were here.
     fn is_simulated(&self, task: &Task) -> bool {
         let is_there = task.association.0 < self.associations.len()
             && (self.processors.types()).any(|of_type| of_type == task.usage.processor_type());
@@ -75,48 +76,48 @@ impl Situation<'_> {
     }
 }
 
-/// A task within the simulation.
+/// A task in the simulation.
 struct Simulated {
     number: TaskNumber,
     association: AssociationIndex,
     job: u32,
     of_type: ProcessorType,
     usage: Usage,
-    /// The part of the worker that it takes.
+    /// The fraction of the worker's computing power that it uses.
     fraction_of_host: f64,
     /// Seconds until its end, if it ran from now on.
     left: f64,
-    /// The same when the simulation began.
+    /// The value of `left` when the simulation began.
     duration: f64,
-    /// Seconds from now.
+    /// Seconds from the start of the simulation.
     deadline: Option<f64>,
     done: bool,
 }
 
-/// Where the simulation is.
+/// The state of the simulation.
 struct Simulation<'a> {
     situation: &'a Situation<'a>,
-    /// In the order in which they came.
+    /// The tasks in the order of arrival.
     tasks: Vec<Simulated>,
     queues: Queues,
-    /// By the deadlines, the first last: of those that are not done yet, and of some that are.
+    /// The tasks with deadlines, the nearest last. All open tasks with deadlines are in the list, and some that are done.
     by_deadline: Vec<usize>,
     latest: LatestEnd,
     /// The priorities with which each pick begins.
     priorities: Priorities,
-    /// Who runs now.
+    /// The running tasks.
     active: Vec<usize>,
     used: PerType<f64>,
     used_by: Vec<PerType<f64>>,
-    /// Instances that the limit of an association lets it use.
+    /// Instances that an association's limit lets it use.
     could_use: Vec<PerType<f64>>,
-    /// Simulated seconds since now.
+    /// Simulated seconds since the start.
     elapsed: f64,
-    /// Where the buffer ends.
+    /// The end of the buffer, in seconds from the start.
     end: f64,
-    /// Tasks should end so long before their deadlines.
+    /// Seconds before their deadlines by which tasks should end.
     low_water: f64,
-    /// Whether it has been picked who runs beyond the end of the buffer.
+    /// Whether the last pick was beyond the end of the buffer.
     picked_beyond: bool,
     missed: Vec<usize>,
     outlook: Outlook,
@@ -191,7 +192,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// An association's limit times the most that one of its tasks uses.
+    /// Computes the instances that each association can use: its limit times the largest usage of one of its tasks.
     fn bound_by_limits(&mut self) {
         let Situation {
             processors,
@@ -206,7 +207,7 @@ impl<'a> Simulation<'a> {
         for (association, mut could_use) in associations.iter().zip(most) {
             for of_type in processors.types() {
                 let instances = processors.instances(of_type);
-                // Of one without tasks nobody knows what they use.
+                // The usage of an association without tasks is unknown.
                 let by_one = match could_use[of_type] {
                     0.0 => 1.0,
                     most => most,
@@ -239,18 +240,19 @@ impl<'a> Simulation<'a> {
             self.advance(seconds);
             self.pick();
         }
-        // Nothing is left to run.
+        // No task is left to run.
         self.count(self.end - self.elapsed);
     }
 
-    /// The task that ends first, of those that run.
+    /// Returns the running task that ends first.
     fn first_to_end(&self) -> Option<usize> {
         let left = |index: &usize| self.tasks[*index].left;
         let active = self.active.iter().copied();
         active.min_by(|one, other| left(one).total_cmp(&left(other)))
     }
 
-    /// The volunteers' system spares tasks that want more memory than there is, which never run; here none is sent to a worker without it.
+    /// Ends a task, and records it if it misses its deadline. BOINC exempts tasks that need more memory than there is, but a scheduler here
+    /// never sends one.
     fn end(&mut self, index: usize, after: f64) {
         let task = &mut self.tasks[index];
         task.done = true;
@@ -276,7 +278,7 @@ impl<'a> Simulation<'a> {
         self.elapsed += seconds;
     }
 
-    /// How busy the processors are in a step. Only what is before the end of the buffer counts.
+    /// Adds a step to the outlook, up to the end of the buffer.
     fn count(&mut self, seconds: f64) {
         if self.elapsed >= self.end {
             return;
@@ -300,7 +302,7 @@ impl<'a> Simulation<'a> {
                 let more = match association.max_concurrent {
                     Some(_) => self.could_use[index][of_type] - self.used_by[index][of_type],
                     None if association.max_concurrent_of_jobs.is_empty() => 0.0,
-                    // The jobs that have no limit can use all.
+                    // The jobs without a limit can use all idle instances.
                     None => idle,
                 };
                 let pairs = &mut self.outlook.of_association[index].of_type;
@@ -309,7 +311,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Whether all tasks that are left end in time, in whatever order they run.
+    /// Returns whether all remaining tasks meet their deadlines in any order.
     fn deadlines_are_met(&mut self) -> bool {
         while (self.by_deadline.last()).is_some_and(|index| self.tasks[*index].done) {
             self.by_deadline.pop();
@@ -319,8 +321,8 @@ impl<'a> Simulation<'a> {
         first.is_none_or(|deadline| latest * (1.0 + ROUNDING) <= deadline - self.low_water)
     }
 
-    /// Picks the tasks that run next, GPU tasks first. Schedulers take turns by priority until all instances are taken, or no task fits into
-    /// the remaining GPUs.
+    /// Picks the tasks that run next, GPU tasks first. Schedulers take turns by priority until all instances are taken, or no task fits
+    /// into the remaining GPUs.
     fn pick(&mut self) {
         let processors = self.situation.processors;
         self.active.clear();
@@ -377,7 +379,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// The last time counts, up to the first that is beyond the buffer.
+    /// Records that a limit was reached. The last time counts, up to the first one beyond the buffer.
     fn note_limit(&mut self, association: AssociationIndex) {
         if !self.picked_beyond {
             self.outlook.of_association[association.0].limited_at = Some(self.elapsed);
@@ -386,7 +388,7 @@ impl<'a> Simulation<'a> {
 
     fn finish(mut self) -> Outlook {
         let processors = self.situation.processors;
-        // Where all of them together leave instances free, there is nothing to keep places for.
+        // If the late tasks together leave an instance free, the type is never busy.
         let instances = |of_type: ProcessorType| {
             let taken = self.missed.iter();
             let taken = taken.map(|index| self.tasks[*index].usage.of(of_type).floor());

@@ -1,7 +1,7 @@
-//! All that outlives a restart of a worker that asks for work, as text: schedulers by their addresses and jobs by their names, since lists
-//! of both are others when it comes back.
+//! The state of a pull worker that survives a restart, as text. Schedulers are named by their addresses and jobs by their names, because
+//! the worker's lists of both may change.
 //!
-//! What is read may be of any age and have been written by anybody: what cannot be understood is told, and only that is lost.
+//! The text may be of any age and origin. A part that cannot be understood is left out with a warning.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,29 +22,29 @@ mod reading;
 
 pub use reading::SavedWarning;
 
-/// Of what is written. Another version is not read, and told.
+/// Version of the text. Text of another version is not read, with a warning.
 const VERSION: u64 = 1;
-/// No worker is attached to as many schedulers.
+/// Maximum number of schedulers, above any real worker's.
 const MOST_SCHEDULERS: usize = 1000;
-/// Members of one, or types of processors.
+/// Maximum number of members of one scheduler, or of its processor types.
 const MOST_OF_ONE: usize = 1000;
-/// Names that are written take no more of a text than this, each byte of them counted as what it is at worst.
+/// Maximum bytes of all written job names, with each byte counted at its largest encoding.
 const MOST_NAME_BYTES: usize = 32 << 20;
-/// Bytes of one byte of a name: `\u0000`.
+/// Maximum bytes in the text for one byte of a name: `\u0000`.
 const WORST_BYTE: usize = 6;
 
-/// See the module.
+/// The saved state; see the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedState {
-    /// By the wall clock: when it was so.
+    /// The wall-clock time of the state.
     pub at: WallTime,
-    /// By the addresses by which the worker was told of them.
+    /// The schedulers by the addresses that the operator gave the worker.
     pub schedulers: BTreeMap<String, SavedScheduler>,
-    /// The one that was longest not used first.
+    /// Least recently used first.
     pub jobs: Vec<SavedJob>,
 }
 
-/// Of one scheduler.
+/// The saved state of one scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedScheduler {
     pub contact: SavedContact,
@@ -53,20 +53,20 @@ pub struct SavedScheduler {
     pub correction: f64,
 }
 
-/// What was learned of a job.
+/// The saved estimate of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedJob {
-    /// Its scheduler's address.
+    /// The address of its scheduler.
     pub scheduler: String,
     pub name: String,
-    /// Seconds that it said its tasks take, if it did.
+    /// The job's own estimate at that time in seconds, if it had one.
     pub said: Option<f64>,
-    /// Seconds that they took.
+    /// The learned run time in seconds.
     pub seconds: f64,
 }
 
 impl SavedState {
-    /// `name` gives the address and the name of a job; one that nobody knows is left out.
+    /// Combines the parts of the state. `name` returns the scheduler's address and the name of a job; a job without them is left out.
     pub fn new(
         at: WallTime,
         schedulers: BTreeMap<String, SavedScheduler>,
@@ -89,8 +89,8 @@ impl SavedState {
         }
     }
 
-    /// For [`Estimates::restored`](super::Estimates::restored): `number` gives the numbers of a scheduler's address and a job's name; one
-    /// without them is left out.
+    /// Returns the estimates for [`Estimates::restored`](super::Estimates::restored). `number` returns the numbers for a scheduler's
+    /// address and a job's name; a job without them is left out.
     pub fn estimates(
         &self,
         mut number: impl FnMut(&str, &str) -> Option<(AssociationIndex, u32)>,
@@ -107,8 +107,8 @@ impl SavedState {
         self.jobs.iter().filter_map(numbered).collect()
     }
 
-    /// What it is when the worker comes back. If the wall clock went back meanwhile nobody can tell how long that took: then nothing waits,
-    /// and what was got is as old as it was.
+    /// Returns the state at the time when the worker returns. If the wall clock went back meanwhile, the length of the absence is unknown:
+    /// then all waits end, and the averages of received work do not age.
     pub fn aged(self, now: WallTime) -> Self {
         let away = away(self.at, now);
         let older = |saved: SavedScheduler| match away {
@@ -132,7 +132,7 @@ impl SavedState {
         }
     }
 
-    /// What [`read`](Self::read) takes, for a file. It is bounded: of too many jobs the last are written.
+    /// Returns the text that [`read`](Self::read) accepts. Its size is bounded: of too many jobs, the last are written.
     pub fn to_text(&self) -> String {
         let schedulers = self.schedulers.iter();
         let written = schedulers
@@ -211,7 +211,7 @@ impl SavedJob {
     }
 }
 
-/// Without what is not there.
+/// Removes null entries of an object.
 fn compact(mut written: Value) -> Value {
     if let Value::Object(parts) = &mut written {
         parts.retain(|_, part| !part.is_null());
@@ -219,7 +219,7 @@ fn compact(mut written: Value) -> Value {
     written
 }
 
-/// Rounded up: nobody is asked too early.
+/// Returns milliseconds, rounded up so that no wait ends too early.
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
@@ -230,7 +230,7 @@ const TASK_FAILED: &str = "task_failed";
 const LIST_FAILED_AGAIN: &str = "list_failed_again";
 const REQUEST_DELAY: &str = "request_delay";
 
-/// What requests wait for, and its count.
+/// Returns the name and the count of a wait's cause; `None` if no request waits for it.
 fn written_cause(cause: WaitCause) -> Option<(&'static str, Option<u32>)> {
     match cause {
         WaitCause::RequestDelay => Some((REQUEST_DELAY, None)),

@@ -1,11 +1,11 @@
-//! Which ends of tasks count as failures of their scheduler: a machine on which all tasks fail should ask for fewer and fewer.
+//! Decides which ends of tasks count as failures of their scheduler, so that a machine on which all tasks fail asks for less and less.
 
 use brasserie_common::{EndedBy, Ending, Fault, Story};
 
 use super::profile::TaskErrors;
 
 impl TaskErrors {
-    /// Whether such an end is a failure. What ends because the worker does says nothing of anybody.
+    /// Returns whether the end counts as a failure. An end that the worker's own shutdown caused does not.
     pub fn counts(self, story: &Story) -> bool {
         match (self, story.ended_by) {
             (TaskErrors::Off, _)
@@ -19,16 +19,16 @@ impl TaskErrors {
     }
 }
 
-/// Whether the machine may be to blame, rather than what the task does there.
+/// Returns whether the machine may be the cause of the failure, rather than what the task does there.
 ///
-/// | how it ended | is one |
+/// | end of the task | counts |
 /// |---|---|
-/// | well, or as somebody or nobody wanted it | no |
-/// | it could not be started, whatever the reason; inputs that it will never have are one | yes |
-/// | its memory limit, or the machine, had no memory left for it | yes |
-/// | a signal that nobody of us sent | yes |
-/// | its timeout or its deadline was over | no |
-/// | by itself, and not well | if the worker or the system is at fault |
+/// | success, or an end that somebody wanted | no |
+/// | a failed start for any reason, such as inputs that will never arrive | yes |
+/// | lack of memory, by the task's limit or on the machine | yes |
+/// | a signal that Brasserie did not send | yes |
+/// | its timeout or deadline | no |
+/// | an unsuccessful exit | if the worker or the system is at fault |
 pub fn is_infrastructure_failure(story: &Story) -> bool {
     match (story.fault, story.ended_by, &story.ending) {
         (Fault::Nobody, _, _)
@@ -76,7 +76,7 @@ mod tests {
         use EndedBy as By;
         const KILLED: Ending = Ending::Signalled(9);
         const FAILED: Ending = Ending::Exited(1);
-        // Infrastructure, any.
+        // Each row ends with whether the end counts for `Infrastructure` and for `Any`.
         let rows = [
             (Ending::Exited(0), None, Fault::Nobody, [false, false]),
             (FAILED, None, Fault::Task, [false, true]),
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Whatever else there is: who asks for an end has no reason to complain of it, and what counts as infrastructure counts as any.
+    /// An end that somebody asked for never counts, and an end that counts as infrastructure also counts as any.
     #[test]
     fn an_end_that_was_asked_for_never_counts() {
         let by = EndedBy::ALL.map(Some).into_iter().chain([None]);

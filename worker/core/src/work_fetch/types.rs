@@ -1,11 +1,11 @@
-//! What all policies speak of: processors, schedulers that a worker is attached to, tasks that are there.
+//! The common types of all policies: processors, schedulers that a worker is attached to, and tasks at the worker.
 
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
 use brasserie_common::Time;
 
-/// A kind of processors: the CPU, or one model of graphics cards. Its place in a worker's list.
+/// A type of processors: the CPU, or one GPU model. The value is its index in the worker's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessorType(pub usize);
 
@@ -16,12 +16,12 @@ impl ProcessorType {
 /// All processors of one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessorKind {
-    /// For people: `CPU`, or the model of the cards.
+    /// The name for messages: `CPU`, or the GPU model.
     pub name: String,
     pub instances: u32,
-    /// What one instance is worth beside one of the CPU, in what is accounted.
+    /// The computing power of one instance relative to a CPU, for accounting.
     pub relative_speed: f64,
-    /// The part of the time in which it can work, of (0, 1].
+    /// The fraction of the time in which the processors can work, in (0, 1].
     pub availability: f64,
 }
 
@@ -36,7 +36,7 @@ impl Processors {
         Processors(PerType(all))
     }
 
-    /// The CPU first.
+    /// Returns all types, the CPU first.
     pub fn types(&self) -> impl DoubleEndedIterator<Item = ProcessorType> + use<> {
         (0..self.0.0.len()).map(ProcessorType)
     }
@@ -45,7 +45,7 @@ impl Processors {
         f64::from(self.0[of].instances)
     }
 
-    /// What all of them are worth in a second.
+    /// Returns the computing power of all processors, in CPUs.
     pub fn peak(&self) -> f64 {
         let kinds = self.0.0.iter();
         kinds
@@ -53,7 +53,7 @@ impl Processors {
             .sum()
     }
 
-    /// A table with this in each place.
+    /// Returns a table with this value for each type.
     pub fn table<T: Clone>(&self, of_each: &T) -> PerType<T> {
         PerType(vec![of_each.clone(); self.0.0.len()])
     }
@@ -67,7 +67,7 @@ impl Index<ProcessorType> for Processors {
     }
 }
 
-/// Something for each type of processors; made by [`Processors::table`], so that it has as many places.
+/// A value for each processor type. [`Processors::table`] creates it with the right size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerType<T>(Vec<T>);
 
@@ -92,46 +92,46 @@ impl<T> IndexMut<ProcessorType> for PerType<T> {
     }
 }
 
-/// A scheduler that the worker is attached to: its place in the worker's list.
+/// A scheduler that the worker is attached to. The value is its index in the worker's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssociationIndex(pub usize);
 
 impl AssociationIndex {
-    /// The only one of a worker with a single scheduler.
+    /// The only association of a worker with a single scheduler.
     pub const FIRST: AssociationIndex = AssociationIndex(0);
 }
 
-/// What the worker's operator has said of a scheduler.
+/// The operator's settings for a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Association {
-    /// Of the worker, beside the other shares; 0: only what the others leave.
+    /// The share of the worker, relative to the other shares; 0 if the scheduler only gets what the others leave.
     pub share: f64,
-    /// How many of its tasks run at once.
+    /// Limit of its concurrently running tasks.
     pub max_concurrent: Option<u32>,
-    /// The same of single jobs, by their numbers.
+    /// The same limit for single jobs, by job number.
     pub max_concurrent_of_jobs: BTreeMap<u32, u32>,
 }
 
 impl Association {
-    /// Whether the operator limits how many of its tasks, or of some of them, run at once.
+    /// Returns whether the operator limits the concurrent tasks of the scheduler or of one of its jobs.
     pub fn is_limited(&self) -> bool {
         self.max_concurrent.is_some() || !self.max_concurrent_of_jobs.is_empty()
     }
 }
 
-/// All of them, by their index.
+/// All associations, by their index.
 pub type Associations = [Association];
 
-/// What a task keeps busy while it runs.
+/// The processors that a task occupies while it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usage {
     pub cpus: f64,
-    /// At most one type of cards, and how much of them.
+    /// The GPU type, at most one, and the number of GPUs.
     pub cards: Option<(ProcessorType, f64)>,
 }
 
 impl Usage {
-    /// The type that the task counts as: its cards', else the CPU.
+    /// Returns the type that the task counts as: its GPU type, else the CPU.
     pub fn processor_type(&self) -> ProcessorType {
         self.cards.map_or(ProcessorType::CPU, |(of, _)| of)
     }
@@ -144,14 +144,14 @@ impl Usage {
         }
     }
 
-    /// Of the type that it counts as.
+    /// Returns the usage of the type that the task counts as.
     pub fn of_its_type(&self) -> f64 {
         self.of(self.processor_type())
     }
 
-    /// What it is worth in a second.
+    /// Returns the computing power that the task occupies, in CPUs.
     pub fn peak(&self, processors: &Processors) -> f64 {
-        // Of cards that the worker does not have nothing is known.
+        // The speed of GPUs that the worker does not have is unknown.
         let cards = self.cards.and_then(|(of, amount)| {
             let kind = processors.0.0.get(of.0)?;
             Some(amount * kind.relative_speed)
@@ -161,40 +161,42 @@ impl Usage {
     }
 }
 
-/// Tells the tasks of a worker apart, whoever gave them.
+/// The number of a task, unique among all tasks of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskNumber(pub u64);
 
-/// A task that is at the worker.
+/// A task at the worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     pub number: TaskNumber,
     pub association: AssociationIndex,
-    /// Of the scheduler's jobs: tells them apart within the association.
+    /// The number of its job, unique within the association.
     pub job: u32,
     pub usage: Usage,
-    /// Seconds of run time that it still takes, as far as anybody can tell, with its processors always available.
+    /// Estimated remaining run time in seconds, with its processors always available.
     pub remaining: f64,
     pub received: Time,
-    /// By the worker's own clock; without one it never comes late.
+    /// The deadline on the worker's own clock. A task without one is never late.
     pub deadline: Option<Time>,
     pub stage: Stage,
 }
 
+/// The stage of a task at the worker.
+///
 /// ```text
 /// Queued --> WaitingForInputs --> Executing <--> Preempted
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     Queued,
-    /// It is not here yet, what it reads; with `stalled`, nobody knows when it will be.
+    /// Its inputs have not arrived. With `stalled`, it is unknown when they will.
     WaitingForInputs {
         stalled: bool,
     },
     Executing {
         since: Time,
     },
-    /// It has begun, and is stopped; with a process, or without one where it has to begin anew.
+    /// The task has started and is stopped. Without a process it must start anew.
     Preempted {
         has_process: bool,
     },

@@ -1,4 +1,4 @@
-//! Until when something waits and why, for the policies and for people.
+//! Waits with their causes, for the policies and for messages to the operator.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use brasserie_common::time::format_duration;
 
 use super::backoff::span;
 
-/// Nothing before that.
+/// A wait: its end and its cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Wait {
     pub until: Time,
     pub cause: WaitCause,
 }
 
-/// Why.
+/// The cause of a wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WaitCause {
-    /// The scheduler asked for it with its last reply (`request_delay`).
+    /// The scheduler asked for the delay in its last reply (`request_delay`).
     RequestDelay,
-    /// Requests to all members of the scheduler have failed, or what they said made no sense.
+    /// Requests to all members of the scheduler have failed, or their replies made no sense.
     RpcFailed { failures: u32 },
     /// The list of the scheduler's members could not be read, or was empty.
     ListFailed { failures: u32 },
     /// A task of the scheduler has failed here.
     TaskFailed { failures: u32 },
-    /// The list could not be read so many times in a row.
+    /// The list could not be read this many times in a row.
     ListFailedAgain { readings: u32 },
-    /// So many things have failed in a row that the list may have changed.
+    /// This many failures in a row suggest that the list has changed.
     Failures { failures: u32 },
-    /// Work of one type of processors was asked for and did not come.
+    /// The worker asked for work of one processor type and got none.
     NoWork {
-        /// Seconds, of which a random part passes.
+        /// Seconds; the backoff is a random multiple of this.
         interval: f64,
-        /// The scheduler has tasks, which would have missed their deadlines here.
+        /// The scheduler has tasks, but they would miss their deadlines here.
         turned_down: bool,
     },
-    /// The scheduler said when it wants to be talked to at the latest (`next_rpc_delay`).
+    /// The scheduler said when it wants the next contact at the latest (`next_rpc_delay`).
     NextContact,
 }
 
 impl Wait {
-    /// For people: how long, and why.
+    /// Describes the remaining time and the cause for the operator.
     pub fn explain(&self, now: Time) -> String {
         match for_people(left(now, self.until)) {
             Some(left) => format!("{left} from now: {}", self.cause),
@@ -101,12 +101,12 @@ fn in_a_row(failures: u32) -> String {
     }
 }
 
-/// What is left of a wait.
+/// Returns the remaining time of a wait.
 pub(in crate::work_fetch) fn left(now: Time, until: Time) -> Duration {
     until.since(now)
 }
 
-/// Rounded up, to seconds if there are some; `None`: nothing is left.
+/// Formats a span, rounded up to milliseconds, or to seconds from ten seconds on; `None` for an empty span.
 fn for_people(span: Duration) -> Option<String> {
     let millis = u64::try_from(span.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
     let rounded = match millis {

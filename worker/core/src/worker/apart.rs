@@ -1,4 +1,5 @@
-//! One worker with two schedulers does for each of them exactly what a worker would do that has no other, whatever happens to either.
+//! Property tests: one worker with two schedulers does for each exactly what a worker with this scheduler alone does, whatever happens to
+//! either.
 
 use std::time::Duration;
 
@@ -16,26 +17,26 @@ use crate::{AssociationIndex, AssociationOptions, Event, RunTask};
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u64),
-    /// Without a look in between.
+    /// Time passes without a turn of the worker.
     Sleep(u64),
     To(usize, What),
     Drain,
     Shutdown,
 }
 
-/// What happens to one of the two; small numbers pick from small pools.
+/// An event of one of the two associations. Small numbers pick from small pools.
 #[derive(Clone, Debug)]
 enum What {
     Asks(Ask),
     ConnectionLost,
-    /// A call that waits comes back.
+    /// The answer to a pending call.
     Answer(usize, i64, Health),
     Acknowledge(usize),
     Fail(usize),
     End(usize),
 }
 
-/// Its scheduler calls.
+/// A call of the association's scheduler.
 #[derive(Clone, Debug)]
 enum Ask {
     Fetch,
@@ -86,7 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// It becomes HEALTHY.
+/// Returns the events that make an association HEALTHY.
 fn joins() -> [What; 7] {
     [
         What::Answer(0, 1, Health::New),
@@ -99,14 +100,14 @@ fn joins() -> [What; 7] {
     ]
 }
 
-/// One of the two, beside a worker that is nothing else.
+/// One association, with a worker that has only this one.
 struct Side {
     alone: Rig,
     id: WorkerId,
-    /// Calls that wait: as the worker alone knows them, and as the pair does.
+    /// Pending calls: the id at the worker alone, and the id at the pair.
     calls: Vec<(CallId, CallId)>,
     live: Vec<(TaskKey, InvocationId)>,
-    /// It has exited, as the operator wanted.
+    /// The worker alone has exited, as the operator wanted.
     is_over: bool,
 }
 
@@ -114,11 +115,11 @@ struct Twins {
     pair: Rig,
     sides: [Side; 2],
     wants_an_end: bool,
-    /// Of new instances.
+    /// The start second of the last new instance.
     last_second: i64,
 }
 
-/// What both must do alike, with calls by their order.
+/// An effect that both must have in the same order, without the ids of calls.
 #[derive(Clone, Debug, PartialEq)]
 enum Deed {
     Calls(Call),
@@ -184,7 +185,7 @@ impl Twins {
                 };
                 let mut effects = [Vec::new(), Vec::new()];
                 effects[to] = self.sides[to].alone.hear(alone);
-                // The pair looks at both, as it always does.
+                // The pair makes a turn of both associations.
                 effects[1 - to] = self.sides[1 - to].look();
                 let pair = self.pair.hear(pair);
                 self.compare(Some(to), effects, pair);
@@ -192,7 +193,7 @@ impl Twins {
         }
     }
 
-    /// All three do what is due; says when there is more.
+    /// Performs what is due at all three workers, and returns when more is due.
     fn look(&mut self) -> Option<Time> {
         let alone = self.sides.each_mut().map(Side::look);
         let pair = self.pair.wait_until(self.pair.now());
@@ -214,7 +215,7 @@ impl Twins {
         self.compare(None, alone, pair);
     }
 
-    /// For the worker alone, and for the pair.
+    /// Returns the event for the worker alone, and for the pair.
     fn event(&mut self, to: usize, what: What) -> Option<(Event, Event)> {
         let side = &mut self.sides[to];
         match what {
@@ -248,7 +249,7 @@ impl Twins {
         }
     }
 
-    /// `asked`: to whom a reply belongs.
+    /// Compares the effects. `asked` is the association that a reply belongs to.
     fn compare(&mut self, asked: Option<usize>, alone: [Vec<Effect>; 2], pair: Vec<Effect>) {
         let mut expected = [Vec::new(), Vec::new()];
         let mut called = [Vec::new(), Vec::new()];
@@ -301,7 +302,7 @@ impl Twins {
         self.judge_ends(exited, &anew, has_exited);
     }
 
-    /// Who ends without the operator's wish begins anew; with it, the worker ends once both have.
+    /// Checks ends. An association that ends without the operator's wish begins anew. With the wish, the worker ends once both have ended.
     fn judge_ends(&mut self, exited: [bool; 2], anew: &[usize], has_exited: bool) {
         let before = self.sides.iter().all(|side| side.is_over);
         for at in [0, 1] {
@@ -335,7 +336,7 @@ impl Twins {
     }
 
     fn owner(&self, invocation: InvocationId) -> usize {
-        // As they draw them: odd ones are of the first.
+        // The first scheduler draws odd numbers, as in `asked`.
         usize::from((invocation.0.start_time + invocation.0.rand) % 2 == 0)
     }
 }
@@ -362,7 +363,7 @@ impl Side {
     }
 }
 
-/// Of its scheduler.
+/// Returns the number of the side's scheduler.
 fn number(side: usize) -> i64 {
     i64::try_from(side).unwrap() + 1
 }
@@ -371,7 +372,7 @@ fn asked(ask: Ask, n: i64, worker: WorkerId) -> Event {
     let (request, from) = (RequestId(9), Principal::Own);
     let scheduler_id = scheduler(n);
     let node = |n: u8| ["a", "b", "c"][usize::from(n % 3)];
-    // No scheduler draws what the other has drawn.
+    // The two schedulers draw different invocations.
     let own = |i: i64| i * 2 + n;
     match ask {
         Ask::Fetch => Event::GetRunningTasks {

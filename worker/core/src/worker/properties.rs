@@ -1,4 +1,4 @@
-//! Whatever a worker hears in whatever order, it keeps its promises.
+//! Property tests: a worker keeps its promises for any sequence of events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,18 +19,19 @@ mod steps;
 
 use steps::{Step, step};
 
-/// The world outside, which also judges.
+/// The world around the worker, which also judges it.
 struct World {
     rig: Rig,
     live: BTreeMap<TaskKey, InvocationId>,
-    /// Its end is being told: a worker that finds, in the same turn, that it must die kills it in vain.
+    /// The run whose end is being reported. A worker that finds in the same turn that it must die kills this run in vain.
     ending: Option<(TaskKey, InvocationId)>,
     spawned: BTreeSet<InvocationId>,
-    /// By task, too: by error a scheduler may give two runs of different tasks one invocation, and then asks about only one of them.
+    /// Denied runs, by task and invocation. A faulty scheduler may give two runs of different tasks one invocation, and then asks about
+    /// only one of them.
     denied: BTreeSet<(TaskKey, InvocationId)>,
-    /// Live, and stopped for others.
+    /// Live runs that are stopped in favour of others.
     stopped: BTreeSet<InvocationId>,
-    /// They went on only to end.
+    /// Runs that were resumed only to end.
     sent_off: BTreeSet<InvocationId>,
     heartbeats: Vec<CallId>,
     reports: Vec<CallId>,
@@ -70,7 +71,7 @@ impl World {
                 stranger,
             } => {
                 let mut wanted = run(n, sequence, task(node(at), invocation));
-                // Some have little time.
+                // Some tasks have a short deadline.
                 let little = Duration::from_secs(7);
                 wanted.options.deadline = (invocation % 3 == 0).then_some(little);
                 wanted.task.work.bufferable = invocation % 2 == 0;
@@ -107,7 +108,7 @@ impl World {
             Step::Stray(call, at, i) => {
                 let stray = self.rig.end(node(at), 1000 + i, ReportedStatus::done());
                 self.judge(stray);
-                // Never given out.
+                // The worker never made this call.
                 self.rig.acknowledge(1_000_000 + call)
             }
         };
@@ -138,7 +139,7 @@ impl World {
         self.rig.completed(call.0, outcome)
     }
 
-    /// `which`: counted from the newest one.
+    /// Answers a request for work. `which` counts from the newest one.
     fn verdict(&mut self, which: usize, what: u8) -> Vec<Effect> {
         let newest = self.rig.work_requests.iter().rev();
         let Some((call, request)) = newest.clone().nth(which).cloned() else {
@@ -159,7 +160,7 @@ impl World {
         self.rig.completed(call.0, CallOutcome::Done(reply))
     }
 
-    /// Each request has a higher number than the one before, or is the same.
+    /// Checks that each request has a higher number than the one before, or is the same.
     fn judge_requests(&self) {
         for pair in self.rig.work_requests.windows(2) {
             let (before, after) = (&pair[0].1, &pair[1].1);
@@ -272,14 +273,15 @@ impl World {
         }
     }
 
-    /// Who may not wait begins on acceptance; who may begins whatever has come since, but alone on the only processor.
+    /// Checks the start of a run. A task that may not be queued begins at its acceptance, so the worker is HEALTHY and bound. A queued task
+    /// may begin in any state, but alone on the only processor.
     fn judge_spawn(&self, run: &RunTask) {
         let fetches = self.rig.worker.fetches_work();
         if fetches && run.task.work.bufferable {
             let others = self.live.iter().filter(|(key, invocation)| {
                 !is_healthcheck(key) && !self.stopped.contains(invocation)
             });
-            // One that was stopped and is to end may have gone on for that.
+            // A stopped task that must end may have been resumed for that.
             let ending = self
                 .sent_off
                 .iter()
@@ -291,13 +293,13 @@ impl World {
         assert_eq!(Some(run.scheduler), self.rig.own().bound_to());
     }
 
-    /// No processor is idle while somebody waits for it.
+    /// Checks that no processor is idle while a task waits for it.
     fn judge_queue(&self) {
         let is_busy = self.live.keys().any(|key| !is_healthcheck(key));
         assert!(is_busy || self.rig.worker.queued_tasks() == 0);
     }
 
-    /// No end is forgotten before its scheduler has it, held back or not.
+    /// Checks that the worker keeps each completion, held or not, until its scheduler has it.
     fn judge_ends(&self) {
         let tasks = self.rig.own().tasks.iter();
         let ended = tasks.filter(|(key, task)| !task.is_open() && !is_healthcheck(key));
@@ -313,7 +315,7 @@ fn is_healthcheck(key: &TaskKey) -> bool {
     key.job.as_str() == HEALTHCHECK_JOB
 }
 
-/// Whether it has not begun to end its tasks because it must.
+/// Returns whether the worker has not begun to end its tasks because it must.
 fn is_alive(worker: &Worker) -> bool {
     match worker.association(AssociationIndex::FIRST).life_stage() {
         LifeStage::Running | LifeStage::Draining | LifeStage::Leaving => true,
@@ -321,7 +323,7 @@ fn is_alive(worker: &Worker) -> bool {
     }
 }
 
-/// What the time to live hangs on.
+/// The values that the time to live depends on.
 struct Belief {
     until: Option<Time>,
     health: Health,
@@ -342,7 +344,7 @@ impl Belief {
 }
 
 impl World {
-    /// It goes back only for a reason.
+    /// Checks that the time to live becomes earlier only for a reason.
     fn judge_time_to_live(&self, before: Belief) {
         let after = Belief::of(&self.rig.worker);
         let good = |health| match health {
@@ -351,7 +353,7 @@ impl World {
             Health::Unhealthy => 2,
             Health::Healthy => 3,
         };
-        // Without one nobody counts on its death any more.
+        // If there is no time, nobody relies on the worker's end any more.
         if after.until.is_some() && after.until < before.until {
             assert!(
                 good(after.health) < good(before.health)
@@ -393,7 +395,7 @@ integration_tests_properties::properties! {
         }
         world.judge_requests();
         prop_assert_eq!(world.rig.worker.live_processes(), world.live.len());
-        // The rate holds whatever the haste: never more than twenty in a second.
+        // The rate limit holds for any haste: at most twenty heartbeats in any second.
         for beats in world.rig.beats.windows(21) {
             prop_assert!(beats[20].since(beats[0]) >= Duration::from_secs(1));
         }
@@ -413,7 +415,7 @@ integration_tests_properties::properties! {
             world.judge_time_to_live(before);
         }
         let rig = &mut world.rig;
-        // What was slept through is noticed.
+        // The worker notices the changes that it slept through.
         rig.wait(0);
         let Some(until) = rig.own().tasks_may_live_until() else {
             return Ok(());
@@ -422,11 +424,11 @@ integration_tests_properties::properties! {
             prop_assert!(until <= rig.now());
             return Ok(());
         }
-        // It says goodbye by time alone.
+        // Such a worker says goodbye by time alone.
         if rig.own().life_stage() == LifeStage::Leaving && rig.worker.live_processes() == 0 {
             return Ok(());
         }
-        // Time alone changes nothing, however often somebody looks.
+        // Time alone changes nothing, however often the worker checks.
         for millis in looks {
             if rig.now() + Duration::from_millis(millis) < until {
                 rig.wait(millis);
@@ -434,7 +436,7 @@ integration_tests_properties::properties! {
                 prop_assert_eq!(rig.own().tasks_may_live_until(), Some(until));
             }
         }
-        // Neither a nanosecond earlier nor later, whether or not there was a look before.
+        // The worker dies neither a nanosecond earlier nor later, whether or not it checked before.
         let mut paused = rig.worker.clone();
         paused.handle_timeout(until);
         prop_assert!(!is_alive(&paused));

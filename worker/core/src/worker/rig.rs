@@ -1,4 +1,4 @@
-//! A worker under test: a clock of milliseconds, short names for events, and the usual peers.
+//! A worker under test, with a clock of milliseconds, short names for events, and the usual peers.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ pub(super) fn run(n: i64, sequence: i64, task: RunningTask) -> RunTask {
     }
 }
 
-/// The first healthcheck of an association is for a new worker; `second` is its id.
+/// Returns a healthcheck whose id is `second`. The first one of an association must be on the node for new workers.
 pub(super) fn healthcheck(n: i64, second: i64, node: &str) -> RunTask {
     let mut run = run(n, 0, task("", 0));
     run.task.job = JobName::try_from(HEALTHCHECK_JOB).unwrap();
@@ -110,7 +110,7 @@ pub(super) fn term_wait_kill(millis: u64, by: EndedBy) -> Kill {
     }
 }
 
-/// By whichever of the reasons.
+/// Returns a kill for any reason.
 pub(super) fn kill_by(by: EndedBy, node: &str, run: i64, millis: u64) -> Effect {
     Effect::Kill {
         task: key(node),
@@ -119,19 +119,19 @@ pub(super) fn kill_by(by: EndedBy, node: &str, run: i64, millis: u64) -> Effect 
     }
 }
 
-/// As the association must end.
+/// Returns a kill because the association must end.
 pub(super) fn kill(node: &str, run: i64, millis: u64) -> Effect {
     kill_by(EndedBy::Suicide, node, run, millis)
 }
 
-/// A worker, its time, and what it did last.
+/// A worker, its time, and a record of its effects.
 #[derive(Clone, Debug)]
 pub(super) struct Rig {
     pub(super) worker: Worker,
     now: Time,
-    /// When each heartbeat left, goodbyes apart.
+    /// When each heartbeat left, without goodbyes.
     pub(super) beats: Vec<Time>,
-    /// Requests for work that left, the ports to which they went, and questions who the scheduler's members are.
+    /// Requests for work that left. `work_asked` has their ports, and `list_readings` the reads of the member list.
     pub(super) work_requests: Vec<(CallId, WorkRequest)>,
     pub(super) work_asked: Vec<u16>,
     pub(super) list_readings: Vec<CallId>,
@@ -144,14 +144,14 @@ impl Rig {
         Self::with(|_| ())
     }
 
-    /// Like `new`, but born later.
+    /// Returns a rig whose worker starts later than that of `new`.
     pub(super) fn shifted(millis: u64) -> Self {
         let mut rig = Self::new();
         rig.born_at(rig.now + Duration::from_millis(millis));
         rig
     }
 
-    /// As if nothing had been before.
+    /// Replaces the worker by one that starts now.
     pub(super) fn born_at(&mut self, now: Time) {
         self.now = now;
         let options = Options::clone(&self.own().options);
@@ -178,7 +178,8 @@ impl Rig {
         }
     }
 
-    /// In the association with scheduler 1, HEALTHY, its set at version 1, at sequence number 0. Calls 1 to 4 are over.
+    /// Returns a worker that is HEALTHY and associated with scheduler 1, with the set at version 1 and sequence number 0. Calls 1 to 4 are
+    /// over.
     pub(super) fn joined() -> Self {
         Self::new().join()
     }
@@ -200,7 +201,7 @@ impl Rig {
         self
     }
 
-    /// What it is for its first scheduler.
+    /// Returns the first association.
     pub(super) fn own(&self) -> &Association {
         self.worker.association(AssociationIndex::FIRST)
     }
@@ -210,7 +211,7 @@ impl Rig {
         self.drain()
     }
 
-    /// Time passes at once, without a look in between.
+    /// Moves the clock without a turn of the worker.
     pub(super) fn sleep(&mut self, millis: u64) {
         self.now = self.now + Duration::from_millis(millis);
     }
@@ -219,7 +220,7 @@ impl Rig {
         self.now = at;
     }
 
-    /// Time passes, and every timer is served when it is due.
+    /// Moves the clock, and handles each timer when it is due.
     pub(super) fn wait(&mut self, millis: u64) -> Vec<Effect> {
         let end = self.now + Duration::from_millis(millis);
         let mut effects = Vec::new();
@@ -240,14 +241,14 @@ impl Rig {
         effects
     }
 
-    /// One look, then.
+    /// Moves the clock to `at`, and makes one turn there.
     pub(super) fn wait_until(&mut self, at: Time) -> Vec<Effect> {
         self.now = at;
         self.worker.handle_timeout(at);
         self.drain()
     }
 
-    /// Requests for work are kept apart.
+    /// Drains the effects, and keeps requests for work apart.
     fn drain(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
         while let Some(effect) = self.worker.poll_effect() {
@@ -279,19 +280,19 @@ impl Rig {
         self.now
     }
 
-    /// Milliseconds from now until the worker would begin to end itself; nanoseconds are cut off.
+    /// Returns the milliseconds until the worker would begin to end itself, rounded down.
     pub(super) fn left_to_live(&self) -> Option<u64> {
         let left = self.own().tasks_may_live_until()?.since(self.now);
         Some(u64::try_from(left.as_millis()).unwrap())
     }
 
-    /// Milliseconds until the next timer.
+    /// Returns the milliseconds until the next timer.
     pub(super) fn next_timer(&self) -> Option<u64> {
         let wait = self.worker.poll_timeout()?.since(self.now);
         Some(u64::try_from(wait.as_millis()).unwrap())
     }
 
-    /// The call of the last heartbeat.
+    /// Returns the call of the last heartbeat.
     pub(super) fn last_beat(&self) -> u64 {
         self.last_beat
     }
@@ -318,7 +319,7 @@ impl Rig {
         self.completed(call, CallOutcome::Done(CallReply::Acknowledged))
     }
 
-    /// Scheduler `n` answers and acknowledges at once whatever is sent to it.
+    /// Answers and acknowledges each call at once, as scheduler `n`.
     pub(super) fn serve(&mut self, effects: Vec<Effect>, n: i64, state: Health) {
         let mut effects = std::collections::VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
@@ -372,7 +373,7 @@ impl Rig {
         })
     }
 
-    /// It ends well, and this is what happened.
+    /// Ends a run well, with this story.
     pub(super) fn end_with(&mut self, node: &str, run: i64, story: Story) -> Vec<Effect> {
         self.hear(Event::TaskEnded {
             task: key(node),
@@ -425,7 +426,7 @@ pub(super) fn fetch_event(scheduler: Option<SchedulerId>) -> Event {
     }
 }
 
-/// To the first scheduler.
+/// Returns the loss of the connection to the first scheduler.
 pub(super) fn lost_connection() -> Event {
     Event::ConnectionLost {
         association: AssociationIndex::FIRST,
@@ -446,7 +447,7 @@ pub(super) fn listed(tasks: Vec<RunningTask>) -> Effect {
     }
 }
 
-/// The code and text of a refusal that is the only effect.
+/// Returns the code and text of a refusal that is the only effect.
 pub(super) fn refusal(effects: &[Effect]) -> (RefusalCode, String) {
     match effects {
         [
@@ -475,7 +476,7 @@ pub(super) fn beat(rig: &Rig, id: u64, worker_set: WorkerSetId, goodbye: Goodbye
     }
 }
 
-/// An end comes with its story; that nothing ran has none.
+/// Returns the report of a status. A completion has a story; a "was not running" answer has none.
 pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus) -> Effect {
     let task = match status == ReportedStatus::was_not_running() {
         true => task,
@@ -494,7 +495,7 @@ pub(super) fn report(id: u64, n: i64, task: RunningTask, status: ReportedStatus)
     }
 }
 
-/// The start of a task that was given no cards.
+/// Returns the start of a task without GPUs of its own.
 pub(super) fn spawned(run: RunTask) -> Effect {
     Effect::Spawn {
         run: run.into(),
@@ -502,7 +503,7 @@ pub(super) fn spawned(run: RunTask) -> Effect {
     }
 }
 
-/// With the story that every end here has.
+/// Adds the story that every completion has in these tests.
 pub(super) fn told(task: RunningTask) -> RunningTask {
     RunningTask {
         story: Some(Story::exited(0).into()),

@@ -1,4 +1,4 @@
-//! Transcripts: what is heard, and exactly what is done.
+//! Transcripts of the worker: events in, exact effects out.
 
 mod card_queue;
 mod cards;

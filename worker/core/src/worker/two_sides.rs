@@ -1,5 +1,5 @@
-//! The worker and its scheduler's health model, with messages that are late or lost between them: whatever happens, the worker is at
-//! the end of its own patience no later than the safety margin after the scheduler's.
+//! Property tests of a worker with its scheduler's health model, where messages are late or lost. The worker must give up no later than the
+//! safety margin after the scheduler.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -16,17 +16,17 @@ use crate::LifeStage;
 use crate::effect::{Call, CallReply, Effect};
 use crate::worker::rig::*;
 
-/// One thing that happens; the number picks one of the messages under way.
+/// One random event. The number picks one of the messages in flight.
 #[derive(Clone, Debug)]
 enum Step {
     /// Thousandths of the longest wait.
     Wait(u32),
     HeartbeatArrives(usize),
     AnswerArrives(usize),
-    /// Its sender learns of it, or not before it gives up.
+    /// The flag says whether the sender learns of the loss. If not, the call times out.
     HeartbeatIsLost(usize, bool),
     AnswerIsLost(usize, bool),
-    /// The answer too.
+    /// The flag says whether the answer arrives, too.
     Fetch(bool),
     HealthcheckLeaves,
     HealthcheckArrives(usize),
@@ -35,7 +35,7 @@ enum Step {
     AcknowledgementArrives(usize),
     AcknowledgementIsLost(usize),
     FirstHealth(bool),
-    /// The worker obeyed somebody else for a while.
+    /// The worker was bound to another scheduler for a while.
     BeginsAnew,
     Restarts,
 }
@@ -62,13 +62,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The flags of the scheduler, the worker's heartbeat period, and the longest wait between two things that happen.
+/// The scheduler's flags, the worker's heartbeat period, and the longest wait between two events.
 #[derive(Clone, Debug)]
 struct Flags {
     timeouts: Timeouts,
     period: Duration,
     longest_wait: Duration,
-    /// The scheduler says for how long it has counted.
+    /// The scheduler reports for how long it has counted.
     says_how_long: bool,
 }
 
@@ -106,22 +106,22 @@ fn flags() -> impl Strategy<Value = Flags> {
 struct Sides {
     rig: Rig,
     flags: Flags,
-    /// Which scheduler instance it is.
+    /// The number of the scheduler instance.
     n: i64,
     /// The scheduler's view, from the first heartbeat that arrives.
     model: Option<HealthModel>,
     first: FirstHealth,
     lost_at: Option<Time>,
     was_healthy: bool,
-    /// No healthcheck has counted yet, the only thing that is fresher on the worker.
+    /// No healthcheck has counted yet. Only healthchecks can be fresher on the worker than on the scheduler.
     is_unchecked: bool,
     heartbeats: Vec<CallId>,
     answers: Vec<(CallId, HeartbeatResponse)>,
     healthchecks: Vec<(i64, Time)>,
     next_healthcheck: i64,
-    /// When each was sent.
+    /// The times at which healthchecks were sent.
     open: BTreeMap<i64, Time>,
-    /// Those whose `runTask` was answered in time.
+    /// The acceptance times of healthchecks whose `runTask` was answered in time.
     accepted: BTreeMap<i64, Time>,
     statuses: Vec<(CallId, i64)>,
     acknowledgements: Vec<CallId>,
@@ -206,7 +206,7 @@ impl Sides {
         self.judge();
     }
 
-    /// Every timer of both sides is served when it is due.
+    /// Moves the clock, and handles each timer of both sides when it is due.
     fn wait(&mut self, wait: Duration) {
         let end = self.rig.now() + wait;
         loop {
@@ -243,7 +243,7 @@ impl Sides {
             .min()
     }
 
-    /// As the scheduler does it whenever something happens or is due.
+    /// Judges the worker's health as the scheduler does after each event and timer.
     fn look(&mut self) {
         let (now, gaps, first) = (self.rig.now(), self.gaps(), self.first);
         let Some(model) = &mut self.model else {
@@ -257,8 +257,8 @@ impl Sides {
         }
     }
 
-    /// A worker that has heard of this scheduler must have begun to end itself when the safety margin is over; without one good
-    /// healthcheck at once.
+    /// Checks that a worker of this scheduler begins to end itself within the safety margin after its loss. If no healthcheck has counted,
+    /// it must begin at the loss.
     fn judge(&self) {
         let Some(lost_at) = self.lost_at else { return };
         let worker = self.rig.own();
@@ -360,7 +360,7 @@ impl Sides {
         }
     }
 
-    /// The answer is not on its way for any time: so late it may be.
+    /// Delivers a healthcheck. The answer takes no time, so the acceptance is as late as the scheduler's record permits.
     fn healthcheck_arrives(&mut self, which: usize) {
         let Some((id, _)) = take(&mut self.healthchecks, which) else {
             return;
@@ -406,7 +406,7 @@ impl Sides {
     }
 }
 
-/// Which way messages still come through in the end.
+/// The direction in which messages still arrive at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Both,
@@ -417,7 +417,7 @@ enum Cut {
 }
 
 impl Sides {
-    /// From now on nothing is lost but what is cut, until the scheduler has lost the worker or enough time is over.
+    /// Runs on with `cut` as the only loss, until the scheduler has lost the worker or enough time has passed.
     fn end_with(&mut self, cut: Cut) {
         let (to_worker, to_scheduler) = match cut {
             Cut::Both => (false, false),
@@ -444,7 +444,7 @@ impl Sides {
                 break;
             }
         }
-        // It may be told late.
+        // The remaining answers may arrive late.
         while !self.answers.is_empty() || !self.acknowledgements.is_empty() {
             self.step(Step::AnswerArrives(0));
             self.step(Step::AcknowledgementArrives(0));
@@ -452,7 +452,7 @@ impl Sides {
     }
 }
 
-/// All goes well.
+/// Returns the steps of a join without failures.
 fn joining() -> Vec<Step> {
     vec![
         Step::HeartbeatArrives(0),
@@ -476,7 +476,7 @@ fn cut() -> impl Strategy<Value = Cut> {
     ]
 }
 
-/// Sides whose worker and scheduler have met: heartbeats leave each `period` seconds.
+/// Returns a worker and a scheduler that are associated. Heartbeats leave every `period` seconds.
 fn joined(period: u64, before: &[Step]) -> Sides {
     let mut sides = Sides::new(Flags {
         timeouts: Timeouts::default().clamped(),
@@ -492,8 +492,8 @@ fn joined(period: u64, before: &[Step]) -> Sides {
     sides
 }
 
-/// The scheduler begins the association anew, and never reaches the worker again but with what it says to the result of the last
-/// healthcheck. Each step judges which of them loses the other first.
+/// Lets the scheduler begin the association anew. After that, the worker receives only the acknowledgement of the last healthcheck. Each
+/// step checks that the worker gives up first.
 fn begin_anew_and_cut(mut sides: Sides) {
     sides.step(Step::HealthcheckLeaves);
     sides.step(Step::HealthcheckArrives(0));
@@ -519,7 +519,7 @@ fn a_check_acknowledged_after_a_new_beginning_keeps_an_unhealthy_worker_alive_no
 #[test]
 fn a_new_beginning_does_not_lose_a_worker_that_was_long_withheld_before_it_ends_itself() {
     let mut sides = joined(15, &[Step::FirstHealth(false)]);
-    // Shorter than a call may take.
+    // Each wait is shorter than the deadline of a call.
     for _ in 0..62 {
         sides.step(Step::Wait(90));
         sides.step(Step::HealthcheckLeaves);
@@ -567,7 +567,7 @@ mod property {
             }
             Ok(())
         });
-        // The wanted thing happened often enough.
+        // Enough cases reached a loss.
         assert!(judged.get() > 150 || cases.is_one, "{}", judged.get());
         assert!(
             was_healthy.get() > 50 || cases.is_one,

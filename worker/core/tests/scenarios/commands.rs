@@ -1,4 +1,4 @@
-//! The vocabulary of the scenarios: one arm a command, an example above each.
+//! The commands of the scenarios: one match arm for each command, with an example above it.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ impl World {
         let w = &mut words;
         match w.word("a command")? {
             // scheduler S1 start 100
-            // A scheduler instance that may call and be called; the later start is the newer one.
+            // Declares a scheduler instance. The one with the later start is newer.
             "scheduler" => self.declare_scheduler(w)?,
             // start [period 15s] [worker-command /bin/task] [shutdown-wait 5s] [drain-timeout 60s]
-            // The worker w1 begins. (w9 is the name of some other worker.)
+            // Starts the worker w1. (w9 is the name of another worker.)
             "start" => self.start(w)?,
             // join S1
-            // S1 answers, fetches, checks and answers again until the worker is HEALTHY.
+            // Lets S1 answer, fetch the tasks, send a healthcheck and answer again, until the worker is HEALTHY.
             "join" => {
                 let scheduler = w.word("a scheduler")?;
                 self.join(scheduler)?;
@@ -35,32 +35,32 @@ impl World {
             // answer heartbeat#1 S1 HEALTHY [version 2] [lose 30s] [counting 3s] [protocol 1] [set-of S2]
             // answer report#1 ok
             // answer heartbeat#1 refused TEXT | not-sent TEXT | unknown TEXT
-            // What became of a call. `version` is that of the worker set.
+            // Gives the outcome of a call. `version` is that of the worker set.
             "answer" => self.answer(w)?,
             // fetch from S1 [for w9] | fetch from nobody
-            // `getRunningTasks`; a peer of the original interface gives no name.
+            // Calls `getRunningTasks`. A peer of the original interface gives no name.
             "fetch" => self.hear_fetch(w)?,
             // run run#1 n0 from S1 [sequence 1] [for w9] [kill-wait 20s] [no-command]
             //     [timeout 10s] [deadline 60s] [limit-kill TERM|KILL|TERM-KILL 3s]
-            // `runTask` of job j; the name of a run that was sent before means that same run.
+            // Calls `runTask` for job j. A name that was used before means the same run.
             "run" => self.hear_run(w)?,
             // healthcheck check#1 from S1 [new-worker]
             "healthcheck" => self.hear_healthcheck(w)?,
             // started run#1
-            // There is a process now.
+            // The process of the run exists.
             "started" => {
                 let run: &RunningTask = self.run(w.word("a run")?)?;
                 let (task, invocation) = (run.key(), run.invocation);
                 self.event(Event::TaskStarted { task, invocation })?;
             }
             // end run#1 done [by timeout|deadline]
-            // The process is gone: done, failed, incomplete, incomplete_backoff, error_backoff; who of us ended it.
+            // The process is gone. Status: done, failed, incomplete, incomplete_backoff, error_backoff. `by` names the limit that ended it.
             "end" => self.hear_end(w)?,
             // notify from S1 sequence 1 run#1 run#2
-            // `notifyIfTasksNotRunning`
+            // Calls `notifyIfTasksNotRunning`.
             "notify" => self.hear_notify(w)?,
             // lost-run run#1 n0
-            // A run whose `runTask` never arrived; the scheduler may ask about it.
+            // Names a run whose `runTask` never arrived. The scheduler may ask about it.
             "lost-run" => {
                 let (name, node) = (w.word("a name")?, w.word("a node")?);
                 self.new_run(name, "j", node)?;
@@ -68,19 +68,19 @@ impl World {
             // suicide from S1 [for w9]
             "suicide" => self.hear_suicide(w)?,
             // kill run#1 from S1
-            // `killTask`, with 3 s between TERM and KILL.
+            // Calls `killTask`, with 3 s between TERM and KILL.
             "kill" => self.hear_kill(w)?,
             // drain
-            // The operator wants the worker gone once its tasks have ended.
+            // The operator drains the worker.
             "drain" => self.event(Event::Drain)?,
             // shutdown
-            // The operator wants the worker gone.
+            // The operator ends the worker.
             "shutdown" => self.event(Event::Shutdown)?,
             // connection-lost
             // The connection to the scheduler broke.
             "connection-lost" => self.connection_lost()?,
             // advance 15s [with S1 [no-healthchecks]]
-            // Time passes, every timer is served; S1 answers as it did last, and sends healthchecks.
+            // Moves the clock and handles each timer when it is due. S1 repeats its last answer and sends healthchecks.
             "advance" => {
                 let d = w.duration("how long")?;
                 let scheduler = match w.take("with") {
@@ -94,19 +94,19 @@ impl World {
                 self.advance(d, scheduler, checks)?;
             }
             // sleep 100s
-            // The process is stopped, or the machine suspended: time passes and nothing is served.
+            // Moves the clock without a turn, as if the process were stopped or the machine suspended.
             "sleep" => {
                 self.core()?;
                 self.now = self.now + w.duration("how long")?;
             }
             // wake
-            // The first look at the clock.
+            // Makes a turn after a sleep.
             "wake" => self.look()?,
             // show
-            // What the worker believes.
+            // Shows the worker's own view.
             "show" => self.show()?,
             // lease
-            // Until when the keeper lets tasks live if the worker is gone.
+            // Shows until when the keeper lets tasks live if the worker is gone.
             "lease" => {
                 let now = self.now;
                 let until = self.own()?.tasks_may_live_until();
@@ -117,7 +117,7 @@ impl World {
                 });
             }
             // timer
-            // When the worker wants to be woken.
+            // Shows when the next timer is due.
             "timer" => {
                 let now = self.now;
                 let due = self.core()?.poll_timeout();
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// An answer with the default timeouts.
+    /// Returns a heartbeat answer with the default timeouts.
     pub fn response(
         &mut self,
         scheduler: &str,

@@ -1,7 +1,7 @@
 //! The worker core's protocol as scenarios: text files that read as documentation and are compared exactly.
 //!
-//! The commands are described above the arms of `commands.rs`; the form of the files in `transcript.rs`, which the
-//! scheduler's scenarios share.
+//! `commands.rs` describes each command above its match arm. `transcript.rs`, which the scheduler's scenarios share, describes the file
+//! format.
 
 mod commands;
 #[path = "../../../../scheduler/core/tests/scenarios/index.rs"]

@@ -1,7 +1,6 @@
-//! A scheduler that does what a good scheduler does, so that a scenario shows only what it is about.
+//! A scheduler that behaves well without commands, so that a scenario shows only its subject.
 //!
-//! What is counted instead of shown is closed: heartbeats and healthchecks, and the reports of those. Everything else is shown
-//! as always.
+//! The transcript counts heartbeats, healthchecks and the reports of healthchecks instead of showing them. It shows all other effects.
 
 use std::time::Duration;
 
@@ -11,26 +10,26 @@ use brasserie_worker_core::{Call, CallReply, Event};
 use crate::transcript::show_duration;
 use crate::world::World;
 
-/// How often the scheduler checks that tasks can run.
+/// The period in which the scheduler sends healthchecks.
 const HEALTHCHECK_PERIOD: Duration = Duration::from_secs(60);
-/// Steps within one moment before it is taken for a loop.
+/// The maximum number of steps at one moment; more are a loop.
 const MAX_STEPS: usize = 1000;
 
-/// Who behaves now, and what was counted.
+/// The scheduler that plays the routine, and the counts.
 #[derive(Default)]
 pub struct Routine {
     scheduler: Option<String>,
     state: Option<Health>,
     heartbeats: usize,
     healthchecks: usize,
-    /// Names healthchecks in the order of the whole scenario.
+    /// The number of healthchecks in the whole scenario, which gives their names.
     checks: usize,
     last_check: Option<Time>,
     /// Calls to answer.
     todo: Vec<(CallId, CallKind)>,
 }
 
-/// Whether the scheduler that behaves sends healthchecks.
+/// Whether the routine scheduler sends healthchecks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Checks {
     EachPeriod,
@@ -44,7 +43,8 @@ enum CallKind {
 }
 
 impl World {
-    /// Such calls get no names, so that those of a scenario do not depend on how many there are.
+    /// Returns whether the routine answers this call. Such calls get no names, so that the names in a scenario do not depend on their
+    /// number.
     pub fn is_routine_call(&self, call: &Call) -> bool {
         self.routine.scheduler.is_some()
             && match call {
@@ -77,7 +77,7 @@ impl World {
         let Some(scheduler) = self.routine.scheduler.clone() else {
             return Ok(());
         };
-        // While the state is held back, so are the answers that tell it.
+        // While the state is held back, the heartbeat answers that carry it are, too.
         let is_held = |world: &World, kind| {
             world.routine.state.is_none() && matches!(kind, CallKind::Heartbeat)
         };
@@ -115,7 +115,7 @@ impl World {
         self.answer_routine_calls()
     }
 
-    /// The scheduler does all that it takes to make a worker HEALTHY that has just started.
+    /// Plays all steps by which a scheduler makes a worker HEALTHY that has just started.
     pub fn join(&mut self, scheduler: &str) -> Result<(), String> {
         self.begin(scheduler)?;
         let mut open = self
@@ -126,7 +126,7 @@ impl World {
         let first = first.ok_or_else(|| "no heartbeat is open".to_owned())?;
         let response = self.response(scheduler, Health::New)?;
         let answer = CallReply::Heartbeat(Box::new(response));
-        // The second heartbeat waits for its answer until all else is done.
+        // The answer to the second heartbeat waits until everything else is done.
         self.routine.state = None;
         self.complete(&first, CallOutcome::Done(answer))?;
         let id = self.scheduler(scheduler)?.id;
@@ -158,7 +158,7 @@ impl World {
         self.routine.todo.clear();
     }
 
-    /// Time passes; this scheduler, if one is named, answers as it did last, and sends healthchecks.
+    /// Moves the clock. The scheduler, if one is named, repeats its last answer and sends healthchecks.
     pub fn advance(
         &mut self,
         d: Duration,
@@ -186,7 +186,7 @@ impl World {
         Ok(())
     }
 
-    /// Serves every timer when it is due, and says when something came out.
+    /// Handles each timer when it is due, and stamps new output with the time.
     fn pass(&mut self, d: Duration) -> Result<(), String> {
         let (began, end) = (self.now, self.now + d);
         let mut steps = 0;
@@ -223,7 +223,7 @@ impl World {
         Some(self.routine.last_check? + HEALTHCHECK_PERIOD)
     }
 
-    /// Says when what was shown from here on came out.
+    /// Adds the time to the output from this line on.
     fn stamp(&mut self, from: usize, began: Time) {
         if self.out.len() > from {
             let at = format!("after {}:", show_duration(self.now.since(began)));

@@ -1,4 +1,4 @@
-//! Effects as lines for people: all that matters of each, with names in place of ids.
+//! Effects as lines for people: the relevant values of each, with names in place of ids.
 
 use brasserie_common::worker::Intake;
 use brasserie_common::{Kill, KillMethod, RefusalCode, ReportedStatus, RunningTask, StatusBits};
@@ -8,7 +8,7 @@ use crate::transcript::show_duration;
 use crate::world::World;
 
 impl World {
-    /// Shows one effect, or counts it where the scenario asked for no more.
+    /// Shows one effect, or counts it if it belongs to the routine.
     pub fn effect(&mut self, effect: Effect) -> Result<(), String> {
         match effect {
             Effect::Reply { request, reply } => {
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// The worker's own view.
+    /// Shows the worker's own view.
     pub fn show(&mut self) -> Result<(), String> {
         let worker = self.own()?;
         let (health, stage) = (worker.health().as_str(), worker.life_stage());

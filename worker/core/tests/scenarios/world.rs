@@ -1,4 +1,4 @@
-//! A worker core with everything around it: virtual time, processes and schedulers that are played by hand.
+//! The world of a scenario: a worker core with virtual time, and processes and schedulers that the scenario plays.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use brasserie_worker_core::{Association, AssociationIndex, CallReply, Event, Opt
 use crate::routine::Routine;
 use crate::transcript::Player;
 
-/// Later than every wait of the core, so that nothing counts from before time began.
+/// The start time, which is later than every wait of the core, so that no wait begins before time 0.
 const FIRST_TIME: Duration = Duration::from_secs(1000);
-/// The worker under test, known as w1.
+/// The worker under test, named w1.
 pub const OWN: (i64, i64) = (50, 5);
-/// Some other instance, known as w9.
+/// Another worker instance, named w9.
 pub const OTHER: (i64, i64) = (40, 9);
 
 /// A scheduler that the scenario plays.
@@ -25,7 +25,7 @@ pub struct Peer {
     pub id: SchedulerId,
     /// The version of its worker set.
     pub version: i64,
-    /// What it said last of the worker.
+    /// The state of the worker in its last answer.
     pub state: Health,
 }
 
@@ -70,7 +70,7 @@ impl World {
             .ok_or_else(|| "no worker runs; `start` one".to_owned())
     }
 
-    /// What it is for its scheduler.
+    /// Returns the worker's only association.
     pub fn own(&mut self) -> Result<&Association, String> {
         Ok(self.core()?.association(AssociationIndex::FIRST))
     }
@@ -99,7 +99,7 @@ impl World {
         self.event(Event::ConnectionLost { association })
     }
 
-    /// A turn in which nothing is heard but the time.
+    /// Makes a turn without an event.
     pub fn look(&mut self) -> Result<(), String> {
         let now = self.now;
         self.core()?.handle_timeout(now);
@@ -156,7 +156,7 @@ impl World {
             .ok_or_else(|| format!("no run is called `{name}`"))
     }
 
-    /// The run of this name, which is new; `second`: when its scheduler says that it began.
+    /// Creates a run and records it under this name.
     pub fn new_run(&mut self, name: &str, job: &str, node: &str) -> Result<RunningTask, String> {
         let number = i64::try_from(self.runs.len()).map_err(|e| e.to_string())? + 1;
         let text = |e: brasserie_common::ids::NameError| e.to_string();
@@ -197,7 +197,7 @@ impl World {
         format!("{}/{}", self.name_of_scheduler(set.scheduler), set.version)
     }
 
-    /// A text for people, with names in place of ids.
+    /// Replaces ids in a text for people by names.
     pub fn in_text(&self, text: &str) -> String {
         let own = (Self::own_id().to_string(), "w1".to_owned());
         let other = WorkerId::new(OTHER.0, OTHER.1);

@@ -1,4 +1,4 @@
-//! The supervisor's endings: exits, what lingers behind them, kills, deadlines.
+//! The supervisor's part for the ends of tasks: exits, lingering pipes, kills, deadlines.
 
 use std::cmp::Reverse;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,13 +19,13 @@ use crate::process::runner::TaskNumber;
 use crate::process::task::Stage;
 use crate::process::{ProcessExit, Signalled, TaskEnd, Usage, spawn};
 
-/// How long descendants may hold a task's pipes after its process exited before the group is killed, and then how long
-/// a killed group may take to let go: ample for the end of a shell pipeline, short enough that a forgotten background
-/// process does not hold a slot, however much it prints.
+/// The time that descendants may hold a task's pipes after its process exited, before the group is killed; and then the time that a
+/// killed group gets to close them. It suffices for the end of a shell pipeline. It is short enough that a forgotten background process
+/// does not occupy a slot, however much it prints.
 pub(in crate::process) const LINGER: Duration = Duration::from_secs(1);
-/// A wait for control groups to empty that is told: killed processes need milliseconds.
+/// The wait for empty control groups from which on it is logged: killed processes need milliseconds.
 const HANGS: Duration = Duration::from_secs(2);
-/// Reads of one pipe at its task's exit before everybody else gets a turn: the whole of an enlarged pipe (1 MiB).
+/// The number of reads of one pipe at its task's exit before others get a turn: the whole of an enlarged pipe (1 MiB).
 const READS_AT_EXIT: usize = 17;
 
 impl Supervisor {
@@ -34,7 +34,7 @@ impl Supervisor {
             return;
         };
         task.pidfd = None;
-        // What a dead task left in its pipes is bounded by them, so its rate need not hold its end up.
+        // The pipes bound the output that a dead task left in them, so the rate limit need not delay its end.
         task.rate.grant(2 * READ_BYTES);
         self.drain(number);
         let Some(task) = self.tasks.get_mut(&number) else {
@@ -70,7 +70,7 @@ impl Supervisor {
             .iter()
             .map(|(_, fd)| PollFd::new(fd.as_fd(), PollFlags::POLLIN))
             .collect();
-        // One call for all three; most tasks have written nothing, and then no read is needed at all.
+        // One call serves all three; most tasks have written nothing, and then no read is needed at all.
         let _ = poll(&mut polled, PollTimeout::ZERO);
         let states: Vec<(PipeKind, PollFlags)> = open
             .iter()
@@ -102,7 +102,9 @@ impl Supervisor {
         }
     }
 
-    /// The task is over, once its control groups are empty. Invariant: its child has exited and was not reaped yet.
+    /// Ends the task once its control groups are empty.
+    ///
+    /// Invariant: its child has exited and was not reaped yet.
     fn finish(&mut self, number: TaskNumber) {
         let wait = self.tasks.get_mut(&number).and_then(|task| {
             if task.group.is_some() {
@@ -117,7 +119,7 @@ impl Supervisor {
         }
     }
 
-    /// Processes need a moment to die, and some hang in the kernel: nobody waits for them here.
+    /// Schedules the next check. Processes need a moment to die, and some hang in the kernel: this thread does not wait for them.
     fn empty_later(&mut self, number: TaskNumber, wait: Duration) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
@@ -136,7 +138,7 @@ impl Supervisor {
         }
     }
 
-    /// The next look at control groups that are being emptied.
+    /// Checks control groups that are being killed or emptied.
     fn look_at_groups(&mut self, number: TaskNumber, now: Instant) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
@@ -150,7 +152,7 @@ impl Supervisor {
         }
     }
 
-    /// A kill may need several steps, until the task ends.
+    /// Schedules the next step of a kill, which may need several until the task ends.
     fn kill_groups_again(&mut self, number: TaskNumber, now: Instant) {
         let group = self.tasks.get_mut(&number).and_then(|t| t.group.as_mut());
         if let Some(group) = group {
@@ -159,13 +161,13 @@ impl Supervisor {
         }
     }
 
-    /// Nothing of the task is left but its exit code.
+    /// Reports the task's end: only its exit code is left.
     fn end(&mut self, number: TaskNumber) {
         self.declare_dropped(number, None);
         let Some(mut task) = self.tasks.remove(&number) else {
             return;
         };
-        // Whoever is left in the group closed all pipes to stay behind; nobody would ever end it.
+        // A process that is left in the group has closed all pipes; nothing else would ever end it.
         task.signal_group(Signal::SIGKILL);
         let (exit, usage) =
             spawn::reap(task.pid).unwrap_or((ProcessExit::Unknown, Usage::default()));
@@ -200,7 +202,7 @@ impl Supervisor {
             waited: Duration::ZERO,
             starting: task.starting,
             ran: task.started.elapsed(),
-            // Groups also count those that nobody waited for.
+            // Groups also count processes that no parent reaped.
             cpu: (usage.user + usage.system).max(task.counted.cpu.unwrap_or_default()),
             peak_memory_bytes: task
                 .counted
@@ -230,7 +232,7 @@ impl Supervisor {
         by: EndedBy,
         asked: Instant,
     ) {
-        // Ended meanwhile: that is what was wanted.
+        // A task that has ended meanwhile needs no kill.
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
         };
@@ -240,7 +242,7 @@ impl Supervisor {
             KillMethod::TermWaitKill if request.wait.is_zero() => self.kill_now(number, by),
             KillMethod::TermWaitKill => {
                 task.signal(Signalled::Term, by);
-                // A wait beyond the end of time is none that ends.
+                // A wait beyond the range of time never ends.
                 let Some(due) = asked.checked_add(request.wait) else {
                     return;
                 };

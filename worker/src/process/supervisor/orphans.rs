@@ -1,4 +1,4 @@
-//! The supervisor's looks at orphans: when, and what waits for their death.
+//! The supervisor's checks for orphans: their times, and the task ends that wait for orphans to die.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::process::runner::TaskNumber;
 use crate::process::strays::{Found, LOOK, Orphans, ROUND};
 use crate::process::task::Stage;
 
-/// How often a task's log says that what it left behind does not die.
+/// The period at which a task's log reports that its orphans do not die.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Supervisor {
-    /// At this time at the latest.
+    /// Schedules a check at this time at the latest.
     pub(super) fn look_again(&mut self, at: Instant) {
         if self.config.orphans == Orphans::Adopt {
             let sooner = self.look_at.map_or(at, |due| due.min(at));
@@ -39,8 +39,8 @@ impl Supervisor {
         }
     }
 
-    /// Kills what a task that is over left behind. Returns whether its end has to wait: something was killed and cannot be collected. It
-    /// may still write in a system call, so it counts as alive for however long that takes.
+    /// Kills the orphans of a task that is over. Returns whether its end has to wait, because a killed process cannot be reaped yet. Such
+    /// a process may still write in a system call, so it counts as alive for however long that takes.
     pub(super) fn held_by_strays(&mut self, number: TaskNumber) -> bool {
         if self.config.orphans == Orphans::Leave {
             return false;
@@ -56,7 +56,7 @@ impl Supervisor {
         let Some(task) = self.tasks.get_mut(&number).filter(|_| left > 0) else {
             return false;
         };
-        // The rest of its group first: it must not start others meanwhile.
+        // The rest of the group comes first: it must not start others meanwhile.
         task.signal_group(Signal::SIGKILL);
         let is_first = task.complain_at.is_none();
         let complain_at = *task.complain_at.get_or_insert(now + LINGER);

@@ -1,4 +1,4 @@
-//! The supervisor's reading: task output into the log or a file, at the pace that its writer and the task's rate allow.
+//! The supervisor's reading: passes task output to the log or a file, at the pace that its writer and the task's rate allow.
 
 use std::cmp::Reverse;
 use std::mem;
@@ -20,11 +20,11 @@ use crate::process::pipes::{Pipe, PipeKind};
 use crate::process::runner::TaskNumber;
 use crate::process::task::{Declared, Destination, Telling};
 
-/// One read takes at most what a pipe holds by default.
+/// The largest number of bytes of one read: the default capacity of a pipe.
 pub(super) const READ_BYTES: usize = 64 * 1024;
 
 impl Supervisor {
-    /// Where this run's output goes; and with files, the log hears of each when it is finished.
+    /// Returns the destination of this run's output. When a file is finished, an event is logged.
     pub(super) fn destination(
         &self,
         key: &Arc<RunKey>,
@@ -44,7 +44,7 @@ impl Supervisor {
         }))
     }
 
-    /// Reads once; the kernel tells again if there is more.
+    /// Reads once; the kernel reports the pipe again if there is more.
     pub(super) fn read_pipe(&mut self, number: TaskNumber, kind: PipeKind) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
@@ -54,7 +54,7 @@ impl Supervisor {
             let now = Instant::now();
             let room = task.room(&self.config.logs);
             if let Some(until) = task.rate.blocked_until(now, room) {
-                // The log being behind must not hold up the end of a task that has nothing left to say.
+                // A full log must not delay the end of a task that has no more output.
                 if task.pipes[kind.index()].fd().is_some_and(is_drained) {
                     task.close(kind, &self.config.logs, &self.epoll);
                     return;
@@ -111,7 +111,7 @@ impl Supervisor {
         self.log(&key, &tag, Event::LineSplit { message: &message });
     }
 
-    /// Whether a task's output has to stay in its pipe until the log's writer has caught up.
+    /// Returns whether a task's output has to stay in its pipe until the log's writer has caught up.
     pub(super) fn waits_for_log(&mut self, number: TaskNumber) -> bool {
         let Some(task) = self.tasks.get_mut(&number) else {
             return false;
@@ -120,7 +120,7 @@ impl Supervisor {
         room == Room::Full && task.rate.blocked_until(Instant::now(), room).is_some()
     }
 
-    /// Sees to it that drops are told of, at the latest an interval after they happened.
+    /// Schedules the report of drops, at the latest an interval after they happened.
     fn declare_later(&mut self, number: TaskNumber) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
@@ -134,7 +134,7 @@ impl Supervisor {
         }
     }
 
-    /// `None`: the task is over, and no later time comes.
+    /// Logs the dropped lines. `now` is `None` if the task is over, and then everything is reported.
     pub(super) fn declare_dropped(&mut self, number: TaskNumber, now: Option<Instant>) {
         let Some(task) = self.tasks.get_mut(&number) else {
             return;
@@ -160,7 +160,7 @@ impl Supervisor {
                     match self.epoll.add(&fd, event) {
                         Ok(()) => Pipe::Watched(fd),
                         Err(error) => {
-                            // Out of memory or watches: without its pipe the task would hang for ever.
+                            // The kernel has no memory or watches left: without closing its pipe the task would hang for ever.
                             tracing::error!(task = %task.key, "cannot watch {kind:?}, its output is lost: {}", error.desc());
                             Pipe::Closed
                         }
@@ -172,7 +172,7 @@ impl Supervisor {
     }
 }
 
-/// Whether every writer is gone and everything was read.
+/// Returns whether every writer is gone and everything was read.
 fn is_drained(pipe: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
     let _ = poll(&mut polled, PollTimeout::ZERO);
@@ -184,7 +184,7 @@ fn is_drained(pipe: &OwnedFd) -> bool {
 fn pause(epoll: &Epoll, pipe: &mut Pipe) {
     *pipe = match mem::replace(pipe, Pipe::Closed) {
         Pipe::Watched(fd) => {
-            // Modifying would not do: the kernel reports a hang-up on a watched pipe whatever it is watched for.
+            // Changing the watched events would not suffice: the kernel reports a hang-up on a watched pipe in any case.
             let _ = epoll.delete(&fd);
             Pipe::Paused(fd)
         }

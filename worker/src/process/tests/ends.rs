@@ -1,4 +1,4 @@
-//! How tasks start, what they find, and what their ends make of their status.
+//! Tests how tasks start, their environment, and the statuses of their ends.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -369,7 +369,7 @@ fn a_removed_working_directory_comes_back() {
 fn what_waited_for_too_long_does_not_start_and_loses_no_retry() {
     let mut bench = Bench::new();
     let mut late = script("echo ran", StatusFrom::Auto);
-    // As if the machine had slept while it was queued.
+    // The situation is that of a machine that slept while the start was queued.
     late.not_after = Clock.now();
     let key = late.key.clone();
     bench.runner.spawn(late).expect("accepted");

@@ -1,4 +1,4 @@
-//! Killing: each method, stubborn children, whole groups, and descendants that hold pipes.
+//! Tests kills: each method, stubborn children, whole groups, and descendants that hold pipes.
 
 use brasserie_common::{EndedBy, Fault, KillMethod, KillRequest, ReportedStatus};
 
@@ -9,7 +9,7 @@ fn request(method: KillMethod, wait: Duration) -> KillRequest {
     KillRequest { method, wait }
 }
 
-/// Starts a script and waits until it says that it is ready.
+/// Starts a script and waits until it reports that it is ready.
 fn start(bench: &Bench, text: &str, from: StatusFrom) -> RunKey {
     let request = script(text, from);
     let key = request.key.clone();
@@ -251,7 +251,7 @@ fn a_kill_reaches_the_whole_group() {
     assert_gone(child.trim_start_matches("child "));
 }
 
-/// Waits until no process with this id is left but as a corpse that init has not collected.
+/// Waits until the process is gone, or is a zombie that init has not reaped.
 fn assert_gone(pid: &str) {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -315,7 +315,7 @@ fn a_daemon_that_left_the_group_cannot_hang_the_task() {
         .trim_start_matches("child ")
         .parse()
         .expect("a pid");
-    // Ours to clean up: this runner leaves orphans alone.
+    // The test ends the process itself, because this runner does not end orphans.
     let _ = nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(child),
         nix::sys::signal::Signal::SIGKILL,
@@ -325,7 +325,7 @@ fn a_daemon_that_left_the_group_cannot_hang_the_task() {
 #[test]
 fn a_background_process_without_pipes_ends_with_its_task() {
     let mut bench = Bench::new();
-    // bash, because dash closes one-digit descriptors only.
+    // The script needs bash, because dash closes one-digit descriptors only.
     let text = r#"eval "sleep 1000 </dev/null >/dev/null 2>&1 ${BRASSERIE_STATUS#/dev/fd/}>&- &"; echo child $!"#;
     let request = command(&["bash", "-c", text]);
     let key = request.key.clone();
@@ -365,7 +365,7 @@ fn dropping_the_runner_kills_and_reports() {
     drop(dir);
 }
 
-/// The letter by which the kernel tells what a process does: `T` if it is stopped.
+/// Returns the kernel's letter for the state of a process: `T` if it is stopped.
 fn state(pid: &str) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
     let (_, behind_the_name) = stat.rsplit_once(')').expect("a name in brackets");
@@ -395,14 +395,14 @@ fn a_stopped_task_stands_still_with_its_children_goes_on_and_hears_of_its_end() 
     all(|state| state != 'T');
     bench.runner.suspend(&key);
     all(|state| state == 'T');
-    // TERM alone would wait for ever.
+    // A stopped task would never receive TERM alone.
     let term = request(KillMethod::Term, Duration::ZERO);
     bench
         .runner
         .kill(&key, term, EndedBy::Operator)
         .expect("it runs");
     assert_eq!(bench.end(&key).signalled, Signalled::Term);
-    // Of one that is gone there is nothing to stop.
+    // Suspending a run that has ended has no effect.
     bench.runner.suspend(&key);
     bench.runner.resume(&key);
 }

@@ -1,4 +1,4 @@
-//! Much output, odd output, limits of rate.
+//! Tests large output, unusual output, and rate limits.
 
 use super::*;
 
@@ -55,7 +55,7 @@ fn binary_output_is_shown_lossily() {
 #[test]
 fn the_rate_limit_slows_output_but_not_the_status() {
     let mut bench = Bench::new();
-    // 100 lines a second, of which the first second's worth may come at once; each line fills a page of the pipe.
+    // The limit is 100 lines a second, and the first second's worth may be logged at once. Each line fills a page of the pipe.
     let text = "echo failed > $2; i=0; while [ $i -lt 160 ]; do printf '%05000d\\n' $i; i=$((i+1)); done; echo done > $2";
     let mut request = script(text, StatusFrom::Auto);
     request.options.max_log_lines_per_poll_interval = 1;
@@ -65,7 +65,7 @@ fn the_rate_limit_slows_output_but_not_the_status() {
     let end = bench.end(&key);
     assert!(end.status.is_done(), "{end:?}");
     assert_eq!(bench.lines(LogStream::Stdout, &key).len(), 160);
-    // 60 lines above the burst, less those that the pipe and one read hold.
+    // There are 60 lines above the burst, less those that the pipe and one read hold.
     assert!(
         started.elapsed() >= Duration::from_millis(200),
         "{:?}",
@@ -152,7 +152,7 @@ fn a_task_that_does_not_wait_for_a_slow_disk_ends_and_each_line_is_here_or_told_
     request.options.log_overflow = LogOverflow::Drop;
     let key = request.key.clone();
     bench.runner.spawn(request).expect("accepted");
-    // While nothing at all is written.
+    // The task ends while nothing at all is written.
     assert!(bench.end(&key).status.is_done());
     assert!(bench.logs.waiting_bytes() < 4 << 20);
     drop(held);
@@ -214,12 +214,12 @@ fn a_log_that_is_behind_makes_tasks_wait_and_loses_nothing() {
     let key = request.key.clone();
     bench.runner.spawn(request).expect("accepted");
     let deadline = Instant::now() + PATIENCE;
-    // What one task may have waiting, all but the size of one line.
+    // The limit is the bytes that one task may have waiting, less the size of one line.
     while bench.logs.waiting_bytes() < (2 << 20) - 100 {
         assert!(Instant::now() < deadline, "the log never filled up");
         std::thread::yield_now();
     }
-    // Others are not held up by it: not their starts, not their output, not their status.
+    // The task does not delay the starts, the output or the statuses of others.
     assert!(
         bench
             .script("echo quiet", StatusFrom::Auto)
@@ -236,7 +236,7 @@ fn a_log_that_is_behind_makes_tasks_wait_and_loses_nothing() {
     assert_eq!(bench.runner.running(), 1);
     drop(held);
     assert!(bench.end(&key).status.is_done());
-    // Counted by the last line, since reading all of them takes long without optimisation.
+    // The count comes from the last line, since reading all of them takes long in an unoptimised build.
     let query = LogQuery {
         stream: LogStream::Stdout,
         jobs: Vec::new(),

@@ -1,4 +1,4 @@
-//! Output in files instead of the log.
+//! Tests output in files instead of the log.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use flate2::read::MultiGzDecoder;
 use super::*;
 
 impl Bench {
-    /// As [`Bench::script`], with files; its events, when each file is finished.
+    /// Does the same as [`Bench::script`], with files. Also returns the run's events once each file is finished.
     fn script_with_files(
         &mut self,
         key: RunKey,
@@ -53,7 +53,7 @@ fn unpacked(file: &Value) -> Vec<u8> {
 #[test]
 fn output_goes_into_files_and_the_log_says_where() {
     let mut bench = Bench::new();
-    // Faster than the rate of the log, which does not count here.
+    // The task prints faster than the log's rate limit, which does not apply here.
     let text = "seq 1 200000; printf 'a\\000\\377b' ; seq 1 9 >&2; printf end >&2; exit 3";
     let key = key("job");
     let (end, events) = bench.script_with_files(key.clone(), text, 2);
@@ -86,7 +86,7 @@ fn output_goes_into_files_and_the_log_says_where() {
         unpacked(&stderr["stderr_file"]),
         b"1\n2\n3\n4\n5\n6\n7\n8\n9\nend"
     );
-    // Known from the start, too: for whoever looks while it runs, or after a crash.
+    // The first event also names the files, for readers while the task runs or after a crash.
     assert_eq!(events[0]["event"], "running");
     assert_eq!(events[0]["stdout_file"], stdout["stdout_file"]);
     assert_eq!(events[0]["stderr_file"], stderr["stderr_file"]);
@@ -117,7 +117,7 @@ fn who_prints_nothing_has_no_file_and_no_name_leaves_the_folder() {
 #[test]
 fn a_descendant_that_prints_after_the_end_is_in_the_file() {
     let mut bench = Bench::new();
-    // The shell is dead, and not collected yet while somebody holds its pipes.
+    // The shell is dead, but not reaped while another process holds its pipes.
     let script = "(until grep -q '^State:.Z' /proc/$$/status; do :; done; echo late) & echo early";
     let (_, events) = bench.script_with_files(key("job"), script, 1);
     let last = events.last().expect("an event");

@@ -1,4 +1,4 @@
-//! Both ways of making a process do the same, and name what stops them.
+//! Tests that both ways of making a process do the same, and name the cause of a failure.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use super::super::spawn::{self, Launcher};
 
 const WAYS: [Way; 2] = [Way::Clone, Way::PosixSpawn];
 
-/// One start of a shell script, with what it may have beyond the ordinary.
+/// One start of a shell script, with optional features.
 #[derive(Default)]
 struct Trial<'a> {
     program: &'a str,
@@ -26,7 +26,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// What it wrote, or why it did not start.
+    /// Returns the script's output, or the reason why it did not start.
     fn run(&self, way: Way, script: &str) -> Result<String, Refused> {
         let (null, (read, write)) = (
             File::open("/dev/null").expect("it"),
@@ -76,7 +76,7 @@ impl Trial<'_> {
 
 #[test]
 fn both_ways_start_with_clean_signals_own_group_and_nothing_else_open() {
-    // What the harness inherited.
+    // The test harness may have passed descriptors on.
     spawn::close_inherited_on_exec().expect("set");
     let script = "grep -E '^Sig(Blk|Ign)' /proc/self/status; ls /proc/self/fd | wc -l; pwd; echo $A; \
                   test $(ps -o pgid= -p $$) -eq $$ -a $(ps -o sid= -p $$) -eq $$ && echo leads";
@@ -88,10 +88,10 @@ fn both_ways_start_with_clean_signals_own_group_and_nothing_else_open() {
         let masks = text.lines().take(2).map(|l| l.split_whitespace().nth(1));
         for mask in masks.flatten() {
             let mask = u64::from_str_radix(mask, 16).expect("hexadecimal");
-            // The C library leaves the two signals of its own use ignored, 32 and 33, which no program can use otherwise.
+            // The C library leaves its two reserved signals ignored, 32 and 33, which no program can use otherwise.
             assert_eq!(mask & 0x7fff_ffff, 0, "{text}");
         }
-        // stdin, stdout, stderr, status, and the folder that is listed.
+        // The descriptors are stdin, stdout, stderr, status, and the listed folder.
         assert!(text.ends_with("\n5\n/\n1\nleads\n"), "{text}");
     }
     let mask = SigSet::thread_get_mask().expect("readable");
@@ -172,7 +172,7 @@ fn groups_are_joined_by_a_zero_and_limits_hold_in_the_child_alone() {
     group.read_to_string(&mut written).expect("text");
     assert_eq!(written, "0");
     write!(group, "x").expect("still open here");
-    // The other way leaves the worker's limit, and does not start what asks for more.
+    // The other way keeps the worker's limit, and does not start a program that asks for other limits.
     let asks = Trial {
         limits: trial.limits.clone(),
         ..Default::default()

@@ -1,4 +1,4 @@
-//! Statuses over real Thrift, to schedulers that take many at once, and to such as do not.
+//! Sends statuses over real Thrift, to schedulers that accept many in one message and to schedulers that do not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +13,22 @@ use super::*;
 use crate::options::SchedulerOptions;
 use crate::rpc::SchedulerClient;
 
-/// Longer than anything here takes, even on a very busy machine.
+/// Longer than any of these tests takes, even on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What it makes of a message of many.
+/// The reaction of the fake scheduler to a message with many statuses.
 #[derive(Clone, Copy)]
 enum Takes {
     Each,
-    /// It does not know them.
+    /// It does not know the method.
     OneByOne,
-    /// It answers of one less.
+    /// It answers with one result too few.
     OneTooFew,
-    /// It cannot read it.
+    /// It cannot parse the message.
     NotThis,
 }
 
-/// Refuses runs with an odd number, and writes down what it hears: one entry a message, of the runs in it.
+/// A scheduler that refuses runs with an odd number, and records the runs of each message it receives.
 struct Fake {
     takes: Takes,
     heard: Arc<Mutex<Vec<Vec<i64>>>>,
@@ -79,7 +79,7 @@ impl Service for Fake {
     }
 }
 
-/// A worker's client, and what its scheduler has heard.
+/// A worker's client, and the messages that its scheduler received.
 struct Pair {
     client: SchedulerClient,
     heard: Arc<Mutex<Vec<Vec<i64>>>>,
@@ -114,7 +114,7 @@ impl Pair {
         }
     }
 
-    /// Tells these runs together: which of them are acknowledged, and which are not.
+    /// Sends the statuses of these runs together. Returns the runs that were acknowledged, and those that were not.
     async fn tell(&self, runs: std::ops::Range<i64>, bytes: usize) -> (Vec<i64>, Vec<i64>) {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let tellings = runs.clone().map(|run| {
@@ -149,7 +149,7 @@ impl Pair {
         (taken, not)
     }
 
-    /// How many were in each message.
+    /// Returns the number of statuses in each message.
     fn sizes(&self) -> Vec<usize> {
         self.heard.lock().drain(..).map(|runs| runs.len()).collect()
     }
@@ -169,7 +169,7 @@ async fn each_hears_its_own_result() {
     assert_eq!(pair.tell(2..3, 4).await, halves(2..3));
     assert_eq!(pair.tell(0..2, 4).await, halves(0..2));
     assert_eq!(pair.sizes(), [1, 2]);
-    // No message is long.
+    // Long statuses are split among short messages.
     assert_eq!(pair.tell(0..5, 400_000).await, halves(0..5));
     let mut sizes = pair.sizes();
     sizes.sort_unstable();
@@ -182,7 +182,7 @@ async fn who_does_not_know_such_messages_is_told_one_by_one() {
     assert_eq!(pair.tell(0..30, 4).await, halves(0..30));
     let first = pair.sizes();
     assert_eq!((first[0], &first[1..]), (0, &[1; 30][..]));
-    // It is not tried again.
+    // The sender does not try messages with many statuses again.
     assert_eq!(pair.tell(0..30, 4).await, halves(0..30));
     assert_eq!(pair.sizes(), [1; 30]);
 }

@@ -1,4 +1,4 @@
-//! Where workers are, and what they answer.
+//! Finds workers and asks them for their work fetch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use tokio::task::JoinSet;
 use crate::connection::peer;
 use crate::output::printable;
 
-/// Workers that are asked at once: a pool of hundreds is shown within a second, and no more connections are open than any program may have.
+/// Maximum workers asked at once. A pool of hundreds is shown within a second, with few open connections.
 const AT_ONCE: usize = 64;
-/// Shards that are named where another one was wanted.
+/// Maximum shards that an error lists when the wanted one is unknown.
 const NAMED: usize = 20;
 
 /// A worker that the scheduler knows.
@@ -30,12 +30,12 @@ const NAMED: usize = 20;
 pub(super) struct Known {
     pub shard: String,
     pub address: String,
-    /// As the scheduler sees it.
+    /// The state, as the scheduler sees it.
     pub state: String,
 }
 
 impl Known {
-    /// Where it takes calls.
+    /// Returns the address for calls.
     pub(super) fn peer(&self) -> Result<PeerAddr, String> {
         peer(&self.address).ok_or_else(|| {
             format!(
@@ -46,17 +46,17 @@ impl Known {
     }
 }
 
-/// How a worker fetches work, as it has answered.
+/// A worker's answer about its work fetch.
 pub(super) type Answer = WorkFetchStatus;
 
-/// A worker, and what came of asking it.
+/// A worker and its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Asked {
-    /// Unless only its address was given.
+    /// `None` if only the address was given.
     pub shard: Option<String>,
     pub address: String,
     pub state: Option<String>,
-    /// Or why there is none, for people.
+    /// The answer, or the reason for people why there is none.
     pub answer: Result<Answer, String>,
 }
 
@@ -66,7 +66,7 @@ impl Asked {
     }
 }
 
-/// A worker in a sentence.
+/// Names a worker in a sentence.
 pub(super) fn called(shard: Option<&str>, address: &str) -> String {
     match shard {
         Some(shard) => format!("worker `{}`", printable(shard)),
@@ -74,7 +74,7 @@ pub(super) fn called(shard: Option<&str>, address: &str) -> String {
     }
 }
 
-/// All workers of a scheduler, in the order of its list.
+/// Returns all workers of a scheduler in its order. Errors if there are none.
 pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Known>> {
     let workers = status.workers.iter().flatten();
     let known = workers.map(|worker| Known {
@@ -91,7 +91,7 @@ pub(super) fn workers(status: &ClusterStatus, scheduler: &str) -> Result<Vec<Kno
     Ok(known)
 }
 
-/// The worker of this shard.
+/// Returns the worker of this shard. Errors if it is unknown.
 pub(super) fn find(workers: Vec<Known>, shard: &str) -> Result<Known> {
     let mut names: Vec<String> = workers
         .iter()
@@ -112,12 +112,12 @@ pub(super) fn find(workers: Vec<Known>, shard: &str) -> Result<Known> {
     )
 }
 
-/// The only worker, if nobody says which.
+/// Returns the only worker. Errors if there are several.
 pub(super) fn only(mut workers: Vec<Known>) -> Result<Known> {
     if let (Some(one), true) = (workers.pop(), workers.is_empty()) {
         return Ok(one);
     }
-    // One was taken away.
+    // Counts the popped worker too.
     let count = workers.len() + 1;
     bail!("the scheduler knows {count} workers: name the one that is to ask for work")
 }
@@ -131,7 +131,7 @@ impl Pool {
         Pool(ClientPool::new(ClientConfig::default()))
     }
 
-    /// A worker that no scheduler was asked for.
+    /// Asks a worker at an address, without a scheduler.
     pub(super) async fn ask_address(&self, peer: &PeerAddr) -> Asked {
         Asked {
             shard: None,
@@ -154,14 +154,14 @@ impl Pool {
         }
     }
 
-    /// In the order of the list.
+    /// Asks all workers, and returns the answers in the order of the list.
     pub(super) async fn ask_all(&self, workers: Vec<Known>) -> Vec<Asked> {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut calls = JoinSet::new();
         for (place, known) in workers.into_iter().enumerate() {
             let (pool, places) = (self.clone(), Arc::clone(&places));
             calls.spawn(async move {
-                // Never closed, so the permit always comes.
+                // The semaphore is never closed, so the permit always arrives.
                 let _turn = places.acquire_owned().await;
                 (place, pool.ask(known).await)
             });
@@ -179,7 +179,7 @@ impl Pool {
         Answer::try_from(status).map_err(|error| nonsense(peer, &error))
     }
 
-    /// Has the worker ask this scheduler for work, or all of its schedulers.
+    /// Makes the worker request work from this scheduler, or from all of its schedulers.
     pub(super) async fn wish(
         &self,
         peer: &PeerAddr,

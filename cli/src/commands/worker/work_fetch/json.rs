@@ -1,4 +1,4 @@
-//! Work fetch for programs.
+//! Formats work fetch as JSON for programs.
 
 use brasserie_common::WorkDemand;
 use brasserie_common::work_overview::{

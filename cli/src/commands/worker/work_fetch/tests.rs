@@ -1,4 +1,4 @@
-//! What is shown of workers, and what is said where there is nothing to show.
+//! Tests the output about workers, and the messages if there is nothing to show.
 
 use brasserie_common::work_overview::{
     AssociationFacts, AssociationOverview, PairOverview, RequestOverview, RequestState,
@@ -32,7 +32,7 @@ fn wait(millis: u64, why: &str) -> WaitOverview {
     }
 }
 
-/// Of a scheduler that is asked at this moment.
+/// Returns the overview of a scheduler with a pending request.
 fn asked_one() -> AssociationOverview {
     let demand = WorkDemand {
         instance_secs: 90.0,
@@ -71,7 +71,7 @@ fn asked_one() -> AssociationOverview {
     }
 }
 
-/// Of one that had nothing.
+/// Returns the overview of a scheduler that had no work.
 fn backed_off_one() -> AssociationOverview {
     let why = "asked for work of that type and did not get any (backoff interval 8s)";
     AssociationOverview {
@@ -152,7 +152,7 @@ s.example:7000, which has not answered yet
 ";
     let one = worker("w1", Ok(Some(overview())));
     assert_eq!(said(&Seen::One(one.clone())), expected);
-    // The only one is the one that is meant.
+    // The only worker of the scheduler is shown in full.
     assert_eq!(said(&Seen::All(vec![one])), expected);
 }
 
@@ -176,7 +176,7 @@ w\\u{1b}3  healthy  -                          -                     -          
     assert_eq!(said(&Seen::All(all)), expected);
 }
 
-/// When one that is backed off is asked next, with this change.
+/// Returns the shown time of the next request to a scheduler in backoff, after this change to the overview.
 fn next(change: &dyn Fn(&mut Overview)) -> String {
     let mut overview = overview();
     overview.of_association = vec![backed_off_one()];
@@ -234,7 +234,7 @@ fn the_next_request_is_told_as_far_as_it_is_known() {
     assert_eq!(of(&|one| one.of_type.clear()), "-");
 }
 
-/// Also one that the end of a request would end, and one of what is missing beside what is not.
+/// The cases include a backoff that the end of a request would end, and types with and without a shortfall.
 #[test]
 fn a_backoff_is_told_while_nothing_else_is_asked_for() {
     let in_backoff = "in 4.5 s at the earliest";
@@ -327,7 +327,7 @@ fn who_gets_nothing_to_see_is_told_why() {
         "error: it is down (1 of 3 workers did not answer, and the others take what they are sent)"
     );
     assert!(something(&Seen::All(vec![plain()])).is_err());
-    // One that asks is enough.
+    // One worker that fetches work is enough.
     let one = Seen::All(vec![plain(), down(), worker("w4", Ok(Some(overview())))]);
     assert!(something(&one).is_ok());
 }
@@ -369,7 +369,7 @@ fn a_shard_that_nobody_knows_is_answered_with_those_that_exist() {
     );
 }
 
-/// A peer that is something else than a worker of this release.
+/// A peer that is not a worker of this release.
 #[derive(Clone, Copy, Debug)]
 enum Peer {
     Older,
@@ -447,7 +447,7 @@ async fn a_worker_that_cannot_be_reached_is_named_with_its_address() {
         error.starts_with(&start) && error.contains("Is it running"),
         "{error}"
     );
-    // What a scheduler tells of an address may be nothing to call.
+    // The address that a scheduler reports may be unusable.
     let known = asking::Known {
         shard: "w1".to_owned(),
         address: String::new(),
@@ -472,7 +472,7 @@ fn who_is_asked_is_a_shard_an_address_or_everybody() {
     let read = |line: &[&str]| {
         let line = ["work-fetch"].iter().chain(line);
         let read = Line::try_parse_from(line).map_err(|error| {
-            // What is wrong in itself is so before anybody is asked.
+            // A command line that is invalid by itself is refused before any call.
             assert_eq!(error.exit_code(), 2, "{error}");
             error.to_string()
         });

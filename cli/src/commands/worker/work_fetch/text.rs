@@ -1,4 +1,4 @@
-//! Work fetch for people.
+//! Formats work fetch for people.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use brasserie_common::work_overview::{
 use super::asking::Asked;
 use crate::output::{duration, printable, table};
 
-/// Nothing to say.
+/// The text of an empty cell.
 const NONE: &str = "-";
 
-/// A line for each worker and scheduler: who asks whom for what, and when it may ask next.
+/// Formats one line for each worker and scheduler: the current request, and the time of the next one.
 pub(super) fn all(all: &[Asked]) -> String {
     let mut rows = Vec::new();
     let mut notes = String::new();
@@ -63,7 +63,7 @@ pub(super) fn all(all: &[Asked]) -> String {
     text
 }
 
-/// All of one worker.
+/// Formats the work fetch of one worker in full.
 pub(super) fn one(asked: &Asked, overview: &Overview) -> String {
     let name = asked.shard.as_deref().map_or_else(
         || format!("The worker at {}", printable(&asked.address)),
@@ -144,12 +144,12 @@ fn association_row(overview: &Overview, one: &AssociationOverview) -> Vec<String
     ]
 }
 
-/// Tasks that have their processors.
+/// Returns the number of tasks that occupy their processors.
 pub(super) fn executing(facts: &AssociationFacts) -> usize {
     facts.running.saturating_sub(facts.stopped)
 }
 
-/// What no line of a table holds.
+/// Formats the details that are in no table.
 fn details(one: &AssociationOverview, text: &mut String) {
     let instance = one.facts.as_ref().and_then(|facts| facts.scheduler);
     let instance = instance.map_or_else(
@@ -196,7 +196,7 @@ fn pair_row(pair: &PairOverview) -> Vec<String> {
     ]
 }
 
-/// Its first member stands for all.
+/// Names a scheduler by its first member.
 fn called(one: &AssociationOverview) -> String {
     match one.members.as_slice() {
         [] => "nobody is known".to_owned(),
@@ -223,7 +223,7 @@ fn wanted(request: &RequestOverview) -> String {
     }
 }
 
-/// When the scheduler may be asked next, as far as that can be told.
+/// Formats the earliest time of the next request to the scheduler, as far as it is known.
 fn next_request(overview: &Overview, one: &AssociationOverview) -> String {
     if one.request.is_some() {
         return "under way".to_owned();
@@ -245,7 +245,7 @@ fn next_request(overview: &Overview, one: &AssociationOverview) -> String {
     if all.clone().any(|pair| lacks(&pair) && is_open(&pair)) {
         return "when it is its turn".to_owned();
     }
-    // What nothing is missing of is not asked for when its backoff ends.
+    // A type without a shortfall is not requested when its backoff ends.
     let earliest = |backoffs: &dyn Fn(&&PairOverview) -> bool| {
         let backoffs = all.clone().filter(backoffs);
         backoffs
@@ -271,7 +271,7 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-/// `2`, `2.5`.
+/// Formats an amount as `2` or `2.5`.
 fn number(amount: f64) -> String {
     let rounded = (amount * 10.0).round() / 10.0;
     format!("{rounded}")

@@ -1,4 +1,4 @@
-//! `--now`: has a worker ask for work at once, and shows what comes of it.
+//! `--now`: makes a worker request work at once, and shows the result.
 
 use anyhow::{Result, anyhow, bail};
 use brasserie_common::ServiceAddress;
@@ -11,7 +11,7 @@ use crate::Ending;
 use crate::connection::block_on;
 use crate::output::{duration, print, print_json, printable};
 
-/// Whom it was told, and what it does.
+/// A worker that was told to request work, and its answer.
 #[derive(Debug)]
 pub(super) struct Told {
     pub shard: Option<String>,
@@ -57,7 +57,7 @@ async fn tell(look: &Look, from: Option<&ServiceAddress>) -> Result<Told> {
     })
 }
 
-/// A scheduler that is not asked has been named; that it is not asked is a failure all the same.
+/// Errors if the worker does not request work from some scheduler, although the output has named it.
 fn never(told: &Told) -> Result<()> {
     let is_never = |wish: &&WorkWish| matches!(wish.asks, Asks::Never { .. });
     let never: Vec<String> = told.wishes.iter().filter(is_never).map(scheduler).collect();
@@ -71,7 +71,7 @@ fn never(told: &Told) -> Result<()> {
     }
 }
 
-/// For people.
+/// Formats the result for people.
 pub(super) fn text(told: &Told) -> String {
     let worker = called(told.shard.as_deref(), &told.address);
     let mut text = format!("Told {worker} to ask for work now.\n");
@@ -98,7 +98,7 @@ fn scheduler(wish: &WorkWish) -> String {
     printable(&members.join(", "))
 }
 
-/// For programs.
+/// Returns the result as JSON for programs.
 pub(super) fn document(told: &Told) -> Value {
     let schedulers = told.wishes.iter().map(|wish| {
         let members: Vec<String> = wish.members.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Each time has its node once, whatever happens to the machine in between.
+//! Tests that each time has its node once, whatever happens to the machine in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,19 +26,19 @@ fn source(text: &str, lifetime: u64) -> AddTime {
     }
 }
 
-/// As another process finds it.
+/// Returns the item as another process restores it.
 fn restored(item: &ItemMemory) -> ItemMemory {
     ItemMemory::restore(item.stretches().to_vec(), item.absent_since())
 }
 
-/// A scheduler that refreshes, and is restarted before each refresh unless it is told not to be.
+/// A scheduler that refreshes its nodes. It restarts before each refresh unless `restarts` is false.
 struct Machine {
     source: AddTime,
     memory: ScheduleMemory,
-    /// What a restart finds.
+    /// The state that a restart restores.
     record: ScheduleMemory,
     restarts: bool,
-    /// Items whose record was written.
+    /// The number of items whose record was written.
     written: usize,
     window: Duration,
     zone: Zone,
@@ -96,8 +96,8 @@ impl Machine {
 integration_tests_properties::properties! {
     256;
 
-    /// A time is a node from the first refresh on that is not before it, for what is left of its lifetime, or for a whole one if
-    /// nothing is left; and once that is over, never again. Clocks that are set back stand still for that.
+    /// A time is a node from the first refresh that is not before it, for the rest of its lifetime, or for a whole lifetime if nothing is
+    /// left. Afterwards it never returns. Clocks that are set back stand still for that.
     #[test]
     fn each_time_lives_once(
         period in 1i64..50,
@@ -127,7 +127,7 @@ integration_tests_properties::properties! {
             prop_assert_eq!(found, expected);
             let until = due.until.map(WallTime::as_millis);
             prop_assert!(until.is_some_and(|until| until > latest * 1000 && until <= (latest + period) * 1000));
-            // From the latest moment on, so that no more is missed than is caught up with.
+            // The clock moves from the latest moment on, so that no more is missed than is caught up with.
             let reached = (reach as f64 * part) as i64;
             now = if forward { latest + reached } else { latest - reached };
         }
@@ -149,7 +149,7 @@ fn downtime_is_caught_up_with() {
     assert_eq!(due.until, Some(WallTime::from_secs(back + 1800)));
     assert_eq!(machine.times(back + 3599), missed);
     assert_eq!(machine.times(back + 3600), [0; 0]);
-    // Down for longer than is caught up with: what is too old is given up for good.
+    // The machine was down for longer than is caught up with, so times that are too old never come.
     let later = three + 8 * 86_400 - 60;
     assert_eq!(
         machine.times(later),
@@ -169,7 +169,7 @@ fn a_clock_that_was_wrong_by_far_is_forgotten() {
     let years = 10 * 365 * 86_400;
     assert_eq!(machine.times(hour), [hour]);
     assert_eq!(machine.times(hour + years).len(), 24);
-    // Right again: as if it had just begun, and from then on each time once.
+    // The clock is right again: the item begins again, and each later time comes once.
     assert_eq!(machine.times(hour + 3700), [hour + 3600]);
     assert_eq!(machine.times(hour + 3500), [hour + 3600], "a little back");
     assert_eq!(machine.times(hour + 7200), [hour + 7200]);
@@ -182,11 +182,11 @@ fn another_zone_gives_no_instant_twice_and_loses_none() {
     let day = 20_000 * 86_400;
     let (tokyo, utc) = (day + 3 * 3600, day + 12 * 3600);
     assert_eq!(machine.times(tokyo + 60), [tokyo]);
-    // The node of the old zone lives on; the noon to come is another instant.
+    // The node of the old zone lives on. The coming noon is another instant.
     machine.zone = Zone::utc();
     assert_eq!(machine.times(tokyo + 120), [tokyo]);
     assert_eq!(machine.times(utc), [utc]);
-    // Eastward again: noon there was before, in time that has had its nodes.
+    // Eastward again: the earlier noon lies in time that has had its nodes.
     machine.zone = Zone::named("Asia/Tokyo").unwrap();
     assert_eq!(machine.times(utc + 60), [utc]);
     assert_eq!(machine.times(tokyo + 86_400), [tokyo + 86_400]);
@@ -194,12 +194,12 @@ fn another_zone_gives_no_instant_twice_and_loses_none() {
 
 #[test]
 fn what_is_remembered_is_bounded() {
-    // More was missed in a week than anybody wants at once: the newest are given.
+    // More than [`MAX_TIMES`] were missed in a week: the newest are given.
     let mut machine = Machine::new(source(r#"{"epoch": {}}"#, 10), DAY * 7, "UTC");
     assert_eq!(machine.times(1_000_000).len(), 10);
     let found = machine.times(1_500_000);
     assert_eq!((found.len(), found[0]), (MAX_TIMES, 1_400_001));
-    // Somebody who travels with the machine.
+    // The machine travels through time zones.
     let daily = r#"{"minute": 0, "hour": 12, "dst_fixes": ["skip", "repeat_use_both"]}"#;
     let mut machine = Machine::new(source(daily, 30 * 86_400), DAY, "UTC");
     for second in 0..100 {
@@ -253,7 +253,7 @@ fn each_item_has_a_memory_of_its_own() {
             "1 minute=1,5 hour=* day_of_week=1-7:2 month=1 year=* unskip repeat_use_only_late UTC \"{time}\" 1",
         ]
     );
-    // An item that is gone is forgotten once it can give nothing twice any more.
+    // A missing item is forgotten once it cannot give a time twice any more.
     machine.source.schedule.truncate(1);
     machine.refresh(1_000_001);
     machine.refresh(1_086_400);
@@ -292,7 +292,7 @@ fn what_is_given_up_is_counted_once() {
     );
 }
 
-/// What passes while an item is in no configuration is not missed, and what it gave before is not given again.
+/// Times that pass while no configuration has an item are not missed, and earlier times are not given again.
 #[test]
 fn an_item_that_comes_back_goes_on() {
     let gone = AddTime {
@@ -314,11 +314,11 @@ fn an_item_that_comes_back_goes_on() {
     machine.source = there;
     let back = machine.times(start + 3600);
     assert_eq!(back, [start + 3540, start + 3600]);
-    // The clock is set back by an hour: what was given then was given.
+    // The clock is set back by an hour, and times that were given are not given again.
     assert_eq!(machine.times(start + 1800), back);
 }
 
-/// An item that gives nothing for hours is not written at each refresh.
+/// An item without times for hours is not written at each refresh.
 #[test]
 fn a_record_is_written_for_what_it_says() {
     let daily = r#"{"minute": 0, "hour": 12, "dst_fixes": ["skip", "repeat_use_both"]}"#;
@@ -329,7 +329,7 @@ fn a_record_is_written_for_what_it_says() {
         machine.refresh(noon + second);
     }
     assert_eq!(machine.written, 2, "the first, and what lay behind too far");
-    // The first refresh after a long silence, the next noon, and when it is disabled.
+    // The first refresh after a long silence, the next noon, and the moment of disabling.
     for (second, written) in [(-2, 3), (-1, 3), (0, 4), (1, 4), (1800, 5), (1801, 5)] {
         machine.refresh(noon + 86_400 + second);
         assert_eq!(machine.written, written, "{second}");

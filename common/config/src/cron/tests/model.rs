@@ -1,4 +1,4 @@
-//! The definition of a standard item: look at every minute, and drop or keep what is skipped or repeated.
+//! The definition of a standard item: check every minute, and drop or keep skipped and repeated ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,7 +109,7 @@ impl Item {
                 .is_none_or(|days| has(days, label.weekday().to_sunday_one_offset()))
     }
 
-    /// All instants from `from` to `to`, both included.
+    /// Returns all instants from `from` to `to`, both included.
     fn instants(&self, zone: &TimeZone, from: i64, to: i64) -> Vec<i64> {
         // Jumps are at whole minutes in these zones and years, and a label's other instant is less than two days away.
         let first = (from - 2 * DAY).div_euclid(MINUTE) * MINUTE;
@@ -145,7 +145,7 @@ impl Item {
     }
 }
 
-/// A second near a jump of the zone's clocks, if it has any.
+/// Returns a second near a jump of the zone's clocks, if there is one.
 fn near_a_jump(zone: &TimeZone, about: i64, off: i64) -> i64 {
     let about = Timestamp::from_second(about).unwrap();
     let jump = zone.following(about).next().map(|jump| jump.timestamp());
@@ -159,7 +159,7 @@ integration_tests_properties::properties! {
     fn the_search_finds_what_the_definition_says(
         item in any_item(),
         zone in select(ZONES.to_vec()),
-        // From 1990 to 2037.
+        // The years 1990 to 2037.
         about in 631_152_000i64..2_114_380_800,
         off in -DAY..DAY,
         length in 0..DAY,
@@ -174,12 +174,12 @@ integration_tests_properties::properties! {
             next = cron.first_from(WallTime::from_secs(at + 1), &zone);
         }
         prop_assert_eq!(&found, &item.instants(zone.rules(), from, to));
-        // And from within a second: the same as from its end.
+        // The search from within a second gives the same as from its end.
         let within = cron.first_from(WallTime::from_millis(from * 1000 - 1), &zone);
         prop_assert_eq!(within, cron.first_from(WallTime::from_secs(from), &zone));
     }
 
-    /// Steps of the search far away are right, too: the first one found is not preceded by any.
+    /// Distant steps of the search are right, too: no instant precedes the first one found.
     #[test]
     fn nothing_is_between(item in any_item(), zone in select(ZONES.to_vec()), from in 631_152_000i64..2_114_380_800, part in 0.0..1.0f64) {
         let (cron, zone) = (item.cron(), Zone::named(zone).unwrap());

@@ -1,4 +1,4 @@
-//! A table of the text, of which each key is read once; what nobody has read is a mistake.
+//! A table of the text. Each key is read once, and a key that was not read is a mistake.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// From 1.
+/// Returns the line of a byte offset, from 1.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().iter().take(offset);
     1 + before.filter(|byte| **byte == b'\n').count()
@@ -32,9 +32,9 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
 
 pub(super) struct Section<'a, 't> {
     table: Option<&'a DeTable<'t>>,
-    /// Where it stands: `scheduler[1].job[0]`.
+    /// The path of the table, such as `scheduler[1].job[0]`.
     path: String,
-    /// For what is missing.
+    /// The offset that mistakes about missing keys report.
     offset: usize,
     read: BTreeSet<String>,
 }
@@ -49,7 +49,7 @@ impl<'a, 't> Section<'a, 't> {
         }
     }
 
-    /// One that is not there: all in it is as if it said nothing.
+    /// Returns an absent table, which reads like an empty one.
     pub fn empty(path: &str) -> Self {
         Section {
             table: None,
@@ -84,7 +84,7 @@ impl<'a, 't> Section<'a, 't> {
         self.table?.get(key)
     }
 
-    /// A mistake of this key, or of its absence.
+    /// Adds a mistake at this key, or at the table if the key is missing.
     pub fn problem(&self, reader: &mut Reader<'_>, key: &str, text: &str) {
         let value = self.table.and_then(|table| table.get(key));
         let offset = value.map_or(self.offset, |value| value.span().start);
@@ -114,7 +114,7 @@ impl<'a, 't> Section<'a, 't> {
         text.unwrap_or_default()
     }
 
-    /// A text that no other one of its kind (`what`: of several) may have.
+    /// Reads a text that must be unique among `others`; `what` names these in the plural.
     pub fn own_text(
         &mut self,
         reader: &mut Reader<'_>,
@@ -172,7 +172,7 @@ impl<'a, 't> Section<'a, 't> {
         }
     }
 
-    /// Seconds: a number of them, or a text with a unit.
+    /// Reads a span in seconds: a number, or a text with a unit.
     pub fn span(&mut self, reader: &mut Reader<'_>, key: &str, limits: Limits) -> Option<f64> {
         let value = self.take(key)?;
         let seconds = match value.get_ref() {
@@ -203,7 +203,7 @@ impl<'a, 't> Section<'a, 't> {
         reader.problems.within(place, number, limits)
     }
 
-    /// A whole number that is not negative.
+    /// Reads a whole number that is not negative.
     pub fn whole(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u64> {
         let whole = match self.take(key)?.get_ref() {
             DeValue::Integer(integer) => {
@@ -217,7 +217,7 @@ impl<'a, 't> Section<'a, 't> {
         whole
     }
 
-    /// One that may be counted to.
+    /// Reads a whole number of at most a million.
     pub fn count(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u32> {
         const MOST: u32 = 1_000_000;
         let whole = self.whole(reader, key)?;
@@ -228,7 +228,7 @@ impl<'a, 't> Section<'a, 't> {
         count
     }
 
-    /// How many processors of one type there are.
+    /// Reads the number of processors of one type.
     pub fn instances(&mut self, reader: &mut Reader<'_>, key: &str) -> Option<u32> {
         let whole = self.whole(reader, key)?;
         let instances = u32::try_from(whole).ok();
@@ -275,7 +275,7 @@ impl<'a, 't> Section<'a, 't> {
         }
     }
 
-    /// Each `[[key]]`.
+    /// Reads all tables `[[key]]`.
     pub fn sections(&mut self, reader: &mut Reader<'_>, key: &str) -> Vec<Section<'a, 't>> {
         let Some(value) = self.take(key) else {
             return Vec::new();
@@ -300,7 +300,7 @@ impl<'a, 't> Section<'a, 't> {
         sections
     }
 
-    /// Whatever is left is a mistake.
+    /// Adds a mistake for each key that was not read.
     pub fn finish(self, reader: &mut Reader<'_>) {
         let Some(table) = self.table else { return };
         for (key, _) in table.iter() {

@@ -1,4 +1,4 @@
-//! An element whose children are fields with texts.
+//! Reads an XML element whose children are fields with texts.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ pub(super) struct Fields<'a, 'p> {
     problems: &'p mut Problems,
 }
 
-/// From 1.
+/// Returns the line of a node, from 1.
 pub(super) fn line_of(node: Node<'_, '_>) -> usize {
     let position = node.document().text_pos_at(node.range().start);
     usize::try_from(position.row).unwrap_or(0)
@@ -23,7 +23,7 @@ fn child<'a>(node: Node<'a, 'a>, name: &str) -> Option<Node<'a, 'a>> {
     children.find(|child| child.has_tag_name(name))
 }
 
-/// Line and key of a child, or of its absence.
+/// Returns the line and the key of a child; the line of `node` if the child is missing.
 fn place(node: Node<'_, '_>, name: &str) -> (usize, String) {
     let line = line_of(child(node, name).unwrap_or(node));
     (line, format!("{}/{name}", node.tag_name().name()))
@@ -34,7 +34,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         Fields { node, problems }
     }
 
-    /// Of another element, for the same list of mistakes.
+    /// Returns the fields of another element, with the same list of mistakes.
     pub fn of<'b>(&'b mut self, node: Node<'a, 'a>) -> Fields<'a, 'b> {
         Fields {
             node,
@@ -42,7 +42,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         }
     }
 
-    /// The last of this name counts.
+    /// Returns the last child of this name.
     pub fn child(&self, name: &str) -> Option<Node<'a, 'a>> {
         child(self.node, name)
     }
@@ -69,7 +69,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         text
     }
 
-    /// A text that no other one of its kind (`what`: of several) may have.
+    /// Reads a text that must be unique among `others`; `what` names these in the plural.
     pub fn own_text(
         &mut self,
         name: &str,
@@ -104,7 +104,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         self.number(name, limits)
     }
 
-    /// Written as a number like all others here.
+    /// Reads a whole number, which the file may write like a float.
     pub fn count(&mut self, name: &str) -> Option<u32> {
         const COUNT: Limits = Limits::from(0.0, 1e6);
         let number = self.number(name, COUNT)?;
@@ -115,7 +115,7 @@ impl<'a, 'p> Fields<'a, 'p> {
         Some(number as u32)
     }
 
-    /// How many processors of one type there are.
+    /// Reads the number of processors of one type, which must be present.
     pub fn needed_instances(&mut self, name: &str) -> Option<u32> {
         if !self.has(name) {
             self.problem(name, "missing");

@@ -1,4 +1,4 @@
-//! Projects with what follows them: their apps, the versions of these, work units and results.
+//! Reads projects with the elements that follow them: their apps, app versions, workunits and results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use crate::availability::OnOff;
 use crate::scenario::problems::{Limits, Problems};
 use crate::scenario::{Estimate, Job, Scheduler, Supply, Version, Worker};
 
-/// What an app has that does not say, nor any of its results.
+/// Defaults of an app, if neither it nor one of its results gives a value: operations of a task, and seconds until its deadline.
 const FPOPS: f64 = 3600e11;
 const LATENCY_BOUND: f64 = 864_000.0;
-/// Credits a day of a thousand million operations a second.
+/// Credits per day of 1e9 operations per second.
 const CREDITS: f64 = 200.0;
 const DEFAULT_SHARE: f64 = 100.0;
-/// Of a file: apps and versions each, and work units and results each. More are no host that anybody has.
+/// Maximum numbers in one file: of apps and of versions, and below of workunits and of results. No real host has more.
 const MOST_APPS: usize = 1000;
 const MOST_TASKS: usize = 10_000;
 
@@ -70,7 +70,7 @@ struct Project<'a> {
     results: Vec<Node<'a, 'a>>,
 }
 
-/// A task that is at the worker.
+/// A task at the worker.
 struct Queued {
     app: String,
     fpops: Option<f64>,
@@ -211,7 +211,7 @@ impl<'a> Project<'a> {
                 let count = coproc.number("count", Limits::POSITIVE).unwrap_or(1.0);
                 (model, count)
             });
-            // A version for cards that the host does not have never runs.
+            // A version for GPUs that the host does not have never runs.
             let place = |model: &String| worker.cards.iter().position(|it| it.model == *model);
             let cards = match cards {
                 Some((Some(model), count)) => match place(&model) {

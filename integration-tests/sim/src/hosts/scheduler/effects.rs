@@ -1,4 +1,4 @@
-//! Performs what the core wants done, and notes it.
+//! Performs the effects of the core, and reports them as happenings.
 
 use brasserie_common::cards::WHOLE_CARD;
 use brasserie_common::{
@@ -86,7 +86,7 @@ impl Turn<'_> {
         let (tag, outcome, happening) = match (asked, reply) {
             (Some(Asked::Heartbeat { tag, held }), Reply::Heartbeat(Ok(response))) => {
                 let worker = held.worker;
-                // Who is told to die holds no shard.
+                // An instance that must die holds no shard.
                 if response.worker_state != Health::MustDie {
                     self.process.remember(held);
                 }
@@ -125,7 +125,7 @@ impl Turn<'_> {
                 self.status_reply(about, after, result)
             }
             (Some(Asked::Work { tag, worker }), Reply::Work(result)) => {
-                // It tells nothing that is not lost with the process.
+                // The answer reports nothing that could be lost with the process.
                 assert_eq!(after, None, "Invariant: such an answer waits for no record");
                 return self.work_reply((tag, worker), result);
             }
@@ -139,7 +139,7 @@ impl Turn<'_> {
                     scheduler,
                     worker,
                 };
-                // Nobody acts on a refusal.
+                // No caller acts on a refusal.
                 let happening = declared.is_ok().then_some(happening);
                 let about = Asked::Declaration(worker);
                 return self.emit((request, about), after, SchedulerOutput::Told, happening);
@@ -153,7 +153,7 @@ impl Turn<'_> {
         self.emit((request, about), after, output, Some(happening));
     }
 
-    /// Nobody's packet: what leaves is what the operator reads.
+    /// Answers an operator, so no packet leaves.
     fn deletion_reply(
         &mut self,
         (request, of): (RequestId, HistoryOf),
@@ -451,7 +451,7 @@ impl Turn<'_> {
         });
     }
 
-    /// The core tells of the wait's end in its status only.
+    /// Reports the end of the wait, which the core shows in its status only.
     pub(super) fn note_wait(&mut self) {
         let may_have_changed = std::mem::take(&mut self.process.wait_may_have_changed);
         if self.process.wait_ended && !may_have_changed {
@@ -479,7 +479,7 @@ impl Turn<'_> {
     }
 }
 
-/// The core has given up waiting for the record of this reply.
+/// Returns whether the core has abandoned the wait for the record of this reply.
 fn is_abandoned(reply: &Reply) -> bool {
     match reply {
         Reply::JobChanged(Err(refusal)) => *refusal == JobRefusal::NotDurableYet,

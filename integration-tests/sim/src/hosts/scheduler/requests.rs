@@ -1,4 +1,4 @@
-//! What workers and operators ask a scheduler for, and the events that it becomes.
+//! Requests of workers and operators to a scheduler, and the events they become.
 
 use brasserie_common::{
     JobName, KnownTask, NodeName, Principal, SchedulerId, TaskKey, WorkRequest, WorkerDescription,
@@ -106,7 +106,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Somebody else than before wants a shard: which row of the replacement table decides?
+    /// Reports that another instance claims a shard, for the rows of the replacement table (thrift/PROTOCOL.md, Association).
     fn contest(&mut self, newcomer: &WorkerDescription) {
         let known = self
             .process

@@ -1,4 +1,4 @@
-//! A call of a scheduler as the worker's shell hands it to the core.
+//! A call of a scheduler as the worker's shell passes it to the core.
 
 use brasserie_common::{Kill, Principal, RequestId, RunningTask, SchedulerId, WorkerId};
 use brasserie_scheduler_core::{Message, RunTaskMessage};
@@ -7,7 +7,7 @@ use brasserie_worker_core::{Event, RunTask};
 use super::run_of;
 use crate::event_log::Ask;
 
-/// The event, and what it is about.
+/// The event and its subject.
 #[derive(Debug)]
 pub struct Arrival {
     pub scheduler: SchedulerId,

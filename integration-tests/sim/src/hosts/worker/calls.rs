@@ -1,4 +1,4 @@
-//! What a worker calls its scheduler for, and what else can be seen of it after a turn.
+//! Calls of a worker to its scheduler, and what else is visible after a turn.
 
 use brasserie_common::CallId;
 use brasserie_worker_core::{Call, Goodbye};
@@ -35,7 +35,7 @@ impl Turn<'_> {
                 };
                 (Asking::Heartbeat, happening, request)
             }
-            // The network knows by itself where the scheduler is.
+            // The network already knows the place of the scheduler.
             Call::RequestWork { to: _, request } => {
                 let happening = Happening::WorkAsked {
                     worker,

@@ -1,4 +1,4 @@
-//! What an observer sees of a worker process after a turn.
+//! The visible changes of a worker process after a turn.
 
 use brasserie_worker_core::LifeStage;
 

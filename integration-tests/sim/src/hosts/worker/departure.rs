@@ -1,4 +1,4 @@
-//! What leaves a worker, as the scheduler's shell hands it to the core there.
+//! Messages of a worker as the scheduler's shell passes them to its core.
 
 use brasserie_common::{
     CallOutcome, InvocationId, RefusalCode, ReportedStatus, RunningTask, SchedulerId, Story,
@@ -9,7 +9,7 @@ use brasserie_worker_core::Refusal;
 
 use crate::event_log::Ask;
 
-/// What the scheduler's side of the wire makes of a refusal: two methods declare no exception, so it cannot know there, unless the text
+/// Converts a refusal to the outcome at the scheduler. Two methods declare no exception, so the outcome is unknown there unless the text
 /// names the scheduler instance that the worker obeys.
 pub fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
     let Refusal { code, message } = refusal;
@@ -30,7 +30,7 @@ pub fn refused(ask: Ask, refusal: Refusal) -> CallOutcome<SchedulerCallReply> {
     }
 }
 
-/// How a run has ended, as the scheduler hears it.
+/// Returns the completion of a run as the scheduler receives it.
 pub fn update(
     task: &RunningTask,
     status: ReportedStatus,
@@ -50,7 +50,7 @@ pub fn update(
     }
 }
 
-/// It names its run, so that one that is kept with another one's end is seen.
+/// Returns a story that names its run, so that a story stored with another run's completion is noticed.
 pub fn story_of(invocation: InvocationId) -> Story {
     Story {
         last_lines: vec![invocation.to_string()],

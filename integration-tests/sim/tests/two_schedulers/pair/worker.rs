@@ -1,4 +1,4 @@
-//! What the worker does, and what its processes come to.
+//! The worker's effects, and the completions of its processes.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ impl Pair {
         let is_healthcheck = !key.job.as_str().starts_with('j');
         let process = self.processes.remove(&invocation);
         if process.is_none() && !is_healthcheck {
-            // It was over before.
+            // The process ended before.
             return;
         }
         let status = match how {
@@ -155,7 +155,7 @@ impl Pair {
         self.turn_worker(Some(event));
     }
 
-    /// What each scheduler's tasks have had until now, those that run included.
+    /// Returns the processor seconds that each scheduler's tasks have used so far, running ones included.
     pub(super) fn usage(&self) -> Vec<f64> {
         let mut used = self.used.clone();
         for process in self.processes.values() {

@@ -1,20 +1,20 @@
-//! Counts a worker's calls to its scheduler, on their way: neither program keeps such a count.
+//! Counts a worker's calls to its scheduler by forwarding them, because neither program counts them.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A frame is its length, in so many bytes, and a message, near whose beginning is the name of the method.
+/// Length of a frame's length field. The message follows, with the method's name near its beginning.
 const LENGTH_BYTES: usize = 4;
-/// The name is within so many bytes of the message, in each dialect.
+/// The name is within this many bytes of the message, in each dialect.
 const HEAD_BYTES: usize = 48;
 const BUFFER: usize = 64 * 1024;
 
-/// Methods that are told apart; all others are counted together.
+/// Methods with separate counts; all others are counted together.
 const METHODS: [&str; 3] = ["requestWork", "updateStatus", "processHeartbeat"];
 
-/// Calls of each kind.
+/// The number of calls of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Calls {
     pub requests: u64,
@@ -23,7 +23,7 @@ pub struct Calls {
     pub others: u64,
 }
 
-/// A port that passes on what comes to another one and back, and counts the frames that come.
+/// A port that forwards connections to another port, and counts the frames that arrive.
 #[derive(Debug)]
 pub struct Counter {
     pub port: u16,
@@ -31,7 +31,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Until this program ends.
+    /// Starts a counter that runs until this program ends.
     pub fn before(port: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let own = listener.local_addr().expect("it is bound").port();
@@ -69,7 +69,7 @@ impl Calls {
 }
 
 fn pass_on(client: TcpStream, port: u16, counts: &Arc<[AtomicU64; METHODS.len() + 1]>) {
-    // While nobody listens there, the worker is to see just that.
+    // If nothing listens there, the worker's connection is closed, so that it sees the same.
     let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
         return;
     };
@@ -92,7 +92,7 @@ fn pass_on(client: TcpStream, port: u16, counts: &Arc<[AtomicU64; METHODS.len() 
     std::thread::spawn(move || copy(back.0, back.1, |_| {}));
 }
 
-/// Until one of them is closed; then so is the other.
+/// Copies until one of the streams is closed, and then closes both.
 fn copy(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&[u8])) {
     let mut buffer = vec![0_u8; BUFFER];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -101,7 +101,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&[u8])) {
             break;
         }
     }
-    // Who is gone need not be told.
+    // A stream that is already closed needs no handling.
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
 
@@ -111,12 +111,12 @@ fn kind(head: &[u8]) -> usize {
     known.unwrap_or(METHODS.len())
 }
 
-/// Where the frames of a stream begin, however it is cut.
+/// Finds the beginnings of frames in a stream that arrives in any pieces.
 #[derive(Debug, Default)]
 struct Frames {
-    /// The length and the first bytes of the frame that is coming.
+    /// The length field and the first bytes of the incomplete frame.
     head: Vec<u8>,
-    /// How many of its bytes came.
+    /// The number of its bytes that have arrived.
     came: usize,
 }
 

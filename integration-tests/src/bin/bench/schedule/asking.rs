@@ -1,4 +1,4 @@
-//! What it costs to tell all workers that ask for work what there is for them.
+//! Measures the cost of verdicts for all pull workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::meter::timed;
 use super::workload::{DATABASES_A_HOST, Size, WORKERS, worker_name};
 use super::{Line, Scale};
 
-/// Jobs that say differently how long they take, and so are groups of their own.
+/// Number of groups of jobs with different estimates.
 const GROUPS: u64 = 100;
-/// Promised, in microseconds, of one worker: a look at its request may take some tens of them.
+/// Promised limit in microseconds for one worker. Serving its request may take some tens of microseconds.
 const VERDICT: f64 = 20.0;
 
-/// Ready tasks of many jobs, told to all workers one after the other; beside it, a walk over the jobs for each worker.
+/// Computes verdicts about ready tasks of many jobs for all workers in turn. The baseline walks over the jobs for each worker.
 pub fn asking(scale: Scale) -> Vec<Line> {
     let jobs = match scale {
         Scale::Smoke => 200,
@@ -66,7 +66,7 @@ pub fn asking(scale: Scale) -> Vec<Line> {
     }]
 }
 
-/// Only how long a job with a deadline takes is looked at where it is placed.
+/// Sets estimates and deadlines, because placement checks the estimate only of jobs with a deadline.
 fn say_how_long(config: &mut Config) {
     for (number, shared) in (0_u64..).zip(&mut config.jobs) {
         let mut job = (**shared).clone();
@@ -76,7 +76,7 @@ fn say_how_long(config: &mut Config) {
     }
 }
 
-/// Nothing runs, so that what has not begun is ready.
+/// Counts the ready tasks, which are all unstarted tasks, because no task runs.
 fn walk(engine: &Engine) -> u64 {
     let unstarted = engine.jobs().map(|job| engine.counts(job).unstarted);
     unstarted.sum()

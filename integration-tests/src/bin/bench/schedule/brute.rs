@@ -1,5 +1,5 @@
-//! The baseline: what a scheduler does that looks at everything in each pass, as the paper's does. Plain arrays, no protocol, one
-//! thread: faster than any real one of its kind.
+//! The baseline: a scheduler that scans everything in each pass, like the paper's. It has plain arrays, no protocol and one thread, so it
+//! is faster than any real one of its kind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,7 +24,7 @@ type Task = (u32, u32);
 #[derive(Debug)]
 pub struct Brute {
     size: Size,
-    /// By job and database.
+    /// The state by job and database.
     states: Vec<Vec<State>>,
     running: Vec<Task>,
     nodes: Vec<u32>,
@@ -51,8 +51,8 @@ impl Brute {
             .retain(|(job, node)| states[*job as usize][*node as usize] == State::Running);
     }
 
-    /// One pass: a copy of the statuses, the free slots from what runs, each job's candidates in random order, and one task of
-    /// each job in turn until no candidate is left.
+    /// Runs one pass. It copies the statuses, counts the free slots, puts each job's candidates in random order, and takes one task of each
+    /// job in turn until no candidate is left.
     pub fn pass(&mut self) -> Vec<Task> {
         let snapshot = self.states.clone();
         let mut root = self.size.slots();
@@ -98,7 +98,7 @@ impl Brute {
     }
 }
 
-/// Passes one after the other for `length` of virtual time, after a warm-up. What a pass starts begins at the pass's end.
+/// Runs passes for `length` of virtual time, after a warm-up. The tasks that a pass places start at its end.
 pub fn window(size: Size, mean: Duration, warm_up: Duration, length: Duration) -> Window {
     let mut brute = Brute::new(size);
     let mut times = TaskTimes::new(mean);
@@ -128,7 +128,7 @@ pub fn window(size: Size, mean: Duration, warm_up: Duration, length: Duration) -
         if before < Time::ZERO + warm_up {
             continue;
         }
-        // A slot is idle from its task's end until the end of the pass that finds it free.
+        // A slot is idle from its task's completion until the end of the pass that finds it free.
         let took = took.as_secs_f64();
         idle -= ended.len() as f64 * took;
         window.ended += ended.len() as u64;

@@ -12,38 +12,38 @@ use super::meter::{forget_peak, peak, resident, timed};
 use super::workload::{Simulation, Size, done};
 use super::{Line, Scale};
 
-/// Promised, in milliseconds, of a slice of a refresh.
+/// Promised limit in milliseconds for a slice of a refresh.
 const SLICE_OF_REFRESH: f64 = 5.0;
-/// Tries of a turn, as in the scheduler.
+/// Attempts of a turn, as in the scheduler.
 const TRIES: u32 = 1000;
 const GIB: f64 = (1_u64 << 30) as f64;
 const MIB: f64 = (1_u64 << 20) as f64;
-/// Promised, in microseconds.
+/// Promised limit in microseconds.
 const EVENT: f64 = 3.0;
-/// Promised, of what an infinitely fast scheduler would reach.
+/// Promised throughput relative to an infinitely fast scheduler.
 const SHARE: f64 = 0.99;
-/// Promised, in milliseconds.
+/// Promised limit in milliseconds.
 const ANSWER: f64 = 50.0;
-/// Nothing is promised of fewer nodes, where the noise is all that one sees.
+/// Minimum nodes for a promise. With fewer, noise dominates.
 const LEAST_PROMISED: usize = 10_000;
-/// Promised, in milliseconds, of a job more on a million nodes.
+/// Promised limit in milliseconds for one more job on a million nodes.
 const ANOTHER_JOB: f64 = 200.0;
-/// Promised for ten million nodes, and for a refresh of them.
+/// Promised limits for ten million nodes, and for a refresh of them.
 const RESIDENT_GIB: f64 = 1.0;
 const REFRESH_GIB: f64 = 1.6;
 const TEN_MILLION: f64 = 1e7;
-/// Promised for each job after the first.
+/// Promised limit for each job after the first.
 const BYTES_A_NODE: f64 = 8.0;
-/// How late ends are told: no real network is faster.
+/// Delay of reported completions; no real network is faster.
 const SLICE: Duration = Duration::from_millis(1);
-/// Ends in a slice where single events are measured, so that reading the clock costs nothing beside them.
+/// Completions in a slice where single events are measured, so that the cost of reading the clock is negligible.
 const ENDS_A_SLICE: u32 = 256;
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What one completion and the starts after it cost.
+/// Measures the cost of one completion and its subsequent starts.
 pub fn event(scale: Scale) -> Vec<Line> {
     let sizes: &[usize] = match scale {
         Scale::Smoke => &[1000],
@@ -55,10 +55,10 @@ pub fn event(scale: Scale) -> Vec<Line> {
         let mean = Duration::from_secs(1);
         let slice = 2 * mean * ENDS_A_SLICE / u32::try_from(size.slots()).unwrap_or(u32::MAX);
         let mut simulation = Simulation::new(size.engine(), size.slots(), mean, slice);
-        // Until ends are spread evenly.
+        // Runs until completions are evenly spread.
         simulation.run(2 * mean, 0);
         let window = simulation.run(3 * mean, 0);
-        // In brute force, each end waits for a pass.
+        // A scheduler that scans everything needs a pass for each completion.
         let mut brute = Brute::new(size);
         brute.pass();
         let pass = timed(|| brute.pass()).1;
@@ -73,7 +73,7 @@ pub fn event(scale: Scale) -> Vec<Line> {
     sizes.iter().map(line).collect()
 }
 
-/// What a pass over everything costs that has never been looked at.
+/// Measures a pass over everything from cold.
 pub fn pass(scale: Scale) -> Vec<Line> {
     let sizes: &[(usize, usize, f64)] = match scale {
         Scale::Smoke => &[(1000, 2, 1e9)],
@@ -117,7 +117,7 @@ pub fn pass(scale: Scale) -> Vec<Line> {
     sizes.iter().flat_map(line).collect()
 }
 
-/// How much of the slots' time is used.
+/// Measures the used part of the slots' time.
 pub fn throughput(scale: Scale) -> Vec<Line> {
     let mut lines = Vec::new();
     match scale {
@@ -134,22 +134,22 @@ pub fn throughput(scale: Scale) -> Vec<Line> {
     }
     if scale == Scale::Large {
         let size = Size::of_nodes(3_000_000, 10);
-        // Nothing is promised of a mean of 1 s, and what an engine has not caught up with must not slow what follows.
+        // A mean of 1 s has no promise. It runs last, because an engine's backlog must not slow the other measurements.
         lines.extend(steady(size, &[2, 3, 5, 10], 2, &[2, 5]));
         lines.extend(steady(size, &[1], 2, &[1]));
     }
     lines
 }
 
-/// One engine, with task times one after the other; promised from `least` seconds on. Brute force takes as long as what it measures, so
-/// it is measured at some of them only.
+/// Measures one engine with ascending task times, with promises from `least` seconds on. The baseline runs as long as it simulates, so it
+/// is measured only at the times in `brute`.
 fn steady(size: Size, seconds: &[u64], least: u64, brute: &[u64]) -> Vec<Line> {
     let mut simulation = None;
     let line = |&mean: &u64| {
         let time = Duration::from_secs(mean);
         let simulation = simulation
             .get_or_insert_with(|| Simulation::new(size.engine(), size.slots(), time, SLICE));
-        // Longer tasks come last, so all that ran under the former time have ended by then.
+        // The times ascend, so all tasks with the former time have ended by then.
         simulation.set_mean(time);
         simulation.run(2 * time, 0);
         let window = simulation.run(2 * time, 0);
@@ -167,10 +167,10 @@ fn steady(size: Size, seconds: &[u64], least: u64, brute: &[u64]) -> Vec<Line> {
     seconds.iter().map(line).collect()
 }
 
-/// A root resource whose slots change so many times a minute.
+/// Measures a root resource whose slots change `changes_a_minute` times a minute.
 fn changing(size: Size, changes_a_minute: u32) -> Line {
     let mean = Duration::from_secs(1);
-    // A tenth of a minute, as there are not tasks for much more; with one change at least.
+    // Runs for a tenth of a minute, because the tasks suffice for little more, with at least one change.
     let length = Duration::from_secs(6);
     let changes = changes_a_minute.div_ceil(10);
     let size = Size {
@@ -194,11 +194,11 @@ fn changing(size: Size, changes_a_minute: u32) -> Line {
     }
 }
 
-/// Bytes in memory of nodes, jobs and statuses.
+/// Measures the memory of nodes, jobs and statuses in bytes.
 pub fn memory(scale: Scale) -> Vec<Line> {
     let nodes = match scale {
         Scale::Smoke => 5000,
-        // Of fewer nodes the spare room of half-filled pages would count as if each node had some.
+        // The spare capacity of half-filled pages would count too much with fewer nodes.
         Scale::Usual => 4_000_000,
         Scale::Large => 10_000_000,
     };
@@ -210,7 +210,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
     let before = resident();
     let mut engine = size.engine();
     let with_one = resident() - before;
-    // Smaller tables are told as ten million nodes would be.
+    // Smaller tables are scaled to ten million nodes.
     let gib = |bytes: f64| bytes / nodes as f64 * TEN_MILLION / GIB;
     let mut lines = vec![promised(
         Line::new(
@@ -268,7 +268,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
     lines
 }
 
-/// Node tables that come in force in slices while tasks end and start: the same names again, and new ones.
+/// Measures node tables that come into force in slices while tasks complete and start: the same names again, and new ones.
 pub fn refresh(scale: Scale) -> Vec<Line> {
     let nodes = match scale {
         Scale::Smoke => 5000,
@@ -303,7 +303,7 @@ pub fn refresh(scale: Scale) -> Vec<Line> {
         );
         let name = format!("{nodes} nodes, then {what}: longest slice");
         lines.extend(lines_of_slices(scale, name, slices));
-        // Nobody but the engine has nodes here.
+        // Only the engine has nodes here.
         engine.all_nodes_are_held();
         let mut slices = Vec::new();
         while engine.is_refreshing() {
@@ -336,7 +336,7 @@ fn lines_of_slices(scale: Scale, name: String, mut slices: Vec<Duration>) -> [Li
     ]
 }
 
-/// Jobs that wait while nothing is free.
+/// Measures jobs that wait while no slot is free.
 pub fn waiting(scale: Scale) -> Vec<Line> {
     let (jobs, nodes) = match scale {
         Scale::Smoke => (50, 250),
@@ -362,7 +362,7 @@ pub fn waiting(scale: Scale) -> Vec<Line> {
     assert_eq!(total, (jobs * size.nodes()) as u64, "every task is counted");
     let (placed, idle) = timed(|| engine.place(Time::ZERO));
     assert_eq!(placed, None, "nothing is free");
-    // One slot is freed, and who gets it?
+    // One slot is freed and assigned.
     let ended = started[0].task;
     let (next, event) = timed(|| {
         engine.end(Time::ZERO, ended, done(Time::ZERO), None, Restart::AtOnce);

@@ -1,34 +1,34 @@
-//! Processor time of this thread and memory of this process.
+//! Measures the processor time of this thread and the memory of this process.
 
 use std::fs;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Time that this thread has spent on a processor: what others take meanwhile is not in it.
+/// Returns the processor time of this thread, which excludes that of others.
 pub fn thread_time() -> Duration {
     let reading = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
     Duration::from(reading.expect("every thread has a clock"))
 }
 
-/// Runs something; how long it was on a processor.
+/// Runs `work`, and returns its result and processor time.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = thread_time();
     let result = work();
     (result, thread_time().saturating_sub(before))
 }
 
-/// Bytes of this process in memory now.
+/// Returns the resident memory of this process in bytes.
 pub fn resident() -> f64 {
     status_bytes("VmRSS:")
 }
 
-/// The most bytes since [`forget_peak`].
+/// Returns the peak of resident memory since [`forget_peak`], in bytes.
 pub fn peak() -> f64 {
     status_bytes("VmHWM:")
 }
 
-/// Begins the peak anew. Where the kernel refuses, the peak is that of the whole run, which is never too low.
+/// Resets the peak. If the kernel refuses, the peak is that of the whole run, which is never too low.
 pub fn forget_peak() {
     if let Err(error) = fs::write("/proc/self/clear_refs", "5") {
         eprintln!("schedule: the peak is that of the whole run: {error}");

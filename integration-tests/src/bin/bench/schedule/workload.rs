@@ -1,5 +1,5 @@
-//! The paper's workload: hosts with 25 databases each, one slot a database, two a host; tasks that take from 0 to twice their
-//! mean time, and are simulated, while the engine's own time is measured and passes on the virtual clock.
+//! The paper's workload: hosts with 25 databases each, one slot for each database and two for each host. Tasks take from 0 to twice their
+//! mean time. Tasks are simulated, while the engine's own time is measured and added to the virtual clock.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,22 +19,22 @@ use super::meter::thread_time;
 
 pub const DATABASES_A_HOST: usize = 25;
 pub const SLOTS_A_HOST: usize = 2;
-/// Few beside the hosts, many beside one: the pool is not what is measured, and is not free either.
+/// Few compared with the hosts, but many compared with one: the pool is not measured, but is not free either.
 pub const WORKERS: usize = 1000;
 const SEED: u64 = 7;
 const ROOT_RESOURCE: &str = "root";
 
-/// How big.
+/// The size of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub hosts: usize,
     pub jobs: usize,
-    /// Slots of the root resource; `None`: there is none.
+    /// Slots of the root resource; `None`: no root resource.
     pub root_slots: Option<usize>,
 }
 
 impl Size {
-    /// `nodes` databases; a part of a host is left out.
+    /// Returns a size with `nodes` databases, rounded down to whole hosts.
     pub fn of_nodes(nodes: usize, jobs: usize) -> Self {
         Size {
             hosts: nodes / DATABASES_A_HOST,
@@ -47,14 +47,14 @@ impl Size {
         self.hosts * DATABASES_A_HOST
     }
 
-    /// How many tasks can run at a time.
+    /// Returns the maximum number of running tasks.
     pub fn slots(self) -> usize {
         let on_hosts = self.hosts * SLOTS_A_HOST;
         self.root_slots
             .map_or(on_hosts, |slots| slots.min(on_hosts))
     }
 
-    /// The configuration, with everything that is not said at its default: nodes in random order, jobs in turn.
+    /// Returns the configuration, with defaults for everything else: nodes in random order, jobs in turn.
     pub fn config(self) -> Config {
         let on_workers = (self.hosts * SLOTS_A_HOST).div_ceil(WORKERS) * 2;
         let mut resources = json!({
@@ -88,7 +88,7 @@ impl Size {
         self.table_of(config, "host")
     }
 
-    /// With other names.
+    /// Returns the node table with names that begin with `prefix`.
     pub fn table_of(self, config: &Config, prefix: &str) -> NodeTable {
         let mut builder = NodeTableBuilder::new("bench", config);
         for host in 0..self.hosts {
@@ -103,7 +103,7 @@ impl Size {
         builder.finish()
     }
 
-    /// An engine with the workers, without configuration and nodes.
+    /// Returns an engine with the workers, without configuration and nodes.
     pub fn pool(self) -> Engine {
         let mut engine = Engine::new(SEED);
         for number in 0..WORKERS {
@@ -123,7 +123,7 @@ impl Size {
         engine
     }
 
-    /// An engine that has everything and has started nothing.
+    /// Returns an engine with configuration, nodes and workers that has started no task.
     pub fn engine(self) -> Engine {
         let config = Arc::new(self.config());
         let table = Arc::new(self.table(&config));
@@ -138,7 +138,7 @@ pub fn worker_name(number: usize) -> String {
     format!("worker{number}")
 }
 
-/// As a task that ended well.
+/// Returns the status of a successful task.
 pub fn done(now: Time) -> StoredStatus {
     StoredStatus {
         bits: StatusBits::DONE,
@@ -151,7 +151,7 @@ pub fn done(now: Time) -> StoredStatus {
     }
 }
 
-/// How long each task takes: uniform from 0 to twice the mean.
+/// Draws the duration of each task, uniformly from 0 to twice the mean.
 #[derive(Debug)]
 pub struct TaskTimes {
     rng: Rng,
@@ -172,19 +172,19 @@ impl TaskTimes {
     }
 }
 
-/// What happened in a window of virtual time.
+/// The result of a window of virtual time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window {
     pub ended: u64,
-    /// On the processor, within the engine.
+    /// Processor time within the engine.
     pub engine_time: Duration,
-    /// Slots that were in use, times how long, at most those there were; beside what there was.
+    /// Used slots times their duration, limited by the offered slots; the offered slots times their duration follow.
     busy: f64,
     offered: f64,
 }
 
 impl Window {
-    /// Of what an infinitely fast scheduler would reach.
+    /// Returns the throughput relative to an infinitely fast scheduler.
     pub fn normalised_throughput(&self) -> f64 {
         self.busy / self.offered
     }
@@ -199,12 +199,12 @@ impl Window {
     }
 }
 
-/// An engine with simulated tasks. Ends that fall into one slice of virtual time are told one by one at its end, each followed
-/// by all that it lets start; then the clock moves on by the time that the engine took. Measuring single events would cost as much
-/// as they do; telling them late costs the engine some of its throughput.
+/// An engine with simulated tasks. Completions within one slice of virtual time are reported one by one at its end, each followed by all
+/// starts that it permits. Then the clock advances by the engine's time. Measuring single events would cost as much as the events, and
+/// reporting them late costs the engine some of its throughput.
 pub struct Simulation {
     pub engine: Engine,
-    /// As many tasks can run now.
+    /// The number of tasks that can run now.
     slots: usize,
     most_slots: usize,
     slice: Duration,
@@ -233,12 +233,12 @@ impl Simulation {
         simulation
     }
 
-    /// From now on tasks take another time.
+    /// Sets the mean duration of tasks that start from now on.
     pub fn set_mean(&mut self, mean: Duration) {
         self.times.mean = mean;
     }
 
-    /// What the engine does, and all that it can start then; charged to the clock.
+    /// Passes an event to the engine, and places all tasks that can start. Returns the engine's time, which the caller adds to the clock.
     fn engine_turn(&mut self, event: impl FnOnce(&mut Engine, Time)) -> Duration {
         let before = thread_time();
         event(&mut self.engine, self.now);
@@ -260,7 +260,7 @@ impl Simulation {
         took
     }
 
-    /// Takes the ends out that have come until the end of the next slice, which it is then.
+    /// Advances the clock by a slice, and collects the completions until then.
     fn pass_slice(&mut self) {
         self.now = self.now + self.slice;
         while let Some(Reverse((due, _))) = self.due.peek()
@@ -270,7 +270,7 @@ impl Simulation {
         }
     }
 
-    /// Lets virtual time pass. `changes` times, evenly spread, the root resource gets another number of slots.
+    /// Runs for `length` of virtual time. The slots of the root resource change `changes` times, evenly spread.
     pub fn run(&mut self, length: Duration, changes: usize) -> Window {
         let begin = self.now;
         let mut window = Window::default();
@@ -279,7 +279,7 @@ impl Simulation {
             let (before, slots, running) = (self.now, self.slots as f64, self.due.len() as f64);
             self.pass_slice();
             let ends: Vec<Time> = self.ends.iter().map(|(due, _)| *due).collect();
-            // In the middle of each part, so that a single change is within the window too.
+            // Changes come in the middle of each part, so that a single change is within the window.
             let share = self.now.since(begin).as_secs_f64() / length.as_secs_f64();
             let is_due = changed < changes && share * changes as f64 >= changed as f64 + 0.5;
             let replaced = is_due.then(|| self.other_capacity());
@@ -290,7 +290,7 @@ impl Simulation {
                 }
             });
             window.ended += ends.len() as u64;
-            // A slot is idle from its task's end until the engine has started what follows.
+            // A slot is idle from its task's completion until the engine has placed the next tasks.
             let idle = ends.iter().map(|due| self.now.since(*due).as_secs_f64());
             let idle: f64 = idle.sum();
             let took = self.now.since(before).as_secs_f64();
@@ -299,7 +299,7 @@ impl Simulation {
         window
     }
 
-    /// From three quarters of the hosts' slots to all of them.
+    /// Draws a capacity from three quarters to all of the hosts' slots.
     fn other_capacity(&mut self) -> Arc<Config> {
         let mut config = Config::clone(self.engine.config().expect("one was applied"));
         let root = config

@@ -1,8 +1,8 @@
-//! Idle instances that come back with the ends of runs.
+//! Tests of idle instances that come back with the ends of runs.
 
 use super::*;
 
-/// For idle instances of four alone, while so many tasks wait.
+/// Returns a request for idle instances of four, while this many tasks are queued.
 fn standing(seq: u64, idle: f64, waiting: f64) -> WorkRequest {
     let demand = WorkDemand {
         waiting: Some(waiting),
@@ -28,7 +28,7 @@ fn each_end_leaves_room_for_one_task_with_no_request_between() {
         spend(&mut credits, number, &immediate(&CPU));
         assert!(!may_send(&credits), "{number}");
         assert!(credits.give_back(at(0), run(number)));
-        // Only once, and not if it never began.
+        // The instances come back only once, and not from a run that never began.
         assert!(!credits.give_back(at(0), run(number)));
         spend(&mut credits, 100 + number, &immediate(&CPU));
         credits.ended(at(0), run(100 + number));
@@ -57,7 +57,7 @@ fn those_who_wait_come_first() {
     take(&mut credits, at(0), &standing(1, 2.0, 0.0));
     spend(&mut credits, 1, &immediate(&CPU));
     spend(&mut credits, 2, &immediate(&CPU));
-    // One waits, and the other two are counted.
+    // One task is queued, and the other two are counted.
     take_with(
         &mut credits,
         at(0),
@@ -86,7 +86,7 @@ fn what_was_sent_to_wait_comes_first_too() {
     for number in 1..=3 {
         spend(&mut credits, number, &bufferable(&CPU, 10.0));
     }
-    // One runs, two wait for it.
+    // One task runs, and two are queued.
     for (number, is_room) in [(1, false), (2, false), (3, true)] {
         credits.give_back(at(0), run(number));
         assert_eq!(may_send(&credits), is_room, "{number}");
@@ -98,7 +98,7 @@ fn what_was_idle_already_does_not_come_back_again() {
     let mut credits = Credits::default();
     take(&mut credits, at(0), &standing(1, 1.0, 0.0));
     spend(&mut credits, 1, &immediate(&CPU));
-    // Its end is on its way, and its instance is among those that are idle.
+    // The completion of the run is on its way, and its instance is among the idle ones.
     let known = KnownTask {
         invocation: run(1),
         remaining: Some(0.0),
@@ -139,7 +139,7 @@ fn nothing_comes_back_when_the_credit_is_over() {
     }
 }
 
-/// Of two models of cards, so many idle ones of each of four, and nobody waits.
+/// Returns a request for two models of GPUs, with this many idle ones of each, and no queued tasks.
 fn of_two(seq: u64, idle: [f64; 2]) -> WorkRequest {
     let [a, b] = idle.map(|idle| WorkDemand {
         waiting: Some(0.0),
@@ -156,7 +156,7 @@ fn of_two(seq: u64, idle: [f64; 2]) -> WorkRequest {
     request(seq, vec![a, b])
 }
 
-/// What of A and B is idle for tasks that may not wait.
+/// Returns for A and B whether tasks that may not be queued may be sent.
 fn idle(credits: &Credits) -> [bool; 2] {
     ["A", "B"].map(|model| {
         let of = Processor::named(model);
@@ -167,7 +167,7 @@ fn idle(credits: &Credits) -> [bool; 2] {
 #[test]
 fn instances_are_idle_again_of_the_type_that_their_worker_counted() {
     let (a, b) = (Processor::named("A"), Processor::named("B"));
-    // It was sent as A, and had B. Its worker has counted that, or has not yet.
+    // The run was sent as A, and had B. Its worker has counted that, or has not yet.
     for (is_listed, idle_after) in [(true, [false, true]), (false, [true, false])] {
         let mut credits = Credits::default();
         take(&mut credits, at(0), &of_two(1, [1.0, 0.0]));

@@ -1,4 +1,4 @@
-//! Random histories of an association, against a reference that keeps everything that happened and computes anew from it.
+//! Random histories of an association, checked against a reference that keeps all past events and computes the credit from them.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,22 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Amounts are eighths, so that sums are exact in whatever order.
+/// A step of a history. Amounts are eighths, so that sums are exact in any order.
 #[derive(Clone, Debug)]
 enum Step {
     /// A request with the next number.
     Ask {
         amounts: [[u32; 3]; 2],
         linger: u64,
-        /// For how many tasks wait, if what ends makes idle.
+        /// The number of instances for which tasks are queued, if ends of runs make instances idle.
         waiting: Option<u32>,
-        /// Of the runs that are there, every so manieth is not counted by the worker yet.
+        /// One in this many present runs is not counted by the worker yet.
         misses: usize,
         readiness: Readiness,
     },
-    /// An earlier request again, or the newest.
+    /// An earlier request is repeated, or the newest.
     Again(usize),
-    /// A task is there that could be sent.
+    /// A task is ready that could be sent.
     Offer(Offer),
     EndPass {
         candidates: u64,
@@ -30,7 +30,7 @@ enum Step {
     Wait(u64),
     /// The oldest run ends.
     End,
-    /// The newest run never began, if it was for cards that its worker chooses and could not wait.
+    /// The newest run never began, if it was for GPUs that its worker chooses and could not be queued.
     TurnDown,
 }
 
@@ -85,18 +85,18 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Seconds, instances, idle ones.
+/// Returns the seconds, the instances and the idle instances.
 fn left_of(of_type: &OfType) -> [f64; 3] {
     let amounts = &of_type.amounts;
     [amounts.secs, amounts.instances, amounts.idle]
 }
 
-/// Everything that has happened, in order.
+/// A past event.
 #[derive(Clone, Debug)]
 enum Past {
     Asked(Time, WorkRequest, Readiness, Vec<Offer>),
     Spent(Offer),
-    /// The end of a run that was sent for a request by which it makes idle.
+    /// The end of a run that was sent for a request whose idle instances come back.
     GaveBack(Offer),
     TurnedDown(Offer),
     Ended(Time),
@@ -118,13 +118,13 @@ struct World {
     past: Vec<Past>,
     requests: Vec<WorkRequest>,
     running: Vec<Running>,
-    /// Which of them were sent for the newest request, or on their way when it came.
+    /// The runs that were sent for the newest request, or were on their way when it came.
     taken_off: BTreeSet<InvocationId>,
     runs: i64,
 }
 
 impl World {
-    /// What is left by the past alone, of each type; `None`: there is no credit.
+    /// Returns the amounts left of each type, computed from the past alone; `None`: there is no credit.
     fn left(&self) -> Option<[[f64; 3]; 2]> {
         let asked = self
             .past
@@ -146,7 +146,7 @@ impl World {
         if since.iter().any(|past| matches!(past, Past::Cleared)) {
             return None;
         }
-        // The first pass that ended while it was good.
+        // The first placement that ended while the request was valid.
         if passes.any(|pass| pass <= until) {
             until = *at + request.linger;
             if request.linger.is_zero() {
@@ -177,7 +177,7 @@ impl World {
                         let theirs = usage.min(*waiting);
                         *waiting -= theirs;
                         let [_, _, idle] = &mut left[of];
-                        // Of four.
+                        // The worker has four instances.
                         *idle = idle.max((*idle + usage - theirs).min(4.0));
                     }
                 }
@@ -186,7 +186,7 @@ impl World {
                     for (left, amount) in of_type.iter_mut().zip(offer.amounts()) {
                         *left += amount;
                     }
-                    // Of four.
+                    // The worker has four instances.
                     let [_, _, idle] = of_type;
                     *idle = idle.min(4.0).max(*idle - offer.amounts()[2]);
                 }
@@ -196,7 +196,7 @@ impl World {
         Some(left)
     }
 
-    /// How many tasks were sent since the newest request.
+    /// Returns how many tasks were sent since the newest request.
     fn sent_for_newest(&self, on_gpu: bool) -> usize {
         let since = self
             .past
@@ -235,10 +235,10 @@ impl World {
                     if over.gives_back {
                         self.past.push(Past::GaveBack(over.offer));
                     }
-                    // Whoever hears nothing of it misses nothing.
+                    // A caller that does not react to this misses nothing.
                     assert!(is_more || self.credits.allowances(self.now) == before);
                     self.credits.ended(self.now, over.invocation);
-                    // Each run does so once.
+                    // Each run gives back once.
                     let once = self.credits.clone();
                     assert!(!self.credits.give_back(self.now, over.invocation));
                     assert_eq!(self.credits, once);
@@ -333,13 +333,13 @@ impl World {
         super::hear(credits, self.now, &policy, readiness, asks, &running).0
     }
 
-    /// C4.
+    /// Checks C4: a repeated request changes nothing.
     fn ask_again(&mut self, back: usize) {
         let Some(place) = self.requests.len().checked_sub(back + 1) else {
             return;
         };
         let asks = self.requests[place].clone();
-        // Only time does something.
+        // Only the passage of time has an effect.
         self.credits.expire(self.now);
         let before = self.credits.clone();
         let reply = self.hear(&asks, Readiness::MayWork);
@@ -359,7 +359,7 @@ impl World {
         let processors = [CPU, gpu()];
         let piece = offer.piece(&processors);
         let eligible = eligible(&self.credits, self.now, &piece);
-        // C2, C3, C6: exactly what the past leaves room for.
+        // Checks C2, C3 and C6: a task may be sent exactly if the past leaves credit for it.
         let has_room = match (self.requests.is_empty(), self.left()) {
             (true, _) => true,
             (false, None) => false,
@@ -412,7 +412,7 @@ impl World {
         self.check_verdicts();
     }
 
-    /// C7, and the other way round: who was sent something hears it.
+    /// Checks C7, and its converse: a worker that was sent a task gets the verdict GRANTED.
     fn check_verdicts(&self) {
         let Some(reply) = self.credits.reply() else {
             return;
@@ -467,7 +467,7 @@ integration_tests_properties::properties! {
         prop_assert!(sent - last < f64::from(secs));
     }
 
-    /// C1.
+    /// Checks C1.
     #[test]
     fn between_two_requests_amounts_only_fall_but_for_what_ends(steps in proptest::collection::vec(step(), 1..120)) {
         let mut world = World::default();
@@ -484,7 +484,7 @@ integration_tests_properties::properties! {
                 _ => None,
             };
             world.step(step);
-            // What the run took: of idle instances of its type, if it ended; of all of them, if it never began.
+            // The amounts that the run took: the idle instances of its type, if it ended; all of them, if it never began.
             let rises = |place: usize| match over {
                 Some(run) if place / 3 != usize::from(run.offer.on_gpu) => 0.0,
                 Some(run) if matches!(step, Step::TurnDown) || place % 3 == 2 => run.offer.amounts()[place % 3],
@@ -503,7 +503,7 @@ integration_tests_properties::properties! {
     }
 }
 
-/// The histories get to where the rules matter.
+/// Checks that the histories reach the states in which the rules matter.
 #[test]
 fn histories_send_and_refuse_and_linger() {
     use proptest::strategy::ValueTree as _;

@@ -1,8 +1,8 @@
-//! Tasks that a worker turned down for want of cards.
+//! Tests of tasks that a worker refused for want of GPUs.
 
 use super::*;
 
-/// Of cards that their worker chooses.
+/// Returns a request of a worker that chooses GPUs itself.
 fn choosing(seq: u64, amounts: [f64; 3]) -> WorkRequest {
     WorkRequest {
         cards: CardChoice::Worker,
@@ -36,11 +36,11 @@ fn all_that_it_took_is_there_again_once() {
         assert!(credits.turned_down(at(0), run(number)));
         assert_eq!(amounts(&credits, &gpu()), before);
         assert_eq!(tasks_left(&credits), tasks_before);
-        // Once.
+        // The amounts come back only once.
         assert!(!credits.turned_down(at(0), run(number)));
         assert_eq!(amounts(&credits, &gpu()), before);
     }
-    // What others took meanwhile stays taken.
+    // The amounts that other tasks took meanwhile stay taken.
     let part = Piece::new(&CPU, 0.5, 10.0, Class::Immediate, None);
     credits.spend(at(0), (run(7), &part));
     assert_eq!(amounts(&credits, &gpu()), before);
@@ -104,9 +104,9 @@ fn what_was_on_its_way_when_the_request_came_is_there_again_too() {
     let tasks_before = tasks_left(&credits);
     assert!(credits.turned_down(at(20), run(1)));
     assert!(eligible(&credits, at(20), &immediate(&gpu())).is_ok());
-    // It was not sent for this one.
+    // The task was not sent for this request.
     assert_eq!(tasks_left(&credits), tasks_before);
-    // It is not coming any more: that nothing else is sent has another reason.
+    // The task is not on its way any more, so the verdict has another reason.
     credits.end_pass(at(20), |_| found(1, 0));
     assert_eq!(verdicts(&credits)[0], WorkVerdict::Limited);
 }
@@ -142,12 +142,12 @@ fn it_stays_away_until_something_ends_there_or_for_five_seconds() {
     assert!(!credits.forget_turned_down());
     credits.spend(at(0), (run(1), &immediate(&gpu())));
     credits.turned_down(at(1000), run(1));
-    // Another one changes nothing: the first is not to wait for ever.
+    // Another refusal changes nothing: the first task must not wait for ever.
     credits.spend(at(2000), (run(2), &immediate(&gpu())));
     credits.turned_down(at(2000), run(2));
     assert_eq!(credits.next_change(at(2001)), Some(at(6000)));
     assert!(!credits.expire_turned_down(at(5999)));
-    // Whatever becomes of the request and the association.
+    // The wait goes on, whatever happens to the request and the association.
     credits.begin_anew();
     assert_eq!(credits.next_change(at(2001)), Some(at(6000)));
     assert!(credits.expire_turned_down(at(6000)));

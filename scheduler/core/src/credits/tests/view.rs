@@ -1,8 +1,8 @@
-//! What people are shown of a request.
+//! Tests of the texts about requests for people.
 
 use super::*;
 
-/// Five tasks are ready, and one of them would be late.
+/// Returns a result with five ready tasks, of which one would be late.
 fn five(_: &Processor) -> Found {
     Found {
         candidates: 5,
@@ -16,7 +16,7 @@ fn shown(credits: &Credits, now: Time) -> String {
     asked.map_or_else(|| "nobody asked".to_owned(), |asked| asked.to_string())
 }
 
-/// For a task that may wait, and for one that may not.
+/// Returns the reasons for a task that may be queued, and for one that may not.
 fn why(credits: &Credits, now: Time) -> [String; 2] {
     [Class::Bufferable, Class::Immediate].map(|class| {
         let why = credits.why_not_sent(now, &CPU, class);
@@ -134,7 +134,7 @@ fn a_worker_may_not_have_asked_for_a_type() {
     let [may_wait, may_not] = why(&credits, at(2000));
     let text = "asked for work 2s ago, and not for CPU: it does not ask for that type";
     assert_eq!([may_wait.as_str(), may_not.as_str()], [text; 2]);
-    // Nor will it when it asks again.
+    // The next request will not mention the type either.
     let text = "asked for work 130s ago, and not for CPU: it does not ask for that type";
     assert_eq!(why(&credits, at(130_000)), [text; 2]);
 }

@@ -1,4 +1,4 @@
-//! Fingerprints: the worker set and what is known of its echoes.
+//! Fingerprints of the worker set and of its echoes.
 
 use std::hash::Hasher;
 
@@ -8,8 +8,8 @@ use super::{Consensus, Member, Serial};
 
 impl Consensus {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        // Serials count from the start, so only their distance from the present one is told. The other collections follow from
-        // the members; the steps behind the floor only recognise wrong echoes.
+        // Serials count from the start, so only their distance from the present one counts. The other collections follow from the members.
+        // The steps behind the floor only serve to recognize wrong echoes.
         let Consensus {
             current,
             serial,

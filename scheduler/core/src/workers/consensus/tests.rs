@@ -1,4 +1,4 @@
-//! Worker sets on paper: sequences of joining, echoing and leaving, and what they permit.
+//! Tests of worker-set consensus: sequences of joining, echoing and leaving, and the permits that follow.
 
 mod histories;
 
@@ -20,7 +20,7 @@ fn settled() -> Consensus {
     consensus
 }
 
-/// An id of another scheduler.
+/// Returns an id of another scheduler.
 fn former(scheduler_number: i64, members: &[i64], standing: Standing) -> WorkerSetId {
     let mut hash = WorkerSetHash::NOBODY;
     for n in members {
@@ -117,7 +117,7 @@ fn one_echo_of_any_old_hand_permits_all_newcomers() {
 fn a_chain_of_echoes_is_followed_to_its_end_at_once() {
     let mut c = settled();
     let sets: Vec<WorkerSetId> = (1..=5).map(|n| fresh(&mut c, n)).collect();
-    // 2 knows 3, 3 knows 4, 4 knows 5: nothing follows while 1 may hold the set of itself.
+    // 2 knows 3, 3 knows 4, 4 knows 5. Nothing follows while 1 may hold the set of itself alone.
     for n in 2..=4 {
         c.echo(w(n), &sets[n as usize]);
     }
@@ -133,16 +133,16 @@ fn a_chain_of_echoes_is_followed_to_its_end_at_once() {
 fn the_dead_still_tell_what_they_knew() {
     let mut c = settled();
     let sets: Vec<WorkerSetId> = (1..=4).map(|n| fresh(&mut c, n)).collect();
-    // 2 knows the set with 4, and is lost.
+    // 2 has echoed the set with 4, and is lost.
     c.echo(w(4), &sets[3]);
     c.echo(w(2), &sets[3]);
     c.leave(w(2));
     assert_eq!(c.floor, Serial(1));
-    // Who holds the set with 2 in it holds one that does not come together before 2 has been given the one with 4.
+    // A set that contains 2 cannot form consensus before 2 has been given the set with 4.
     c.echo(w(1), &sets[1]);
     assert_eq!(c.floor, Serial(4));
     assert_eq!(permitted(&c), [1, 4]);
-    // An echo of a lost worker counts for nothing, and does no harm.
+    // An echo of a lost worker does not count, and does no harm.
     let before = c.floor;
     let now = c.current();
     assert_eq!(c.echo(w(2), &now), Echo::Known);
@@ -164,7 +164,7 @@ fn a_silent_worker_with_an_id_of_another_scheduler_withholds_everybody_else() {
     assert!(!c.needs_spreading(), "the others can do nothing about it");
     c.echo(w(5), &third);
     assert_eq!(permitted(&c), [1, 5, 6]);
-    // An id that was not settled forms no consensus, so it withholds nobody.
+    // An id that was not settled forms no consensus, so its holder withholds no worker.
     c.join(w(7), former(9, &[7], Standing::Unsettled));
     let now = fresh(&mut c, 8);
     c.echo(w(8), &now);
@@ -207,7 +207,7 @@ fn ids_of_the_wait_never_come_together_so_only_foreigners_withhold() {
         (3, Standing::Settled)
     );
     assert_eq!(permitted(&c), [2]);
-    // From here on what 1 holds counts: it may be the settled set without 4.
+    // The id that 1 holds counts from here on: it may be the settled set without 4.
     let with_4 = fresh(&mut c, 4);
     c.echo(w(4), &with_4);
     assert_eq!(permitted(&c), [2]);
@@ -231,7 +231,7 @@ fn wrong_echoes_are_told_apart_and_change_nothing() {
         assert_eq!(c.floor, floor);
         assert_eq!(permitted(c), [] as [i64; 0]);
     };
-    // Before the worker was in the set; after the last one; at the greatest distance there is.
+    // The version is from before the worker was in the set, after the last one, or at the greatest possible distance.
     wrong(&mut c, w(2), first, WrongEcho::NeverGiven);
     for version in [
         4,
@@ -244,7 +244,7 @@ fn wrong_echoes_are_told_apart_and_change_nothing() {
         let id = WorkerSetId { version, ..third };
         wrong(&mut c, w(1), id, WrongEcho::NeverGiven);
     }
-    // Known version, other content.
+    // A known version with other content.
     let other_hash = WorkerSetId {
         hash: second.hash,
         ..third
@@ -262,7 +262,7 @@ fn wrong_echoes_are_told_apart_and_change_nothing() {
         "no id of the wait counts"
     );
     assert_eq!(c.floor, floor);
-    // Another scheduler's, though it came with none: from now on it may hold it.
+    // The id is of another scheduler, although the worker came with none. From now on the worker may hold it.
     let foreign = former(9, &[1], Standing::Settled);
     assert_eq!(c.echo(w(1), &foreign), Echo::Wrong(WrongEcho::Foreign));
     assert!(c.foreigners.contains(&w(1)));
@@ -314,7 +314,7 @@ fn versions_wrap_around() {
         assert_eq!(c.echo(w(1), &before), Echo::Wrong(WrongEcho::NeverGiven));
         assert_eq!(c.echo(w(1), &sets[2]), Echo::News);
         assert_eq!(permitted(&c), [1, 2, 3]);
-        // What it held before says nothing new, on whichever side of the end it is.
+        // An earlier id of the worker is known, on either side of the wrap-around.
         for older in &sets[..2] {
             assert_eq!(c.echo(w(1), older), Echo::Known);
         }
@@ -331,7 +331,7 @@ fn newcomers_that_come_and_go_do_not_keep_others_from_being_permitted() {
     c.echo(w(1), &first);
     let mut stable = 0;
     for round in 0..200 {
-        // Two loops of crashes, neither of which ever echoes anything.
+        // Two instances crash repeatedly. Neither ever echoes an id.
         for other in [0, 1] {
             let n = 1000 + 2 * round + other;
             fresh(&mut c, n);
@@ -343,7 +343,7 @@ fn newcomers_that_come_and_go_do_not_keep_others_from_being_permitted() {
             stable += 1;
             let set = fresh(&mut c, 10 + stable);
             c.echo(w(10 + stable), &set);
-            // The set changes again before anybody else says a word.
+            // The set changes again before any other worker sends an echo.
             fresh(&mut c, 5000 + round);
             c.echo(w(1), &set);
             c.leave(w(5000 + round));
@@ -356,7 +356,7 @@ fn newcomers_that_come_and_go_do_not_keep_others_from_being_permitted() {
 #[test]
 fn what_is_remembered_is_bounded() {
     let mut c = settled();
-    // A worker that never says anything keeps the floor where it is.
+    // A worker that never sends an echo keeps the floor where it is.
     fresh(&mut c, 1);
     for n in 2..40_000 {
         let set = fresh(&mut c, n);
@@ -369,7 +369,7 @@ fn what_is_remembered_is_bounded() {
         c.steps.len(),
         c.beyond.len()
     );
-    // An echo older than what is remembered still counts.
+    // An echo older than the remembered steps still counts.
     let last = fresh(&mut c, 50_000);
     c.echo(w(1), &last);
     assert!(c.beyond.is_empty());
@@ -399,7 +399,7 @@ fn who_is_asked_goes_round() {
     }
     assert_eq!(asked.len(), 200, "everybody but the newcomer");
     assert!(!asked.contains(&w(300)));
-    // A search is cut short, and the next one goes on from there.
+    // A search stops early, and the next one continues from there.
     let only_last = |id| id == w(199);
     let found: Vec<_> = (0..4).flat_map(|_| c.whom_to_tell(2, only_last)).collect();
     assert_eq!(found, [w(199)]);
@@ -415,12 +415,12 @@ fn the_former_set_is_complete_when_exactly_its_members_are_here() {
     assert_eq!(c.former_set(), FormerSet::Incomplete { here: 2, of: 3 });
     c.join(w(3), old);
     assert_eq!(c.former_set(), FormerSet::Complete(3));
-    // A stranger spoils it as long as it is here.
+    // A stranger prevents consensus as long as it is here.
     fresh(&mut c, 4);
     assert_eq!(c.former_set(), FormerSet::Strangers(1));
     c.leave(w(4));
     assert_eq!(c.former_set(), FormerSet::Complete(3));
-    // What they echo does not matter, nor that the scheduler goes on.
+    // Echoes do not matter for the former set, nor do further changes of the present one.
     let now = c.current();
     c.echo(w(1), &now);
     assert_eq!(c.former_set(), FormerSet::Complete(3));
@@ -440,7 +440,7 @@ fn empty_and_unsettled_ids_never_make_a_former_set() {
             former(9, &[1], Standing::Unsettled),
             FormerSet::NotSettled(1),
         ),
-        // Of our own: it was not given to this instance as a member.
+        // The id is of this scheduler, but this instance was not given it as a member.
         (
             former(OURS, &[1], Standing::Settled),
             FormerSet::Strangers(1),

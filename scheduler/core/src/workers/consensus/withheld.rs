@@ -1,22 +1,22 @@
-//! Why a worker is not permitted yet, for people.
+//! The reason for which a worker is not permitted yet, for people.
 
 use brasserie_common::WorkerId;
 
 use super::{Consensus, Permit};
 
-/// Why a worker may not become HEALTHY for the first time.
+/// The reason for which a worker may not become HEALTHY for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithheldBy {
-    /// It has sent back no set of this scheduler.
+    /// The worker has echoed no set of this scheduler.
     Itself,
-    /// This one, of so many in all, may hold an earlier scheduler's set until it sends back one of this scheduler.
+    /// This worker, one of the given number, may hold an earlier scheduler's set until it echoes one of this scheduler.
     Foreigner(WorkerId, usize),
-    /// Nobody has sent back a set with it yet from whom that would count.
+    /// No worker whose echo would count has echoed a set with this worker yet.
     Others,
 }
 
 impl Consensus {
-    /// What this worker, which is not permitted, waits for.
+    /// Returns why this worker is not permitted; `None` if it is.
     pub(crate) fn withheld_by(&self, worker: WorkerId) -> Option<WithheldBy> {
         let member = self.members.get(&worker)?;
         match member.permit {

@@ -1,4 +1,4 @@
-//! What people are told about the initial wait: why nothing starts, for how long, and what can be done.
+//! Messages about the initial wait: why no task starts, for how long, and what an operator can do.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{Basis, Expected, InitialWait, Witness};
 use crate::scheduler::Scheduler;
 use crate::workers::consensus::FormerSet;
 
-/// Workers named in one message: enough to begin looking, short enough for a line.
+/// The most workers named in one message: enough to begin a search, and short enough for a line.
 const MAX_NAMED: usize = 10;
 
 /// How an operator who knows more than the scheduler ends a wait.
@@ -20,10 +20,10 @@ const FORGET: &str = "if the machine or the process of one is dead for certain, 
 /// Facts that the message of a wait depends on and that the wait itself does not hold.
 struct WaitContext<'a> {
     former: FormerSet,
-    /// Workers whose tasks are not known, if they are all that is waited for.
+    /// The workers whose tasks are not known, if the wait depends only on them.
     untold: &'a [&'a Shard],
     store: StoreState,
-    /// How an operator ends the wait for the workers that it is for, and from when on.
+    /// How an operator ends the wait for these workers, and from when on the scheduler accepts it.
     forget: &'a str,
 }
 
@@ -35,12 +35,12 @@ enum StoreState {
 }
 
 impl InitialWait {
-    /// While it matters.
+    /// Returns the warning about the operator's wait, until the safe wait is over.
     pub(crate) fn warning(&self, now: Time) -> Option<String> {
         self.warning.clone().filter(|_| now < self.safe_at)
     }
 
-    /// Why nothing starts and what to do, for people; `None` once tasks may start.
+    /// Returns why no task starts and what an operator can do; `None` once tasks may start.
     fn message(&self, now: Time, context: &WaitContext<'_>) -> Option<String> {
         let WaitContext {
             former,
@@ -95,7 +95,7 @@ impl InitialWait {
         format!("initial wait: nothing starts for up to {left}: {why}")
     }
 
-    /// When the wait is over at the latest, unless a worker returns whose tasks are then waited for.
+    /// Returns the latest end of the wait, unless a worker returns and the wait for its tasks goes on.
     fn ends_by(&self) -> Time {
         let last = self.expected.values().map(|e| e.dead_at).max();
         match self.basis {
@@ -104,7 +104,8 @@ impl InitialWait {
         }
     }
 
-    /// How many workers are missing. Names each once, however many of its instances are waited for, and how long it has been silent.
+    /// Returns the number of missing workers, and their names with the time since when each is silent. A worker with several missing
+    /// instances is named once.
     fn missing_workers(&self, now: Time) -> (usize, String) {
         let mut workers: BTreeMap<&Shard, (usize, Option<Time>, Time)> = BTreeMap::new();
         for expected in self.expected.values() {
@@ -175,7 +176,7 @@ impl InitialWait {
         }
     }
 
-    /// How the shorter way out stands.
+    /// Returns how close the wait is to an end by consensus.
     fn consensus_message(&self, now: Time, former: FormerSet) -> String {
         let way =
             "It ends sooner once exactly the workers of an earlier scheduler's last set are here";
@@ -222,7 +223,7 @@ impl Scheduler {
         let former = self.workers().consensus().former_set();
         let wait = self.initial_wait();
         let untold: Vec<&Shard> = match wait.over {
-            // Asked each turn, so nothing is gathered in vain.
+            // This function runs each turn, so the list is built only where it is needed.
             Some(_) => Vec::new(),
             None => wait
                 .reason_to_leave(now, self.wall().as_secs(), former)
@@ -273,7 +274,7 @@ impl Scheduler {
     }
 }
 
-/// How the operator's own wait may be too short.
+/// Returns a warning if the operator's own wait is too short.
 pub(super) fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Option<String> {
     let flag = format!(
         "--caution-startup-wait-for-workers {}",
@@ -297,7 +298,7 @@ pub(super) fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Optio
     }
 }
 
-/// Formats whole seconds. Rounds up, so that somebody who waits for this time has waited long enough.
+/// Formats whole seconds. Rounds up, so that a user who waits for this time has waited long enough.
 pub(crate) fn seconds(d: Duration) -> String {
     let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
     if secs < 120 {

@@ -1,4 +1,4 @@
-//! Fingerprints: how far the initial wait is.
+//! Fingerprints of the initial wait.
 
 use std::hash::Hasher;
 
@@ -33,7 +33,7 @@ impl InitialWait {
             over,
             seen,
         } = self;
-        // Whether a time has had its effect, which is not the same as being over.
+        // A deadline also counts by whether it has been handled, which may be later than its time.
         let deadline = |s: &mut Shape<'_, H>, at: Time| {
             s.deadline(at);
             s.put(at > *seen);

@@ -1,4 +1,4 @@
-//! Fingerprints: one worker as the scheduler knows it.
+//! Fingerprints of one worker.
 
 use std::hash::Hasher;
 
@@ -20,7 +20,7 @@ impl Remote {
             recorded_by,
             is_recorded,
             timeouts,
-            // The tasks' deleted ends have it, too.
+            // The tasks' deleted completions include it.
             since: _,
             sequence,
             fetch,
@@ -35,13 +35,13 @@ impl Remote {
             begun_anew,
             left,
             forgotten_at,
-            // For people.
+            // Only shown.
             unreached: _,
             additions: _,
             falls: _,
             credits,
         } = self;
-        // Resources are the engine's.
+        // The engine covers the resources.
         s.worker(description.id);
         s.put((&description.shard, &description.machine_lock));
         s.put((&description.address, description.heartbeat_period));

@@ -1,4 +1,4 @@
-//! What a worker counts by itself, as far as the scheduler can tell.
+//! A worker's own timers, as far as the scheduler can know them.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use brasserie_common::{Time, Timeouts};
 
 use super::Remote;
 
-/// What ends a worker that hears nothing more.
+/// The timers that end a worker that receives nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnTimers {
     pub(crate) timeouts: Timeouts,
-    /// It has no heartbeat answered and no healthcheck acknowledged that is later.
+    /// No later heartbeat of the worker was answered, and no later healthcheck acknowledged.
     pub(crate) evidence_until: Time,
 }
 
 impl Remote {
-    /// By what it goes as long as it has not shown that it has heard us: the timeouts of an earlier scheduler, and evidence from
-    /// before the association, as an earlier scheduler was dead by then.
+    /// Returns the timers that the worker uses as long as it has not echoed a set of this scheduler: the timeouts of an earlier scheduler,
+    /// and evidence from before the association, because the earlier scheduler was dead by then.
     pub(crate) fn timers_before_ours(&self) -> Option<OwnTimers> {
         (!self.has_heard_us).then(|| OwnTimers {
             timeouts: self.timeouts,
-            // Invariant: a worker that has not heard us does not become HEALTHY, so its loss counts from when the association
-            // began, or from later if the association began anew since.
+            // Invariant: a worker that has not echoed a set of this scheduler does not become HEALTHY, so its loss counts from when the
+            // association began, or began again.
             evidence_until: self.model.became_unhealthy(),
         })
     }
 
-    /// It may have evidence up to now.
+    /// Returns the timers of a worker that may have evidence of its health up to now.
     pub(crate) fn timers_from(&self, now: Time) -> OwnTimers {
         OwnTimers {
             timeouts: self.timeouts,
@@ -35,7 +35,7 @@ impl Remote {
         }
     }
 
-    /// So that the worker need not assume the worst of heartbeats whose answers it never had.
+    /// Returns how long the worker has not been HEALTHY, so that it need not assume the worst about heartbeats without an answer.
     pub(crate) fn not_healthy_for(&self, now: Time) -> Option<Duration> {
         let counts_for = self.model.not_healthy_for(now);
         match sabotage::on(Sabotage::HideHowLong) {

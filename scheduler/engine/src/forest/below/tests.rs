@@ -1,4 +1,4 @@
-//! What one slice does of an index, and of a forest.
+//! Tests of what one slice does for an index and for a forest.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn config(order: NodeOrder) -> Config {
     config
 }
 
-/// A host with as many databases, which have these names.
+/// A host with `ROWS` databases of these names, as a growing forest.
 fn growing(order: NodeOrder, names: &mut NodeNames, name: impl Fn(usize) -> String) -> Growing {
     let config = config(order);
     let mut builder = NodeTableBuilder::new("root", &config);
@@ -34,7 +34,7 @@ fn growing(order: NodeOrder, names: &mut NodeNames, name: impl Fn(usize) -> Stri
     Growing::new(&config, Arc::new(builder.finish()), names)
 }
 
-/// One piece of work a slice; how many, and what came of it.
+/// Grows a forest in slices of one step each. Returns the number of slices and the forest.
 fn grown(order: NodeOrder, name: impl Fn(usize) -> String) -> (usize, Forest) {
     let (mut names, mut rng) = (NodeNames::new(1), Rng::new(1, Purpose::Placement));
     let mut growing = growing(order, &mut names, name);
@@ -53,7 +53,7 @@ fn same(_: usize) -> String {
 fn a_slice_looks_at_one_replica_of_many_if_there_is_no_work_for_more() {
     let (slices, forest) = grown(NodeOrder::Random, same);
     assert_eq!(forest.rows(2).count(), ROWS);
-    // Its place, the row, the list of replicas, and the position.
+    // Each replica takes a step for its place, its row, the list of replicas, and its position.
     assert!(slices > 4 * ROWS, "{slices}");
     let mut builder = BelowBuilder::new(&forest, DB, HOST);
     let mut slices = 1;
@@ -83,7 +83,7 @@ fn lists_of_rows_get_their_room_piece_by_piece() {
 #[test]
 fn an_index_gets_its_places_piece_by_piece() {
     let (_, mut forest) = grown(NodeOrder::Original, |i| format!("db{i}"));
-    // As many nodes above as tasks.
+    // The index has as many nodes above as tasks.
     let mut builder = BelowBuilder::new(&forest, HOST, DB);
     let mut slices = 0;
     while let Stage::New = builder.stage {

@@ -1,4 +1,4 @@
-//! What node sources may add, and what they may not.
+//! Tests of the nodes that sources may add, and of those that are refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -174,7 +174,7 @@ fn a_level_has_each_name_once_unless_its_source_says_otherwise() {
         assert_eq!(all.len(), names);
         assert_eq!([Row(3), Row(22)].map(|row| table.name(row)), rows);
     }
-    // Names of another source count too, and so do names below the same parent.
+    // Names of other sources count, and so do names below the same parent.
     let h1 = Row(1);
     builder
         .add_named(NodeNaming::Unique, h1, "f1", true)

@@ -1,4 +1,4 @@
-//! Each condition of a filter alone, and the hash that must never change.
+//! Tests of each filter condition alone, and of the hash that must never change.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn a_tag_of_the_list_is_enough() {
         f.blacklist = vec!["a".into()];
     });
     assert!(!both.passes("job", "a", &["day".to_owned()].into()));
-    // Workers have no tags, and are not asked for any.
+    // Workers have no tags, so tags are not required of them.
     assert!(tagged.passes_name("job", "host"));
 }
 

@@ -1,4 +1,5 @@
-//! The job with the fewest tasks left that could start, so that nearly finished jobs finish; the older job among equals.
+//! The long-tail policy: picks the job with the fewest tasks left that could start, so that nearly finished jobs finish. Among equals, it
+//! picks the older job.
 
 use brasserie_common::JobId;
 

@@ -1,5 +1,5 @@
-//! Each start goes to a job drawn with a probability proportional to its priority. Jobs of priority 0 or less get what the
-//! others leave, in turn.
+//! The randomized-priority policy: draws each job with a probability proportional to its priority. Jobs of priority 0 or less take turns
+//! while no other job is a candidate.
 
 use brasserie_common::JobId;
 use brasserie_common::rng::Rng;
@@ -9,7 +9,7 @@ use super::{Candidates, Policy};
 #[derive(Clone, Debug)]
 pub(super) struct RandomizedPriority {
     rng: Rng,
-    /// For jobs without a positive priority.
+    /// The cursor for jobs without a positive priority.
     next: u32,
 }
 

@@ -1,4 +1,5 @@
-//! The job of the highest priority until it has nothing left to start; the older job among equals.
+//! The ranked-priority policy: picks the job of the highest priority until it has nothing left to start. Among equals, it picks the older
+//! job.
 
 use brasserie_common::JobId;
 

@@ -1,4 +1,4 @@
-//! One task of each job in turn, with a cursor that survives from event to event.
+//! The round-robin policy: picks one task of each job in turn, with a cursor that persists from event to event.
 
 use brasserie_common::JobId;
 

@@ -1,4 +1,4 @@
-//! What the outcomes of talks do to all that is remembered, and that it outlives a restart.
+//! Tests of the effects of outcomes on a contact state, and of its restoration.
 
 use brasserie_common::WorkVerdict;
 use proptest::prelude::*;
@@ -96,7 +96,7 @@ fn a_good_reply_ends_failures_and_judges_each_type() {
     );
     assert!(!state.pairs.of(CPU).is_backed_off(at(1)));
     assert!(state.pairs.of(CARDS).is_backed_off(at(1)));
-    // Neither backoff knows of the other.
+    // The two backoffs are independent.
     assert_eq!(state.pairs.next_end(at(1)), Some(at(901)));
     state.rpc.rpc_failed(at(40), terms());
     let on_a_card = Usage {
@@ -123,7 +123,7 @@ fn a_deferral_is_obeyed_and_nothing_else() {
         (1, at(301))
     );
     assert_eq!(state.pairs, PairBackoffs::new(&processors()));
-    // What is still to come changes nothing, and neither does what is said of an older request.
+    // Pending verdicts and replies to an older request change nothing.
     let before = state.clone();
     let pending = reply(Some(WorkVerdict::Pending), None, 9000.0);
     state.replied(at(2), &asked(), &pending, terms());
@@ -172,7 +172,7 @@ fn what_makes_all_of_them_begin_anew() {
     state.rpc.rpc_failed(at(0), terms());
     state.update(at(1));
     assert_eq!(state.pairs.next_end(at(1)), None);
-    // What the scheduler has asked for stands.
+    // The scheduler's delay stays.
     assert_eq!(
         (state.rpc.min_rpc_time(), state.rpc.wish()),
         (at(5000), Some(Wish::User))
@@ -219,7 +219,7 @@ fn time_away_counts_unless_the_clock_went_back() {
     assert!(!restored.rpc.is_backed_off(at(5)));
     assert_eq!(restored.rpc.next_rpc_time(), Some(at(5)));
     assert_eq!(restored.pairs.next_end(at(5)), None);
-    // How often it was asked in vain is remembered.
+    // The interval survives.
     assert_eq!(restored.pairs.of(CPU).interval(), 600.0);
 }
 

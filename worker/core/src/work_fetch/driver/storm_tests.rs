@@ -1,4 +1,4 @@
-//! Many workers and a scheduler that is away for ten minutes: when it is back they come, but not all at once.
+//! Tests of many workers whose scheduler is away for ten minutes: after its return they come, but not all at once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,12 +24,12 @@ fn at(seconds: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(seconds)
 }
 
-/// The scheduler goes when all workers have been served once and want more...
+/// The scheduler goes away when all workers have been served once and want more work ...
 fn goes() -> Time {
     at(30.0)
 }
 
-/// ... and comes back after ten minutes.
+/// ... and returns after ten minutes.
 fn is_back() -> Time {
     at(630.0)
 }
@@ -62,15 +62,15 @@ struct Worker {
     works_until: Time,
 }
 
-/// What the scheduler sees.
+/// The simulated workers and the requests at the scheduler.
 struct Storm {
     profile: Profile,
     workers: Vec<Worker>,
     rng: Rng,
     luck: Luck,
-    /// When requests came, if it was there.
+    /// The requests that the scheduler received, with their workers.
     served: Vec<(Time, usize)>,
-    /// How many tries nobody answered.
+    /// The number of attempts without an answer.
     in_vain: usize,
 }
 
@@ -78,7 +78,7 @@ struct Storm {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Luck {
     Random,
-    /// Everybody draws the same.
+    /// All workers draw the same number.
     Same,
 }
 
@@ -111,7 +111,7 @@ impl Storm {
         }
     }
 
-    /// All of them want work in the same moment, which is the worst that can be.
+    /// Runs the storm. All workers want work at the same instant, which is the worst case.
     fn run(mut self, end: Time) -> Self {
         let numbers = 0..self.workers.len();
         let mut due: BinaryHeap<_> = numbers
@@ -126,7 +126,7 @@ impl Storm {
         self
     }
 
-    /// One worker has a look; when it is to have the next.
+    /// Lets one worker decide, and returns the time of its next decision.
     fn look(&mut self, now: Time, number: usize) -> Time {
         let u = self.draw();
         let profile = self.profile.clone();
@@ -161,7 +161,7 @@ impl Storm {
             Decision::Contact(contact) => {
                 if now < goes() || now >= is_back() {
                     self.served.push((now, number));
-                    // So much that the first stock is gone when the scheduler is.
+                    // The first work lasts exactly until the scheduler goes away.
                     let stock = now + span(profile.high_water());
                     worker.works_until = if now < goes() { goes() } else { stock };
                     worker.replied(now, contact.reason, terms);
@@ -175,7 +175,7 @@ impl Storm {
         now
     }
 
-    /// Who was served first when after the scheduler's return, in the order of time.
+    /// Returns the times at which the workers were first served after the scheduler's return, sorted.
     fn first_served(&self) -> Vec<Time> {
         let mut first = vec![Time::NEVER; WORKERS];
         for &(when, number) in self.served.iter().filter(|&&(when, _)| when >= is_back()) {
@@ -185,7 +185,7 @@ impl Storm {
         first
     }
 
-    /// The most requests that the scheduler got in a second after its return.
+    /// Returns the maximum number of requests per second after the scheduler's return.
     fn peak(&self, within: Duration) -> usize {
         let mut times: Vec<Time> = self.served.iter().map(|&(when, _)| when).collect();
         times.retain(|&when| when >= is_back() && when < is_back() + within);
@@ -217,7 +217,7 @@ impl Worker {
         self.state.pairs.task_came(now, &ONE_CPU, 1.0);
     }
 
-    /// Nobody answers: each member is tried, and that is one failure.
+    /// Tries each member, and returns the number of attempts. Together they count as one failure.
     fn try_all(&mut self) -> usize {
         let mut attempt = self.state.members.begin().unwrap();
         let mut tries = 1;
@@ -236,10 +236,11 @@ fn a_cluster_comes_back_to_its_scheduler_without_a_storm() {
         let storm = Storm::new(cluster.clone(), seed, Luck::Random).run(is_back() + twice);
         let first = storm.first_served();
         assert!(first[WORKERS - 1] < is_back() + twice, "seed {seed}");
-        // Two hundred that wait for half a minute to a minute are five a second on average; a tenth of them in a second is none too many.
+        // Two hundred workers that wait for 30 to 60 s make about five requests per second. A tenth of the workers in one second is
+        // acceptable.
         let peak = storm.peak(twice);
         assert!(peak <= WORKERS / 10, "seed {seed}: {peak} in a second");
-        // In vain three members each were tried: some eighteen times in ten minutes, and not each half second.
+        // Each failed request tries three members. About eighteen failures in ten minutes are expected, not one each half second.
         let failures = storm.in_vain / 3 / WORKERS;
         assert!((12..=25).contains(&failures), "seed {seed}: {failures}");
     }

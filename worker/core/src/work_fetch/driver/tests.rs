@@ -1,4 +1,4 @@
-//! Which talk is next, one reason after the other, and how long nothing is.
+//! Tests of the driver's decisions for each reason, and of its waits.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ fn terms(u: f64) -> Terms<'static> {
     }
 }
 
-/// A scheduler with what a round is told of it.
+/// A scheduler as a round sees it.
 #[derive(Clone, Debug)]
 struct Scheduler {
     state: ContactState,
@@ -53,7 +53,7 @@ struct Scheduler {
 }
 
 impl Scheduler {
-    /// One that was talked to and wants nothing.
+    /// Returns a scheduler that has been contacted and has no wish.
     fn quiet() -> Self {
         let members = Members::new(vec![address(1)], 0.0);
         let mut state = ContactState::new(&processors(), members);
@@ -95,7 +95,7 @@ impl Scheduler {
     }
 }
 
-/// The schedulers of a worker, and what it has to report.
+/// The schedulers of a worker, and its unreported completions.
 #[derive(Clone, Debug)]
 struct World {
     driver: Driver,
@@ -114,7 +114,7 @@ impl World {
         }
     }
 
-    /// One whose last round and check were just now.
+    /// Returns a worker whose last round and check were just now.
     fn looked(count: usize, now: f64) -> Self {
         let mut world = World::new(count);
         let nothing = Decision::Nothing {
@@ -167,7 +167,7 @@ fn until(seconds: f64) -> Decision {
     Decision::Nothing { until: at(seconds) }
 }
 
-/// With whom and why.
+/// Returns the scheduler, the reason and the work of a contact.
 fn contact(decision: Decision) -> Option<(usize, RpcReason, Work)> {
     match decision {
         Decision::Contact(contact) => Some((contact.association.0, contact.reason, contact.work)),
@@ -195,7 +195,7 @@ fn the_order_of_reasons_one_operation_at_a_time() {
     let now = 4000.0;
     assert_eq!(world.next(now, unasked), list);
     assert_eq!(world.driver.in_progress(), Some(AssociationIndex(1)));
-    // As long as one is in progress, nothing else is begun.
+    // An operation in progress keeps others from starting.
     let never = Decision::Nothing { until: Time::NEVER };
     assert_eq!(world.next(now + 100.0, unasked), never);
     world.of[1].state.list_read(at(now), None, terms(1.0));
@@ -233,7 +233,7 @@ fn checks_are_a_minute_apart_unless_something_happens() {
     assert_eq!(world.next(0.0, |_| None), until(60.0));
     assert_eq!(world.driver.requested(), None);
     assert_eq!(world.next(30.0, unasked), until(60.0));
-    // Whatever happens first is remembered.
+    // The first event is remembered.
     world.driver.request_check(CheckEvent::TaskEnded);
     world.driver.request_check(CheckEvent::User);
     assert_eq!(world.driver.requested(), Some(CheckEvent::TaskEnded));
@@ -311,7 +311,7 @@ fn the_user_goes_before_all_backoffs() {
             .of(ProcessorType::CPU)
             .is_backed_off(at(5.0))
     );
-    // In vain: it is not tried again by itself.
+    // A failed contact is not repeated for the user's wish.
     world.of[0].state.rpc.rpc_failed(at(6.0), terms(1.0));
     world.over();
     assert_eq!(world.of[0].state.rpc.wish(), None);
@@ -327,7 +327,7 @@ fn the_scheduler_is_talked_to_when_it_wants() {
         contact(world.next(30.0, unasked)),
         wished(0, Wish::Scheduler)
     );
-    // In vain: again when the backoff is over.
+    // The scheduler's wish is repeated after the backoff.
     world.of[0].state.rpc.rpc_failed(at(31.0), terms(0.0));
     world.over();
     assert_eq!(world.next(35.0, |_| None), until(91.0));
@@ -367,7 +367,7 @@ fn the_list_is_read_at_once_and_later_only_when_its_time_comes() {
     world.driver.over(CheckEvent::ListRead);
     world.computing = Computing::Suspended;
     assert_eq!(world.next(15.0, unasked), until(86_411.0));
-    // Nobody is asked for work while the list is to be read.
+    // No scheduler is asked for work while its list must be read.
     world.computing = Computing::Allowed;
     assert_eq!(world.next(86_400.0, choose(0)), until(86_411.0));
     assert_eq!(world.next(86_411.0, unasked), list);
@@ -392,14 +392,14 @@ fn a_scheduler_that_nobody_knows_is_looked_for_first() {
         world.of[0].state.members.forget();
         world.of[0].state.rpc.ask(wish);
         assert_eq!(world.next(5.0, unasked), list);
-        // Nobody is there: the user has to ask again, the first contact is tried when the backoff is over.
+        // The list is empty: the user's wish is dropped, and the first contact is tried after the backoff.
         world.of[0]
             .state
             .list_read(at(6.0), Some(Vec::new()), terms(0.0));
         world.driver.over(CheckEvent::ListRead);
         let decision = world.next(66.0, |_| None);
         assert_eq!(decision == list, wish == Wish::Init);
-        // It is found: what it was looked for follows.
+        // The list has a member: the contact for the wish follows.
         let mut world = World::looked(1, 0.0);
         world.of[0].state.members.forget();
         world.of[0].state.rpc.ask(wish);
@@ -410,7 +410,7 @@ fn a_scheduler_that_nobody_knows_is_looked_for_first() {
         world.driver.over(CheckEvent::ListRead);
         assert_eq!(contact(world.next(10.0, unasked)), wished(0, wish));
     }
-    // So it is where work is needed.
+    // A fetch also reads an unknown list first.
     let mut world = World::new(1);
     world.of[0].state.members.forget();
     let list = Decision::ReadList {
@@ -433,7 +433,7 @@ fn who_does_not_compute_reports_all_the_same() {
     assert_eq!(world.next(10.0, unasked), Decision::Nothing { until: due });
     let report = Some((0, RpcReason::ResultsDue, Work::Piggyback));
     assert_eq!(contact(world.next(3611.0, unasked)), report);
-    // What is due between two checks waits for the second.
+    // A report that becomes due between two checks waits for the second one.
     let mut world = World::looked(1, 4000.0);
     world.computing = Computing::Suspended;
     world.end(0, 10.0);
@@ -448,10 +448,10 @@ fn a_choice_cannot_break_a_backoff() {
     assert_eq!(world.next(1.0, choose(0)), until(61.0));
     world.of[1].is_suspended = true;
     assert_eq!(world.next(61.0, choose(1)), until(100.0));
-    // Nor can it be of nobody.
+    // A choice of an unknown scheduler does nothing.
     world.driver.request_check(CheckEvent::User);
     assert_eq!(world.next(70.0, choose(9)), until(100.0));
-    // The end of the backoff is a reason to look, however long ago the last look was not.
+    // The end of the backoff causes a check, however recent the last one was.
     world.driver.request_check(CheckEvent::User);
     assert_eq!(world.next(98.0, |_| None), until(103.0));
     let fetch = Some((0, RpcReason::NeedWork, Work::Chosen));
@@ -476,7 +476,7 @@ fn the_next_scheduler_is_asked_as_soon_as_one_has_nothing() {
     assert_eq!(world.next(10.0, |of| choose(of, 10.0)), until(70.0));
 }
 
-/// One thing that happens to a scheduler.
+/// A random event.
 #[derive(Clone, Debug)]
 enum Step {
     Look,
@@ -518,7 +518,7 @@ impl World {
         }
     }
 
-    /// The operation that was begun ends, well or not.
+    /// Ends the operation in progress as a success or a failure.
     fn settle(&mut self, decision: Decision, now: f64, is_good: bool) {
         match decision {
             Decision::Nothing { .. } => return,
@@ -543,7 +543,7 @@ impl World {
         self.over();
     }
 
-    /// What must hold of any decision.
+    /// Checks the laws of a decision.
     fn judge(&self, before: &World, decision: Decision, now: f64) {
         let Decision::Contact(contact) = decision else {
             return;
@@ -595,7 +595,7 @@ integration_tests_properties::properties! {
                 continue;
             };
             prop_assert!(until > at(now));
-            // Whoever looks before finds nothing, and learns of no other time.
+            // A round before `until` does nothing and returns the same time.
             let last = until.min(at(now + 1e6));
             for look in &looks {
                 let early = at(now) + last.since(at(now)).mul_f64(*look);

@@ -1,32 +1,32 @@
-//! How much a scheduler is asked for. There is no setting that keeps that to one task of each type, as volunteers have for trying a machine
-//! out: small marks do the same.
+//! Computes the amount of work that a scheduler is asked for. BOINC has a setting that limits requests to one task of each type, to try out
+//! a machine. Here small water marks have the same effect.
 
 use super::super::amounts::{TOLERANCE, amount};
 use super::super::job_sched::Preemption;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::{Survey, has_no_share};
 
-/// Seconds that come out as one task, whatever it takes.
+/// The smallest request in seconds, which brings one task of any length.
 pub(super) const AS_LITTLE_AS_CAN_BE: f64 = 1.0;
 
-/// The worker asks no scheduler for more than this many times its part. Without a limit, one of hundreds of schedulers fills the buffer and its
-/// next turn comes days later. A lower limit splits the requests to a few schedulers and makes the requests to many smaller.
+/// The worker asks no scheduler for more than this many times its part. Without a limit, one of hundreds of schedulers fills the buffer and
+/// its next turn comes days later. A lower limit splits the requests to a few schedulers and makes the requests to many smaller.
 const MOST_PARTS: f64 = 8.0;
 
-/// What is asked for of one type. Nothing is negative, and all is finite.
+/// The requested work of one type. All numbers are finite and not negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// Instance-seconds of work, by what the scheduler reckons that tasks take.
+    /// Instance-seconds of work, by the scheduler's estimates.
     pub secs: f64,
     /// Instances that the work should keep busy.
     pub instances: f64,
-    /// Those that have nothing to do now: for work that cannot wait here.
+    /// Idle instances, for tasks that may not wait at the worker.
     pub idle: f64,
-    /// So long it takes until new work can begin, since what is here must come first to meet its deadlines.
+    /// Seconds until a new task can start, because tasks at the worker must run first to meet their deadlines.
     pub estimated_delay: f64,
 }
 
-/// What is asked of one scheduler: some work of at least one type.
+/// A work request to one scheduler, for at least one type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchRequest {
     pub association: AssociationIndex,
@@ -48,7 +48,7 @@ impl FetchRequest {
 }
 
 impl Survey<'_> {
-    /// Asks this association for those types for which it is to be.
+    /// Returns a request to this association for the types for which `is_asked_for` holds.
     pub(super) fn request(
         &self,
         association: AssociationIndex,
@@ -61,7 +61,8 @@ impl Survey<'_> {
         FetchRequest::new(association, demands)
     }
 
-    /// The volunteers' servers are told the factor, and reckon with it unless it is beyond belief; ours know nothing of it.
+    /// Converts seconds to the scheduler's estimates. BOINC's servers receive the correction and apply it unless it is implausible; a
+    /// Brasserie scheduler does not know it.
     pub(super) fn as_it_reckons(&self, association: AssociationIndex, secs: f64) -> f64 {
         let source = self.grounds.sources.get(association.0);
         if source.is_some_and(|source| !source.is_tried) {
@@ -74,9 +75,9 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns whether the scheduler has a task for each instance but no successful completion yet. Its estimates may be wrong by any factor, so
-    /// the worker fetches no buffer from it before the first successful completion. A worker that stops tasks fetches it all the same, because
-    /// an urgent task need not wait for a completion there.
+    /// Returns whether the scheduler has a task for each instance but no successful completion yet. Its estimates may be wrong by any
+    /// factor, so the worker fetches no buffer from it before the first successful completion. A worker that stops tasks fetches it all the
+    /// same, because an urgent task need not wait for a completion there.
     pub(super) fn awaits_first_completion(
         &self,
         association: AssociationIndex,
@@ -101,7 +102,7 @@ impl Survey<'_> {
         };
         let estimated_delay = amount(outlook.busy);
         if has_no_share(known) {
-            // One task for an instance that nobody else has work for; the next is asked for when there still is one.
+            // The worker asks for one task for an idle instance that no other scheduler fills. It asks again if an instance is still idle.
             return match idle > 0.0 {
                 true => Demand {
                     secs: AS_LITTLE_AS_CAN_BE,
@@ -121,7 +122,7 @@ impl Survey<'_> {
         let pair = self.pair(association, for_type);
         let is_limited = self.is_limited(association);
         let (shortfall, instances) = if is_limited {
-            // What it could use beside what others use is no more than all miss.
+            // The scheduler's limited tasks can fill no more than the whole shortfall.
             let its = amount(pair.limited_shortfall);
             (its.min(shortfall), 0.0)
         } else {
@@ -134,7 +135,7 @@ impl Survey<'_> {
         if secs == 0.0 {
             return Demand::default();
         }
-        // What cannot wait here must not come in greater number than may run.
+        // Tasks that may not wait must not exceed the scheduler's limit of running tasks.
         let may_run = known.max_concurrent.map_or(f64::INFINITY, |limit| {
             f64::from(limit.saturating_sub(self.held[association.0]))
         });

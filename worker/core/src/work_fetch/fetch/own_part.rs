@@ -1,7 +1,7 @@
-//! Work of a scheduler for its own part of the buffer, while that of others fills the rest.
+//! Requests that fill a scheduler's own part of the buffer while tasks of others fill the rest.
 //!
-//! Whoever has a large share runs dry first, since its tasks run more often. If nobody is asked before all that is here runs dry, only
-//! tasks of the others are left by then, which get what is its.
+//! A scheduler with a large share runs dry first, because its tasks run more often. If the worker asked only when the whole buffer runs
+//! dry, only tasks of others would be left by then, and they would get this scheduler's share.
 
 use super::super::amounts::amount;
 use super::super::profile::Buffer;
@@ -9,12 +9,13 @@ use super::super::types::{Association, AssociationIndex, ProcessorType, Stage};
 use super::demand::{Demand, FetchRequest};
 use super::{Survey, has_no_share};
 
-/// All that waits here is no more than so many buffers: a worker takes no more.
+/// Limit of the waiting work, in buffers. The worker accepts no more.
 const MOST_BUFFERS: f64 = 2.0;
 
 impl Survey<'_> {
-    /// Whom to ask though there is enough to do, if anybody: whoever comes first in order for a type, if its own tasks, on its part of the
-    /// instances, do not last until the low water mark. Others have got enough: with long tasks the next one here would be theirs.
+    /// Returns a request to a scheduler whose own tasks will run dry although the buffer as a whole is full enough. For each type, only the
+    /// first scheduler in order qualifies, if its tasks fill its part of the instances for less than the low water mark. The others have
+    /// had their share, and with long tasks the next one here would be theirs.
     pub(super) fn for_own_part(&self) -> Option<FetchRequest> {
         if self.grounds.profile.buffer == Buffer::Common {
             return None;
@@ -39,8 +40,8 @@ impl Survey<'_> {
         })
     }
 
-    /// What is missing in its part up to the high water mark; nothing if that is filled up to the low one. Tasks that are longer than that
-    /// fill no part: of these the next one is best chosen when there is room for it.
+    /// Returns the work that the scheduler's part lacks up to the high water mark; nothing if the part is filled up to the low water mark.
+    /// Tasks longer than the low water mark get no part, because the next of them is best chosen when an instance is free.
     fn own_part(&self, association: AssociationIndex, for_type: ProcessorType) -> Demand {
         let profile = self.grounds.profile;
         let instances = self.grounds.processors.instances(for_type);
@@ -49,7 +50,7 @@ impl Survey<'_> {
         let here = self.work_here(association, for_type);
         let room = MOST_BUFFERS * instances * high - (here.waiting + here.others_waiting);
         let missing = (part * high - here.own).min(room);
-        // Where nobody else's tasks wait, what runs dry is all of it.
+        // If no task of another scheduler waits, the common rule of the whole buffer is enough.
         let is_fed = here.others_waiting == 0.0 || here.own >= part * low;
         let is_enough = is_fed || self.awaits_first_completion(association, for_type);
         if is_enough || here.longest > low || missing <= 0.0 {
@@ -63,7 +64,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Its part of each type while all have work: without those that were found to have none it would grow and shrink with each answer.
+    /// Returns the scheduler's fraction of all shares. Schedulers without work count too, or the part would change with each answer.
     fn part(&self, association: AssociationIndex) -> f64 {
         let all = self.grounds.associations.iter();
         let all: f64 = all.map(|one| amount(one.share)).sum();
@@ -74,7 +75,7 @@ impl Survey<'_> {
         }
     }
 
-    /// What is here of a type, by whose it is.
+    /// Returns the work of a type at the worker.
     fn work_here(&self, association: AssociationIndex, for_type: ProcessorType) -> Here {
         let tasks = self.grounds.tasks.iter();
         let mut here = Here::default();
@@ -100,10 +101,10 @@ impl Survey<'_> {
 
 #[derive(Debug, Default)]
 struct Here {
-    /// Instance-seconds of its tasks, and of those that do not run, and of others' that do not.
+    /// Instance-seconds of the scheduler's tasks, and below: of those that wait, and of waiting tasks of others.
     own: f64,
     waiting: f64,
     others_waiting: f64,
-    /// Seconds that any task still takes.
+    /// The longest remaining time of any task, in seconds.
     longest: f64,
 }

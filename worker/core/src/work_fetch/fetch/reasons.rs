@@ -1,9 +1,8 @@
-//! Why a scheduler is not asked for work, or not for work of some type. The first reason that holds is the one that is told; the last
-//! means that no other does.
+//! Determines why a scheduler is not asked for work, or not for work of some type. The first reason in the order of the lists is reported.
 //!
-//! What the volunteers' system has more: tasks that run beside all others, and ones that a user has suspended or that defer
-//! themselves (there are none such here); types that a user, a setting or a manager of accounts keeps from a project, cards that some of
-//! its tasks must not use, and software for platforms that it does not know (nothing here keeps a type from one scheduler alone).
+//! BOINC has more reasons, which do not exist here: tasks that run beside all others, tasks that a user has suspended or that defer
+//! themselves, types that a user, a setting or an account manager withholds from a project, GPUs that some tasks must not use, and software
+//! for unknown platforms.
 
 use std::fmt;
 
@@ -11,15 +10,15 @@ use super::super::amounts::amount;
 use super::super::types::{AssociationIndex, PerType, ProcessorType, Processors, Stage};
 use super::{Grounds, Source, has_no_share};
 
-/// Why nothing is asked of a scheduler.
+/// The reason why nothing is asked of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssociationReason {
     Suspended,
     ListPending,
     NoMoreWork,
-    /// Nobody knows when some task will have its inputs: more of its tasks would wait for theirs.
+    /// The inputs of one of its tasks are delayed without a known end, and more tasks would wait for theirs.
     InputsStalled,
-    /// It does not take the results of what it gave.
+    /// The scheduler does not acknowledge the completions of its tasks.
     TooManyUnacknowledged,
     TooManyRunnable,
     MinRpcTime,
@@ -39,13 +38,13 @@ impl fmt::Display for AssociationReason {
     }
 }
 
-/// Why a scheduler is not asked for work of one type.
+/// The reason why a scheduler is not asked for work of one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairReason {
     NoApps,
-    /// It has only what the others leave, and they leave nothing now.
+    /// The scheduler has no share and only gets what others leave, and nothing is left now.
     ZeroShare,
-    /// As many of its tasks as may run at once are here for longer than the buffer lasts.
+    /// Its tasks reach the limit of concurrent tasks for longer than the buffer lasts.
     MaxConcurrent,
     BackedOff,
     /// Tasks have ended, and the next are sent without a request.
@@ -64,7 +63,7 @@ impl fmt::Display for PairReason {
     }
 }
 
-/// Of one association.
+/// The reasons of one association.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reasons {
     pub of_association: Option<AssociationReason>,
@@ -90,7 +89,7 @@ impl Reasons {
     }
 }
 
-/// What matters here of the tasks of one association.
+/// The tasks of one association, as far as reasons depend on them.
 #[derive(Clone, Default)]
 struct Held {
     runnable: usize,
@@ -153,7 +152,7 @@ fn association_reason(
     first(first_match)
 }
 
-/// Who has not acknowledged more ends than this is not asked: twice the instances of the type that has most.
+/// Returns the limit of unacknowledged completions above which a scheduler is not asked: twice the instances of the type with the most.
 pub fn most_unacknowledged(processors: &Processors) -> usize {
     let types = processors.types();
     let instances = types.map(|of_type| processors[of_type].instances);

@@ -1,4 +1,4 @@
-//! The rules of whom to ask and for how much, one by one, and the laws that hold for all of them.
+//! Tests of the choice of requests: single rules, and laws that hold for all requests.
 
 mod amounts;
 mod choice;

@@ -1,4 +1,4 @@
-//! Whom to ask for work, and what becomes of requests.
+//! Chooses requests for work and handles their outcomes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::words::{candidate, demands, grounds, heard, note_waiting, processor, 
 use super::{Fetcher, Outstanding, Phase, REFILL_TIME, REPEAT_AFTER, Scene, Step, draw, terms};
 
 impl Fetcher {
-    /// When [`Fetcher::next`] has something to say, if nothing happens until then; it may have passed.
+    /// Returns the time at which [`Fetcher::next`] has something to do, if no event comes first. It may have passed.
     pub fn due(&self) -> Time {
         let driver = match self.driver.in_progress() {
             Some(_) => Time::NEVER,
@@ -31,7 +31,8 @@ impl Fetcher {
         requests.chain(others).min().unwrap_or(Time::NEVER)
     }
 
-    /// When it is not waited any longer for what should come by itself. Who is asked meanwhile says what there is.
+    /// Returns the time at which an awaited task counts as missing. A scheduler with an outstanding request does not count, because its
+    /// answer will say what it has.
     fn misses_something(&self) -> Time {
         let all = self.contacts.iter().zip(&self.outstanding);
         let quiet = all.filter(|(_, outstanding)| outstanding.is_none());
@@ -54,7 +55,7 @@ impl Fetcher {
         }
     }
 
-    /// What to do now, which is then taken to be done.
+    /// Returns the next step. The caller must perform it.
     pub fn next(&mut self, scene: &Scene<'_>) -> Step {
         self.give_up_pending(scene);
         if let Some(again) = self.ask_again(scene) {
@@ -131,7 +132,7 @@ impl Fetcher {
         }
     }
 
-    /// Ends what it is not worth waiting for any longer.
+    /// Ends backoffs and flags whose reason has passed.
     fn look_at_pairs(&mut self, scene: &Scene<'_>) {
         for contact in &mut self.contacts {
             contact.pairs.distrust_old_flags(scene.now);
@@ -150,7 +151,7 @@ impl Fetcher {
         }
     }
 
-    /// Which work a contact asks for; it may be none.
+    /// Returns the work that a contact asks for, if any.
     fn request_of(
         &self,
         contact: Contact,
@@ -188,7 +189,7 @@ impl Fetcher {
         let association = contact.association;
         let attempt = self.contacts[association.0].members.begin();
         let Some(attempt) = attempt else {
-            // The driver would have had the list read before.
+            // The driver reads an empty member list before it starts a contact.
             self.driver.over(CheckEvent::ContactOver);
             self.wakes = Time::ZERO;
             return Step::Wait { until: self.due() };
@@ -238,8 +239,7 @@ impl Fetcher {
         linger(&self.profile, &self.associations)
     }
 
-    /// The scheduler's answer to a heartbeat says what became of a request. That there are no verdicts yet is news only to who has been
-    /// told so.
+    /// Applies the verdicts in a heartbeat's answer. Pending verdicts are ignored while the request itself is unanswered.
     pub fn heartbeat_says(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
         let outstanding = self.outstanding.get(association.0);
         let outstanding = outstanding.and_then(Option::as_ref);
@@ -250,7 +250,7 @@ impl Fetcher {
         }
     }
 
-    /// The member that was asked has answered.
+    /// Applies the answer of the member that was asked.
     pub fn answered(&mut self, now: Time, association: AssociationIndex, reply: &WorkReply) {
         if let Some(Some(outstanding)) = self.outstanding.get(association.0)
             && outstanding.seq == reply.seq
@@ -317,7 +317,7 @@ impl Fetcher {
         }
     }
 
-    /// The member that was asked has not served the request.
+    /// Notes that the member that was asked did not serve the request.
     pub fn not_served(&mut self, now: Time, association: AssociationIndex, seq: WorkRequestSeq) {
         let Some(Some(outstanding)) = self.outstanding.get_mut(association.0) else {
             return;
@@ -339,7 +339,7 @@ impl Fetcher {
         }
     }
 
-    /// The list of the scheduler's members was read; `None`: it could not be.
+    /// Applies a member list that was read; `None` if it could not be read.
     pub fn list_read(
         &mut self,
         now: Time,
@@ -352,7 +352,7 @@ impl Fetcher {
         }
         let outstanding = self.outstanding.get(association.0);
         let asks = outstanding.is_some_and(|one| one.as_ref().is_some_and(|one| one.holds_driver));
-        // It may have been read for somebody else, while a request is on its way.
+        // The list may have been read for another purpose while a request is in flight.
         match self.driver.in_progress() == Some(association) && !asks {
             true => self.driver.over(CheckEvent::ListRead),
             false => self.driver.request_check(CheckEvent::ListRead),
@@ -360,14 +360,14 @@ impl Fetcher {
         self.wakes = Time::ZERO;
     }
 
-    /// The scheduler's instance was found at this member, who is asked first from now on.
+    /// Notes that a member has the scheduler's instance. It is asked first from now on.
     pub fn found_at(&mut self, association: AssociationIndex, member: &ServiceAddress) {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.members.answered(member);
         }
     }
 
-    /// A member of the scheduler has answered a heartbeat; `request_delay`: no request is to come before.
+    /// Notes that a member has answered a heartbeat. No request is made before `request_delay` has passed.
     pub fn heartbeat_answered(
         &mut self,
         now: Time,
@@ -382,26 +382,26 @@ impl Fetcher {
         }
     }
 
-    /// The association has begun anew: nobody will answer what was asked.
+    /// Abandons the outstanding request of an association that began anew, because nobody will answer it.
     pub fn reset(&mut self, association: AssociationIndex) {
         let Some(contact) = self.contacts.get_mut(association.0) else {
             return;
         };
         contact.rpc.abandoned();
         contact.pairs.drop_credit();
-        // A worker whose requests linger has no other scheduler.
+        // Requests linger only if there is one scheduler, so all entries belong to it.
         self.come_back.clear();
         self.end(association, CheckEvent::Reconnected);
     }
 
-    /// The scheduler does not take the worker for a healthy one any more: whatever it was asked for it sends nothing.
+    /// Drops the credit of a scheduler that no longer counts the worker as healthy, because it sends nothing.
     pub fn out_of_favour(&mut self, association: AssociationIndex) {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.pairs.drop_credit();
         }
     }
 
-    /// A task was refused here: its scheduler has charged it, so there is less to come than it seems.
+    /// Notes that the worker refused a task. The scheduler charged it to the credit, so less work will arrive than the worker counts on.
     pub fn task_refused(&mut self, association: AssociationIndex) {
         let Some(contact) = self.contacts.get_mut(association.0) else {
             return;
@@ -413,7 +413,7 @@ impl Fetcher {
         }
     }
 
-    /// Another instance of the scheduler: what the one before had, or had not, says nothing of it.
+    /// Forgets the previous instance's backoffs and verdicts, because the scheduler has a new instance.
     pub fn is_another(&mut self, now: Time, association: AssociationIndex) {
         if let Some(contact) = self.contacts.get_mut(association.0) {
             contact.pairs = PairBackoffs::new(&self.processors);
@@ -423,7 +423,7 @@ impl Fetcher {
         self.reset(association);
     }
 
-    /// The operator wants the scheduler to be asked now, whatever is backed off. Says for people what is waited for no more.
+    /// Makes the scheduler be asked now at the operator's request, whatever is backed off. Returns the waits that this ended, as text.
     pub fn update(&mut self, now: Time, association: AssociationIndex) -> Vec<String> {
         let Some(contact) = self.contacts.get_mut(association.0) else {
             return Vec::new();
@@ -446,7 +446,7 @@ impl Fetcher {
         self.wakes = Time::ZERO;
     }
 
-    /// Whose verdicts were not known for too long may have no time for them. Who is absent will not say any.
+    /// Gives up requests whose verdicts have been pending for too long, or whose scheduler no longer counts the worker as healthy.
     fn give_up_pending(&mut self, scene: &Scene<'_>) {
         for place in 0..self.outstanding.len() {
             let Some(outstanding) = &self.outstanding[place] else {
@@ -464,7 +464,7 @@ impl Fetcher {
         }
     }
 
-    /// A request that goes to the next member, or again to the same for its verdicts.
+    /// Returns a request to repeat: to the next member, or to the same one for its pending verdicts.
     fn ask_again(&mut self, scene: &Scene<'_>) -> Option<Step> {
         let all = self.outstanding.iter_mut().zip(&self.contacts).enumerate();
         for (place, (outstanding, contact)) in all {
@@ -483,7 +483,7 @@ impl Fetcher {
         None
     }
 
-    /// Who was asked for each type and has not said what it found.
+    /// Returns, for each type, the scheduler with an unanswered request.
     pub(super) fn asked_by_type(&self) -> PerType<Option<AssociationIndex>> {
         let mut by_type = self.processors.table(&None);
         for (place, outstanding) in self.outstanding.iter().enumerate() {
@@ -497,7 +497,8 @@ impl Fetcher {
     }
 }
 
-/// A worker with several schedulers asks the next one when one has had its say: what that one found later would be too much.
+/// Returns how long requests linger. A worker with several schedulers asks the next one after each answer, so work that an earlier one
+/// found later would be too much.
 pub(super) fn linger(profile: &Profile, associations: &[Association]) -> Duration {
     match associations.len() {
         1 => Duration::from_secs_f64(amount(profile.linger).min(1e9)),

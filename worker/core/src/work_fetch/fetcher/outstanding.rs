@@ -1,4 +1,4 @@
-//! A request that is on its way, or that waits for its verdicts.
+//! The state of a request that is in flight or waits for its verdicts.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::super::pair_backoff::Asked;
 use super::super::types::{AssociationIndex, PerType};
 use super::Request;
 
-/// A request that has not got its verdicts.
+/// A request without final verdicts.
 ///
 /// ```text
 ///   InFlight --the member did not serve--> Retry --the next is asked--> InFlight
 ///      |   ^
 ///      |   +------------ a second later -----------+
-///      +---- the verdicts are not known yet ----> Pending --too long--> (as if it had not been looked at)
+///      +---- the verdicts are not known yet ----> Pending --too long--> (as if the scheduler had not searched)
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Outstanding {
@@ -26,16 +26,16 @@ pub(super) struct Outstanding {
     pub since: Time,
     pub attempt: Attempt,
     pub phase: Phase,
-    /// Whether a task of the type has ended since.
+    /// Whether a task of the type has ended since the request.
     pub ended: PerType<bool>,
-    /// No other operation begins meanwhile.
+    /// Whether the request keeps the driver from starting another operation.
     pub holds_driver: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Phase {
     InFlight,
-    /// At once.
+    /// The request goes to another member at once.
     Retry,
     Pending {
         repeat_at: Time,

@@ -1,4 +1,4 @@
-//! What a fetcher knows and waits for, for people.
+//! Describes the state and the waits of a fetcher for the operator.
 
 use brasserie_common::Time;
 use brasserie_common::work_overview::{Asks, RequestOverview, RequestState, WaitOverview};
@@ -13,11 +13,11 @@ pub use brasserie_common::work_overview::{
     AssociationOverview, Overview, PairOverview, TypeOverview,
 };
 
-/// For people.
+/// The reason for the operator while there is no healthy association.
 const ABSENT: &str = "it does not take the worker for healthy: it is asked when it does";
 
 impl Fetcher {
-    /// Of what the worker is to its schedulers it says nothing: that is for whoever drives the fetcher to add.
+    /// Returns the overview without the health of the associations, which the fetcher does not know; the caller adds it.
     pub fn overview(&self, scene: &Scene<'_>) -> Overview {
         let now = scene.now;
         let outlook = self.outlook(now, scene.tasks);
@@ -87,7 +87,7 @@ impl Fetcher {
         }
     }
 
-    /// When the scheduler is asked that the operator wants to be asked.
+    /// Returns when the scheduler is asked after the operator's request.
     pub fn asks(&self, now: Time, association: AssociationIndex, standing: Standing) -> Asks {
         let later = |left, why: &str| {
             let why = why.to_owned();
@@ -134,7 +134,7 @@ fn told(now: Time, wait: Wait) -> WaitOverview {
     }
 }
 
-/// 0 of nothing.
+/// Returns the quotient; 0 if `all` is 0.
 fn part(of_it: f64, all: f64) -> f64 {
     if all > 0.0 { of_it / all } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! What of a fetcher outlives its worker, by the places of its associations.
+//! Saves and restores the part of a fetcher that survives a restart of the worker, by association.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use super::super::rec::SavedRec;
 use super::super::types::{AssociationIndex, Processors};
 use super::{Fetcher, attached};
 
-/// Where it is taken.
+/// The context in which a saved state is restored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Here<'a> {
     pub now: Time,
     pub processors: &'a Processors,
     pub profile: &'a Profile,
-    /// How long requests stay good here.
+    /// How long requests linger here.
     pub linger: Duration,
 }
 
-/// All of it, aged as it is to be taken.
+/// A saved state, aged to the time of its restoration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Saved {
-    /// By association; nothing is known of those that are missing.
+    /// The contacts by association. An association without an entry starts anew.
     pub contacts: Vec<Option<SavedContact>>,
     pub rec: Vec<SavedRec>,
     /// See [`Estimates::correction`].
@@ -34,7 +34,7 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Whoever the operator names now is asked, not whom the list named then.
+    /// Restores a contact. The configured `members` replace the saved ones.
     pub(super) fn contact(
         &self,
         index: usize,
@@ -52,7 +52,7 @@ impl Saved {
             return attached(processors, members, u);
         };
         let mut contact = ContactState::restore(now, processors, profile, saved, u);
-        // What stood beside the waits has ended with the instance before, and until it asks this one is sent nothing.
+        // The saved waits relied on a request of the previous worker instance. This one gets no work before it asks.
         if !linger.is_zero() {
             contact.pairs.wait_no_more();
         }

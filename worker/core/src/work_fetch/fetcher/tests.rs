@@ -1,4 +1,4 @@
-//! Whom a fetcher asks, what it makes of answers, and that nothing that happens stops it.
+//! Tests of a fetcher's requests, of its reactions to answers, and of laws that hold in all histories.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn association(share: f64) -> Association {
     }
 }
 
-/// A fetcher, and what it is shown.
+/// A fetcher and the scene that it sees.
 struct Rig {
     fetcher: Fetcher,
     now: Time,
@@ -67,7 +67,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A scheduler for each share.
+    /// Creates a fetcher with one scheduler for each share.
     fn new(shares: &[f64]) -> Self {
         Rig::with_members(shares, 1)
     }
@@ -105,7 +105,7 @@ impl Rig {
         self.fetcher.next(&scene)
     }
 
-    /// Lets time pass until there is something to do, or to the end.
+    /// Advances time until the fetcher sends a request; `None` if it sends none before `end`.
     fn asks_before(&mut self, end: Time) -> Option<Request> {
         while self.now < end {
             match self.next() {
@@ -138,7 +138,7 @@ impl Rig {
         self.fetcher.heartbeat_says(self.now, to, &reply);
     }
 
-    /// So many tasks, which run.
+    /// Adds this many running tasks.
     fn takes(&mut self, association: AssociationIndex, tasks: usize, remaining: f64) {
         for _ in 0..tasks {
             let number = TaskNumber(self.tasks.len() as u64);
@@ -164,7 +164,7 @@ impl Rig {
         self.tasks.push(task);
     }
 
-    /// The first contact, which brings nothing.
+    /// Makes the first contact with each scheduler, which brings no work.
     fn meets_all(&mut self) {
         for _ in 0..self.standings.len() {
             let request = self.asks();
@@ -219,7 +219,7 @@ fn only_a_single_scheduler_may_send_later() {
     assert_eq!(two.asks().linger, Duration::ZERO);
 }
 
-/// What it asks for that begins now: all of it is missing, and there is nothing.
+/// Makes a request for all four idle instances that brings no work, and returns the end of its backoff.
 fn asked_in_vain(rig: &mut Rig) -> Time {
     rig.meets_all();
     let request = rig.asks();
@@ -234,9 +234,9 @@ fn what_comes_as_a_request_lingers_is_not_asked_for_again_while_more_may_come() 
     let mut rig = Rig::new(&[100.0]);
     let backed_off_until = asked_in_vain(&mut rig);
     rig.takes(FIRST, 1, 60.0);
-    // Three are idle, for which the request still stands.
+    // Three instances are idle, and the request still covers them.
     assert_eq!(rig.asks_before(backed_off_until), None);
-    // Until it would be looked again anyway.
+    // The next request comes with the next periodic check.
     let again = rig.asks();
     assert_eq!(again.demands[0].idle, 3.0);
     assert!(rig.now.since(backed_off_until) <= Duration::from_secs(5));
@@ -252,12 +252,12 @@ fn what_a_lingering_request_does_not_stand_for_is_asked_for_at_once() {
     let end = TaskEnd::Other;
     rig.fetcher.task_stopped(rig.now, &ended);
     rig.fetcher.task_ended(rig.now, &ended, end, Leaves::Idle);
-    // The one that is idle now is beyond what was asked for.
+    // The idle instance exceeds the request.
     let request = rig.asks();
     assert_eq!(request.demands[0].idle, 1.0);
     assert!(rig.now.since(begun) <= Duration::from_millis(5));
     rig.reply(&request, WorkVerdict::NoWork);
-    // It was asked twice in vain: who sends tasks now and then is not asked as often as one of whom nothing is known.
+    // Two requests in a row brought nothing. A scheduler that sends tasks now and then is asked less often than an unknown one.
     let pair = rig.fetcher.contacts[0].pairs.of(ProcessorType::CPU);
     assert_eq!(pair.interval(), 2.0);
 }
@@ -306,7 +306,7 @@ fn whoever_waited_as_a_request_stood_waits_no_longer_when_it_does_not() {
         let begun = rig.now;
         rig.asks();
         assert!(rig.now.since(begun) <= Duration::from_millis(5));
-        // If it is in vain again, the next wait is longer.
+        // If the request brings nothing again, the next wait is longer.
         assert!(
             rig.fetcher.contacts[0]
                 .pairs
@@ -317,7 +317,7 @@ fn whoever_waited_as_a_request_stood_waits_no_longer_when_it_does_not() {
     }
 }
 
-/// What a request brings that stands is lost with the instance that asked; of several schedulers none stands.
+/// A lingering request is lost with the worker instance that made it. Requests to several schedulers do not linger.
 #[test]
 fn a_worker_of_one_scheduler_asks_at_once_after_a_restart() {
     for (shares, asks) in [(&[100.0][..], true), (&[100.0, 100.0], false)] {
@@ -374,7 +374,7 @@ fn a_verdict_that_is_not_known_is_asked_for_again_and_given_up_in_the_end() {
         next = rig.asks();
     }
     assert_eq!(repeats, 29);
-    // As after a deferral: not before the period of the work fetch.
+    // The timeout counts like a deferral: the next request waits for the fetch period.
     assert_eq!(rig.now, begun + PATIENCE + Duration::from_secs(5));
     assert!(next.seq > request.seq);
 }
@@ -383,7 +383,7 @@ fn a_verdict_that_is_not_known_is_asked_for_again_and_given_up_in_the_end() {
 fn a_heartbeat_brings_the_verdict() {
     let mut rig = Rig::new(&[100.0]);
     let request = rig.asks();
-    // What the call itself will say is not known here yet, so this says no more than that.
+    // The verdict of the call itself is not known yet, so a pending verdict by heartbeat is ignored.
     rig.heartbeat(&request, WorkVerdict::Pending);
     assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
     rig.reply(&request, WorkVerdict::Pending);
@@ -397,7 +397,7 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     let mut rig = Rig::new(&[100.0]);
     rig.meets_all();
     rig.fetcher.estimates.learn(FIRST, 0, None, 5.0);
-    // Enough runs to be busy, and too little to be content.
+    // All instances are busy, but the buffer is below the low water mark.
     rig.takes(FIRST, 4, 5.0);
     let request = rig.asks();
     assert_eq!(request.demands[0].idle, 0.0);
@@ -412,7 +412,7 @@ fn who_had_nothing_while_all_were_busy_is_asked_once_one_is_idle() {
     let next = rig.asks_before(now + Duration::from_millis(20));
     let next = next.expect("it asks at once");
     assert_eq!(next.demands[0].idle, 1.0);
-    // That was asked while one was idle: now only time helps, and more of it.
+    // An instance was idle at this request, so only time ends the backoff, which is longer than the first one.
     rig.reply(&next, WorkVerdict::NoWork);
     let ended = rig.tasks.pop().expect("a task");
     rig.fetcher
@@ -435,7 +435,7 @@ fn another_instance_of_a_scheduler_has_nothing_to_do_with_what_the_former_had() 
             true => rig.fetcher.is_another(rig.now, FIRST),
             false => rig.fetcher.reset(FIRST),
         }
-        // No request stands with either, so it is asked.
+        // No request lingers in either case, so the scheduler is asked.
         let soon = rig.now + Duration::from_secs(6);
         let request = rig.asks_before(soon).expect("a request");
         rig.reply(&request, WorkVerdict::NoWork);
@@ -478,7 +478,7 @@ fn all_members_are_tried_before_the_request_has_failed() {
     rig.fetcher.not_served(rig.now, FIRST, first.seq);
     let again = rig.asks();
     assert!(again.seq > first.seq);
-    // Half of twice the least wait, or all of it, and then the next look.
+    // The backoff is a half to all of twice the minimum, and then the next check follows.
     let waited = rig.now.since(Time::ZERO).as_secs_f64();
     assert!((1.0..=2.5).contains(&waited), "{waited}");
 }
@@ -523,7 +523,7 @@ fn one_that_lingers_says_what_waits_here() {
     }
     let request = alone.asks();
     assert_eq!(waiting(&request), Some(2.0));
-    // With two the next one is asked, and nothing comes of an end.
+    // A worker with two schedulers asks the next one instead of waiting for a task after a completion.
     let mut two = Rig::new(&[100.0, 100.0]);
     assert_eq!(waiting(&two.asks()), None);
 }
@@ -547,7 +547,7 @@ fn a_new_association_is_asked_anew_under_a_higher_number() {
     rig.fetcher.reset(FIRST);
     let after = rig.asks();
     assert!(after.seq > before.seq);
-    // The wish of the one that nobody answered stands.
+    // The wish of the unanswered request stays.
     assert_eq!(after.reason, before.reason);
     rig.reply(&before, WorkVerdict::Granted(1));
     assert_eq!(rig.next(), Step::Wait { until: Time::NEVER });
@@ -636,7 +636,7 @@ fn the_overview_says_why_nobody_is_asked() {
     assert_eq!(overview.of_association[0].share, 1.0);
 }
 
-/// What may happen to a fetcher.
+/// A random event of a history.
 #[derive(Clone, Debug)]
 enum Happening {
     Passes(f64),
@@ -676,7 +676,7 @@ fn verdict(number: u8) -> WorkVerdict {
     }
 }
 
-/// What a history has shown so far.
+/// The requests of a history so far.
 #[derive(Default)]
 struct Told {
     open: BTreeMap<usize, Request>,
@@ -684,7 +684,7 @@ struct Told {
 }
 
 impl Told {
-    /// The laws of one request.
+    /// Checks the laws of one request.
     fn asks(&mut self, rig: &Rig, request: Request) -> Result<(), TestCaseError> {
         let place = request.association.0;
         let rpc = &rig.fetcher.contacts[place].rpc;
@@ -718,7 +718,8 @@ impl Told {
 integration_tests_properties::properties! {
     300;
 
-    /// A worker takes tasks until two buffers wait, each counted as one at most. It would ask without end if it missed something then.
+    /// A worker accepts tasks until two buffers wait, each task counted as one buffer at most. If it then still had a shortfall, it would
+    /// ask without end.
     #[test]
     fn nobody_is_asked_for_what_would_be_refused(waiting in vec(0.1_f64..300.0, 8..60), runs in 0.001_f64..100.0) {
         let mut rig = Rig::new(&[100.0]);
@@ -739,7 +740,8 @@ integration_tests_properties::properties! {
         prop_assert!(!is_refused || saturated >= high, "{saturated} of {backlog}");
     }
 
-    /// Whatever happens: numbers rise, who is backed off or absent is left alone, and no two are asked for one type.
+    /// Request numbers rise in all histories, schedulers in a backoff or without an association are not asked, and no two schedulers have a
+    /// request for one type.
     #[test]
     fn requests_keep_the_laws(happenings in vec(happening(), 1..60)) {
         let mut rig = Rig::new(&[100.0, 300.0, 0.0]);
@@ -783,7 +785,7 @@ integration_tests_properties::properties! {
                     rig.fetcher.update(rig.now, AssociationIndex(place));
                 }
             }
-            // What is given up or has failed has no request any more.
+            // Requests that were given up or have failed are over.
             match rig.next() {
                 Step::Ask(request) => {
                     let is_open = |place: &usize| rig.fetcher.outstanding[*place].is_some();

@@ -1,4 +1,4 @@
-//! Between the words of a worker and those of the single policies.
+//! Converts between the messages of a worker and the types of the policies.
 
 use brasserie_common::{Processor, WorkDemand, WorkReply};
 
@@ -93,7 +93,7 @@ pub(super) fn processor(processors: &Processors, of_type: ProcessorType) -> Proc
     }
 }
 
-/// As they travel: one for each type of which there is any.
+/// Returns the demands of a request: one for each type that the worker has.
 pub(super) fn demands(processors: &Processors, request: Option<&FetchRequest>) -> Vec<WorkDemand> {
     let there = processors
         .types()
@@ -115,8 +115,8 @@ pub(super) fn demands(processors: &Processors, request: Option<&FetchRequest>) -
     there.map(demand).collect()
 }
 
-/// As long as a request is good that lingers, the end of a task gives way to the next, with no request between them: to those that wait
-/// here, of whom it is to know, and then to others.
+/// Adds the waiting amounts to the demands of a lingering request. When a run completes, the scheduler sends the next task without a
+/// request, but it must leave the instances to tasks that already wait at the worker.
 pub(super) fn note_waiting(processors: &Processors, tasks: &[Task], demands: &mut [WorkDemand]) {
     for demand in demands {
         let Some(of) = type_called(processors, &demand.processor) else {
@@ -126,13 +126,13 @@ pub(super) fn note_waiting(processors: &Processors, tasks: &[Task], demands: &mu
             Stage::Executing { .. } => false,
             Stage::Queued | Stage::WaitingForInputs { .. } | Stage::Preempted { .. } => true,
         });
-        // Whatever they count as: who waits for a card and CPUs beside it is to find these, too.
+        // All resources of a waiting task count: a task that waits for a GPU and CPUs needs both.
         let amounts = waiting.map(|task| amount(task.usage.of(of)));
         demand.waiting = Some(amounts.fold(0.0, |sum, one| sum + one));
     }
 }
 
-/// A reply in the terms of the policies; of types that the worker does not have it says nothing.
+/// Converts a reply to the policies' types. Types that the worker does not have are ignored.
 pub(super) fn heard(processors: &Processors, reply: &WorkReply) -> Reply {
     let mut of_type = processors.table(&TypeReply::default());
     for (called, verdict) in &reply.verdicts {

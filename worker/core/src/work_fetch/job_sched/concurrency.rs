@@ -1,10 +1,10 @@
-//! How many tasks of one scheduler, and of one of its jobs, may run at once.
+//! Limits of concurrent tasks for schedulers and for their jobs.
 
 use std::collections::BTreeMap;
 
 use super::super::types::{AssociationIndex, Associations, Task};
 
-/// Counts those that are to run, against the limits.
+/// Counts the chosen tasks against the limits.
 #[derive(Clone)]
 pub(super) struct Concurrency<'a> {
     associations: &'a Associations,

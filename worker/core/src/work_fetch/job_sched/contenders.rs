@@ -1,4 +1,4 @@
-//! The tasks that something can be decided about, in the order in which they came, with numbers that can be reckoned with.
+//! The tasks that take part in the choice, in the order of their arrival and with validated numbers.
 
 use std::cmp::Ordering;
 
@@ -6,20 +6,20 @@ use super::super::amounts::amount;
 use super::super::types::{ProcessorType, Stage, Task};
 use super::Hand;
 
-/// Which of them: one that came earlier has a lower place.
+/// The position of a contender; earlier arrivals have lower places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place(usize);
 
-/// All tasks of associations and processors that there are.
+/// All tasks of known associations and processor types.
 pub(super) struct Contenders<'a>(Vec<Contender<'a>>);
 
 pub(super) struct Contender<'a> {
     pub task: &'a Task,
-    /// What it counts as.
+    /// The type that the task counts as.
     pub of_type: ProcessorType,
     pub cpus: f64,
     pub cards: Option<(ProcessorType, f64)>,
-    /// The part of the worker that it uses.
+    /// The fraction of the worker's computing power that it uses.
     pub fraction_of_host: f64,
     remaining: f64,
     is_ending: bool,
@@ -48,13 +48,13 @@ impl<'a> Contenders<'a> {
         &self.0[place.0]
     }
 
-    /// A mark for each.
+    /// Returns an empty set of contenders.
     pub fn marks(&self) -> Marks {
         Marks(vec![false; self.0.len()])
     }
 }
 
-/// Some of the contenders.
+/// A set of contenders.
 #[derive(Default)]
 pub(super) struct Marks(Vec<bool>);
 
@@ -89,17 +89,17 @@ impl<'a> Contender<'a> {
         self.task.stage.is_executing()
     }
 
-    /// Whether something can be decided about it now.
+    /// Returns whether the choice may start, stop or continue the task now.
     pub fn can_run(&self) -> bool {
         self.could_run() && !self.is_held_back
     }
 
-    /// It waits for something beside the amounts of processors.
+    /// Returns whether the task waits for something besides processors.
     pub fn is_held_back(&self) -> bool {
         self.is_held_back
     }
 
-    /// Whether nothing keeps it from running but what others have.
+    /// Returns whether the task could run if it had processors and were not held back.
     pub fn could_run(&self) -> bool {
         let has_inputs = match self.task.stage {
             Stage::Queued | Stage::Executing { .. } | Stage::Preempted { .. } => true,
@@ -119,7 +119,7 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Whether less is lost if this one goes on than if one with a higher number does.
+    /// Returns the rank of the task's stage; a lower rank loses less if the task goes on.
     pub fn nomination_rank(&self) -> u8 {
         match self.task.stage {
             Stage::Executing { .. } => 0,
@@ -129,7 +129,7 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// By deadline, none last; then what has begun, then what takes less time.
+    /// Orders by deadline, tasks without one last; then started tasks first, then the shorter remaining time first.
     pub fn by_deadline(&self, other: &Contender<'_>) -> Ordering {
         let deadline = |of: &Contender<'_>| (of.task.deadline.is_none(), of.task.deadline);
         let begun = |of: &Contender<'_>| !of.has_begun();

@@ -1,4 +1,4 @@
-//! As much of the list as there is room for, and what that means for those that run.
+//! Takes the listed tasks as far as they fit, and derives which running tasks stop.
 
 use std::cmp::Ordering;
 
@@ -11,10 +11,10 @@ use super::precedence::{Width, give_turns, more_cpus};
 use super::run_list::{Entry, Reason, RunList};
 use super::{Hand, Schedule};
 
-/// A card is worth more than a CPU: while it is used the CPUs may have so much to do beyond what they can.
+/// CPUs by which GPU tasks may exceed the worker's CPUs, because an idle GPU costs more than an overloaded CPU.
 const CPUS_BEYOND: f64 = 1.0;
 
-/// Who runs, the most important first, and what is left.
+/// The chosen tasks, the most important first, and the idle instances.
 pub(super) struct Chosen {
     order: Vec<Place>,
     runs: Marks,
@@ -60,8 +60,8 @@ impl Chosen {
     }
 }
 
-/// What those will take that cannot begin now. Work that came for it would find it taken, and the simulation, which knows of nobody who is held
-/// back, does not count it as idle either.
+/// Returns the processors that held-back tasks will take. Work fetched for these would find them taken. The simulation, which does not know
+/// of held-back tasks, does not count them as idle either.
 fn held_back(hand: &Hand<'_>, contenders: &Contenders<'_>) -> PerType<f64> {
     let mut takes = hand.processors.table(&0.0);
     let all = contenders.all().map(|(_, contender)| contender);
@@ -83,7 +83,7 @@ pub(super) fn enforce(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunLi
     for entry in by_importance(hand, contenders, list) {
         room.take_if_fits(entry.place);
     }
-    // Who would have to stop for nobody goes on.
+    // A running task goes on if no other task needs its place.
     for (place, contender) in contenders.all() {
         if contender.is_executing() {
             room.take_if_fits(place);
@@ -92,7 +92,7 @@ pub(super) fn enforce(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunLi
     room.chosen()
 }
 
-/// The list, with those that run and whose time slices are not over.
+/// Returns the listed tasks and the running tasks within their time slices, by importance.
 fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -> Vec<Entry> {
     let mut listed = contenders.marks();
     let mut entries = list.entries().to_vec();
@@ -105,7 +105,7 @@ fn by_importance(hand: &Hand<'_>, contenders: &Contenders<'_>, list: &RunList) -
             entries.push(Entry { place, reason });
         }
     }
-    // Stable, so that what is otherwise alike keeps the order of the list.
+    // The sort is stable, so equal entries keep the order of the list.
     entries.sort_by(|one, other| {
         let (one_is, other_is) = (contenders.get(one.place), contenders.get(other.place));
         let is_in_danger = |entry: &Entry| entry.reason == Reason::Deadline;
@@ -142,7 +142,7 @@ fn is_in_slice(hand: &Hand<'_>, contender: &Contender<'_>) -> bool {
     }
 }
 
-/// What those that are taken leave.
+/// The resources that the tasks taken so far leave.
 struct Room<'a> {
     contenders: &'a Contenders<'a>,
     processors: &'a Processors,
@@ -150,7 +150,7 @@ struct Room<'a> {
     concurrency: Concurrency<'a>,
     order: Vec<Place>,
     runs: Marks,
-    /// One that wants cards, which are free, waits for CPUs beside them: who only wants CPUs would take them away from it, one by one.
+    /// A GPU task whose GPUs are free waits for CPUs, so CPU tasks must not take them one by one.
     keeps_cpus: bool,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Whether it would take CPUs that are kept for another.
+    /// Returns whether the task would take CPUs that are reserved for a GPU task.
     fn lets_pass(&self, contender: &Contender<'_>) -> bool {
         self.keeps_cpus && contender.cards.is_none() && !contender.is_executing()
     }
@@ -202,7 +202,8 @@ impl<'a> Room<'a> {
         self.runs.add(place);
     }
 
-    /// A task of the CPU begins while any CPU is free, even if it wants more: one that wants many would never find them free together.
+    /// Returns whether the task's processors are free. A CPU task starts on any free CPU even if it needs more, because it might never find
+    /// enough free at once.
     fn has_processors(&self, contender: &Contender<'_>) -> bool {
         let instances = |of_type| self.processors.instances(of_type);
         let (cpus, used) = (instances(ProcessorType::CPU), self.used[ProcessorType::CPU]);

@@ -1,13 +1,13 @@
-//! Who goes before whom where no deadline says so.
+//! Orders tasks where no deadline decides.
 //!
-//! Turns and time slices are for schedulers. Which of its tasks take the turns of a scheduler is a matter of its own, and there what has begun
-//! comes first: it stops, or stays stopped, for none that has not. Of those that have not begun the ones that want many CPUs come first,
-//! but pass nobody who has waited for as long as all that is fetched should last. They themselves are passed by none that came later
-//! and wants fewer, as they begin while any CPU is free: nobody starves.
+//! Turns and time slices belong to schedulers. A separate rule decides which tasks take a scheduler's turns. Started tasks come first: they
+//! do not stop, or stay stopped, for tasks that have not started. Among the latter, tasks that need many CPUs come first, but they do not
+//! overtake a task that has waited longer than a full buffer lasts. No later task that needs fewer CPUs overtakes them, because they start
+//! on any free CPU. So no task starves.
 //!
-//! So a scheduler has the places that its tasks have by turns and slices, and its tasks are put into these in another order. That is no rule for
-//! two tasks, whoever sent them: "what has begun first" among those of one scheduler, "whose turn it is" among those of two, and "who
-//! wants more CPUs first" among those that have not begun could make a circle.
+//! A scheduler's tasks occupy the places that turns and slices give it, and are reordered within these places. This is no order of any two
+//! tasks. "Started first" within one scheduler, "whose turn it is" between two and "more CPUs first" among tasks that have not started
+//! could form a cycle.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use super::contenders::{Contender, Contenders, Marks};
 use super::danger::InDanger;
 use super::run_list::{Entry, Reason};
 
-/// Those that run on whatever else there is.
+/// Returns the running tasks that do not stop for any other task.
 pub(super) fn stays(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: &InDanger) -> Marks {
     let has_reason = has_reason_to_stop(hand, contenders, in_danger);
     let mut stays = contenders.marks();
@@ -38,8 +38,8 @@ pub(super) fn stays(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: &In
     stays
 }
 
-/// Whether there is something that others may stop for: a deadline in danger, or two schedulers that take turns. Else they run on even
-/// where more run than there are processors, as what wants many begins while any is free.
+/// Returns whether any task has a reason to stop another: a deadline is in danger, or two schedulers take turns. Without one, running tasks
+/// go on even if they need more CPUs than there are, because a task starts on any free CPU.
 fn has_reason_to_stop(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: &InDanger) -> bool {
     match hand.profile.precedence {
         Precedence::MoreCpus => true,
@@ -55,7 +55,7 @@ fn has_reason_to_stop(hand: &Hand<'_>, contenders: &Contenders<'_>, in_danger: &
     }
 }
 
-/// What needs many CPUs at once would else find some of them taken, again and again.
+/// Orders CPU tasks by CPUs, most first. Otherwise a task that needs many CPUs would always find some of them taken.
 pub(super) fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering {
     match (one.cards, other.cards) {
         (None, None) => other.cpus.total_cmp(&one.cpus),
@@ -63,8 +63,8 @@ pub(super) fn more_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering 
     }
 }
 
-/// Puts the tasks of each scheduler into the places that they have together, as they come one after the other there: what has begun, what
-/// wants cards, what has waited for long, then what wants more CPUs. Those in danger, and those that `keep` their places, are left where they are.
+/// Reorders the tasks of each scheduler within the places that they occupy: running and stopped tasks, GPU tasks, tasks that have waited
+/// for long, then tasks by CPUs, most first. Tasks in danger and tasks in `keep` stay in place.
 pub(super) fn give_turns(
     hand: &Hand<'_>,
     contenders: &Contenders<'_>,
@@ -80,7 +80,7 @@ pub(super) fn give_turns(
     }
     for turns in turns.values() {
         let mut own: Vec<(Entry, Width)> = turns.iter().map(|at| entries[*at]).collect();
-        // Stable, so that what is otherwise alike keeps the order of the list.
+        // The sort is stable, so equal entries keep the order of the list.
         own.sort_by(|one, other| {
             let of = |(entry, width): &(Entry, Width)| {
                 let contender = contenders.get(entry.place);
@@ -97,21 +97,21 @@ pub(super) fn give_turns(
     }
 }
 
-/// Whether it matters how many CPUs one wants that has not begun.
+/// Whether the number of CPUs of a task that has not started affects its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Counts,
-    /// It is beyond the list: else what needs one would never have its turn.
+    /// The task is beyond the list. If its CPUs counted there, tasks with one CPU would never get a turn.
     CountsNot,
 }
 
-/// Of the tasks of one scheduler, the first that take its turns.
+/// The class of a task among those of its scheduler. Lower classes take its turns first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Runs,
     IsStopped,
     WantsCards,
-    /// For CPUs, longer than the buffer lasts.
+    /// A CPU task that has waited longer than the buffer lasts.
     HasWaited,
     WantsCpus,
     WantsCpusLater,
@@ -145,8 +145,8 @@ impl Class {
     }
 }
 
-/// Of those that run. One that wants many may have begun beside others while a CPU was free, with more than there are: it came last, and
-/// so none of them stops for it. In this order all of them fit that fitted when the last of them began.
+/// Orders running tasks by CPUs, fewest first. A task with many CPUs may have started on one free CPU and so exceed the worker's CPUs. It
+/// is last here, so none of the others stops for it. In this order all tasks fit that fitted when the last of them started.
 pub(super) fn fewer_cpus(one: &Contender<'_>, other: &Contender<'_>) -> Ordering {
     one.cpus.total_cmp(&other.cpus)
 }

@@ -1,12 +1,12 @@
-//! What should run, in the order in which it is to be considered: of each model of cards, and then of the CPU, first those whose deadlines
-//! are in danger, then the others by the priorities of their schedulers.
+//! Lists the tasks that should run, in the order in which they are considered. Each GPU model comes first, then the CPU. Within a type,
+//! tasks in danger of missing their deadlines come first, then the others by the priorities of their schedulers.
 //!
-//! A scheduler of whose tasks so many are in danger has so many picked by their deadlines. Those with the nearest deadlines are, which
-//! need not be the ones that come late.
+//! If N tasks of a scheduler are in danger, N of its tasks are picked by deadline: those with the nearest deadlines, which need not be the
+//! tasks in danger.
 //!
-//! In the volunteers' system all tasks of a scheduler count as in danger that take 90 times as long as it reckons: it learns one factor of
-//! all, and that far off nobody knows how long any of them takes. Here that is learned of each job, and the simulation goes by it; the factor
-//! only says in which seconds to ask, and is as large for every scheduler that says nothing of tasks of an hour and a half.
+//! BOINC counts all tasks of a scheduler as in danger if they take 90 times its estimate. It learns one factor for all of them, and with
+//! such a factor no run time is known. Here run times are learned for each job, and the simulation uses them. The factor only converts
+//! requests to the scheduler's seconds. It is as large for every scheduler that gives no estimate for tasks of an hour and a half.
 
 use std::cmp::Ordering;
 
@@ -20,18 +20,18 @@ use super::contenders::{Contender, Contenders, Marks, Place};
 use super::danger::{InDanger, in_danger};
 use super::precedence::{self, Width};
 
-/// So many times the CPUs that there are are listed, of tasks with one CPU and of such with more apart: enough to have others for those
-/// that there turns out to be no room for.
+/// Limit of the listed CPU tasks, in multiples of the CPUs. It applies separately to tasks with one CPU and with more, so that the list has
+/// alternatives for tasks that do not fit.
 const CPUS_LISTED: f64 = 2.0;
 
 #[derive(Default)]
 pub(super) struct RunList {
     entries: Vec<Entry>,
-    /// They, those that were passed, and then all others that could run, as they were picked.
+    /// The listed tasks, those that were passed over, and then all others that could run, in the order of the picks.
     picked: Vec<Entry>,
-    /// So many of those were picked for the list.
+    /// The number of entries of `picked` that were picked for the list.
     picked_for_list: usize,
-    /// Those that run on whatever else is listed.
+    /// The running tasks that do not stop for any other task.
     stays: Marks,
 }
 
@@ -41,12 +41,12 @@ pub(super) struct Entry {
     pub reason: Reason,
 }
 
-/// Why it is listed.
+/// The reason for listing a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     Deadline,
     Priority,
-    /// It runs, and its time slice is not over.
+    /// The task runs, and its time slice is not over.
     Slice,
 }
 
@@ -59,8 +59,8 @@ impl RunList {
         &self.stays
     }
 
-    /// Who of those that do not run then comes next, by the rules by which the list is taken; of those beyond the list that need many CPUs
-    /// at once none comes before others, or what needs one would never have its turn.
+    /// Returns the tasks that come next, by the rules of the list. Among tasks beyond the list, those with many CPUs do not come first, or
+    /// tasks with one CPU would never get a turn.
     pub fn next(&self, hand: &Hand<'_>, contenders: &Contenders<'_>, runs: &Marks) -> Vec<Place> {
         let picked = self.picked.iter().enumerate();
         let waiting = picked.filter(|(_, entry)| !runs.has(entry.place));
@@ -106,7 +106,7 @@ pub(super) fn make(hand: &Hand<'_>, contenders: &Contenders<'_>) -> RunList {
     making.list.picked_for_list = making.list.picked.len();
     let planned = making.priorities.clone();
     for of_type in hand.processors.types() {
-        // What waits for other processors is not had yet.
+        // Each type starts from the same plan, because tasks that wait for other processors have received nothing yet.
         making.priorities = planned.clone();
         making.pick_others(of_type);
     }
@@ -120,7 +120,7 @@ struct Making<'a> {
     hand: &'a Hand<'a>,
     contenders: &'a Contenders<'a>,
     priorities: Priorities,
-    /// By association.
+    /// The piles by association.
     piles: Vec<PerType<Pile>>,
     selected: Marks,
     concurrency: Concurrency<'a>,
@@ -128,7 +128,7 @@ struct Making<'a> {
     list: RunList,
 }
 
-/// Those of one association and type that can run, or that others pass.
+/// The tasks of one association and type that could run.
 #[derive(Clone, Default)]
 struct Pile {
     in_danger: u32,
@@ -143,7 +143,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// The first that is not selected yet.
+    /// Returns the first place that is not selected yet.
     fn first(&mut self, selected: &Marks) -> Option<Place> {
         while self
             .places
@@ -218,7 +218,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Those that the list has no use for now: nothing limits them, as nobody knows what will end.
+    /// Picks the tasks beyond the list. No limit applies, because it is unknown which run ends next.
     fn pick_others(&mut self, of_type: ProcessorType) {
         while let Some(entry) = self.pick(of_type) {
             self.plan(entry);
@@ -236,7 +236,7 @@ impl<'a> Making<'a> {
         Some(entry)
     }
 
-    /// Those that run to their end are counted already.
+    /// Returns whether the limits allow the task. Tasks that run to their end are already counted.
     fn may_run(&self, place: Place) -> bool {
         let contender = self.contenders.get(place);
         self.stays.has(place) || contender.can_run() && self.concurrency.allows(contender.task)
@@ -251,7 +251,7 @@ impl<'a> Making<'a> {
         self.list.entries.push(entry);
     }
 
-    /// It counts as got, so that the next is another's.
+    /// Counts the task as received by its scheduler, so that another scheduler is next.
     fn plan(&mut self, entry: Entry) {
         let contender = self.contenders.get(entry.place);
         let association = contender.task.association;
@@ -274,7 +274,7 @@ impl<'a> Making<'a> {
         Some(Entry { place, reason })
     }
 
-    /// Of those with the highest priority the one that has begun, or else came first.
+    /// Picks a task of the highest priority: a started one if there is one, else the earliest.
     fn first_gpu(&mut self, of_type: ProcessorType) -> Option<Entry> {
         let (contenders, priorities) = (self.contenders, &self.priorities);
         let firsts = nominees(&mut self.piles, &self.selected, of_type);
@@ -291,7 +291,7 @@ impl<'a> Making<'a> {
         Some(Entry { place, reason })
     }
 
-    /// What the association with the highest priority nominates.
+    /// Picks the first task of the association with the highest priority.
     fn best_cpu(&mut self) -> Option<Entry> {
         let (contenders, priorities) = (self.contenders, &self.priorities);
         let association = |place: &Place| contenders.get(*place).task.association;
@@ -305,7 +305,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// The first of each association.
+/// Returns the first unselected task of each association.
 fn nominees(
     piles: &mut [PerType<Pile>],
     selected: &Marks,

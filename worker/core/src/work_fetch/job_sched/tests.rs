@@ -1,4 +1,4 @@
-//! The rules of what runs, one by one, and the laws that hold for all of them.
+//! Tests of the choice of running tasks: single rules, and laws that hold for all choices.
 
 mod danger;
 mod deadlines;

@@ -1,4 +1,4 @@
-//! The formulas of section 10 and the laws that hold for all of them.
+//! Tests of the priority formulas and of laws that hold for all of them.
 
 use std::collections::BTreeMap;
 
@@ -29,22 +29,22 @@ fn each(of: &Priorities, count: usize) -> Vec<f64> {
 #[test]
 fn what_was_got_is_weighed_with_the_share() {
     for (shares, rec, expected) in [
-        // Nobody got anything.
+        // No scheduler has received anything.
         (vec![100.0, 100.0], vec![0.0, 0.0], vec![0.0, 0.0]),
-        // Each got its share.
+        // Each has received its share.
         (vec![100.0, 300.0], vec![1.0, 3.0], vec![-1.0, -1.0]),
-        // One got all.
+        // One has received everything.
         (vec![100.0, 300.0], vec![5.0, 0.0], vec![-4.0, 0.0]),
-        // The last without a share is below all.
+        // The scheduler without a share is below all others.
         (
             vec![100.0, 300.0, 0.0],
             vec![2.0, 2.0, 4.0],
             vec![-1.0, -1.0 / 3.0, -1000.5],
         ),
-        // Nobody has a share.
+        // No scheduler has a share.
         (vec![0.0, 0.0], vec![1.0, 2.0], vec![0.0, 0.0]),
         (vec![], vec![], vec![]),
-        // What is no number is none.
+        // Invalid numbers count as 0.
         (
             vec![f64::NAN, -5.0, 100.0],
             vec![1.0, f64::INFINITY, f64::NAN],
@@ -121,7 +121,7 @@ fn debt_is_the_inverse() {
 integration_tests_properties::properties! {
     256;
 
-    /// Who has more than its share has it from others.
+    /// A scheduler that has more than its share has it at the expense of others.
     #[test]
     fn weighed_with_the_shares_all_priorities_add_up_to_minus_one(
         places in vec((0.0..1000.0_f64, 0.001..1000.0_f64), 1..6),
@@ -162,7 +162,7 @@ integration_tests_properties::properties! {
         let rec: Vec<_> = places.iter().map(|(_, rec)| *rec).collect();
         let priorities = all_counted(&shares, &rec);
         let debts: Vec<_> = priorities.in_order().into_iter().map(|one| priorities.debt(one)).collect();
-        // Equal but for rounding, or falling.
+        // Debts decrease, up to rounding.
         prop_assert!(debts.windows(2).all(|pair| pair[0] >= pair[1] * (1.0 - 1e-12)), "{debts:?}");
     }
 

@@ -1,4 +1,4 @@
-//! The vectors of section 9, the rules of intervals, and that who is always busy gets its share.
+//! Tests of the averages against precomputed values, of the rules of intervals, and that always busy schedulers get their shares.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn volunteer(associations: usize, now: f64) -> Accounting {
     Accounting::new(&saved, at(now), &Profile::VOLUNTEER)
 }
 
-/// One CPU instance is worth 200 a day.
+/// One busy CPU instance counts as 200 per day.
 #[test]
 fn averages_are_those_of_the_vectors() {
     for (average, interval, busy, expected) in [
@@ -80,7 +80,7 @@ fn a_half_life_halves_and_one_of_ln_2_weeks_is_a_factor_of_e_a_week() {
 #[test]
 fn what_executes_is_counted_from_where_it_began() {
     let mut accounting = volunteer(2, 1000.0);
-    // 60 s on two CPUs, and 15 s on one and the half of two cards.
+    // 60 s on two CPUs, and 15 s on one CPU and one GPU of relative speed 0.2.
     let mut with_cards = executing(1, 1.0, 1045.0);
     with_cards.usage.cards = Some((ProcessorType(1), 1.0));
     let tasks = [executing(0, 2.0, 0.0), with_cards];
@@ -126,7 +126,7 @@ fn intervals_that_are_too_long_or_turn_back_are_dropped() {
     assert_eq!(accounting.averages(), [0.0], "too long");
     accounting.adjust(at(500.0), &task, &processors());
     assert_eq!(accounting.averages(), [0.0], "turned back");
-    // The next begins anew, and the average is as old as it is.
+    // The next interval starts anew, and the average keeps its age.
     accounting.adjust(at(620.0), &task, &processors());
     let grown = update_average(0.0, 0.0, 120.0 / DAY, TEN_DAYS);
     assert_eq!(accounting.averages(), [grown]);
@@ -151,7 +151,7 @@ fn a_task_of_nobody_is_no_ones() {
     let mut accounting = volunteer(1, 0.0);
     accounting.adjust(at(60.0), &[executing(1, 1.0, 0.0)], &processors());
     assert_eq!(accounting.averages(), [0.0]);
-    // Cards that the worker does not have are worth nothing.
+    // GPUs that the worker does not have count as nothing.
     let mut strange = executing(0, 0.0, 60.0);
     strange.usage.cards = Some((ProcessorType(7), 1.0));
     accounting.adjust(at(120.0), &[strange], &processors());
@@ -171,7 +171,7 @@ fn a_restart_loses_nothing_but_what_time_takes() {
     assert_eq!(again.averages(), [0.0, before / 2.0]);
 }
 
-/// What two always busy schedulers got of one CPU in three half-lives, the one with the higher priority first.
+/// Returns the work that two always busy schedulers received of one CPU in three half-lives, if the higher priority always runs.
 fn got(shares: [f64; 2], profile: &Profile) -> [f64; 2] {
     let associations = shares.map(|share| Association {
         share,
@@ -205,13 +205,13 @@ fn who_is_always_busy_gets_its_share() {
 integration_tests_properties::properties! {
     256;
 
-    /// It has no unit of its own; by a power of two it is exact.
+    /// The function has no unit of its own. Scaling by a power of two is exact.
     #[test]
     fn a_scale_of_what_was_got_and_of_what_is_got_scales_the_average(
         average in 0.0..1000.0_f64, since in prop_oneof![Just(0.0), 0.01..1.0_f64, 1.0..1e6_f64],
         work in 0.0..10.0_f64, half_life in 60.0..1e6_f64, power in -10_i32..10,
     ) {
-        // Less is nothing.
+        // Smaller averages count as 0.
         prop_assume!(average == 0.0 || average > 1e-9);
         let scale = 2_f64.powi(power);
         let plain = update_average(average, since, work, half_life);
@@ -227,7 +227,7 @@ integration_tests_properties::properties! {
         prop_assert!(updated.is_finite() && updated >= 0.0);
     }
 
-    /// Whoever gets it, nothing is got twice, and nothing is lost: all together get what one would alone.
+    /// Work is conserved: all schedulers together receive what a single one would.
     #[test]
     fn what_all_get_is_what_one_would_get_alone(
         tasks in proptest::collection::vec((0_usize..3, 0.0..4.0_f64, 0.0..60.0_f64, any::<bool>()), 0..12),
@@ -254,7 +254,7 @@ integration_tests_properties::properties! {
         prop_assert!((sum - one.averages()[0]).abs() <= 1e-9 * (1.0 + sum));
     }
 
-    /// Of steps of equal load it does not matter how many they are.
+    /// The number of steps with equal load does not matter.
     #[test]
     fn steps_of_the_same_load_add_up(
         average in 0.0..10.0_f64, load in 0.0..10.0_f64, one in 60.0..DAY, other in 60.0..DAY,

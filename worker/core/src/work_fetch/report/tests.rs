@@ -1,4 +1,4 @@
-//! Each rule of when ends are reported, and when the next one will say so.
+//! Tests of each rule for due reports, and of the time of the next one.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Duration::from_secs(seconds)
 }
 
-/// The limits themselves are still good.
+/// A completion may wait until exactly the limit.
 fn just_after(time: Time) -> Time {
     time + Duration::from_nanos(1)
 }
@@ -71,7 +71,7 @@ fn sixty_three_wait_and_the_next_takes_them_along() {
     assert_eq!(overdue.task, TaskNumber(163));
 }
 
-/// With a fixed cushion of a day, each completion with a deadline of a day or less would be reported alone.
+/// A fixed cushion of a day would make each completion with a deadline of a day or less be reported alone.
 #[test]
 fn a_completion_waits_for_half_of_the_time_to_its_deadline() {
     const HOUR: u64 = 3600;
@@ -85,7 +85,7 @@ fn a_completion_waits_for_half_of_the_time_to_its_deadline() {
         work_buffer_min: 3.0 * DAY as f64,
         ..Profile::VOLUNTEER
     };
-    // Seconds from the completion to its deadline, and to its report.
+    // Each row: seconds from the completion to its deadline, and to its report.
     for (profile, left, waits, reason) in [
         (&patient, 12 * HOUR, HOUR, ReportReason::Delay),
         (&patient, 2 * HOUR + 1, HOUR, ReportReason::Delay),
@@ -107,7 +107,7 @@ fn a_completion_waits_for_half_of_the_time_to_its_deadline() {
         assert_eq!(fires(&rule, due), Some((A, reason)), "{left}");
         assert_eq!(rule.overdue(at(DAY + waits)), None, "{left}");
     }
-    // After its deadline a completion does not wait, not even at time zero.
+    // A completion does not wait after its deadline, not even at time zero.
     let ends = [Unreported {
         deadline: Some(Time::ZERO),
         ..end(A, 1, 0)
@@ -214,16 +214,16 @@ fn who_may_not_be_talked_to_is_skipped() {
         ..free
     };
     assert_eq!(open(suspended), Some(B));
-    // When it may be talked to again is when its ends are due.
+    // Reports are due when the scheduler may be contacted again.
     let of = [until(at(9000)), suspended];
     assert_eq!(reporting(&of, &due).next_due(now), Some(at(9000)));
     assert_eq!(reporting(&[suspended; 2], &due).next_due(now), None);
-    // A scheduler that nobody knows of is nobody's business.
+    // Reports to an unknown scheduler are ignored.
     assert_eq!(reporting(&[], &due).overdue(now), None);
     assert_eq!(reporting(&of, &[]).next_due(now), None);
 }
 
-/// Section by section, as the rules are told.
+/// Applies the rules one by one, in their order, as a second implementation.
 fn plainly(reporting: &Reporting<'_>, now: Time) -> Option<(AssociationIndex, ReportReason)> {
     let second = |time: Time| time.since(Time::ZERO).as_secs_f64();
     let mut ready = [0; 2];

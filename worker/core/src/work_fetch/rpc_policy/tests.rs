@@ -1,4 +1,4 @@
-//! The policy of requests, transition by transition, and against the rules written down plainly.
+//! Tests of the contact policy: single transitions, and comparisons with a plain second implementation.
 
 use std::time::Duration;
 
@@ -27,13 +27,13 @@ fn story(fault: Fault, ended_by: Option<EndedBy>) -> Story {
     }
 }
 
-/// Seconds from `now` until the scheduler may be talked to.
+/// Returns the seconds from `now` until the scheduler may be contacted.
 fn wait(policy: &RpcPolicy, now: Time) -> f64 {
     let wait = policy.wait(now);
     wait.map_or(0.0, |wait| wait.until.since(now).as_secs_f64())
 }
 
-/// Fails as soon as it may, so often; the time of the last failure.
+/// Fails `times` requests, each as early as possible, and returns the time of the last failure.
 fn fail_often(policy: &mut RpcPolicy, mut now: Time, times: u32, u: f64) -> Time {
     for _ in 0..times {
         now = now.max(policy.min_rpc_time());
@@ -57,7 +57,7 @@ fn what_a_former_instance_did_not_serve_or_want_holds_little_up() {
         (wait(&delayed, now), delayed.delayed_until()),
         (soon, Time::ZERO)
     );
-    // What is over sooner stays, and so does what failed here.
+    // A shorter wait stays, and so does a wait for a failed task.
     let mut short = RpcPolicy::new();
     short.delayed(now, 1.0);
     short.is_another(now, terms(&VOLUNTEER, 0.5));
@@ -71,7 +71,7 @@ fn what_a_former_instance_did_not_serve_or_want_holds_little_up() {
     assert!(before > 0.0);
 }
 
-/// `(n, from, to)`: the wait after the n-th failure in a row.
+/// `(n, from, to)`: the wait in seconds after the n-th failure in a row.
 const TABLE: [(u32, f64, f64); 12] = [
     (1, 60.0, 120.0),
     (2, 120.0, 240.0),
@@ -97,7 +97,7 @@ fn each_failure_waits_by_the_table() {
             assert_eq!(policy.failures(), n);
             let wait = policy.wait(now).unwrap();
             assert_eq!(wait.cause, WaitCause::RpcFailed { failures: n });
-            // It ends with the nanosecond.
+            // The wait ends at exactly this nanosecond.
             assert!(policy.is_backed_off(wait.until - Duration::from_nanos(1)));
             assert!(!policy.is_backed_off(wait.until));
         }
@@ -106,7 +106,7 @@ fn each_failure_waits_by_the_table() {
 
 #[test]
 fn the_wait_doubles_no_more_than_ten_times() {
-    // So long that only the number of doublings ends it.
+    // The maximum is so large that only the number of doublings limits the wait.
     let profile = Profile {
         rpc_backoff_max: 1e9,
         ..VOLUNTEER
@@ -126,27 +126,27 @@ fn ten_failures_and_what_follows() {
     let mut policy = RpcPolicy::new();
     let mut now = fail_often(&mut policy, at(0.0), 9, 1.0);
     assert_eq!(policy.list_due(), None);
-    // The tenth: the list is to be read at once, while requests wait by the table.
+    // The list is due at once after the tenth failure, while requests wait by the table.
     now = fail_often(&mut policy, now, 1, 1.0);
     assert_eq!(policy.list_due(), Some(now));
     assert_eq!(wait(&policy, now), 14_400.0);
-    // Nobody is new: that is no failure, and the wait stays.
+    // A list without new members is no failure, and the wait stays.
     policy.list_read(now, ListReading::Unchanged, terms(&VOLUNTEER, 0.0));
     assert_eq!((policy.failures(), policy.list_failures()), (10, 0));
     assert_eq!((policy.list_due(), wait(&policy, now)), (None, 14_400.0));
-    // Ten more until it is read again.
+    // The list is due again after ten more failures.
     now = fail_often(&mut policy, now, 9, 0.0);
     assert_eq!((policy.failures(), policy.list_due()), (19, None));
     assert_eq!(wait(&policy, now), 7200.0);
     now = fail_often(&mut policy, now, 1, 0.0);
     assert_eq!((policy.failures(), policy.list_due()), (20, Some(now)));
-    // It cannot be read: one more failure, with a wait of its own where that is longer.
+    // The list cannot be read: one more failure, whose wait applies if it is longer.
     policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.5));
     assert_eq!((policy.failures(), policy.list_failures()), (21, 1));
     assert_eq!((policy.list_due(), wait(&policy, now)), (None, 10_800.0));
     let cause = WaitCause::ListFailed { failures: 21 };
     assert_eq!(policy.wait(now).unwrap().cause, cause);
-    // Twice more.
+    // Two more failed readings follow.
     now = fail_often(&mut policy, now, 9, 0.0);
     policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.0));
     assert_eq!((policy.failures(), policy.list_failures()), (31, 2));
@@ -154,13 +154,13 @@ fn ten_failures_and_what_follows() {
     now = fail_often(&mut policy, now, 9, 0.0);
     assert_eq!((policy.failures(), policy.list_due()), (40, Some(now)));
     policy.list_read(now, ListReading::Failed, terms(&VOLUNTEER, 0.0));
-    // The third in a row: a day for both.
+    // Requests and list wait for a day after the third failed reading in a row.
     assert_eq!((policy.failures(), policy.list_failures()), (40, 3));
     assert_eq!(wait(&policy, now), DAY);
     assert_eq!(policy.list_due(), Some(now + Duration::from_secs(86_400)));
     let cause = WaitCause::ListFailedAgain { readings: 3 };
     assert_eq!(policy.wait(now).unwrap().cause, cause);
-    // And so day by day.
+    // Each further reading follows after another day.
     for readings in 4..8 {
         now = now + Duration::from_secs(86_400);
         assert_eq!(policy.list_due(), Some(now));
@@ -170,7 +170,7 @@ fn ten_failures_and_what_follows() {
             (DAY, readings)
         );
     }
-    // Somebody new ends all that.
+    // A new member ends all waits.
     policy.list_read(now, ListReading::NewMember, terms(&VOLUNTEER, 0.0));
     assert_eq!((policy.failures(), policy.list_failures()), (0, 0));
     assert_eq!((wait(&policy, now), policy.list_due()), (0.0, None));
@@ -186,7 +186,7 @@ fn a_list_that_cannot_be_read_at_all_makes_a_day_at_the_third_time() {
         assert_eq!(policy.wish(), Some(Wish::Init));
         now = policy.min_rpc_time();
     }
-    // In the cluster's profile it is five minutes.
+    // The interval in the cluster's profile is five minutes.
     let cluster = Profile::CLUSTER;
     let mut policy = RpcPolicy::new();
     for expected in [1.0, 2.0, 300.0] {
@@ -222,7 +222,7 @@ fn a_later_time_is_never_made_an_earlier_one() {
     policy.deferred(now, 5001.0, &VOLUNTEER);
     assert_eq!(wait(&policy, now), 5001.0);
     assert_eq!(policy.failures(), 1);
-    // A good reply makes it what it asks for.
+    // A good reply ends all waits except the delay that it asks for.
     policy.replied(now, 7.5, 0.0);
     assert_eq!((wait(&policy, now), policy.failures()), (7.5, 0));
     policy.replied(now, 0.0, 0.0);
@@ -243,7 +243,7 @@ fn the_end_of_a_backoff_is_noticed_once() {
     assert!(!policy.notice_end(at(59.999)));
     assert!(policy.notice_end(at(60.0)));
     assert!(!policy.notice_end(at(60.0)) && !policy.awaits_end());
-    // One that is cut short ends then.
+    // A wait that is cut short ends then.
     policy.rpc_failed(at(60.0), terms(&VOLUNTEER, 0.0));
     policy.update(at(61.0));
     assert!(policy.notice_end(at(61.0)) && !policy.notice_end(at(62.0)));
@@ -278,20 +278,20 @@ fn what_is_wished_meanwhile_is_for_the_next_talk() {
     policy.ask(Wish::Scheduler);
     policy.replied(at(0.0), 0.0, 0.0);
     assert_eq!(policy.wish(), Some(Wish::User));
-    // A list that was read for a wish is followed by what it was read for.
+    // The contact for a wish follows once the list was read for it.
     policy.begin(RpcReason::Wished(Wish::User));
     assert_eq!(policy.wish(), None);
     policy.list_read(at(0.0), ListReading::NewMember, terms(&VOLUNTEER, 0.0));
     assert_eq!(policy.wish(), Some(Wish::User));
-    // So is an operation that came to nothing through no fault of its own.
+    // An abandoned operation also keeps its wish.
     policy.begin(RpcReason::Wished(Wish::User));
     policy.abandoned();
     assert_eq!((policy.wish(), policy.failures()), (Some(Wish::User), 0));
-    // A deferral is an answer.
+    // A deferral is an answer, so the user's wish is done.
     policy.begin(RpcReason::Wished(Wish::User));
     policy.deferred(at(0.0), 300.0, &VOLUNTEER);
     assert_eq!((policy.wish(), wait(&policy, at(0.0))), (None, 300.0));
-    // What is to be said once is still to be said, and who does not say when is asked no sooner than usual.
+    // The first contact stays to be made. Without a delay in the reply, it waits for the fetch period.
     let mut policy = RpcPolicy::new();
     policy.ask(Wish::Init);
     policy.begin(RpcReason::Wished(Wish::Init));
@@ -315,7 +315,7 @@ fn the_user_makes_all_waits_end() {
         (wait(&policy, at(9.0)), policy.list_due()),
         (0.0, Some(at(9.0)))
     );
-    // What failed is not forgotten.
+    // The counts of failures stay.
     assert_eq!((policy.failures(), policy.list_failures()), (2, 3));
     policy.begin(RpcReason::Wished(Wish::User));
     policy.replied(at(10.0), 0.0, 0.0);
@@ -333,11 +333,11 @@ fn the_user_ends_no_wait_that_the_scheduler_asked_for() {
     policy.update(at(5.0));
     assert_eq!(wait(&policy, at(5.0)), 25.0);
     assert_eq!(policy.delayed_until(), at(30.0));
-    // A later one has another effect: the first is over by then, and so is the wish's own wait.
+    // Later the scheduler's delay is over, so the update ends the remaining wait.
     policy.rpc_failed(at(6.0), terms(&VOLUNTEER, 0.0));
     policy.update(at(31.0));
     assert_eq!(wait(&policy, at(31.0)), 0.0);
-    // It outlives a restart of the worker.
+    // The scheduler's delay survives a restart of the worker.
     policy.delayed(at(40.0), 60.0);
     let saved = policy.save(at(50.0));
     let mut restored = RpcPolicy::restore(at(0.0), &saved, &VOLUNTEER);
@@ -353,12 +353,12 @@ fn a_list_is_not_read_again_while_heartbeats_are_answered() {
     now = fail_often(&mut policy, now, 1, 0.0);
     assert_eq!((policy.failures(), policy.list_due()), (10, None));
     assert_eq!(wait(&policy, now), 7200.0);
-    // The last answer counts, not the first.
+    // An answer counts only if it comes after the last failure.
     now = fail_often(&mut policy, now, 10, 0.0);
     assert_eq!(policy.list_due(), Some(now));
     policy.heartbeat_answered();
     assert_eq!((policy.list_due(), wait(&policy, now)), (None, 7200.0));
-    // A good reply before the failures is no sign of life since.
+    // A good reply before the failures does not count as an answered heartbeat.
     let eager = Profile {
         list_fetch_after: 1,
         ..VOLUNTEER
@@ -402,9 +402,9 @@ fn a_task_counts_once_and_in_the_same_row_as_requests() {
     );
     assert!(!policy.task_failed(now, TaskNumber(1), &end, terms(&VOLUNTEER, 0.0)));
     assert_eq!(policy.failures(), 2);
-    // A wish is none of its business.
+    // A failed task does not affect the wish.
     assert_eq!(policy.wish(), Some(Wish::Init));
-    // Where every task crashes, less and less is asked for, until a reply comes.
+    // If every task crashes, the worker asks for less and less, until a reply arrives.
     for number in 2..10 {
         now = policy.min_rpc_time();
         assert!(policy.task_failed(now, TaskNumber(number), &end, terms(&VOLUNTEER, 0.0)));
@@ -413,7 +413,7 @@ fn a_task_counts_once_and_in_the_same_row_as_requests() {
     assert_eq!(policy.list_due(), Some(now));
     policy.replied(now, 0.0, 0.0);
     assert_eq!((policy.failures(), wait(&policy, now)), (0, 0.0));
-    // It is another one once the first is gone.
+    // The number of a task that is gone stands for another task.
     policy.task_gone(TaskNumber(1));
     assert!(policy.task_failed(now, TaskNumber(1), &end, terms(&VOLUNTEER, 0.0)));
     assert!(!policy.task_failed(now, TaskNumber(2), &end, terms(&VOLUNTEER, 0.0)));
@@ -448,7 +448,7 @@ fn people_read_what_waits_and_why() {
     );
 }
 
-/// One thing that happens.
+/// A random event.
 #[derive(Clone, Debug)]
 enum Step {
     Wait(u32),
@@ -476,11 +476,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The rules in plain numbers of seconds: when, failures, failures of the list.
+/// A plain second implementation of the rules: the end of the wait in seconds, failures, and failures of the list.
 #[derive(Clone, Debug, Default)]
 struct Plain {
     min_rpc_time: f64,
-    /// What of it the scheduler has asked for.
+    /// The end of the delay that the scheduler asked for.
     delayed_until: f64,
     n: u32,
     list: u32,
@@ -519,7 +519,7 @@ impl Plain {
                 self.delayed_until = self.delayed_until.max(now + delay);
                 self.min_rpc_time = self.min_rpc_time.max(now + delay);
             }
-            // What the scheduler has asked for stands.
+            // The scheduler's delay stays.
             Step::Update => self.min_rpc_time = self.delayed_until,
         }
     }
@@ -569,12 +569,12 @@ fn nothing_that_is_saved_waits_for_longer_than_the_profile_ever_does() {
             assert_eq!(policy.next_rpc_time(), Some(at(5.0 + 2.0 * DAY)));
             let list = most.max(profile.list_fetch_interval);
             assert_eq!(policy.list_due(), Some(at(5.0 + list)), "{cause}");
-            // Failures are counted on from there.
+            // Failures continue to count from the saved number.
             policy.rpc_failed(at(6.0), terms(&profile, 0.5));
             assert!(policy.failures() >= MOST_FAILURES);
         }
     }
-    // What the profile could have made stays.
+    // Values that the profile allows stay.
     let saved = SavedRpc {
         wait: Some(SavedWait {
             left: Duration::from_secs(59),
@@ -603,7 +603,7 @@ integration_tests_properties::properties! {
             prop_assert_eq!((policy.failures(), policy.list_failures()), (plain.n, plain.list));
             let wait = wait(&policy, at(now));
             prop_assert!((wait - (plain.min_rpc_time - now).max(0.0)).abs() < 1e-3, "{step:?} {wait}");
-            // Whatever begins a wait says so, and only the known ways end one.
+            // Every start of a wait is noticed, and only the known ways end one.
             let ends = matches!(step, Step::Replied(_) | Step::ListNew | Step::Update);
             prop_assert!(ends || policy.min_rpc_time() >= before.min_rpc_time());
             prop_assert!(policy.awaits_end() || !policy.is_backed_off(at(now)));
@@ -631,10 +631,10 @@ integration_tests_properties::properties! {
         let restored = RpcPolicy::restore(started, &saved, &VOLUNTEER);
         prop_assert_eq!(restored.save(started), saved);
         prop_assert_eq!(restored.is_backed_off(started), policy.is_backed_off(at(now)));
-        // The end of a wait is noticed, as it would have been.
+        // The end of a restored wait is noticed.
         prop_assert_eq!(restored.awaits_end(), restored.is_backed_off(started));
         prop_assert_eq!(restored.clone().notice_end(restored.min_rpc_time()), restored.awaits_end());
-        // The same happens to both from here on.
+        // The same events have the same effect on both from here on.
         let (mut old, mut new) = (policy, restored);
         old.rpc_failed(at(now), terms(&VOLUNTEER, 0.3));
         new.rpc_failed(started, terms(&VOLUNTEER, 0.3));

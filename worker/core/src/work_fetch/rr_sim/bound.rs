@@ -1,13 +1,13 @@
-//! When all tasks of the simulation have ended at the latest.
+//! Bounds the time by which all tasks of the simulation have ended.
 
 use super::super::types::{Association, PerType, ProcessorType, Processors};
 use super::{LEAST_PLACE, Simulated, Situation};
 
-/// Two bounds, of which the lower holds.
+/// Two upper bounds, of which the lower one is used.
 ///
-/// At least one task runs at any time, so all tasks complete within the sum of their remaining times. Without limits for running tasks,
-/// either all CPUs are busy, at most for the remaining CPU work divided by their number, or all CPU tasks run, at most for the longest task.
-/// At least one task of each GPU model runs, because the rest of a GPU may fit no queued task.
+/// One task or more runs at any time, so all tasks complete within the sum of their remaining times. Without limits for running tasks,
+/// either all CPUs are busy, at most for the remaining CPU work divided by their number, or all CPU tasks run, at most for the longest
+/// task. At least one task of each GPU model runs, because the rest of a GPU may fit no queued task.
 pub(super) struct LatestEnd {
     left: f64,
     of_type: PerType<OfType>,
@@ -37,7 +37,7 @@ impl LatestEnd {
         latest
     }
 
-    /// So many seconds of a task are done.
+    /// Notes that this many seconds of a task are done.
     pub(super) fn pass(&mut self, task: &Simulated, seconds: f64) {
         self.left -= seconds;
         let place = match task.of_type {
@@ -50,7 +50,7 @@ impl LatestEnd {
         }
     }
 
-    /// From the simulated instant on.
+    /// Returns the bound in seconds, from the current simulated time on.
     pub(super) fn seconds(&self, processors: &Processors) -> f64 {
         let one_by_one = self.left.max(0.0);
         if self.is_limited {

@@ -1,4 +1,4 @@
-//! Who waits within the simulation: of each scheduler and type in the order in which they came, as far as limits of tasks at once allow.
+//! Queues the tasks of the simulation for each scheduler and type, in the order of arrival, within the limits of concurrent tasks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -7,34 +7,35 @@ use std::ops::Bound;
 use super::super::types::{AssociationIndex, PerType, ProcessorType};
 use super::{Simulated, Situation};
 
-/// Tasks that have not ended, those that run among them: they keep their places, and are picked again.
+/// The tasks that have not ended. Running tasks keep their places and are picked again.
 pub(super) struct Queues {
-    /// By association.
+    /// The queues by association.
     of: Vec<PerType<Line>>,
-    /// Of associations.
+    /// The limits of associations.
     own: Vec<Limit>,
-    /// Of those jobs that have one.
+    /// The limits of jobs that have one.
     of_jobs: Vec<Limit>,
-    /// By task.
+    /// The index of the limit of each task's job, by task.
     job_of: Vec<Option<usize>>,
 }
 
-/// Tasks of one association and type, first come first. Those of a job that has a limit have a lane of their own: others pass them.
+/// The tasks of one association and type in the order of arrival. Each job with a limit has its own lane, so that other tasks can overtake
+/// its tasks.
 #[derive(Clone, Default)]
 struct Line {
     lanes: Vec<Lane>,
-    /// The first of each lane that has some, with its lane; it may have ended.
+    /// The first task of each lane that is not empty, with the lane. The task may have ended.
     firsts: BTreeSet<(usize, usize)>,
-    /// Of those, these and all before were picked or passed.
+    /// The last entry of `firsts` that this pick has handled.
     passed: Option<(usize, usize)>,
-    /// Who comes next in the lanes of which somebody is picked.
+    /// The next tasks of the lanes from which a task was picked.
     following: BinaryHeap<Reverse<(usize, usize)>>,
 }
 
 #[derive(Clone)]
 struct Lane {
     queue: VecDeque<usize>,
-    /// Those before it are picked.
+    /// The tasks before this position are picked.
     next: usize,
     job: Option<usize>,
 }
@@ -63,7 +64,7 @@ impl Limit {
 }
 
 impl Queues {
-    /// `tasks` as they came.
+    /// Creates the queues of `tasks`, which are in the order of arrival.
     pub(super) fn new(situation: &Situation, tasks: &[Simulated]) -> Self {
         let associations = situation.associations;
         let own = associations.iter().map(|association| {
@@ -99,14 +100,14 @@ impl Queues {
         queues
     }
 
-    /// All are picked anew.
+    /// Begins a new pick of all running tasks.
     pub(super) fn begin_pick(&mut self) {
         for limit in self.own.iter_mut().chain(&mut self.of_jobs) {
             limit.running = 0;
         }
     }
 
-    /// Those that have tasks of this type, which are picked next.
+    /// Begins to pick tasks of this type, and returns the associations that have some.
     pub(super) fn begin_type(&mut self, of_type: ProcessorType) -> Vec<AssociationIndex> {
         let mut with_tasks = Vec::new();
         for (index, lines) in self.of.iter_mut().enumerate() {
@@ -120,7 +121,7 @@ impl Queues {
         with_tasks
     }
 
-    /// The next that the limits allow; with it those are forgotten that have ended and stand before it, so that nobody passes them again.
+    /// Picks the association's next task that the limits allow. Ended tasks before it are removed, so that no later pick passes them.
     pub(super) fn next(
         &mut self,
         association: AssociationIndex,
@@ -148,7 +149,7 @@ impl Queues {
         }
     }
 
-    /// Whether, with this task, its association or its job has as many as it may have.
+    /// Returns whether the association or job of this task has reached its limit.
     pub(super) fn is_at_limit(&self, index: usize, association: AssociationIndex) -> bool {
         let of_job = self.job_of[index];
         self.own[association.0].is_reached()
@@ -157,7 +158,7 @@ impl Queues {
 }
 
 impl Line {
-    /// The place of the new lane.
+    /// Adds a lane that begins with task `first`, and returns its index.
     fn open_lane(&mut self, first: usize, job: Option<usize>) -> usize {
         let lane = self.lanes.len();
         self.lanes.push(Lane {
@@ -169,8 +170,8 @@ impl Line {
         lane
     }
 
-    /// The first that is not picked yet, of a lane whose limit is not reached, and the job that has it. Lanes that are at their limits are
-    /// passed once and for all, as limits are only reached while it is picked.
+    /// Picks the first task that is not picked yet, from a lane below its limit. Returns the task and the job of its lane's limit. A lane
+    /// at its limit is passed for the rest of the pick, because running tasks only become more during a pick.
     fn next(
         &mut self,
         is_reached: impl Fn(Option<usize>) -> bool,
@@ -195,7 +196,7 @@ impl Line {
             self.lanes[lane].next = place;
             let there = self.lanes[lane].next_of(tasks);
             if there != Some(index) {
-                // It has ended. Who is the first now stands behind it, and so will be come to.
+                // The task has ended. The first task now comes later in the lane, so the loop will reach it.
                 self.firsts.remove(&(index, lane));
                 self.firsts.extend(there.map(|there| (there, lane)));
                 continue;

@@ -1,5 +1,4 @@
-//! Cases that can be done by hand, the invariants of section 21, and two plain simulations beside this one. The description of the
-//! volunteers' system speaks of a picture with a shortfall of 13; nobody has kept it, so no case here is that one.
+//! Tests of the simulation: cases computed by hand, invariants, and comparisons with two plain simulations.
 
 mod laws;
 mod limits;
@@ -21,7 +20,7 @@ use super::{Simulation, Situation};
 const CPU: ProcessorType = ProcessorType::CPU;
 const CARDS: ProcessorType = ProcessorType(1);
 
-/// When all simulations begin: later than the first instant, so that deadlines can lie before it.
+/// The start of all simulations, late enough for deadlines before it.
 fn now() -> Time {
     Time::ZERO + Duration::from_secs(1_000_000)
 }
@@ -43,7 +42,7 @@ fn association(share: f64) -> Association {
     }
 }
 
-/// Of the first association, and of one instance of the CPU.
+/// Returns a task of the first association that uses one CPU.
 fn task(number: u64, remaining: f64) -> Task {
     Task {
         number: TaskNumber(number),
@@ -87,7 +86,7 @@ fn of_job(job: u32, task: Task) -> Task {
     Task { job, ..task }
 }
 
-/// Seconds from now.
+/// Sets the task's deadline, in seconds from the start.
 fn due(seconds: f64, task: Task) -> Task {
     let distance = Duration::from_secs_f64(seconds.abs());
     let deadline = if seconds < 0.0 {
@@ -105,8 +104,7 @@ fn queue(tasks: impl IntoIterator<Item = Task>) -> Vec<Task> {
     tasks.into_iter().collect()
 }
 
-/// A [`Situation`] that owns what it speaks of: two CPUs, two cards, one association, a buffer of 30 seconds, 10 of which are kept before
-/// deadlines.
+/// The data of a [`Situation`]: two CPUs, two GPUs, one association, a buffer of 30 s and a low water mark of 10 s.
 #[derive(Clone, Debug)]
 struct Case {
     processors: Processors,
@@ -127,7 +125,7 @@ impl Case {
         }
     }
 
-    /// With another association, equal to the first.
+    /// Adds another association with the same share.
     fn with_two(mut self) -> Self {
         self.associations.push(association(100.0));
         self.rec.push(0.0);
@@ -150,7 +148,7 @@ impl Case {
     }
 }
 
-/// Shortfall, idle instances, saturated of the type.
+/// Returns the shortfall, the idle instances and the saturated time of the type.
 fn of_type(outlook: &Outlook, of_type: ProcessorType) -> (f64, f64, f64) {
     let of_type = outlook.of_type[of_type];
     (of_type.shortfall, of_type.idle_now, of_type.saturated)
@@ -189,7 +187,7 @@ fn processors_are_busy_as_long_as_there_are_tasks() {
         (
             "one that takes both, while one of them is taken",
             queue([task(1, 10.0), on(2.0, task(2, 15.0))]),
-            // From 10 to 15 no more than two are taken.
+            // No more than two are taken from 10 to 15.
             (30.0, 0.0, 15.0),
         ),
         (
@@ -211,7 +209,7 @@ fn processors_are_busy_as_long_as_there_are_tasks() {
         let expected: (f64, f64, f64) = expected;
         assert!((shortfall - expected.0).abs() < 1e-9, "{what}: {shortfall}");
         assert_eq!(idle, expected.1, "{what}");
-        // How far beyond the buffer does not matter.
+        // The value beyond the buffer does not matter.
         let saturated = saturated.min(30.0);
         assert!((saturated - expected.2).abs() < 1e-9, "{what}: {saturated}");
     }
@@ -226,7 +224,7 @@ fn cards_are_given_first_and_their_tasks_take_cpus_too() {
         on_cards(0.0, 0.5, task(4, 30.0)),
     ]));
     let outlook = case.outlook();
-    // One and a half CPUs are taken by the third task, and still one task is begun beside it, and the other after that: all end at 20.
+    // The GPU tasks take one and a half CPUs. One CPU task still starts beside them, and the other one after that. All end at 20.
     let (shortfall, idle, saturated) = of_type(&outlook, CPU);
     assert!((shortfall - 20.0).abs() < 1e-9, "{shortfall}");
     assert_eq!((idle, saturated), (0.0, 20.0));
@@ -257,7 +255,7 @@ fn the_less_processors_are_there_the_longer_tasks_take() {
     let outlook = case.outlook();
     let saturated = |of| outlook.of_type[of].saturated;
     assert!((saturated(CPU) - 10.0).abs() < 1e-9);
-    // A hundredth at least.
+    // The availability counts as at least a hundredth.
     assert!(saturated(CARDS) > 30.0);
     assert_eq!(outlook.of(AssociationIndex(0)).of_type[CARDS].queued, 500.0);
 }
@@ -277,7 +275,7 @@ fn only_what_can_run_takes_part() {
         (0.0, vec![waits(1, true)]),
         (1.0, vec![runs(1, Stage::Executing { since: now() })]),
         (1.0, vec![runs(1, Stage::Preempted { has_process: false })]),
-        // Nobody's, and on cards that are not there.
+        // These tasks have an unknown association, or use unknown GPUs.
         (0.0, vec![self::of(7, task(1, 30.0))]),
         (
             0.0,
@@ -352,7 +350,7 @@ fn those_that_miss_keep_processors_busy() {
     for (what, tasks, cpu, cards) in [
         ("one of two", queue([late(1, 20.0)]), 0.0, 0.0),
         ("both", queue([late(1, 20.0), late(2, 5.0)]), 5.0, 0.0),
-        // The first deadline is first: 4 and 20, then 9 beside the 4.
+        // Tasks are ordered by deadline: 4 and 20, then 9 beside the 4.
         (
             "by deadline",
             queue([
@@ -363,7 +361,7 @@ fn those_that_miss_keep_processors_busy() {
             13.0,
             0.0,
         ),
-        // Of equal deadlines the first number is first, not what ends first: 9 and 4, then 1 behind the 4.
+        // Equal deadlines are ordered by number, not by completion: 9 and 4, then 1 behind the 4.
         (
             "by number",
             queue([late(1, 9.0), late(2, 4.0), late(3, 1.0)]),
@@ -390,7 +388,7 @@ fn those_that_miss_keep_processors_busy() {
     }
 }
 
-/// One CPU, and of each of two schedulers two tasks of ten seconds.
+/// One CPU runs two tasks of ten seconds of each of two schedulers.
 #[test]
 fn the_scheduler_that_got_less_has_the_first_turns() {
     for (rec, misses) in [
@@ -433,7 +431,7 @@ fn the_rest_of_a_gpu_into_which_no_task_fits_is_idle() {
 
 #[test]
 fn a_pick_mixes_schedulers() {
-    // Four CPUs, each scheduler with four tasks: each gets two of them, if it got as much lately.
+    // Each of two schedulers has four tasks for four CPUs. With equal recent work, each gets two CPUs.
     let all = (0..8).map(|number| {
         let association = usize::from(number >= 4);
         due(20.0, of(association, task(number, 10.0)))
@@ -443,13 +441,13 @@ fn a_pick_mixes_schedulers() {
     case.rec = vec![1.0, 1.0];
     case.profile.work_buffer_additional = 90.0;
     assert_eq!(missed(&case.outlook()), [2, 3, 6, 7]);
-    // With three times the share it gets three of them.
+    // A scheduler with three times the share and equal debt gets three CPUs.
     case.associations[1].share = 300.0;
     case.rec = vec![1.0, 3.0];
     assert_eq!(missed(&case.outlook()), [1, 2, 3, 7]);
 }
 
-/// Ends so far.
+/// Returns the number of tasks that the simulation ends.
 fn ended(case: &Case) -> usize {
     let situation = case.situation();
     let mut simulation = Simulation::new(&situation);
@@ -457,7 +455,7 @@ fn ended(case: &Case) -> usize {
     simulation.tasks.iter().filter(|task| task.done).count()
 }
 
-/// A scheduler that is told the low water mark judges so, too: 20 of 29 seconds are too late, since 10 are kept.
+/// The low water mark applies to the deadline check, as at a scheduler that receives it: with 10 s kept, 20 of 29 seconds are too late.
 #[test]
 fn what_ends_within_the_low_water_mark_before_its_deadline_misses_it() {
     for (deadline, late) in [(29.0, vec![2]), (30.0, vec![])] {
@@ -475,15 +473,15 @@ fn what_ends_within_the_low_water_mark_before_its_deadline_misses_it() {
 fn beyond_the_buffer_no_more_is_simulated_than_deadlines_ask_for() {
     let many = 20_000_u32;
     let tasks = || (0..many).map(|number| task(u64::from(number), 10.0));
-    // Three ends on each of two instances, and those that happen at once with the first beyond the buffer.
+    // Three tasks end on each of two instances, plus those that end together with the first one beyond the buffer.
     assert!(ended(&Case::new(tasks().collect())) <= 8);
-    // In time on both instances, or, where a limit may keep them from that, even one after the other.
+    // The deadlines are met on both instances. With a limit, they must be met even one after the other.
     let far = |seconds: f64| Case::new(tasks().map(|task| due(seconds, task)).collect());
     assert!(ended(&far(f64::from(many) * 5.0 + 21.0)) <= 8);
     let mut limited = far(f64::from(many) * 10.0 + 11.0);
     limited.associations[0].max_concurrent = Some(2);
     assert!(ended(&limited) <= 8);
-    // Only the first is to be waited for.
+    // The simulation must only wait for task 20.
     let first = tasks().map(|task| match task.number.0 {
         20 => due(1000.0, task),
         _ => task,

@@ -1,4 +1,4 @@
-//! Reads a state, part by part: what cannot be understood is left out and told, with where it stands.
+//! Reads a saved state part by part. A part that cannot be understood is left out with a warning that names its place.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,15 +19,15 @@ use super::{
     read_wish,
 };
 
-/// Nothing that a worker writes is longer.
+/// Maximum bytes of a text. A worker never writes more.
 const MOST_BYTES: usize = 64 << 20;
-/// So many are told at most: whoever reads more learns nothing of it.
+/// Maximum number of warnings. More would tell the operator nothing new.
 const MOST_WARNINGS: usize = 100;
 
-/// Something in a saved state that is left out, for people.
+/// A warning about a part of a saved state that is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedWarning {
-    /// Which part, from the outside in.
+    /// The path of the part.
     pub place: String,
     pub what: String,
 }
@@ -42,14 +42,14 @@ impl fmt::Display for SavedWarning {
 }
 
 impl SavedState {
-    /// What was written, as far as it can be understood, and what was not.
+    /// Reads a state as far as it can be understood, and returns warnings for the rest.
     pub fn read(text: &str) -> (SavedState, Vec<SavedWarning>) {
         let mut warnings = Vec::new();
         let state = read(text, &mut warnings).unwrap_or_else(SavedState::nothing);
         (state, warnings)
     }
 
-    /// Of a worker that knows nothing, and so does not wait for anything.
+    /// Returns an empty state, in which nothing waits.
     fn nothing() -> Self {
         SavedState {
             at: WallTime::default(),
@@ -202,7 +202,7 @@ fn read_job(mut part: Part<'_, '_>) -> Option<SavedJob> {
     })
 }
 
-/// An object, of which parts are taken by their names; what nobody takes is unknown.
+/// An object whose parts are taken by name. Parts that nobody takes are unknown.
 struct Part<'v, 'w> {
     place: String,
     of: &'v Map<String, Value>,
@@ -241,7 +241,7 @@ impl<'v, 'w> Part<'v, 'w> {
         warn(self.warnings, &place, what);
     }
 
-    /// What this makes of it; what is not there is nothing to complain of.
+    /// Reads a part with `read`, and warns if that fails. A missing part is no error.
     fn read<T>(
         &mut self,
         name: &'static str,
@@ -299,7 +299,7 @@ impl<'v, 'w> Part<'v, 'w> {
         })
     }
 
-    /// Of a state that does not say when it was nobody knows how old it is, as if the clock had gone back since.
+    /// Reads the state's time. A state without a time is of unknown age, as if the clock had gone back since.
     fn at(&mut self) -> WallTime {
         let at = self.read("at_ms", "an instant in milliseconds", Value::as_i64);
         if at.is_none() && !self.of.contains_key("at_ms") {
@@ -344,7 +344,7 @@ impl<'v, 'w> Part<'v, 'w> {
         each(there, &place, self.warnings, read)
     }
 
-    /// The end of it; without what it needs it is left out as a whole.
+    /// Ends the object. It is left out as a whole if `needed` is `None`.
     fn needed<T>(self, needed: Option<T>) -> Option<T> {
         if needed.is_none() {
             warn(
@@ -381,7 +381,7 @@ fn each<T>(
     of_each
 }
 
-/// As much of a value as people want to see of one that is wrong.
+/// Describes an invalid value in a warning.
 fn short(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),

@@ -1,4 +1,4 @@
-//! What is written is read again; of what is broken only that is lost; and no text does any harm.
+//! Tests of the saved state: written states are read back, only broken parts are lost, and no text does any harm.
 
 use brasserie_common::{ServiceAddress, Time};
 use proptest::collection::{btree_map, vec};
@@ -22,12 +22,12 @@ fn member(port: u16) -> ServiceAddress {
     }
 }
 
-/// Whole milliseconds.
+/// Generates a span in whole milliseconds.
 fn span() -> impl Strategy<Value = Duration> {
     (0_u64..1 << 40).prop_map(Duration::from_millis)
 }
 
-/// Amounts whose decimal digits are exact.
+/// Generates an amount with an exact decimal representation.
 fn number() -> impl Strategy<Value = f64> {
     (0_u32..1 << 30).prop_map(|eighths| f64::from(eighths) / 8.0)
 }
@@ -152,7 +152,7 @@ fn told(warnings: &[SavedWarning]) -> Vec<String> {
     warnings.iter().map(SavedWarning::to_string).collect()
 }
 
-/// The text of a state in which this stands instead.
+/// Reads the text of a state in which each first text is replaced by the second one.
 fn with(pairs: &[(&str, &str)]) -> (SavedState, Vec<String>) {
     let mut text = one().to_text();
     for (from, to) in pairs {
@@ -258,7 +258,7 @@ fn what_is_no_state_is_nothing() {
         assert_eq!((state.schedulers.len(), state.jobs.len()), (0, 0));
         assert!(told(&warnings)[0].starts_with(warning), "{warnings:?}");
     }
-    // Deeper than anybody means it.
+    // The nesting is deeper than in any real state.
     let deep = "[".repeat(100_000);
     assert_eq!(SavedState::read(&deep).1.len(), 1);
     let long = " ".repeat((64 << 20) + 1);
@@ -278,7 +278,7 @@ fn neither_a_text_nor_its_warnings_grow_without_bound() {
     let text = state.to_text();
     let (again, warnings) = SavedState::read(&text);
     assert_eq!(warnings, []);
-    // The last, and none before the one that is too long.
+    // Only the last jobs are written, and none before the one that is too long.
     assert_eq!(again.jobs, state.jobs[8..]);
     let unknown: Vec<_> = (0..500).map(|number| format!("\"x{number}\": 0")).collect();
     let text = format!("{{\"version\": 1, \"at_ms\": 0, {}}}", unknown.join(", "));
@@ -297,14 +297,14 @@ fn what_is_saved_ages() {
     assert_eq!(left(&later), Some(Duration::from_secs(2)));
     assert_eq!(later.rec.age, 12.0);
     assert_eq!(later.correction, 0.5);
-    // A correction of the clock is none of its going back.
+    // A small correction of the clock does not count as going back.
     assert_eq!(aged(990), one().schedulers[scheduler]);
-    // Else nobody knows, and nothing waits.
+    // A larger step makes the time unknown, and nothing waits.
     let back = aged(100);
     assert_eq!((back.contact.rpc.wait, left(&back)), (None, None));
     assert_eq!(back.contact.rpc.next_contact, Some(Duration::ZERO));
     assert_eq!(back.rec.age, 10.0);
-    // Nor if it does not say when it was.
+    // The same holds for a state without its time.
     let (state, warnings) = with(&[("\"at_ms\": 1000000", "\"at_ms\": \"noon\"")]);
     assert_eq!(warnings.len(), 1);
     assert_eq!(
@@ -317,7 +317,7 @@ fn what_is_saved_ages() {
     );
 }
 
-/// As if the worker had been told when it was back.
+/// A clock that goes back while the worker is away has the same effect as one that the worker notices later.
 #[test]
 fn a_clock_that_went_back_is_the_same_before_and_after() {
     let kind = ProcessorKind {
@@ -360,7 +360,7 @@ fn jobs_go_by_their_names() {
     );
     let expected = [job_called("index", 60.0), job_called("resize", 5.0)];
     assert_eq!(state.jobs, expected);
-    // When it comes back it is the first of the list, jobs have other numbers, and one is not there.
+    // The returned worker has the scheduler at index 0 and other job numbers, and one job is gone.
     let numbered = state.estimates(|scheduler, name| {
         assert_eq!(scheduler, "scheduler:7");
         (name == "resize").then_some((AssociationIndex(0), 44))
@@ -370,7 +370,7 @@ fn jobs_go_by_their_names() {
     assert_eq!(again.save().len(), 1);
 }
 
-/// A text of a state with some of its bytes others.
+/// Generates the text of a state with some changed bytes.
 fn corrupted() -> impl Strategy<Value = String> {
     let changes = vec(
         (any::<prop::sample::Index>(), any::<u8>(), any::<bool>()),
@@ -392,7 +392,7 @@ fn corrupted() -> impl Strategy<Value = String> {
     })
 }
 
-/// JSON that has the keys of a state, with anything for values.
+/// Generates JSON with the keys of a state and arbitrary values.
 fn nonsense() -> impl Strategy<Value = Value> {
     let keys = [
         "version",
@@ -450,7 +450,7 @@ integration_tests_properties::properties! {
         now in any::<i64>(),
     ) {
         let (state, _) = SavedState::read(&text);
-        // What was understood is sound: it can be aged, written and read without another word.
+        // The accepted parts are valid: they can be aged, written and read again without a warning.
         let aged = state.aged(WallTime::from_millis(now));
         for saved in aged.schedulers.values() {
             prop_assert!(saved.correction > 0.0 && saved.correction.is_finite());
@@ -460,7 +460,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!(warnings, vec![]);
     }
 
-    /// Whatever a state file holds, its waits are those that a profile can make.
+    /// The waits of any state file are limited to those that a profile can make.
     #[test]
     fn waits_have_the_bounds_of_the_profile(state in state()) {
         let kind = ProcessorKind { name: String::new(), instances: 1, relative_speed: 1.0, availability: 1.0 };

@@ -1,9 +1,9 @@
-//! What may happen to a worker.
+//! The random events of the property tests.
 
 use brasserie_common::Health;
 use proptest::prelude::*;
 
-/// One thing that happens; small numbers pick from small pools.
+/// One random event. Small numbers pick from small pools.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Wait(u64),
@@ -31,18 +31,18 @@ pub(super) enum Step {
     Shutdown,
     Drain,
     ConnectionLost,
-    /// A heartbeat on its way is answered.
+    /// The answer to a heartbeat in flight.
     Answer {
         n: i64,
         version: i64,
         state: Health,
     },
-    /// A report on its way has an outcome.
+    /// The outcome of a report in flight.
     Outcome(usize, u8),
     End(usize, u8),
-    /// Ends and outcomes of nothing.
+    /// An end and an outcome that match nothing.
     Stray(u64, u8, i64),
-    /// A request for work is answered so, by its call or with a heartbeat.
+    /// A verdict on a request for work, as the answer to its call or with a heartbeat.
     Verdict(usize, u8),
 }
 

@@ -1,4 +1,4 @@
-//! Tasks whose cards the worker chooses: they wait for them, get them as they begin, and are not passed for ever.
+//! Tests of tasks whose GPUs the worker chooses: they wait for GPUs, get them as they begin, and are not overtaken forever.
 
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common::{CardAmount, CardNeed, CardsWanted, GpuShare, RefusalCode, ReportedStatus};
@@ -9,7 +9,7 @@ use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, RunTask, WorkFetch};
 
-/// Four processors, and cards of these models.
+/// Returns a worker with four processors, and GPUs of these models.
 fn rig(models: &[&str]) -> Rig {
     let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
     let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
@@ -34,7 +34,7 @@ fn machine(models: &[&str]) -> Event {
 const WHOLE: CardAmount = CardAmount::Whole(1);
 const HALF: CardAmount = CardAmount::Part(500);
 
-/// It may wait, and wants so much of any card.
+/// Returns a task that may be queued and needs this amount of any GPU.
 fn wants(node: &str, number: i64, amount: CardAmount) -> RunTask {
     let mut run = run(1, 0, task(node, number));
     run.task.work.bufferable = true;
@@ -52,7 +52,7 @@ fn at_once(run: RunTask) -> RunTask {
     run
 }
 
-/// What was started, each with the cards that it sees.
+/// Returns the started tasks, each with the GPUs that it sees.
 fn begun(effects: &[Effect]) -> Vec<String> {
     let begun = effects.iter().filter_map(|effect| match effect {
         Effect::Spawn { run, cuda_devices } => {
@@ -84,12 +84,12 @@ fn one_card_is_had_by_one_after_the_other() {
     let listed = rig.own().running_tasks();
     assert_eq!(listed[0].gpus, [share("c0", 1000)]);
     assert_eq!(listed[0].gpus_wanted, None);
-    // Nobody has chosen for who waits.
+    // No GPUs are chosen yet for a queued task.
     assert_eq!(listed[1].gpus, []);
     assert_eq!(listed[1].gpus_wanted, wants("b", 2, WHOLE).task.gpus_wanted);
     assert_eq!(ends(&mut rig, "a", 1), ["b GPU-0"]);
     assert_eq!(rig.own().running_tasks()[0].gpus, [share("c0", 1000)]);
-    // One that is killed as it waits held nothing.
+    // A queued task that is killed holds no GPU.
     rig.kill(1, "c", 3);
     assert_eq!(rig.worker.queued_tasks(), 0);
     assert_eq!(ends(&mut rig, "b", 2), [""; 0]);
@@ -105,7 +105,7 @@ fn who_may_not_wait_gets_cards_at_once_or_is_refused() {
     assert_eq!(code, RefusalCode::Busy);
     let said = "cannot have its cards: it needs 0.5 of a card, and there is not as much free";
     assert!(text.contains(said), "{text}");
-    // More than there will ever be is not waited for, either.
+    // A task that needs more than the machine can ever provide is refused, too.
     let (code, text) = refusal(&rig.run(wants("c", 3, CardAmount::Whole(3))));
     assert_eq!(code, RefusalCode::Busy);
     assert!(text.contains("and there is never as much here"), "{text}");
@@ -122,7 +122,7 @@ fn a_card_of_the_model_that_was_asked_for_is_taken_if_it_is_free() {
     };
     assert_eq!(begun(&rig.run(of("B", wants("a", 1, WHOLE)))), ["a GPU-1"]);
     assert_eq!(begun(&rig.run(of("B", wants("b", 2, WHOLE)))), ["b GPU-0"]);
-    // By name none but that one will do.
+    // A task that names a model gets no GPU of another model.
     let mut named = wants("c", 3, CardAmount::NONE);
     named.task.gpus_wanted = Some(CardsWanted {
         need: CardNeed::new(CardAmount::NONE, [("B".to_owned(), 1)].into()),
@@ -161,8 +161,8 @@ fn one_whose_cards_are_gone_for_good_ends() {
     assert_eq!(rig.worker.queued_tasks(), 0);
 }
 
-/// Tasks that take half a card each come without end, one as soon as one ends: how many of them begin before the one that wants a whole
-/// card, and that came when there was no more room.
+/// Returns how many tasks for half a GPU overtake a task for a whole GPU. The tasks for halves arrive without end, each as soon as another
+/// one ends. The task for a whole GPU arrives when all GPUs are in use.
 fn passes(mut rig: Rig, cards: usize) -> u32 {
     let mut last = 0;
     let mut live = std::collections::VecDeque::new();
@@ -174,11 +174,11 @@ fn passes(mut rig: Rig, cards: usize) -> u32 {
     }
     assert_eq!(rig.run(wants("whole", 1_000_000, WHOLE)), [accepted()]);
     let mut passed = 0;
-    // Far longer than it may take.
+    // The loop is far longer than needed.
     for _ in 0..100 * MOST_PASSES {
         last += 1;
         rig.run(wants(&format!("n{last}"), last, HALF));
-        // The policies look again, and put what fits before what does not.
+        // The policies choose again, and put tasks that fit before those that do not.
         rig.sleep(2000);
         let Some(number) = live.pop_front() else {
             break;
@@ -197,9 +197,9 @@ fn passes(mut rig: Rig, cards: usize) -> u32 {
 
 #[test]
 fn one_that_wants_a_whole_card_is_passed_so_often_and_no_more() {
-    // The halves of one card end one by one, so it never becomes free by chance.
+    // The halves of a GPU end one by one, so it never becomes free by chance.
     assert_eq!(passes(rig(&["A"]), 1), MOST_PASSES);
-    // Of two cards it keeps one, and others go on with the other one: as often as both halves of its own take to end.
+    // The task reserves one of two GPUs. Others use the other one, until both halves of the reserved one have ended.
     let passed = passes(rig(&["A", "A"]), 2);
     assert!((MOST_PASSES..MOST_PASSES + 4).contains(&passed), "{passed}");
 }
@@ -222,7 +222,7 @@ fn who_keeps_cards_is_asked_first_and_who_may_not_wait_does_not_get_them() {
     assert_eq!(code, RefusalCode::Busy);
     let last = last + 2;
     assert_eq!(ends(&mut rig, &format!("n{last}"), last), ["whole GPU-0"]);
-    // It keeps nothing any more.
+    // The ended task reserves nothing any more.
     ends(&mut rig, "whole", 100);
     assert_eq!(begun(&rig.run(at_once(wants("next", 300, HALF)))).len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Tasks that were given cards: accepted where the machine has them free, refused before anything runs where it has not.
+//! Tests of tasks whose GPUs the scheduler chose: accepted if they are free on the machine, and otherwise refused before anything runs.
 
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common::{GpuShare, RefusalCode, ReportedStatus, RunningTask, Story};
@@ -7,7 +7,7 @@ use crate::effect::{Effect, Reply};
 use crate::worker::rig::*;
 use crate::{Event, RunTask};
 
-/// Each by its bus and its UUID.
+/// Returns GPUs, each with its bus id and UUID.
 fn cards(cards: &[(&str, &str)]) -> Event {
     let gpus = cards.iter().map(|(bus, uuid)| GpuInfo {
         pci_bus_id: (*bus).to_owned(),
@@ -54,7 +54,7 @@ fn a_task_gets_the_cards_that_it_was_given_and_lists_them() {
     let half = with("b", 2, &[("bus1", 500)]);
     assert_eq!(rig.run(half.clone()), started(&half, &["GPU-1"]));
     assert_eq!(rig.fetch(1), [listed(vec![both.task, half.task])]);
-    // Who was given none sees all of them, as before there was such a field.
+    // A task without GPUs of its own sees all, as before the field existed.
     let none = with("c", 3, &[]);
     assert_eq!(rig.run(none.clone()), started(&none, &[]));
 }
@@ -65,7 +65,7 @@ fn what_the_machine_has_not_free_is_refused_and_nothing_runs() {
     rig.run(with("a", 1, &[("bus0", 700)]));
     let mut refused = |number, shares: &[(&str, u32)]| {
         let (code, text) = refusal(&rig.run(with("b", number, shares)));
-        // It means: later, or elsewhere. It is no fault of the task.
+        // `Busy` means that the task may run later or elsewhere. It is no fault of the task.
         assert_eq!(code, RefusalCode::Busy);
         text.strip_prefix("task `job` on `b` cannot have its cards: ")
             .unwrap_or_else(|| panic!("{text}"))
@@ -101,7 +101,7 @@ fn cards_are_free_again_once_no_process_has_them() {
         status: ReportedStatus::done(),
         story: Box::new(Story::exited(0)),
     });
-    // The end is not acknowledged yet, and the task still listed with what it held.
+    // The completion is not acknowledged yet, so the task is still listed with its GPUs.
     let listed = rig.fetch(1);
     let [
         Effect::Reply {
@@ -124,7 +124,7 @@ fn a_card_that_failed_is_given_to_nobody_and_its_task_goes_on() {
     rig.hear(cards(&[("bus1", "")]));
     let (code, _) = refusal(&rig.run(with("b", 2, &[("bus0", 1)])));
     assert_eq!(code, RefusalCode::Busy);
-    // Without a name it is told by its place in the list.
+    // A GPU without a name is identified by its place in the list.
     let other = with("b", 3, &[("bus1", 1000)]);
     assert_eq!(rig.run(other.clone()), started(&other, &["0"]));
     rig.hear(cards(&[("bus0", "GPU-0"), ("bus1", "GPU-1")]));

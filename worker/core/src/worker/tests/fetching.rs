@@ -1,4 +1,4 @@
-//! A worker that asks for work: when, for what, and what it makes of the answers.
+//! Tests of a pull worker: when it requests work, for which processors, and how it handles the answers.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, WorkFetch};
 
-/// A worker with one processor, whose scheduler has a member.
+/// Returns a worker with one processor, whose scheduler has one member.
 fn rig() -> Rig {
     rig_of(1)
 }
 
-/// With so many members.
+/// Returns a worker whose scheduler has this many members.
 fn rig_of(members: u16) -> Rig {
     let member = |port| ServiceAddress {
         host: "scheduler".into(),
@@ -29,13 +29,13 @@ fn rig_of(members: u16) -> Rig {
         options.associations[0].members = (1..=members).map(member).collect();
     })
     .join();
-    // It has looked whom to ask before there was anybody.
+    // The first check for a scheduler to ask was before the association.
     rig.wait(500);
     rig
 }
 
-/// Returns a worker that may ask for a buffer, since the first task of its scheduler has completed successfully in its estimated second. The
-/// scheduler has not answered the first request.
+/// Returns a worker that may ask for a buffer, since the first task of its scheduler has completed successfully in its estimated second.
+/// The scheduler has not answered the first request.
 fn rig_after_first_completion() -> Rig {
     let mut rig = rig();
     let mut first = run(1, 0, task("first", 0));
@@ -72,7 +72,7 @@ fn whoever_is_met_is_asked() {
     assert_eq!(request.scheduler, scheduler(1));
     assert_eq!(request.known, Some(Vec::new()));
     assert_eq!(request.linger, Duration::from_secs(120));
-    // Of the cluster's profile: so the scheduler sees who would be late as the worker does.
+    // The cluster profile sets this value, so that the scheduler judges lateness as the worker does.
     assert_eq!(request.low_water, 10.0);
     let of_cpu = &request.demands[0];
     assert_eq!(
@@ -116,8 +116,8 @@ fn who_has_an_idle_processor_asks_as_soon_as_the_scheduler_lets_it() {
     assert_eq!(last(&rig).demands[0].idle, 1.0);
 }
 
-/// Asks for its buffer while its one processor is busy, which tasks that may not wait cannot fill, and is told so before or after the end of
-/// what runs.
+/// Returns a worker that has asked for its buffer while a task ran on its only processor. Its scheduler has only tasks that may not be
+/// queued, and answers LIMITED before or after the completion of the running task.
 fn told_limited_while_busy(
     report: Option<ReportPolicy>,
     ends: ReportedStatus,
@@ -143,7 +143,8 @@ fn told_limited_while_busy(
     rig
 }
 
-/// What runs next is sent by itself, but nobody waits long for it: that all was busy is no reason to let it idle afterwards.
+/// The next task normally follows by itself, but the worker does not wait long for it. An earlier answer for a busy processor is no reason
+/// to leave it idle.
 #[test]
 fn who_was_told_limited_while_all_was_busy_asks_again_if_nothing_follows_an_end() {
     for is_told_before in [true, false] {
@@ -154,7 +155,7 @@ fn who_was_told_limited_while_all_was_busy_asks_again_if_nothing_follows_an_end(
         rig.wait(20);
         assert_eq!(rig.work_requests.len(), 3);
         assert_eq!(last(&rig).demands[0].idle, 1.0);
-        // Of an idle processor it means what it says.
+        // The same answer for an idle processor ends the requests.
         answer(&mut rig, WorkVerdict::Limited);
         rig.wait(400);
         assert_eq!(rig.work_requests.len(), 3);
@@ -211,7 +212,7 @@ fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
     }
     rig.wait(30);
     answer(&mut rig, WorkVerdict::Granted(1));
-    // It has looked just now.
+    // The worker has just checked.
     let asked = rig.work_requests.len();
     assert_eq!(last(&rig).known.expect("a list").len(), 1000);
     answer(&mut rig, WorkVerdict::Granted(1));
@@ -224,7 +225,7 @@ fn the_more_tasks_are_here_the_longer_it_is_until_the_next_look_at_them() {
 #[test]
 fn no_second_request_leaves_before_the_first_is_answered_or_given_up() {
     let mut rig = rig();
-    // The deadline of calls.
+    // This is the deadline of calls.
     rig.wait(9_999);
     assert_eq!(rig.work_requests.len(), 1);
     rig.wait(2_000);
@@ -244,13 +245,13 @@ fn a_verdict_may_come_with_a_heartbeat() {
     let mut response = response(1, 1, Health::Healthy);
     let reply = WorkReply::same_for_all(&asked, WorkVerdict::NoWork, Duration::from_secs(7));
     response.work = Some(Box::new(reply));
-    // The next heartbeat is due in a while.
+    // The next heartbeat is not due yet.
     let beat = rig.beats.len();
     while rig.beats.len() == beat {
         let before = rig.work_requests.len();
         rig.wait(500);
         if rig.work_requests.len() > before {
-            // It asks again for the same.
+            // The worker repeats the same request.
             assert_eq!(last(&rig).seq, asked.seq);
             answer(&mut rig, WorkVerdict::Pending);
         }
@@ -299,7 +300,7 @@ fn a_worker_that_drains_asks_for_nothing() {
     assert_eq!(rig.work_requests.len(), asked);
 }
 
-/// The operator wants the scheduler at this port to be asked for work, or all.
+/// Returns the operator's wish that the scheduler at this port be asked for work, or all schedulers.
 pub(super) fn fetch_work(port: Option<u16>) -> Event {
     Event::FetchWork {
         request: RequestId(9),
@@ -311,7 +312,7 @@ pub(super) fn fetch_work(port: Option<u16>) -> Event {
     }
 }
 
-/// What an operator is told who wants the scheduler at this port, or all, to be asked.
+/// Returns the answer to the operator's wish that the scheduler at this port, or all, be asked.
 fn wish(rig: &mut Rig, port: Option<u16>) -> Result<Vec<WorkWish>, Refusal> {
     let replies = rig.hear(fetch_work(port)).into_iter().filter_map(|effect| {
         let Effect::Reply { reply, .. } = effect else {
@@ -326,7 +327,7 @@ fn wish(rig: &mut Rig, port: Option<u16>) -> Result<Vec<WorkWish>, Refusal> {
     reply
 }
 
-/// The only one, and when its scheduler is asked.
+/// Returns the backoffs that the wish ended, and when the only scheduler is asked.
 fn only_wish(rig: &mut Rig) -> (Vec<String>, Asks) {
     let wishes = wish(rig, None).expect("it fetches work");
     let [wish] = <[_; 1]>::try_from(wishes).expect("one scheduler");
@@ -348,7 +349,7 @@ fn the_operator_ends_what_the_worker_waits_for_of_its_own_accord() {
     );
     rig.wait(500);
     assert_eq!(rig.work_requests.len(), asked + 1);
-    // That it is asked for a wish alone backs nothing off again.
+    // A request for a wish alone begins no backoff.
     let (ended, asks) = only_wish(&mut rig);
     assert!(ended.is_empty(), "{ended:?}");
     let under_way = matches!(&asks, Asks::Later { left: None, why } if why.contains("is not answered: it is asked again"));
@@ -404,7 +405,7 @@ fn the_operator_hears_why_nobody_is_asked() {
     let mut draining = rig();
     draining.hear(Event::Drain);
     assert!(never(&mut draining).contains("drains"));
-    // Whoever has never answered is asked as soon as it does.
+    // A scheduler that has never answered is asked as soon as it does.
     let mut alone = Rig::with(|options| {
         options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
     });
@@ -443,7 +444,7 @@ fn a_member_that_knows_no_requests_says_nothing_of_the_others() {
     answer(&mut rig, WorkVerdict::Deferred);
     rig.wait(10_000);
     assert!(rig.work_requests.len() > 2);
-    // If none of them does, it is as if there were one.
+    // If no member knows requests, the scheduler takes none.
     for _ in 0..2 {
         let (call, _) = rig.work_requests.last().expect("it has asked").clone();
         rig.completed(call.0, CallOutcome::Done(CallReply::NoSuchCall));

@@ -1,4 +1,4 @@
-//! Heartbeats, health, and who is associated and bound.
+//! Tests of heartbeats, health, associations and bindings.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn joining_takes_a_handful_of_turns_and_no_time() {
     let effects = rig.heartbeat_answered(2, 1, 1, Health::Unhealthy);
     assert_eq!(effects, [heartbeat(&rig, 4, set(1, 1))]);
     assert_eq!(rig.acknowledge(3), []);
-    // The healthcheck was acknowledged while this one was on its way, but there is nothing left to hurry for.
+    // The healthcheck was acknowledged while this heartbeat was in flight, but the worker has no reason for haste any more.
     assert_eq!(rig.heartbeat_answered(4, 1, 1, Health::Healthy), []);
     assert_eq!(rig.own().health(), Health::Healthy);
     assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
@@ -48,7 +48,7 @@ fn an_acknowledged_healthcheck_hurries_a_worker_that_is_not_healthy() {
     rig.run(healthcheck(1, 7, ""));
     rig.end_healthcheck(healthcheck(1, 7, ""), ReportedStatus::done());
     assert_eq!(rig.acknowledge(3), [heartbeat(&rig, 4, set(1, 1))]);
-    // A failed one shows nothing.
+    // A failed healthcheck shows nothing.
     rig.heartbeat_answered(4, 1, 1, Health::New);
     rig.run(healthcheck(1, 8, ""));
     rig.end_healthcheck(healthcheck(1, 8, ""), ReportedStatus::failed());
@@ -61,10 +61,10 @@ fn a_lost_connection_makes_a_healthy_worker_ask_at_once() {
     rig.wait(3000);
     let effects = rig.hear(lost_connection());
     assert_eq!(effects, [heartbeat(&rig, 5, set(1, 1))]);
-    // It was another instance, and joining goes on without a wait.
+    // Another instance has answered, so joining continues without a wait.
     let effects = rig.heartbeat_answered(5, 2, 1, Health::New);
     assert_eq!(effects, [heartbeat(&rig, 6, set(2, 1))]);
-    // Or it was the same one, which has nothing new to say.
+    // The same instance has answered, and changes nothing.
     let mut rig = Rig::joined();
     rig.hear(lost_connection());
     assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::Healthy), []);
@@ -77,7 +77,7 @@ fn a_connection_lost_with_a_heartbeat_on_its_way_wants_another_answer() {
     let mut rig = Rig::joined();
     assert_eq!(rig.wait(15_000), [heartbeat(&rig, 5, set(1, 1))]);
     assert_eq!(rig.hear(lost_connection()), []);
-    // The answer may be the last word of the instance that has gone.
+    // This may be the last answer of an instance that is gone.
     let effects = rig.heartbeat_answered(5, 1, 1, Health::Healthy);
     assert_eq!(effects, [heartbeat(&rig, 6, set(1, 1))]);
     assert_eq!(rig.heartbeat_answered(6, 1, 1, Health::Healthy), []);
@@ -90,14 +90,14 @@ fn losses_do_not_quicken_the_retries_of_failing_heartbeats() {
         let mut rig = Rig::joined();
         rig.hear(lost_connection());
         for call in 5..9 {
-            // Each attempt loses its connection as well, and is told so before or after its own end.
+            // Each attempt loses its connection, too. The loss is reported before or after the outcome of the call.
             assert_eq!(rig.hear(lost_connection()), []);
             assert_eq!(rig.completed(call, outcome.clone()), []);
             assert_eq!(rig.hear(lost_connection()), []);
             assert_eq!(rig.wait(999), []);
             assert_eq!(rig.wait(1), [heartbeat(&rig, call + 1, set(1, 1))]);
         }
-        // The scheduler is back: the next loss counts again.
+        // The scheduler is back, so the next loss counts again.
         assert_eq!(rig.heartbeat_answered(9, 1, 1, Health::Healthy), []);
         let effects = rig.hear(lost_connection());
         assert_eq!(effects, [heartbeat(&rig, 10, set(1, 1))]);
@@ -143,7 +143,7 @@ fn a_worker_in_a_hurry_sends_twenty_heartbeats_a_second() {
     let mut call = 1;
     let mut effects = rig.wait(0);
     for millisecond in 0..5000 {
-        // Each answer names a new set, so each wants another heartbeat at once.
+        // Each answer names a new set, so each requests another heartbeat at once.
         while let Some(Effect::Call { .. }) = effects.pop() {
             sent.push(millisecond);
             effects = rig.heartbeat_answered(call, 1, call as i64, Health::New);
@@ -215,7 +215,7 @@ fn answers_of_another_protocol_or_about_a_foreign_set_do_not_associate() {
 fn the_worker_set_never_goes_back() {
     let mut rig = Rig::joined();
     rig.wait(15_000);
-    // A new one is sent back at once.
+    // A new set id is echoed at once.
     let effects = rig.heartbeat_answered(5, 1, 7, Health::Healthy);
     assert_eq!(effects, [heartbeat(&rig, 6, set(1, 7))]);
     rig.heartbeat_answered(6, 1, 7, Health::Healthy);
@@ -245,7 +245,7 @@ fn however_often_the_set_changes_heartbeats_at_most_double() {
             effects = rig.heartbeat_answered(call, 1, call as i64, Health::Healthy);
             call += 1;
         }
-        // Healthy all the time, by healthchecks of which only the results count here.
+        // The worker stays HEALTHY. Only the results of healthchecks matter here.
         let now = rig.now();
         rig.worker.associations[0].health.good_healthcheck(now);
     }
@@ -261,7 +261,7 @@ fn a_healthcheck_makes_a_healthy_worker_send_back_the_set_twice() {
     assert_eq!(rig.acknowledge(5), [heartbeat(&rig, 6, set(1, 1))]);
     let effects = rig.heartbeat_answered(6, 1, 2, Health::Healthy);
     assert_eq!(effects, [heartbeat(&rig, 7, set(1, 2))]);
-    // Once; the next change is said in its time, or after another healthcheck.
+    // Only one echo leaves at once. The next ordinary heartbeat or healthcheck brings the next one.
     assert_eq!(rig.heartbeat_answered(7, 1, 3, Health::Healthy), []);
     rig.run(healthcheck(1, 9, ""));
     rig.end_healthcheck(healthcheck(1, 9, ""), ReportedStatus::done());
@@ -273,7 +273,7 @@ fn a_healthcheck_makes_a_healthy_worker_send_back_the_set_twice() {
 #[test]
 fn health_counts_from_sending_and_the_limit_is_still_good() {
     let mut rig = Rig::joined();
-    // The next heartbeat is answered nine seconds late: the 75 s gap counts from 15 s, when it left.
+    // The next heartbeat is answered nine seconds late. The gap of 75 s counts from 15 s, when it left.
     rig.wait(24_000);
     rig.heartbeat_answered(5, 1, 1, Health::Healthy);
     rig.sleep(75_000 + 15_000 - 24_000);
@@ -294,7 +294,7 @@ fn a_healthcheck_counts_from_its_acceptance() {
     rig.end_healthcheck(healthcheck(1, 7, ""), ReportedStatus::done());
     rig.heartbeat_answered(2, 1, 1, Health::New);
     rig.acknowledge(3);
-    // 125 s from acceptance, so 25 s are left; heartbeats go on.
+    // The limit is 125 s from the acceptance, so 25 s are left. Heartbeats go on.
     rig.wait(1000);
     rig.heartbeat_answered(4, 1, 1, Health::Healthy);
     rig.heartbeat_answered(5, 1, 1, Health::Healthy);
@@ -310,7 +310,7 @@ fn the_first_health_comes_from_the_scheduler_alone() {
     rig.wait(0);
     rig.heartbeat_answered(1, 1, 1, Health::New);
     rig.heartbeat_answered(2, 1, 1, Health::Unhealthy);
-    // Withheld and fine otherwise, for longer than the loss time: not lost for it, and no timer stays due.
+    // The first health is withheld for longer than the loss time. The worker is not lost for that, and no timer stays due.
     for minute in 0..20 {
         let check = healthcheck(1, 7 + minute, "");
         assert_eq!(rig.run(check.clone()).len(), 2);
@@ -323,7 +323,7 @@ fn the_first_health_comes_from_the_scheduler_alone() {
     }
     assert_eq!(rig.own().health(), Health::Unhealthy);
     assert_eq!(rig.own().life_stage(), LifeStage::Running);
-    // Once it is not fine, the whole time counts.
+    // When healthchecks end, the whole loss time counts.
     assert_eq!(
         rig.wait(126_000).last(),
         Some(&Effect::Exit {
@@ -354,7 +354,7 @@ fn the_word_of_the_scheduler_stands_and_dates_from_the_sending() {
     let effects = rig.heartbeat_answered(5, 1, 1, Health::Unhealthy);
     assert_eq!(effects, [heartbeat(&rig, 6, set(1, 1))]);
     assert_eq!(rig.own().health(), Health::Unhealthy);
-    // The heartbeat left after 15 s; 495 s later the worker must be gone.
+    // The heartbeat left after 15 s. The worker must be gone 495 s later.
     rig.wait(15_000 + 495_000 - 24_000);
     assert_eq!(rig.own().life_stage(), LifeStage::Running);
     rig.wait(1);
@@ -363,19 +363,19 @@ fn the_word_of_the_scheduler_stands_and_dates_from_the_sending() {
 
 #[test]
 fn a_new_association_counts_from_the_first_heartbeat_that_may_have_made_it() {
-    // The answers to the heartbeats of 0 s and 11 s are lost; the scheduler counts from either one's receipt.
+    // The answers to the heartbeats of 0 s and 11 s are lost. The scheduler counts from the receipt of either.
     let mut rig = Rig::new();
     rig.wait(22_000);
     rig.heartbeat_answered(3, 1, 1, Health::New);
     assert_eq!(rig.left_to_live(), Some(495_000 - 22_000));
-    // A refusal says that nobody counts yet; whatever was under way is no earlier than it.
+    // A refusal shows that the scheduler does not count yet. An association by a heartbeat in flight begins no earlier.
     let mut rig = Rig::new();
     rig.wait(11_000);
     rig.completed(2, refused());
     rig.wait(1000);
     rig.heartbeat_answered(3, 1, 1, Health::New);
     assert_eq!(rig.left_to_live(), Some(495_000 - 1000));
-    // What was never sent was never received, and an answer at once counts from itself.
+    // A heartbeat that was not sent was not received, so the count begins with the answered one.
     let mut rig = Rig::new();
     rig.wait(0);
     rig.completed(1, not_sent());
@@ -386,7 +386,7 @@ fn a_new_association_counts_from_the_first_heartbeat_that_may_have_made_it() {
 
 #[test]
 fn a_new_association_counts_no_longer_than_the_scheduler_says() {
-    // The answers to the heartbeats of 0 s and 11 s are lost, and the scheduler got only that of 11 s, at 12 s.
+    // The answers to the heartbeats of 0 s and 11 s are lost. The scheduler received only that of 11 s, at 12 s.
     let answer = |rig: &mut Rig, so_long| {
         let said = HeartbeatResponse {
             not_healthy_for: Some(Duration::from_secs(so_long)),
@@ -399,12 +399,12 @@ fn a_new_association_counts_no_longer_than_the_scheduler_says() {
     rig.wait(22_000);
     answer(&mut rig, 10);
     assert_eq!(rig.left_to_live(), Some(495_000 - 10_000));
-    // It got none of the two.
+    // The scheduler received neither.
     let mut rig = Rig::new();
     rig.wait(22_000);
     answer(&mut rig, 0);
     assert_eq!(rig.left_to_live(), Some(495_000));
-    // It cannot have got one before the first.
+    // The scheduler cannot have received a heartbeat before the first one.
     let mut rig = Rig::new();
     rig.wait(22_000);
     answer(&mut rig, 1_000_000_000_000);
@@ -414,16 +414,16 @@ fn a_new_association_counts_no_longer_than_the_scheduler_says() {
 #[test]
 fn a_new_scheduler_may_have_met_a_worker_that_hears_of_it_late() {
     let mut rig = Rig::joined();
-    // Heartbeats leave at 15 s and 26 s; the third one is answered, at 37 s.
+    // Heartbeats leave at 15 s and 26 s. The third one, at 37 s, is answered.
     rig.wait(37_000);
     rig.heartbeat_answered(7, 2, 1, Health::New);
     assert_eq!(rig.left_to_live(), Some(495_000 - 22_000));
-    // The next one after that: none can have begun before the last answer left, and those that went astray may still arrive.
+    // The association with scheduler 3 cannot have begun before the last answered heartbeat left. Lost heartbeats may still arrive.
     rig.heartbeat_answered(8, 2, 1, Health::New);
     rig.wait(15_000);
     rig.heartbeat_answered(9, 3, 1, Health::New);
     assert_eq!(rig.left_to_live(), Some(495_000 - 15_000));
-    // Not for ever.
+    // Lost heartbeats do not count forever.
     let mut rig = Rig::joined();
     rig.wait(15_000);
     assert_eq!(rig.completed(5, lost()), []);
@@ -461,7 +461,7 @@ fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
         matches!(&effects[..], [Effect::Reply { reply: Err(refusal), .. }, ..] if refusal.code == RefusalCode::Unhealthy)
     );
     assert_eq!(rig.own().health(), Health::Unhealthy);
-    // 75 s healthy, then 495 s: what was due in the sleep has happened when it was due.
+    // The worker is HEALTHY for 75 s, and lost after 495 s more. Changes during the sleep are dated to when they were due.
     let mut rig = Rig::joined();
     rig.start("a", 1);
     rig.sleep(75_000 + 495_000 + 1);
@@ -474,7 +474,7 @@ fn a_sleeping_machine_wakes_up_unhealthy_or_dead() {
         panic!("{effects:?}");
     };
     assert_eq!(refusal.code, RefusalCode::Unhealthy);
-    // The suicide was due a millisecond ago, less what makes it too late.
+    // The suicide was due a millisecond ago, less the nanoseconds by which the limits are exceeded.
     let Effect::Kill { kill, .. } = &effects[0] else {
         panic!("{effects:?}");
     };
@@ -524,7 +524,7 @@ fn a_restarted_scheduler_finds_the_running_tasks_and_a_new_association() {
     let failed = ReportedStatus::failed();
     let effects = rig.end("b", 2, failed.clone());
     assert_eq!(effects, [report(6, 1, task("b", 2), failed.clone())]);
-    // The old set is echoed until the new scheduler has given one.
+    // The worker echoes the old set until the new scheduler has sent one.
     let effects = rig.heartbeat_answered(5, 2, 1, Health::New);
     assert_eq!(effects, [heartbeat(&rig, 7, set(2, 1))]);
     assert_eq!(rig.own().health(), Health::New);
@@ -535,7 +535,7 @@ fn a_restarted_scheduler_finds_the_running_tasks_and_a_new_association() {
     ended.ended = Some(failed.clone());
     assert_eq!(rig.fetch(2), [listed(vec![task("a", 1), ended])]);
     assert_eq!(rig.own().bound_to(), Some(scheduler(2)));
-    // The end is told as soon as it is taken.
+    // The completion leaves as soon as the scheduler accepts it.
     assert_eq!(
         rig.heartbeat_answered(7, 2, 1, Health::Unhealthy),
         [
@@ -543,7 +543,7 @@ fn a_restarted_scheduler_finds_the_running_tasks_and_a_new_association() {
             report(9, 2, task("b", 2), failed)
         ]
     );
-    // The sequence began anew with the association.
+    // The sequence numbers began anew with the association.
     assert_eq!(rig.notify(2, 1, vec![task("a", 1)]), [accepted()]);
 }
 
@@ -565,7 +565,7 @@ fn an_older_scheduler_is_refused_and_told_whom_the_worker_is_bound_to() {
     ] {
         assert_eq!(refusal(&effects).0, RefusalCode::BoundTo(scheduler(2)));
     }
-    // Its answers do not count either.
+    // The older scheduler's answers do not count either.
     rig.wait(15_000);
     assert_eq!(rig.heartbeat_answered(5, 1, 1, Health::MustDie), []);
     assert_eq!(rig.own().life_stage(), LifeStage::Running);
@@ -576,7 +576,7 @@ fn an_older_scheduler_is_refused_and_told_whom_the_worker_is_bound_to() {
             newest: scheduler(2)
         })
     );
-    // The newer one may not start tasks either before its answer.
+    // The newer scheduler may not start tasks before its first answer either.
     let effects = rig.run(run(2, 0, task("a", 2)));
     assert_eq!(refusal(&effects).0, RefusalCode::WrongId);
 }
@@ -608,11 +608,11 @@ fn a_scheduler_that_did_not_fetch_may_not_start_tasks() {
 
 #[test]
 fn a_fetch_without_a_name_binds_whoever_answers_heartbeats() {
-    // Between heartbeats: the associated scheduler.
+    // While no heartbeat is in flight, the worker binds to the associated scheduler.
     let mut rig = Rig::joined();
     rig.hear(fetch_event(None));
     assert_eq!(rig.own().bound_to(), Some(scheduler(1)));
-    // Before the first answer, or while one is on its way: the one that answers it.
+    // While a heartbeat is in flight, the worker binds to the scheduler that answers it.
     let mut rig = Rig::new();
     rig.wait(0);
     rig.hear(fetch_event(None));

@@ -1,4 +1,4 @@
-//! Suicide and shutdown.
+//! Tests of suicide and shutdown.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn suicide_kills_once_reports_on_and_exits_with_the_last_process() {
         [kill("a", 1, 700), kill("b", 2, 700), accepted()]
     );
     assert_eq!(rig.own().life_stage(), LifeStage::Dying);
-    // No heartbeats, no second kill, nothing new.
+    // No heartbeat leaves, nothing is killed twice, and nothing starts.
     assert_eq!(rig.wait(20_000), []);
     for effects in [
         rig.suicide(1, OWN),
@@ -96,7 +96,7 @@ fn a_dead_worker_waits_a_second_for_acknowledgements_and_one_for_the_goodbye() {
     assert_eq!(rig.wait(1), [goodbye(&rig, 6)]);
     assert_eq!(rig.wait(999), []);
     assert_eq!(rig.wait(1), [exit(ExitReason::SuicideRequested)]);
-    // It lists nothing for a scheduler that has not fetched its tasks, and so waits for no acknowledgement of it.
+    // The scheduler has not fetched the tasks, so the worker waits for no acknowledgement from it.
     let mut rig = Rig::joined();
     rig.start("a", 1);
     rig.wait(15_000);
@@ -200,7 +200,7 @@ fn shutdown_ends_tasks_reports_them_says_goodbye_and_exits() {
     // Heartbeats go on.
     assert_eq!(rig.wait(15_000), [heartbeat(&rig, 5, set(1, 1))]);
     rig.heartbeat_answered(5, 1, 1, Health::Healthy);
-    // A task that was killed may run elsewhere at once; its own word stays what it is.
+    // A killed task may run elsewhere at once. A status that the task wrote itself stays.
     let effects = rig.end("a", 1, killed());
     let Some(Effect::Call {
         call: Call::UpdateStatus { status, .. },
@@ -260,7 +260,7 @@ fn a_second_shutdown_does_not_wait_and_a_third_changes_nothing() {
         [kill_by(EndedBy::Shutdown, "a", 1, 0)]
     );
     assert_eq!(rig.hear(Event::Shutdown), []);
-    // Nor does a suicide have anything to add.
+    // A suicide adds nothing either.
     assert_eq!(rig.suicide(1, OWN), [accepted()]);
 }
 
@@ -310,7 +310,7 @@ fn nobody_counts_on_the_death_of_a_worker_without_association() {
 #[test]
 fn the_time_left_to_live_follows_from_health() {
     let mut rig = Rig::joined();
-    // A heartbeat may be 75 s old, and the worker then unhealthy for 495 s.
+    // A heartbeat may be 75 s old, and the worker then UNHEALTHY for 495 s.
     assert_eq!(rig.left_to_live(), Some(570_000));
     rig.wait(20_000);
     assert_eq!(rig.left_to_live(), Some(550_000));
@@ -320,12 +320,12 @@ fn the_time_left_to_live_follows_from_health() {
     assert_eq!(rig.own().kill_wait(), Duration::from_millis(700));
     let effects = rig.wait(10_000);
     assert_eq!(rig.left_to_live(), Some(555_000));
-    // UNHEALTHY since that heartbeat left, by the word of the scheduler.
+    // The scheduler says that the worker is UNHEALTHY since that heartbeat left.
     rig.serve(effects, 1, Health::Unhealthy);
     assert_eq!(rig.left_to_live(), Some(495_000));
 }
 
-/// Good healthchecks and answered heartbeats, for some minutes.
+/// Plays good healthchecks and answers heartbeats with this state, for some minutes.
 fn is_fine_but_told(rig: &mut Rig, state: Health, minutes: i64) {
     for minute in 0..minutes {
         let check = healthcheck(1, 9 + minute, "");
@@ -347,7 +347,7 @@ fn a_worker_held_back_from_its_first_health_may_live_until_it_is_not_fine() {
     rig.heartbeat_answered(2, 1, 1, Health::Unhealthy);
     is_fine_but_told(&mut rig, Health::Unhealthy, 20);
     assert_eq!(rig.own().life_stage(), LifeStage::Running);
-    // Its last healthcheck is 60 s old and may be 125 s, its last heartbeat has just left and may be 75 s.
+    // The last healthcheck is 60 s old and may be 125 s old. The last heartbeat has just left and may be 75 s old.
     assert_eq!(rig.left_to_live(), Some(65_000));
 }
 
@@ -356,12 +356,12 @@ fn a_worker_that_was_healthy_dies_by_the_word_of_the_scheduler_however_fine_it_i
     let mut rig = Rig::joined();
     rig.start("a", 1);
     is_fine_but_told(&mut rig, Health::Unhealthy, 8);
-    // It was told 480 s ago.
+    // The first such answer was 480 s ago.
     assert_eq!(rig.left_to_live(), Some(15_000));
     rig.wait(15_000);
     assert_eq!(rig.own().life_stage(), LifeStage::Running);
     assert_eq!(rig.wait(1), [kill("a", 1, 700)]);
-    // A better word in time, and it lives.
+    // A better answer in time keeps the worker alive.
     let mut rig = Rig::joined();
     is_fine_but_told(&mut rig, Health::Unhealthy, 8);
     is_fine_but_told(&mut rig, Health::Healthy, 1);
@@ -410,7 +410,7 @@ fn who_is_told_to_die_has_the_whole_wait_because_its_own_time_is_not_over() {
     rig.start("a", 1);
     rig.wait(15_000);
     let own = rig.own().tasks_may_live_until().unwrap();
-    // However long the answer was on its way.
+    // The time that the answer took does not matter.
     rig.sleep(9_000);
     let now = rig.now();
     assert_eq!(
@@ -419,7 +419,7 @@ fn who_is_told_to_die_has_the_whole_wait_because_its_own_time_is_not_over() {
     );
     assert_eq!(rig.own().tasks_may_live_until(), Some(now));
     assert!(now < own);
-    // An answer that comes later than the own time finds a worker that is dying since then.
+    // An answer after the worker's own time finds a worker that is dying since that time.
     let mut rig = Rig::joined();
     rig.start("a", 1);
     rig.wait(15_000);

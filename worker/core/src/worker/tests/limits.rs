@@ -1,4 +1,4 @@
-//! Timeout and deadline: what a run that is ended by one of them ends as, and what a state with them is told apart by.
+//! Tests of timeout and deadline: the status of a run that they end, and the fingerprints of states with limits.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::Event;
 use crate::effect::{Call, Effect};
 use crate::worker::rig::*;
 
-/// A run that was ended so, of which somebody says that it went so: what is reported of it.
+/// Returns the reported status of a run that was ended for this reason, if its process had this status.
 fn ended(by: Option<EndedBy>, said: ReportedStatus) -> ReportedStatus {
     let mut rig = Rig::joined();
     let mut wanted = run(1, 0, task("a", 1));
@@ -49,7 +49,7 @@ fn an_error_says_that_time_was_over_and_how_much_there_was() {
     for other in [None, Some(EndedBy::Operator), Some(EndedBy::Suicide)] {
         assert_eq!(ended(other, wrong()), wrong(), "{other:?}");
     }
-    // What it said in time stands.
+    // A status that the task wrote itself stays.
     let by = Some(EndedBy::Timeout);
     assert_eq!(ended(by, ReportedStatus::done()), ReportedStatus::done());
 }
@@ -61,7 +61,7 @@ fn term_alone_is_followed_by_a_kill_after_the_wait_of_the_job_or_of_the_worker()
         let mut wanted = run(1, 0, task("a", 1));
         wanted.options.deadline = Some(Duration::ZERO);
         wanted.options.limit_kill = asked;
-        // It is over at once, and there is a process to end none the less.
+        // The deadline has expired at once, and the process must still be ended.
         let effects = rig.run(wanted);
         let found = effects.into_iter().find_map(|effect| match effect {
             Effect::Kill { kill, .. } => Some(kill),
@@ -79,7 +79,7 @@ fn term_alone_is_followed_by_a_kill_after_the_wait_of_the_job_or_of_the_worker()
         let wait = Duration::from_millis(millis);
         Some(KillRequest { method, wait })
     };
-    // Of the task: 700 ms.
+    // The task's own kill wait is 700 ms.
     let by = EndedBy::Deadline;
     assert_eq!(kill_of(None), term_wait_kill(700, by));
     assert_eq!(kill_of(asked(KillMethod::Term, 0)), term_wait_kill(700, by));

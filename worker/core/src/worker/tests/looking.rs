@@ -1,4 +1,4 @@
-//! What people see of a worker's work fetch.
+//! Tests of the overview of a worker's work fetch.
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::work_overview::{Asks, AssociationFacts, Overview};
@@ -10,7 +10,7 @@ use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, WorkFetch};
 
-/// The answer to whoever looks.
+/// Returns the overview of the work fetch.
 pub(super) fn look(rig: &mut Rig) -> Option<Box<Overview>> {
     let request = RequestId(77);
     let effects = rig.hear(Event::ShowWorkFetch { request });
@@ -47,7 +47,7 @@ fn a_look_counts_what_runs_what_waits_and_what_is_not_acknowledged() {
         run.task.work.est_duration = Some(1.0);
         rig.run(run);
     }
-    // It fails: how long it took says nothing of the others.
+    // A failed run says nothing about the run times of other tasks.
     rig.end("a", 1, ReportedStatus::failed());
     let overview = look(&mut rig).expect("it fetches work");
     assert_eq!(overview.profile, "cluster");
@@ -70,11 +70,11 @@ fn a_look_counts_what_runs_what_waits_and_what_is_not_acknowledged() {
     assert_eq!(association.facts, Some(expected));
     assert_eq!(association.of_type[0].runnable, 4);
     assert_eq!(association.of_type[0].queued, 4.0);
-    // Nothing is another for having been looked at.
+    // The request for an overview changes nothing.
     assert_eq!(look(&mut rig), Some(overview));
 }
 
-/// A worker with one processor that has said how two tasks have ended, and heard nothing of that.
+/// Returns a worker with one processor whose reports of completions are in flight without outcomes.
 fn with_ends_on_their_way() -> Rig {
     let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
     let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
@@ -85,13 +85,13 @@ fn with_ends_on_their_way() -> Rig {
     rig
 }
 
-/// Why the only scheduler is asked for nothing.
+/// Returns why the only scheduler is not asked.
 fn reason(rig: &mut Rig) -> Option<String> {
     let overview = look(rig).expect("it fetches work");
     overview.of_association[0].reason.clone()
 }
 
-/// When the only scheduler is asked that the operator wants to be asked.
+/// Returns when the only scheduler is asked for an operator's wish.
 fn asks(rig: &mut Rig) -> Asks {
     let effects = rig.hear(fetch_work(None));
     let mut wishes = effects.into_iter().filter_map(|effect| match effect {
@@ -109,7 +109,7 @@ fn who_does_not_answer_is_said_not_to_and_not_what_follows_from_it() {
     let mut rig = with_ends_on_their_way();
     let choked = Some("too many ended tasks unacknowledged");
     assert_eq!(reason(&mut rig).as_deref(), choked);
-    // The next heartbeats meet nobody, while the worker still takes itself for healthy.
+    // The next heartbeats fail, while the worker still considers itself HEALTHY.
     rig.wait(20_000);
     let beat = rig.last_beat();
     rig.completed(beat, not_sent());
@@ -124,12 +124,12 @@ fn who_does_not_answer_is_said_not_to_and_not_what_follows_from_it() {
         panic!("it is asked in vain");
     };
     assert_eq!(told, format!("it {why}"));
-    // It is no more suspended by anybody when the worker does not take itself for healthy any more.
+    // The reason stays the same once the worker considers itself UNHEALTHY.
     rig.wait(200_000);
     assert_ne!(rig.own().health(), Health::Healthy);
     let why = reason(&mut rig).expect("there is nobody");
     assert!(why.starts_with("has not answered for 220s: "), "{why}");
-    // It is back, and has not acknowledged anything yet.
+    // The scheduler is back, and has not acknowledged anything yet.
     let beat = rig.last_beat();
     rig.heartbeat_answered(beat, 1, 1, Health::Unhealthy);
     let unhealthy = Some("does not take the worker for healthy");

@@ -1,4 +1,4 @@
-//! A scheduler that has several addresses, and one that is not where it was.
+//! Tests of a scheduler that has several addresses, or moves to another one.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn members(ports: &[u16]) -> Vec<ServiceAddress> {
     ports.iter().map(member).collect()
 }
 
-/// Whose scheduler's members are in a file.
+/// Returns a worker whose scheduler's members are in a file.
 fn rig(ports: &[u16], work_fetch: Option<WorkFetch>) -> Rig {
     let rig = Rig::with(|options| {
         options.work_fetch = work_fetch;
@@ -33,14 +33,14 @@ fn rig(ports: &[u16], work_fetch: Option<WorkFetch>) -> Rig {
     rig.join()
 }
 
-/// The ports where heartbeats and statuses go.
+/// Returns the ports to which heartbeats and statuses go.
 fn ports(rig: &Rig) -> (u16, u16) {
     let port = |at: Option<&ServiceAddress>| at.expect("somebody is known").port;
     let own = rig.own();
     (port(own.hears_heartbeats()), port(own.hears_statuses()))
 }
 
-/// The next heartbeat, which fails.
+/// Lets the next heartbeat fail.
 fn miss(rig: &mut Rig) {
     let before = rig.beats.len();
     while rig.beats.len() == before {
@@ -49,7 +49,7 @@ fn miss(rig: &mut Rig) {
     rig.completed(rig.last_beat(), not_sent());
 }
 
-/// The only question who the members are, since the last one.
+/// Returns the only read of the member list since the last call.
 fn asked_who(rig: &mut Rig) -> u64 {
     let asked = std::mem::take(&mut rig.list_readings);
     let [call] = <[_; 1]>::try_from(asked).expect("one question");
@@ -68,7 +68,7 @@ fn the_next_member_hears_heartbeats_when_one_does_not_answer() {
     miss(&mut rig);
     assert!(rig.list_readings.is_empty(), "one is left to be tried");
     rig.wait(1_500);
-    // Statuses are for the scheduler that has answered, until another member does.
+    // Statuses go to the member that answered last, until another one answers.
     assert_eq!(ports(&rig), (2, 1));
     rig.heartbeat_answered(rig.last_beat(), 1, 1, Health::Healthy);
     assert_eq!(ports(&rig), (2, 2));
@@ -79,7 +79,7 @@ fn a_scheduler_that_has_moved_is_found_on_its_list() {
     let mut rig = rig(&[1], None);
     miss(&mut rig);
     let call = asked_who(&mut rig);
-    // Once at a time, however many heartbeats fail meanwhile.
+    // Only one read is in flight, however many heartbeats fail meanwhile.
     miss(&mut rig);
     assert!(rig.list_readings.is_empty());
     told(&mut rig, call, &[7]);
@@ -95,7 +95,7 @@ fn a_list_that_cannot_be_read_changes_nothing_and_is_read_again() {
     let failures: [fn(&mut Rig, u64); 3] = [
         |rig, call| drop(rig.completed(call, not_sent())),
         |rig, call| told(rig, call, &[]),
-        // Nothing comes of it for too long.
+        // The read times out.
         |rig, call| {
             rig.wait(10_000);
             told(rig, call, &[9]);
@@ -115,7 +115,7 @@ fn requests_for_work_that_fail_and_fail_have_the_list_read_too() {
     let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
     let mut rig = rig(&[1], Some(work_fetch));
     rig.wait(500);
-    // An operator spares a test the backoffs between.
+    // The operator's wishes end the backoffs in between.
     for _ in 0..10 {
         assert!(rig.list_readings.is_empty());
         let call = rig.work_requests.last().expect("it has asked").0;
@@ -127,17 +127,17 @@ fn requests_for_work_that_fail_and_fail_have_the_list_read_too() {
     let asked = rig.work_requests.len();
     rig.wait(1_000);
     assert_eq!(rig.work_requests.len(), asked, "nobody is asked before");
-    // Whoever is new is asked at once.
+    // A new member is asked at once.
     told(&mut rig, call, &[7]);
     rig.wait(20);
     assert_eq!(rig.work_requests.len(), asked + 1);
-    // A reading that fails is a failure as another, and the old list goes on.
+    // A failed read counts as a failure, and the old list stays.
     let call = rig.work_requests.last().expect("it has asked").0;
     rig.completed(call.0, not_sent());
     assert_eq!(ports(&rig), (7, 7), "nobody else is known");
 }
 
-/// What the last request hears.
+/// Answers the last request with NO_WORK.
 fn has_no_work(rig: &mut Rig) {
     let (call, request) = rig.work_requests.last().expect("it has asked").clone();
     let reply = WorkReply::same_for_all(&request, WorkVerdict::NoWork, Duration::ZERO);
@@ -147,13 +147,13 @@ fn has_no_work(rig: &mut Rig) {
 
 #[test]
 fn work_is_asked_for_where_the_scheduler_was_found() {
-    // Wherever a worker would begin by itself.
+    // The result does not depend on the member with which a worker would begin by itself.
     for seed in 0..8 {
         let work_fetch = WorkFetch::new(Profile::CLUSTER, seed);
         let mut rig = rig(&[1, 2, 3], Some(work_fetch));
         rig.wait(500);
         assert_eq!(rig.work_asked, [1], "its heartbeats were answered there");
-        // The member serves nobody for a while, nor does the second.
+        // The first two members serve no requests for a while.
         while rig.work_asked.last() != Some(&3) {
             let call = rig.work_requests.last().expect("it has asked").0;
             rig.completed(call.0, not_sent());
@@ -168,7 +168,7 @@ fn work_is_asked_for_where_the_scheduler_was_found() {
         }
         assert!(rig.work_asked.len() > moved, "it has asked meanwhile");
         assert!(rig.work_asked[moved..].iter().all(|to| *to == 3));
-        // Heartbeats are answered elsewhere, too: there it is asked the next time.
+        // Another member answers a heartbeat, and gets the next request.
         rig.completed(rig.last_beat(), not_sent());
         rig.wait(1_500);
         assert_eq!(ports(&rig).0, 2);

@@ -1,4 +1,4 @@
-//! Tasks that stop for such with near deadlines, and go on.
+//! Tests of tasks that stop in favour of tasks with near deadlines, and continue later.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::work_fetch::{Preemption, Profile};
 use crate::worker::rig::*;
 use crate::{Event, RunTask, WorkFetch};
 
-/// A worker with one processor.
+/// Returns a worker with one processor.
 fn rig(preemption: Preemption) -> Rig {
     with_processors(preemption, 1.0)
 }
@@ -29,7 +29,7 @@ fn with_processors(preemption: Preemption, cpu_cores: f64) -> Rig {
     rig
 }
 
-/// It takes half a minute.
+/// Returns a task of 30 s.
 fn long(node: &str, number: i64) -> RunTask {
     let mut run = run(1, 0, task(node, number));
     run.task.work.bufferable = true;
@@ -37,7 +37,7 @@ fn long(node: &str, number: i64) -> RunTask {
     run
 }
 
-/// It takes five seconds and has ten.
+/// Returns a task of five seconds with a deadline in ten.
 fn urgent(node: &str, number: i64) -> RunTask {
     let mut run = long(node, number);
     run.task.work.est_duration = Some(5.0);
@@ -45,7 +45,7 @@ fn urgent(node: &str, number: i64) -> RunTask {
     run
 }
 
-/// It takes two processors for two seconds.
+/// Returns a task of two seconds on two processors.
 fn wide(node: &str, number: i64) -> RunTask {
     let mut run = long(node, number);
     run.task.work.est_duration = Some(2.0);
@@ -53,7 +53,7 @@ fn wide(node: &str, number: i64) -> RunTask {
     run
 }
 
-/// What is done to processes, in words.
+/// Returns the effects on processes, as texts.
 fn done_to_tasks(effects: &[Effect]) -> Vec<String> {
     let done = effects.iter().filter_map(|effect| match effect {
         Effect::Spawn { run, .. } => Some(format!("start {}", run.task.node)),
@@ -68,7 +68,7 @@ fn done_to_tasks(effects: &[Effect]) -> Vec<String> {
     done.collect()
 }
 
-/// A long task has run for four seconds, and an urgent one has come and taken its place.
+/// Returns a worker where an urgent task took the place of a long one after four seconds.
 fn preempted() -> Rig {
     let mut rig = rig(Preemption::Suspend);
     assert_eq!(done_to_tasks(&rig.run(long("long", 1))), ["start long"]);
@@ -82,7 +82,7 @@ fn preempted() -> Rig {
 #[test]
 fn a_near_deadline_takes_the_place_of_what_runs_and_gives_it_back() {
     let mut rig = preempted();
-    // Whoever looks sees that one of the two has its processor, and the other has none.
+    // The overview shows that one of the two tasks is stopped.
     let counts = |rig: &mut Rig| {
         let overview = look(rig).expect("it fetches work");
         let facts = overview.of_association[0].facts.clone();
@@ -97,7 +97,7 @@ fn a_near_deadline_takes_the_place_of_what_runs_and_gives_it_back() {
 #[test]
 fn who_comes_between_two_choices_does_not_take_the_place_of_who_was_stopped() {
     let mut rig = preempted();
-    // It makes the worker choose, and is gone again.
+    // This task causes a choice and leaves again.
     rig.run(long("short", 3));
     rig.kill(1, "short", 3);
     let ended = rig.end("urgent", 2, ReportedStatus::done());
@@ -125,15 +125,15 @@ fn nothing_stops_for_a_wider_task_that_its_own_scheduler_sent_later() {
     for number in 3..6 {
         rig.run(wide(&format!("wide {number}"), number));
     }
-    // Longer than a slice, or than work that is fetched lasts.
+    // The time is longer than a time slice, and longer than the fetched work lasts.
     let later: Vec<_> = (0..40).flat_map(|_| rig.wait(1000)).collect();
     assert_eq!(done_to_tasks(&later), Vec::<String>::new());
-    // One of them begins as soon as a processor is free, beside the other, which goes on.
+    // A wide task begins as soon as one processor is free, beside the long task, which continues.
     let ended = rig.end("long 1", 1, ReportedStatus::done());
     let then: Vec<_> = (0..10).flat_map(|_| rig.wait(1000)).collect();
     let done = [done_to_tasks(&ended), done_to_tasks(&then)].concat();
     assert_eq!(done, ["start wide 3"]);
-    // Where a deadline is near one stops, and goes on before the others begin.
+    // A task stops for a near deadline, and continues before others begin.
     rig.run(urgent("urgent", 6));
     assert_eq!(
         done_to_tasks(&rig.wait(100)),
@@ -173,7 +173,7 @@ fn who_is_stopped_goes_on_before_it_is_killed() {
     let mut rig = preempted();
     let killed = rig.kill(1, "long", 1);
     assert_eq!(done_to_tasks(&killed), ["resume long", "kill long"]);
-    // It is on its way out, and stops for nobody any more.
+    // The task is ending, and stops for no other task any more.
     assert_eq!(done_to_tasks(&rig.wait(1000)), Vec::<String>::new());
     let shut_down = rig.hear(Event::Shutdown);
     let mut kills = done_to_tasks(&shut_down);
@@ -201,7 +201,7 @@ fn time_does_not_count_for_who_is_stopped() {
     rig.wait(8900);
     let ended = rig.end("urgent", 2, ReportedStatus::done());
     assert_eq!(done_to_tasks(&ended), ["resume long"]);
-    // It had 16 s left, less the tenth until it was stopped.
+    // The task had 16 s left, less the tenth of a second before it was stopped.
     assert_eq!(done_to_tasks(&rig.wait(15_800)), Vec::<String>::new());
     assert_eq!(done_to_tasks(&rig.wait(200)), ["kill long"]);
 }
@@ -209,7 +209,7 @@ fn time_does_not_count_for_who_is_stopped() {
 #[test]
 fn one_that_ends_while_it_is_stopped_leaves_nothing() {
     let mut rig = preempted();
-    // Somebody else has killed it.
+    // Another program has killed the task.
     rig.end("long", 1, ReportedStatus::incomplete_backoff("killed"));
     rig.end("urgent", 2, ReportedStatus::done());
     assert_eq!(rig.worker.live_processes(), 0);
@@ -233,7 +233,7 @@ fn an_end_tells_how_long_it_waited_and_ran_without_its_stops() {
         });
         told.expect("an end with its story")
     };
-    // By the clock of whoever ran it.
+    // This is the run time by the shell's clock.
     let ran = Story {
         ran: Duration::from_millis(4100 + 6000 + 2000),
         ..Story::exited(0)

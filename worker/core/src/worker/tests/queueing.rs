@@ -1,4 +1,4 @@
-//! Tasks that wait for processors: who waits, who begins when, and what they end as that never begin.
+//! Tests of tasks that wait for processors: which of them wait, when they begin, and their status if they never begin.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, LifeStage, RunTask, WorkFetch};
 
-/// A worker that fetches work, on so many processors.
+/// Returns a worker that fetches work, with this many processors.
 fn rig(cores: u32) -> Rig {
     let work_fetch = WorkFetch::new(Profile::CLUSTER, 1);
     let mut rig = Rig::with(|options| options.work_fetch = Some(work_fetch)).join();
@@ -41,7 +41,7 @@ fn must_not(node: &str, number: i64) -> RunTask {
     run(1, 0, task(node, number))
 }
 
-/// The names of the nodes on which something was started.
+/// Returns the nodes of the tasks that were started.
 fn begun(effects: &[Effect]) -> Vec<String> {
     let begun = effects.iter().filter_map(|effect| match effect {
         Effect::Spawn { run, .. } => Some(run.task.node.to_string()),
@@ -50,7 +50,7 @@ fn begun(effects: &[Effect]) -> Vec<String> {
     begun.collect()
 }
 
-/// The only end that is reported, with its story.
+/// Returns the only reported completion, with its story.
 fn reported(effects: &[Effect]) -> (ReportedStatus, Story) {
     let ends: Vec<_> = effects
         .iter()
@@ -80,7 +80,7 @@ fn those_that_may_wait_begin_in_order_as_processors_become_free() {
     }
     assert_eq!(rig.worker.queued_tasks(), 2);
     assert_eq!(rig.worker.live_processes(), 2);
-    // To the scheduler all of them run.
+    // The scheduler sees all of them as running.
     let nodes = rig.own().running_tasks();
     let nodes: Vec<&str> = nodes.iter().map(|task| task.node.as_str()).collect();
     assert_eq!(nodes, ["a", "b", "c", "d"]);
@@ -99,7 +99,7 @@ fn those_that_may_not_wait_begin_at_once_and_count() {
     rig.start("a", 1);
     rig.start("b", 2);
     assert_eq!(rig.run(may_wait("c", 3)), [accepted()]);
-    // Nobody begins before who came earlier, but who may not wait.
+    // Queued tasks begin in their order. Only a task that may not be queued begins before them.
     assert_eq!(begun(&rig.end("a", 1, ReportedStatus::done())), [""; 0]);
     let run = must_not("d", 4);
     assert_eq!(rig.run(run.clone()), [spawned(run), accepted()]);
@@ -125,7 +125,7 @@ fn a_machine_with_more_processors_takes_more() {
     }
     assert_eq!(rig.worker.queued_tasks(), 2);
     assert_eq!(begun(&rig.hear(machine(3, &[]))), ["b", "c"]);
-    // One that says nothing has one.
+    // A machine that reports no processors has one.
     let mut rig = self::rig(0);
     rig.run(may_wait("a", 1));
     rig.run(may_wait("b", 2));
@@ -141,14 +141,14 @@ fn what_would_wait_for_longer_than_two_buffers_is_refused() {
         run
     };
     rig.run(long("a", 1));
-    // A minute may wait, and what waits already is less.
+    // One minute of work may be queued, and less is queued so far.
     for (node, number) in [("b", 2), ("c", 3)] {
         assert_eq!(rig.run(long(node, number)), [accepted()]);
     }
     let refused = rig.run(long("d", 4));
     let said = format!("{refused:?}");
     assert!(said.contains("Busy") && said.contains("so much work waits for CPU"));
-    // The refusal changes nothing for what may not wait, nor when there is room again.
+    // The refusal affects neither tasks that may not be queued nor later tasks that fit again.
     let other = must_not("e", 5);
     assert_eq!(rig.run(other.clone()), [spawned(other), accepted()]);
     rig.end("e", 5, ReportedStatus::done());
@@ -164,7 +164,7 @@ fn one_long_task_that_waits_leaves_room_for_what_other_processors_will_need() {
         run.task.work.est_duration = Some(seconds);
         rig.run(run);
     }
-    // Twenty minutes wait for one of two processors, with buffers of half a minute.
+    // Twenty minutes of work are queued for one of two processors. A buffer is half a minute.
     assert_eq!(rig.worker.queued_tasks(), 1);
     assert_eq!(rig.run(may_wait("d", 4)), [accepted()]);
     assert_eq!(rig.worker.queued_tasks(), 2);
@@ -184,10 +184,10 @@ fn cards_are_waited_for_and_let_others_pass() {
     };
     assert_eq!(begun(&rig.run(with("a", 1))), ["a"]);
     assert_eq!(rig.run(with("b", 2)), [accepted()]);
-    // What came later needs no card.
+    // The later task needs no GPU.
     assert_eq!(begun(&rig.run(may_wait("c", 3))), ["c"]);
     assert_eq!(begun(&rig.end("a", 1, ReportedStatus::done())), ["b"]);
-    // One that there is none of is not waited for.
+    // A task does not wait for a GPU that the machine does not have.
     let mut strange = with("d", 4);
     strange.task.gpus[0].device = "bus7".into();
     let (code, text) = refusal(&rig.run(strange));
@@ -285,7 +285,7 @@ fn a_worker_that_ends_drops_what_waits_and_a_drain_gives_it_away_at_once() {
     let (status, story) = reported(&effects);
     assert!(status.is_incomplete_backoff());
     assert_eq!(story.ended_by, Some(EndedBy::Suicide));
-    // Only the process is waited for.
+    // Only the live task has a process to kill.
     let killed = |effect: &&Effect| matches!(effect, Effect::Kill { .. });
     assert_eq!(effects.iter().filter(killed).count(), 1);
     assert_eq!(dying.own().life_stage(), LifeStage::Dying);

@@ -1,4 +1,4 @@
-//! Statuses until they are acknowledged by whom it counts.
+//! Tests of statuses until the right scheduler instance has acknowledged them.
 
 use brasserie_common::{Health, ReportedStatus};
 
@@ -23,7 +23,7 @@ fn a_lost_acknowledgement_is_asked_for_again() {
         let mut rig = with_end();
         assert_eq!(rig.completed(5, outcome), []);
         assert_eq!(rig.wait(999), []);
-        // With a heartbeat: it may be another instance that does not acknowledge.
+        // A heartbeat leaves, too, because the instance that does not acknowledge may be another one.
         assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
         assert_eq!(rig.acknowledge(7), []);
         assert_eq!(rig.heartbeat_answered(6, 1, 1, Health::Healthy), []);
@@ -37,7 +37,7 @@ fn a_report_without_outcome_is_given_up_and_sent_again() {
     let mut rig = with_end();
     assert_eq!(rig.wait(10_999), []);
     assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1)), end(7, 1)]);
-    // The first one's late outcome is dropped, the second one counts.
+    // The late outcome of the first call is dropped; the second call counts.
     assert_eq!(rig.acknowledge(5), []);
     assert_eq!(rig.own().unacknowledged_reports(), 1);
     rig.acknowledge(7);
@@ -99,14 +99,14 @@ fn an_unreachable_scheduler_is_not_tried_for_each_report() {
 #[test]
 fn refusals_bring_the_next_heartbeat_forward_and_never_put_it_off() {
     let mut rig = with_end();
-    // The heartbeat is due in 600 ms, before a second is over.
+    // The heartbeat is due in 600 ms, before the retry.
     rig.sleep(14_400);
     rig.completed(5, refused());
     assert_eq!(rig.wait(599), []);
     assert_eq!(rig.wait(1), [heartbeat(&rig, 6, set(1, 1))]);
     rig.heartbeat_answered(6, 1, 1, Health::Healthy);
     assert_eq!(rig.wait(400), [end(7, 1)]);
-    // One a second, however many are refused.
+    // One heartbeat leaves per second, however many reports are refused.
     rig.start("b", 2);
     let failed = ReportedStatus::failed();
     rig.end("b", 2, failed.clone());
@@ -118,7 +118,7 @@ fn refusals_bring_the_next_heartbeat_forward_and_never_put_it_off() {
     assert_eq!(rig.heartbeat_answered(9, 1, 1, Health::Healthy), []);
     assert_eq!(rig.wait(300), [report(10, 1, task("b", 2), failed)]);
     assert_eq!(rig.acknowledge(10), []);
-    // Its second refusal in a row.
+    // This was the second refusal of the report in a row.
     assert_eq!(rig.wait(700), [end(11, 1)]);
     rig.acknowledge(11);
     assert_eq!(rig.wait(13_999), []);
@@ -137,7 +137,7 @@ fn a_report_to_an_earlier_scheduler_brings_no_heartbeat_forward() {
     assert_eq!(rig.next_timer(), Some(15_000));
 }
 
-/// So many tasks have ended; how many of their ends have left.
+/// Ends this many tasks, and returns how many of their completions have left.
 fn sent_of(rig: &mut Rig, ends: i64) -> usize {
     for i in 0..ends {
         rig.start(&i.to_string(), i);
@@ -150,7 +150,7 @@ fn sent_of(rig: &mut Rig, ends: i64) -> usize {
 fn a_hundred_reports_are_on_their_way_at_once() {
     let mut rig = Rig::joined();
     assert_eq!(sent_of(&mut rig, 150), 100);
-    // One takes the place of the acknowledged one, and one more may be on its way.
+    // One report takes the place of the acknowledged one, and the window grows by one.
     assert_eq!(rig.acknowledge(5).len(), 2);
     // A healthcheck overtakes them.
     rig.run(healthcheck(1, 8, ""));
@@ -169,7 +169,7 @@ fn more_are_on_their_way_while_all_are_acknowledged_and_a_hundred_after_one_that
         assert!(sent - acknowledged <= 1024);
     }
     assert_eq!(sent - acknowledged, 1024);
-    // What is not acknowledged leaves none in its place, until less than a hundred are on their way.
+    // An unacknowledged report is replaced by none until fewer than a hundred are in flight.
     assert_eq!(rig.completed(5 + acknowledged, refused()), []);
     let left = (2..=925).map(|n| rig.acknowledge(4 + acknowledged + n).len());
     assert_eq!(left.sum::<usize>(), 2);
@@ -178,13 +178,13 @@ fn more_are_on_their_way_while_all_are_acknowledged_and_a_hundred_after_one_that
 #[test]
 fn an_acknowledgement_of_an_earlier_scheduler_does_not_count() {
     let mut rig = with_end();
-    // Scheduler 2 has fetched: what it was told is listed to it as unacknowledged.
+    // Scheduler 2 has fetched the tasks. The completion that scheduler 1 received is listed as unacknowledged.
     assert_eq!(rig.fetch(2).len(), 1);
     assert_eq!(rig.acknowledge(5), []);
     assert_eq!(rig.own().unacknowledged_reports(), 1);
     rig.wait(15_000);
     let effects = rig.heartbeat_answered(6, 2, 1, Health::New);
-    // It refuses in NEW, so it is told at once when it has left it.
+    // The scheduler refuses statuses while the worker is NEW, so the completion leaves at once after that.
     assert_eq!(effects, [heartbeat(&rig, 7, set(2, 1))]);
     assert_eq!(
         rig.heartbeat_answered(7, 2, 1, Health::Unhealthy),
@@ -207,7 +207,7 @@ fn a_report_refused_because_of_a_new_association_leaves_again_with_new() {
         rig.heartbeat_answered(7, 1, 1, Health::Unhealthy),
         [heartbeat(&rig, 8, set(1, 1)), end(9, 1)]
     );
-    // What made it HEALTHY before does not count; the scheduler's next word does.
+    // Earlier evidence of health does not count; the scheduler's next answer does.
     assert_eq!(rig.own().health(), Health::Unhealthy);
     rig.heartbeat_answered(8, 1, 1, Health::Healthy);
     assert_eq!(rig.own().health(), Health::Healthy);
@@ -221,7 +221,7 @@ fn nothing_is_reported_to_a_scheduler_that_has_not_fetched() {
     assert_eq!(rig.end("a", 1, ReportedStatus::done()), [end(6, 1)]);
     rig.heartbeat_answered(5, 2, 1, Health::Unhealthy);
     rig.heartbeat_answered(7, 2, 1, Health::Unhealthy);
-    // Not even the instance that is still bound can acknowledge it for the other.
+    // The instance that is still bound cannot acknowledge a completion for the other one.
     assert_eq!(rig.acknowledge(6), []);
     assert_eq!(rig.own().unacknowledged_reports(), 1);
     assert_eq!(rig.wait(10_000), []);
@@ -247,7 +247,7 @@ fn answers_of_a_question_die_with_the_scheduler_that_asked() {
     assert_eq!(rig.own().unacknowledged_reports(), 0);
     assert_eq!(rig.acknowledge(6), []);
     assert_eq!(rig.completed(6, lost()), []);
-    // It asks itself.
+    // The new scheduler asks its own question.
     let denied = ReportedStatus::was_not_running();
     assert_eq!(
         rig.notify(2, 1, vec![task("a", 1)]),

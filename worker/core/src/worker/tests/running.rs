@@ -1,4 +1,4 @@
-//! `runTask`, `notifyIfTasksNotRunning` and `killTask`.
+//! Tests of `runTask`, `notifyIfTasksNotRunning` and `killTask`.
 
 use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::resources::TaskPhysicalResources;
@@ -93,7 +93,7 @@ fn one_run_a_task_and_one_start_an_invocation() {
     assert_eq!(code, RefusalCode::Duplicate);
     assert!(text.contains("not acknowledged"), "{text}");
     rig.acknowledge(5);
-    // Accepted or refused before, all three stay out; the next one runs.
+    // All three invocations were accepted or refused before and stay refused; the next one runs.
     for invocation in [1, 2, 3] {
         assert_eq!(twice(&mut rig, invocation).0, RefusalCode::Duplicate);
     }
@@ -126,7 +126,7 @@ fn a_lost_run_is_denied_and_never_starts() {
     assert!(text.contains("1 is below 2"), "{text}");
     let b = run(1, 2, task("b", 2));
     assert_eq!(rig.run(b).len(), 2);
-    // Not even with a number that would do.
+    // A valid sequence number does not help either.
     let mut again = a;
     again.sequence.0 = 2;
     assert_eq!(refusal(&rig.run(again)).0, RefusalCode::Duplicate);
@@ -163,13 +163,13 @@ fn what_runs_is_not_denied_and_another_run_of_it_is() {
     let mut rig = Rig::joined();
     rig.start("a", 1);
     assert_eq!(rig.notify(1, 1, vec![task("a", 1)]), [accepted()]);
-    // Refused because of the first run; the refusal was lost on its way.
+    // This run was refused because of the first one, and the refusal was lost.
     let denied = ReportedStatus::was_not_running();
     assert_eq!(
         rig.notify(1, 2, vec![task("a", 2)]),
         [accepted(), report(5, 1, task("a", 2), denied)]
     );
-    // An ended run is reported by its end.
+    // A run that has ended is reported by its completion.
     rig.end("a", 1, ReportedStatus::done());
     assert_eq!(rig.notify(1, 3, vec![task("a", 1)]), [accepted()]);
 }
@@ -217,7 +217,7 @@ fn a_job_without_a_command_needs_a_worker_command() {
 fn one_healthcheck_at_a_time_and_none_twice() {
     let mut rig = Rig::joined();
     rig.notify(1, 5, vec![]);
-    // Sequence numbers do not matter to it.
+    // Healthchecks ignore sequence numbers.
     assert_eq!(rig.run(healthcheck(1, 8, "")).len(), 2);
     assert_eq!(
         refusal(&rig.run(healthcheck(1, 9, ""))).0,
@@ -271,7 +271,7 @@ fn the_healthcheck_of_a_scheduler_to_come_waits_for_its_first_answer() {
 fn the_healthcheck_of_a_scheduler_that_is_gone_blocks_nobody() {
     let old = || healthcheck(1, 8, "");
     let done = ReportedStatus::done;
-    // It ends before the new scheduler answers, and its acknowledgement comes too late to count.
+    // The healthcheck ends before the new scheduler answers, and its acknowledgement is too late to count.
     let mut rig = Rig::joined();
     rig.run(old());
     rig.wait(15_000);
@@ -280,14 +280,14 @@ fn the_healthcheck_of_a_scheduler_that_is_gone_blocks_nobody() {
     assert_eq!(rig.run(healthcheck(2, 8, "")).len(), 2);
     assert_eq!(rig.acknowledge(6), []);
     assert_eq!(rig.worker.live_processes(), 1);
-    // It ends after that.
+    // The healthcheck ends after the new scheduler has answered.
     let mut rig = Rig::joined();
     rig.run(old());
     rig.wait(15_000);
     rig.heartbeat_answered(5, 2, 1, Health::New);
     assert_eq!(rig.end_healthcheck(old(), done()), []);
     assert_eq!(rig.run(healthcheck(2, 8, "")).len(), 2);
-    // Its end waits to be acknowledged when the new one knocks before its first answer.
+    // The completion is unacknowledged when the new scheduler's healthcheck arrives, before its first answer.
     let mut rig = Rig::joined();
     let first = |n| healthcheck(n, 8, HEALTHCHECK_NEW_WORKER_NODE);
     rig.run(first(1));
@@ -365,7 +365,7 @@ fn no_more_tasks_are_taken_than_there_is_room_for() {
     assert_eq!(refusal.code, RefusalCode::Busy);
     let text = "it runs as many tasks as it can: 2 at most, by open files: 300, 6 a task";
     assert_eq!(refusal.message, text);
-    // Nor does a healthcheck take the place of a task, which is free as soon as a process is gone, whoever knows.
+    // A healthcheck takes no place of a task. The place is free once the process is gone, before any acknowledgement.
     rig.run(healthcheck(1, 8, ""));
     rig.end("a", 1, ReportedStatus::done());
     rig.start("d", 4);

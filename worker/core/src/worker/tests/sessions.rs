@@ -1,4 +1,4 @@
-//! Ends that wait for others to be told with them: what holds them, what lets them go, and that none is lost.
+//! Tests of held completions: what holds them, what releases them, and that none is lost.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::worker::rig::*;
 use crate::worker::tests::fetching::fetch_work;
 use crate::{Event, WorkFetch};
 
-/// Ends wait, and not for long.
+/// Returns a profile that holds completions for a short time.
 fn lazy() -> Profile {
     Profile {
         report: ReportPolicy::Lazy,
@@ -22,7 +22,7 @@ fn lazy() -> Profile {
     }
 }
 
-/// One that asks for nothing: its processor is busy for as long as it looks ahead.
+/// Returns a worker that requests nothing, because its processor is busy for as long as it plans ahead.
 fn busy(profile: Profile) -> Rig {
     let mut rig = Rig::with(|options| {
         options.work_fetch = Some(WorkFetch::new(profile, 1));
@@ -44,7 +44,7 @@ fn busy(profile: Profile) -> Rig {
     rig
 }
 
-/// A task starts and ends.
+/// Starts and ends a task.
 fn ended_as(rig: &mut Rig, number: i64, says: Option<ReportPolicy>) -> Vec<Effect> {
     let node = format!("n{number}");
     let mut wanted = run(1, 0, task(&node, number));
@@ -64,7 +64,7 @@ fn ended(rig: &mut Rig, number: i64) -> Vec<Effect> {
     ended_as(rig, number, None)
 }
 
-/// The statuses among these effects: the call, the run, and how it goes.
+/// Returns the statuses among these effects: the call, the run, and how it is sent.
 fn told(effects: &[Effect]) -> Vec<(CallId, i64, Goes)> {
     let calls = effects.iter().filter_map(|effect| match effect {
         Effect::Call {
@@ -81,7 +81,7 @@ fn runs(effects: &[Effect]) -> Vec<i64> {
     told(effects).into_iter().map(|(_, run, _)| run).collect()
 }
 
-/// Nothing is told, and nothing asked for.
+/// Checks that no completion and no request leaves in this time.
 fn quiet(rig: &mut Rig, millis: u64) {
     let asked = rig.work_requests.len();
     let effects = rig.wait(millis);
@@ -95,10 +95,10 @@ fn an_end_goes_when_it_has_waited_as_long_as_it_may() {
     assert_eq!(ended(&mut rig, 1), []);
     assert_eq!(rig.own().unacknowledged_reports(), 1);
     quiet(&mut rig, 12_000);
-    // The second goes with the first, although it has not waited.
+    // The second completion leaves with the first, although it has not waited as long.
     assert_eq!(ended(&mut rig, 2), []);
     quiet(&mut rig, 8_000);
-    // It is looked every five seconds.
+    // The worker checks every five seconds.
     let asked = rig.work_requests.len();
     let effects = rig.wait(5_500);
     let told = told(&effects);
@@ -107,7 +107,7 @@ fn an_end_goes_when_it_has_waited_as_long_as_it_may() {
         told.iter().map(together).collect::<Vec<_>>(),
         [(1, Goes::Together), (2, Goes::Together)]
     );
-    // What is asked for by the way is asked for after them.
+    // The request that leaves at the same time comes after them.
     assert_eq!(rig.work_requests.len(), asked + 1);
     let request = rig.work_requests[asked].0;
     for (call, ..) in told {
@@ -141,7 +141,7 @@ fn an_end_with_a_deadline_goes_in_time() {
     wanted.options.deadline = Some(Duration::from_secs(42));
     rig.run(wanted);
     assert_eq!(told(&rig.end("n1", 1, ReportedStatus::done())), []);
-    // Half a minute before it, and then when it is looked next.
+    // The completion is due half a minute before the deadline, and leaves with the next check.
     quiet(&mut rig, 11_900);
     assert_eq!(runs(&rig.wait(5_700)), [1]);
 }
@@ -227,7 +227,7 @@ fn who_takes_over_learns_of_them_twice() {
         _ => false,
     });
     assert!(is_listed, "{listed:?}");
-    // As any other end; only who is bound may acknowledge it.
+    // The completion is repeated as any other. Only the bound instance may acknowledge it.
     let beat = rig.last_beat();
     let effects = rig.heartbeat_answered(beat, 2, 1, Health::Unhealthy);
     let told = told(&[listed, effects, rig.wait(1_100)].concat());
@@ -251,7 +251,7 @@ fn the_job_says_or_else_the_profile() {
         let at_once = runs(&ended_as(&mut rig, 1, says));
         assert_eq!(at_once.is_empty(), is_held, "{report:?} {says:?}");
     }
-    // Who takes what it is sent tells at once, whatever the job allows.
+    // A worker that does not fetch work reports at once, whatever the job allows.
     let mut rig = Rig::joined();
     let effects = ended_as(&mut rig, 1, Some(Lazy));
     assert_eq!(runs(&effects), [1]);
@@ -263,7 +263,7 @@ fn who_takes_no_requests_is_told_at_once() {
     ended(&mut rig, 1);
     rig.hear(fetch_work(None));
     rig.wait(500);
-    // On its way when the answer comes.
+    // This completion is held when the answer arrives.
     assert_eq!(told(&ended(&mut rig, 2)), []);
     let call = rig.work_requests.last().expect("it has asked").0;
     let outcome = brasserie_common::CallOutcome::Done(CallReply::NoSuchCall);

@@ -1,4 +1,4 @@
-//! One worker with two schedulers: to each it is a worker of its own, on one machine.
+//! Tests of one worker with two schedulers, each of which sees an independent worker on the same machine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -23,26 +23,26 @@ use crate::{
 const X: AssociationIndex = AssociationIndex(0);
 const Y: AssociationIndex = AssociationIndex(1);
 
-/// Of Y, to begin with.
+/// The first instance of Y.
 const OTHER: WorkerId = WorkerId(brasserie_common::InstanceId {
     start_time: 51,
     rand: 6,
 });
-/// Of whoever begins anew.
+/// The instance of an association that begins anew.
 const ANEW: WorkerId = WorkerId(brasserie_common::InstanceId {
     start_time: 60,
     rand: 7,
 });
 
-/// Both, with their schedulers: number 1 is X's and number 2 is Y's.
+/// A worker with associations X and Y. Scheduler 1 is X's, and scheduler 2 is Y's.
 struct Pair {
     rig: Rig,
     schedulers: [Peer; 2],
-    /// Healthchecks so far.
+    /// The number of healthchecks so far.
     checks: i64,
     /// How many heartbeats each association has sent.
     beats: [usize; 2],
-    /// Which cards the last of each listed.
+    /// The GPUs in the last heartbeat of each association.
     cards: [String; 2],
 }
 
@@ -52,7 +52,7 @@ fn lock(port: i32) -> MachinePortLock {
 }
 
 struct Peer {
-    /// `None`: it is silent.
+    /// `None`: the scheduler is silent.
     says: Option<Health>,
 }
 
@@ -80,7 +80,7 @@ impl Pair {
         }
     }
 
-    /// Both HEALTHY.
+    /// Returns a worker that is HEALTHY for both schedulers.
     fn joined() -> Self {
         Self::joined_with(|_| ())
     }
@@ -116,7 +116,7 @@ impl Pair {
         i64::try_from(of.0).unwrap() + 1
     }
 
-    /// Which cards the next heartbeats to each list.
+    /// Returns the GPUs in the next heartbeats of each association.
     fn cards_told(&mut self) -> [String; 2] {
         self.pass(20_000);
         self.cards.clone()
@@ -133,7 +133,7 @@ impl Pair {
         })
     }
 
-    /// The scheduler checks the worker's health, which is good.
+    /// Plays a good healthcheck.
     fn check(&mut self, of: AssociationIndex, node: &str) {
         self.checks += 1;
         let check = RunTask {
@@ -156,7 +156,7 @@ impl Pair {
         self.serve(effects)
     }
 
-    /// A task of one of them, as its scheduler sends it.
+    /// Returns a task as the association's scheduler sends it.
     fn wanted(&self, of: AssociationIndex, node: &str, invocation: i64) -> RunTask {
         RunTask {
             worker: self.id(of),
@@ -174,7 +174,7 @@ impl Pair {
         self.serve(effects)
     }
 
-    /// Schedulers answer at once, unless they are silent. What is no call is left.
+    /// Lets each scheduler answer at once unless it is silent. Returns the effects that are no calls.
     fn serve(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
         let mut effects = VecDeque::from(effects);
         let mut left = Vec::new();
@@ -191,7 +191,7 @@ impl Pair {
             let says = self.schedulers[association.0].says;
             if let Call::Heartbeat { worker, .. } = &call {
                 assert_eq!(worker.id, self.id(association));
-                // Its own, whichever instance it is.
+                // The lock belongs to the association, whichever instance it has.
                 let number = i32::try_from(Self::number(association)).unwrap();
                 assert_eq!(worker.machine_lock, lock(number));
                 self.beats[association.0] += 1;
@@ -212,7 +212,7 @@ impl Pair {
         left
     }
 
-    /// Time passes; who is not silent answers, and checks the worker's health each minute.
+    /// Moves the clock. Schedulers that are not silent answer, and send a healthcheck each minute.
     fn pass(&mut self, millis: u64) -> Vec<Effect> {
         let end = self.rig.now() + Duration::from_millis(millis);
         let mut left = Vec::new();
@@ -237,7 +237,7 @@ impl Pair {
         }
     }
 
-    /// Y ends as its scheduler says nothing more, and asks for a new instance. All that was done meanwhile.
+    /// Ends Y by the silence of its scheduler, until it requests a new instance. Returns all effects.
     fn lose_y(&mut self) -> Vec<Effect> {
         self.schedulers[Y.0].says = None;
         self.pass(600_000)
@@ -328,7 +328,7 @@ fn what_is_meant_for_one_never_touches_the_other() {
         let suicide = pair.rig.suicide(n, worker);
         assert!(matches!(refused_as(&suicide), RefusalCode::BoundTo(_)));
     }
-    // Nobody is this.
+    // No association has this id.
     let nobody = WorkerId::new(3, 3);
     let (code, text) = refusal(&pair.rig.suicide(1, nobody));
     assert_eq!(code, RefusalCode::WrongId);
@@ -340,7 +340,7 @@ fn what_is_meant_for_one_never_touches_the_other() {
 fn an_end_is_told_to_whose_task_it_was() {
     let mut pair = Pair::joined();
     pair.start(X, "a", 1);
-    // Another run of a task of the same name.
+    // This is another run of a task of the same name.
     pair.start(Y, "a", 2);
     pair.schedulers[Y.0].says = None;
     assert_eq!(pair.end("a", 2), []);
@@ -376,14 +376,14 @@ fn a_silent_scheduler_costs_its_own_tasks_and_no_others() {
     assert_eq!(pair.own(Y).life_stage(), LifeStage::Dying);
     assert_eq!(pair.own(X).life_stage(), LifeStage::Running);
     assert_eq!(pair.own(X).health(), Health::Healthy);
-    // It waits for its own processes, not for X's.
+    // Y waits for its own processes, not for X's.
     assert_eq!(pair.end("b", 2), []);
     assert_eq!(pair.pass(60_000), []);
     assert_eq!(pair.end("c", 3), []);
     assert_eq!(pair.pass(3000), [new_instance(Y, OTHER)]);
     assert_eq!(pair.own(Y).life_stage(), LifeStage::Gone);
     assert_eq!(pair.own(Y).tasks_may_live_until(), None);
-    // Meanwhile it takes nothing, and X does.
+    // Meanwhile, Y refuses tasks and X accepts them.
     assert_eq!(
         refused_as(&pair.run(pair.wanted(Y, "d", 4))),
         RefusalCode::Unhealthy
@@ -397,13 +397,13 @@ fn a_silent_scheduler_costs_its_own_tasks_and_no_others() {
     assert_eq!(pair.own(Y).unacknowledged_reports(), 0);
     assert_eq!(pair.own(Y).description().shard.as_str(), "y");
     assert_eq!(pair.own(Y).share(), 0.0);
-    // Whoever still means the old one is refused.
+    // A call that names the old instance is refused.
     let late = RunTask {
         worker: OTHER,
         ..run(2, 0, task("e", 6))
     };
     assert_eq!(refused_as(&pair.run(late)), RefusalCode::WrongId);
-    // A scheduler that stays away is waited for, without an end.
+    // The new instance waits for an absent scheduler without an end.
     assert_eq!(pair.pass(1_200_000), []);
     assert_eq!(pair.own(Y).life_stage(), LifeStage::Running);
     pair.join(Y);
@@ -418,7 +418,7 @@ fn a_silent_scheduler_costs_its_own_tasks_and_no_others() {
 fn an_answer_to_the_old_instance_means_nothing_to_the_new_one() {
     let mut pair = Pair::joined();
     pair.rig.suicide(2, OTHER);
-    // The goodbye waits for its answer, and is given up.
+    // The goodbye waits for its answer, and times out.
     pair.schedulers[Y.0].says = None;
     let goodbye = pair.rig.wait(0);
     let last = goodbye.iter().find_map(|effect| match effect {
@@ -449,7 +449,7 @@ fn a_scheduler_that_wants_its_worker_dead_gets_another_instance() {
     let mut effects = pair.end("b", 2);
     effects.extend(pair.pass(3000));
     assert_eq!(effects, [new_instance(Y, OTHER)]);
-    // Said once, and answered once.
+    // The request leaves once, and only its first answer counts.
     assert_eq!(pair.pass(3000), []);
     pair.begin_anew(Y, ANEW);
     pair.begin_anew(Y, WorkerId::new(70, 1));
@@ -457,7 +457,7 @@ fn a_scheduler_that_wants_its_worker_dead_gets_another_instance() {
     pair.begin_anew(X, WorkerId::new(70, 1));
     assert_eq!(pair.id(X), OWN, "who has not ended does not begin anew");
     pair.join(Y);
-    // And the next time another one.
+    // The next end requests another instance.
     pair.rig.suicide(2, ANEW);
     assert_eq!(pair.pass(3000), [new_instance(Y, ANEW)]);
     assert_eq!(pair.own(X).running_tasks(), [task("a", 1)]);
@@ -486,7 +486,7 @@ fn the_room_is_the_machines() {
         let refused = pair.run(pair.wanted(of, "c", 3 + Pair::number(of)));
         assert_eq!(refused_as(&refused), RefusalCode::Busy);
     }
-    // Healthchecks count for nothing.
+    // Healthchecks do not count.
     pair.check(Y, "");
     pair.end("a", 1);
     pair.start(Y, "c", 6);
@@ -516,7 +516,7 @@ fn the_cards_are_the_machines() {
     ));
     let of_y = whole(pair.wanted(Y, "a", 2), "0");
     assert_eq!(refused_as(&pair.run(of_y)), RefusalCode::Busy);
-    // From its next heartbeat on Y does not choose it any more.
+    // The next heartbeat of Y omits the GPU, so that its scheduler does not choose it.
     assert_eq!(pair.cards_told(), ["0 1", "1"]);
     let of_y = whole(pair.wanted(Y, "a", 3), "1");
     assert!(matches!(
@@ -532,7 +532,7 @@ fn the_cards_are_the_machines() {
     ));
 }
 
-/// Of one processor, and all tasks may wait.
+/// Returns a pair with one processor that fetches work.
 fn fetching() -> Pair {
     let mut pair = Pair::joined_with(|options| {
         options.work_fetch = Some(WorkFetch::new(Profile::CLUSTER, 1));
@@ -561,7 +561,7 @@ fn the_processors_and_their_queue_are_the_machines() {
     let again_x = may_wait(&pair, X, "c", 3);
     assert_eq!(pair.run(again_x.clone()), [accepted()]);
     assert_eq!(pair.rig.worker.queued_tasks(), 2);
-    // In the order of their coming, whosever they are.
+    // Tasks begin in the order of their arrival, whatever their scheduler.
     assert_eq!(pair.end("a", 1), [spawned(of_y)]);
     assert_eq!(pair.end("b", 2), [spawned(again_x)]);
     assert_eq!(pair.rig.worker.queued_tasks(), 0);
@@ -593,14 +593,14 @@ fn a_run_that_is_open_for_another_is_refused() {
     let (code, text) = refusal(&pair.run(same.clone()));
     assert_eq!(code, RefusalCode::Duplicate);
     assert!(text.contains("another scheduler"), "{text}");
-    // A refusal is a promise.
+    // A refused run stays refused.
     pair.end("a", 1);
     assert_eq!(refused_as(&pair.run(same)), RefusalCode::Duplicate);
-    // Another task, or another run, is nobody else's business.
+    // Another task or another run is accepted.
     pair.start(X, "a", 2);
     pair.start(Y, "b", 2);
     pair.start(Y, "a", 3);
-    // Healthchecks of two schedulers may have one name in one second; once the first is over, the other can come.
+    // Healthchecks of two schedulers may have the same id in one second. Once the first is over, the other can run.
     let check = |of: AssociationIndex, pair: &Pair| RunTask {
         worker: pair.id(of),
         ..healthcheck(Pair::number(of), 1000, "")
@@ -619,7 +619,7 @@ fn draining_waits_for_the_tasks_of_all() {
     pair.start(X, "a", 1);
     let before = pair.beats;
     assert_eq!(pair.hear(Event::Drain), []);
-    // Who has nothing to wait for says goodbye; the other says that it drains.
+    // The association without tasks says goodbye; the other one reports that it drains.
     assert_eq!(pair.pass(5000), []);
     assert_eq!(pair.own(Y).life_stage(), LifeStage::Gone);
     assert_eq!(pair.own(X).life_stage(), LifeStage::Draining);
@@ -656,7 +656,7 @@ fn shutdown_ends_all_and_waits_for_all() {
 
 #[test]
 fn who_is_to_end_does_not_begin_anew() {
-    // Whether the new instance is asked for before the wish or would be after it.
+    // The new instance is requested before the operator's wish, or would be after it.
     for asked in [true, false] {
         let mut pair = Pair::joined();
         pair.start(X, "a", 1);
@@ -695,7 +695,7 @@ fn each_goodbye_is_said_when_its_own_tasks_are_dead() {
     pair.start(Y, "b", 2);
     pair.rig.hear(Event::Shutdown);
     let mut effects = pair.rig.end("b", 2, ReportedStatus::done());
-    // The end is acknowledged first.
+    // The completion is acknowledged first.
     let report = effects.iter().find_map(|effect| match effect {
         Effect::Call { id, .. } => Some(*id),
         _ => None,
@@ -744,7 +744,7 @@ fn keys_of_tasks_are_each_associations_own() {
         tasks.iter().map(|task| task.key()).collect()
     };
     assert_eq!(mine(X), mine(Y));
-    // Each is killed by its own scheduler.
+    // Each scheduler kills its own task.
     assert_eq!(
         pair.rig.kill(1, "a", 1),
         [

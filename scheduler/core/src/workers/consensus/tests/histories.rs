@@ -1,4 +1,4 @@
-//! Random histories against what every worker process really holds, and the floor against the plain definition.
+//! Random histories, checked against the sets that every worker process really holds, and the floor checked against its plain definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use proptest::strategy::ValueTree as _;
 
 use super::*;
 
-/// As many live at once, so that every subset of them can be tried.
+/// The most living workers, few enough to try every subset of them.
 const MAX_LIVE: usize = 5;
 
 #[derive(Clone, Debug)]
@@ -18,18 +18,18 @@ enum Op {
         worker: u8,
         answer: bool,
     },
-    /// A round in which all goes well.
+    /// A round of heartbeats in which all workers get answers.
     AllBeat,
-    /// A heartbeat of before arrives once more.
+    /// An earlier heartbeat arrives again.
     Replay(u8),
     Lose(u8),
     /// A new process with the machine lock of another one, which is dead.
     Replace(u8),
-    /// The scheduler leaves its wait if it may.
+    /// The scheduler ends its wait if it may.
     Leave,
-    /// Time for the safe wait: whoever the scheduler cannot hear of has ended itself.
+    /// The safe wait passes: every worker that does not reach the scheduler has ended itself.
     SafeWait,
-    /// A witness makes it wait again.
+    /// A witness makes the scheduler wait again.
     WaitAgain,
     Restart {
         keep_directory: bool,
@@ -57,11 +57,11 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Clone, Debug)]
 struct Process {
     holds: WorkerSetId,
-    /// It was once HEALTHY under a scheduler that had left its wait, so tasks may run there.
+    /// Whether the process was once HEALTHY under a scheduler that had left its wait, so tasks may run there.
     armed: bool,
 }
 
-/// What a scheduler's directory knows.
+/// The facts in a scheduler's directory.
 #[derive(Clone, Debug, Default)]
 struct Directory {
     recorded: BTreeSet<WorkerId>,
@@ -75,9 +75,9 @@ struct World {
     live: BTreeMap<WorkerId, Process>,
     directory: Directory,
     heartbeats: Vec<(WorkerId, WorkerSetId)>,
-    /// Every set of this scheduler by serial number.
+    /// Every set of this scheduler, by serial number.
     sets: Vec<(BTreeSet<WorkerId>, Standing)>,
-    /// First and last echoed set of everybody who ever joined.
+    /// The first and the last echoed set of every worker that ever joined.
     bounds: BTreeMap<WorkerId, (Serial, Serial)>,
     left_by_consensus: usize,
     armed_ever: usize,
@@ -105,7 +105,7 @@ impl World {
         self.consensus.current().standing == Standing::Settled
     }
 
-    /// Each change of the set is one version.
+    /// Notes the present set. Each change of the set is one version.
     fn note_set(&mut self) {
         let members = self.consensus.members.keys().copied().collect();
         let step = (members, self.consensus.current().standing);
@@ -237,7 +237,7 @@ impl World {
             }
             Op::Lose(n) => {
                 let lost = self.pick(n);
-                // Only whom it knows can a scheduler lose; that one has ended itself by then.
+                // A scheduler can lose only workers that it knows, and such a worker has ended itself by then.
                 if let Some(lost) = lost.filter(|id| self.consensus.members.contains_key(id)) {
                     self.die(lost);
                 }
@@ -287,8 +287,8 @@ impl World {
         }
     }
 
-    /// Should the directory be lost now: no subset of the live workers makes a scheduler leave its wait without somebody who
-    /// may run tasks.
+    /// Checks that, if the directory were lost now, no subset of the living workers would make a scheduler end its wait without a worker
+    /// that may run tasks.
     fn check_subsets(&self) {
         let live: Vec<(&WorkerId, &Process)> = self.live.iter().collect();
         for subset in 1_u32..1 << live.len() {
@@ -319,8 +319,7 @@ impl World {
         }
     }
 
-    /// The floor claims no more than what follows from the scheduler's knowledge by definition: the earliest settled version
-    /// with a living member that each member may still hold.
+    /// Checks that the floor is not above the earliest settled version with a living member that each member may still hold.
     fn check_floor(&self) {
         let c = &self.consensus;
         let viable = self
@@ -338,8 +337,8 @@ impl World {
         assert!(c.floor <= highest, "{:?} above {highest:?}", c.floor);
     }
 
-    /// The least transitive closure, with explicit sets: start from what a worker holds at least, and go on to what any member
-    /// of that set, alive or not, holds at least.
+    /// Returns the least transitive closure, with explicit sets: it starts from the lower bound of one worker, and continues with the lower
+    /// bounds of all members of that set, alive or not.
     fn closure(&self) -> Option<Serial> {
         let closures = self.consensus.members.keys().map(|id| {
             let mut bound = self.bounds[id].1;
@@ -385,7 +384,7 @@ integration_tests_properties::properties! {
     }
 }
 
-/// Too rare for chance: permitted in the wait, while a set that lacks the worker is still about when the wait ends.
+/// A case too rare for random histories: a worker is permitted during the wait, and a set without it still exists when the wait ends.
 #[test]
 fn what_the_wait_permitted_is_not_safe_beside_a_foreigner() {
     let beat = |worker, answer| Op::Beat { worker, answer };
@@ -414,7 +413,7 @@ fn what_the_wait_permitted_is_not_safe_beside_a_foreigner() {
     assert!(world.live[&w(2)].armed);
 }
 
-/// The histories get to where the rules matter.
+/// Checks that the histories reach the states in which the rules matter.
 #[test]
 fn histories_form_consensus_and_arm_workers() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();

@@ -1,10 +1,10 @@
-//! For how much one is asked.
+//! Tests of the requested amounts.
 
 use super::super::super::job_sched::Preemption;
 use super::super::{Demand, PairReason};
 use super::rig::{A, B, CARDS, CPU, Scene};
 
-/// Four CPUs that are busy for five seconds, which is less than is wanted.
+/// Returns a worker with four CPUs that are busy for five seconds, less than the low water mark.
 fn scene() -> Scene {
     let mut scene = Scene::new(4, &[]);
     scene.saturate(CPU, 5.0);
@@ -35,7 +35,7 @@ fn seconds_are_what_is_missing_until_the_high_mark() {
 
 #[test]
 fn instances_are_what_is_missing_of_its_share_or_what_idles() {
-    // The shares of both, what its tasks use, what idles, and the instances.
+    // Each row: the two shares, the use by its tasks, the idle instances, and the requested instances.
     for (shares, used, idle, instances) in [
         ([100.0, 100.0], 0.0, 0.0, 2.0),
         ([100.0, 100.0], 1.5, 0.0, 0.5),
@@ -79,7 +79,7 @@ fn a_share_is_one_of_those_that_can_be_asked_for_the_type() {
         (share(&scene, A, CARDS), share(&scene, B, CARDS)),
         (1.0, 3.0)
     );
-    // Nobody can be asked.
+    // No scheduler can be asked.
     scene.sources[0].suspended = true;
     assert_eq!(
         (share(&scene, A, CARDS), share(&scene, B, CARDS)),
@@ -144,7 +144,7 @@ fn before_a_task_has_succeeded_one_task_is_asked_for_each_instance() {
 
 #[test]
 fn nobody_is_asked_for_more_instances_than_there_are() {
-    // Its share is no part of those that it is compared with.
+    // The sum of the shares does not include the scheduler's own share.
     let mut scene = Scene::new(4, &[]);
     scene.associate(1.0, 0.0);
     scene.back_off(A, CPU);
@@ -161,14 +161,14 @@ fn nobody_is_asked_for_more_instances_than_there_are() {
 fn seconds_are_those_of_the_scheduler() {
     for (correction, secs) in [
         (1.0, 100.0),
-        // Its tasks take a hundred times as long as it reckons, or a hundredth.
+        // Its tasks take a hundred times its estimates, or a hundredth.
         (100.0, 1.0),
         (0.01, 10_000.0),
-        // What is no factor is none.
+        // An invalid factor has no effect.
         (0.0, 100.0),
         (-1.0, 100.0),
         (f64::NAN, 100.0),
-        // So little that it would be nothing.
+        // The result would round to nothing.
         (f64::INFINITY, 1e-28),
         (1e32, 1e-28),
     ] {
@@ -188,7 +188,7 @@ fn instances_without_seconds_are_asked_for_with_one() {
     scene.outlook.of_type[CPU].shortfall = 0.0;
     let demand = scene.demand(A);
     assert_eq!((demand.secs, demand.instances), (1.0, 4.0));
-    // Neither: nothing, whatever else is known.
+    // Nothing is asked for if neither seconds nor instances are missing.
     scene.pair(A, CPU).used_by_all = 4.0;
     scene.outlook.of_type[CPU].busy = 3.0;
     assert_eq!(scene.survey().piggyback(A), None);
@@ -205,7 +205,7 @@ fn with_limits_it_is_what_they_leave() {
     let expected = Demand {
         secs: 7.0,
         instances: 0.0,
-        // One is here already.
+        // One task of the scheduler is already here.
         idle: 2.0,
         estimated_delay: 0.0,
     };
@@ -214,7 +214,7 @@ fn with_limits_it_is_what_they_leave() {
         scene.task(A, 10.0);
     }
     assert_eq!(scene.demand(A).idle, 0.0);
-    // What all together miss is not changed by what one may have.
+    // A limit of one scheduler does not change the total shortfall.
     scene.associate(100.0, 1.0);
     scene.pair(A, CPU).limited_shortfall = 0.0;
     scene.outlook.of_type[CPU].idle_now = 0.0;

@@ -1,10 +1,10 @@
-//! Who is asked, and for which types.
+//! Tests of the choice of the scheduler and the types.
 
 use super::super::super::profile::{Buffer, FirstAsked};
 use super::super::super::types::{AssociationIndex, ProcessorKind, Processors, Stage, Usage};
 use super::rig::{A, B, CARDS, CPU, Scene, at, types};
 
-/// One CPU and one card, and two schedulers of which the first has the higher priority.
+/// Returns a worker with one CPU and one GPU, and two schedulers of which the first has the higher priority.
 fn two() -> Scene {
     let mut scene = Scene::new(1, &[1]);
     scene.associate(100.0, 1.0);
@@ -24,7 +24,7 @@ fn work_is_fetched_below_the_low_mark_and_then_up_to_the_high_mark() {
     ] {
         let mut scene = Scene::new(1, &[]);
         scene.saturate(CPU, saturated);
-        // What is no number says nothing of the shortfall.
+        // NaN and infinity have no corresponding shortfall.
         if !saturated.is_finite() {
             scene.outlook.of_type[CPU].shortfall = 30.0;
         }
@@ -60,21 +60,21 @@ fn the_highest_priority_is_asked_first() {
     assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
     scene.associations[0].share = 300.0;
     assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
-    // One without a share comes after all others.
+    // A scheduler without a share comes after all others.
     scene.associations[0].share = 0.0;
     scene.rec = vec![0.0, 100.0];
     assert_eq!(scene.survey().in_order(), [B, A]);
     assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
 }
 
-/// Else it would have the CPU that a task with cards needs, too.
+/// Otherwise the scheduler in turn would also take the CPU that a GPU task needs.
 #[test]
 fn whoever_has_work_for_idle_cards_is_asked_before_whose_turn_it_is() {
     for (first_asked, cpu, card, asked) in [
-        // The CPU is for the one whose turn it is, who has nothing for cards.
+        // The scheduler in turn would take the CPU but has no GPU work.
         (FirstAsked::ForIdleCards, 0.0, 0.0, Some((B, vec![1]))),
         (FirstAsked::InTurn, 0.0, 0.0, Some((A, vec![0]))),
-        // A card that will be idle has time.
+        // A GPU that will only later be idle has time.
         (FirstAsked::ForIdleCards, 0.0, 5.0, Some((A, vec![0]))),
         (FirstAsked::ForIdleCards, 40.0, 0.0, Some((B, vec![1]))),
     ] {
@@ -85,14 +85,14 @@ fn whoever_has_work_for_idle_cards_is_asked_before_whose_turn_it_is() {
         scene.saturate(CARDS, card);
         assert_eq!(scene.chosen(), asked, "{first_asked:?} {cpu} {card}");
     }
-    // Nobody waits for who has none.
+    // No type waits for a scheduler that has no work.
     let mut scene = two();
     scene.sources[A.0].of_type[CARDS].no_apps = true;
     scene.back_off(B, CARDS);
     assert_eq!(scene.chosen(), Some((A, vec![0])));
 }
 
-/// Two CPUs, and a scheduler with three times the share of the other.
+/// Returns a worker with two CPUs, and a scheduler B with three times the share of A.
 fn three_to_one() -> Scene {
     let mut scene = Scene::new(2, &[]);
     scene.associate(300.0, 1.0);
@@ -103,12 +103,12 @@ fn three_to_one() -> Scene {
 
 #[test]
 fn whose_own_part_runs_dry_is_asked_though_others_have_work_here() {
-    // Its part is one and a half CPUs: 15 seconds up to 45.
+    // B's part is one and a half CPUs: 15 seconds up to 45.
     for (own, others, asked) in [
         (0, 40, Some(45.0)),
         (14, 26, Some(31.0)),
         (15, 25, None),
-        // As long as what waits here is no more than two buffers, of 60 each.
+        // The waiting work is limited to two buffers of 60 seconds each.
         (10, 90, Some(20.0)),
         (10, 110, None),
     ] {
@@ -121,14 +121,14 @@ fn whose_own_part_runs_dry_is_asked_though_others_have_work_here() {
         let request = scene.survey().choose();
         let secs = request.map(|request| (request.association, request.of_type[CPU].secs));
         assert_eq!(secs, asked.map(|secs| (B, secs)), "{own} {others}");
-        // Not if it has got more than its share.
+        // B is not asked if it has received more than its share.
         let got = std::mem::replace(&mut scene.rec[1], 9.0);
         assert_eq!(scene.chosen(), None);
         scene.rec[1] = got;
         scene.profile.buffer = Buffer::Common;
         assert_eq!(scene.chosen(), None);
     }
-    // Not where tasks are longer than the low mark, nor where none of others waits.
+    // B is not asked if a task is longer than the low water mark, or if no task of A waits.
     for (remaining, stage) in [
         (11.0, Stage::Queued),
         (9.0, Stage::Executing { since: at(999.0) }),
@@ -162,7 +162,7 @@ fn queued_work_counts_as_received() {
     let mut scene = two();
     scene.rec = vec![1.0, 1.0];
     scene.task(A, 3600.0);
-    // One CPU for an hour, which is a half-life: half of the share is one CPU for an hour.
+    // The task takes one CPU for an hour, which is one half-life. A share is half of this.
     let expected = -(1.0 + std::f64::consts::LN_2);
     let error = scene.survey().priority(A) - expected;
     assert!(error.abs() < 1e-9, "{error}");
@@ -201,7 +201,7 @@ fn only_those_that_can_be_asked_count_for_priorities() {
     assert_eq!(scene.survey().priority(A), -0.5);
     scene.sources[1].no_more_work = true;
     assert_eq!(scene.survey().priority(A), -1.0);
-    // One that is only full still counts.
+    // A scheduler that is only full still counts.
     scene.sources[1].no_more_work = false;
     scene.sources[1].unacknowledged = 100;
     assert_eq!(scene.survey().priority(A), -0.5);
@@ -211,25 +211,25 @@ fn only_those_that_can_be_asked_count_for_priorities() {
 
 #[test]
 fn a_type_is_left_to_a_better_source() {
-    // The first can be asked for the CPU, and is not since that has enough for now; so the second is only asked for cards.
+    // A can be asked for the CPU, but that has enough for now. So B is only asked for GPU work.
     let mut scene = two();
     scene.saturate(CPU, 15.0);
     scene.back_off(A, CARDS);
     assert_eq!(scene.chosen(), Some((B, vec![1])));
-    // Where the first cannot be asked for it, the second is.
+    // If A cannot be asked for the CPU, B is.
     scene.sources[0].of_type[CPU].no_apps = true;
     assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
 }
 
 #[test]
 fn types_after_the_first_that_is_needed_are_open() {
-    // The first has nothing to give for the CPU by its limits; that it could be asked for cards was not looked at.
+    // A's limits leave it no CPU work. The scan of A has not yet reached the GPUs.
     let mut scene = two();
     scene.associations[0].max_concurrent = Some(1);
     scene.pair(A, CPU).limited_shortfall = 0.0;
     scene.saturate(CARDS, 15.0);
     assert_eq!(scene.chosen(), Some((B, vec![0])));
-    // Here it is needed for the CPU, so nobody knows whom the cards are.
+    // A is needed for the CPU, and the GPUs are not assigned to another scheduler, so A is asked for both.
     scene.pair(A, CPU).limited_shortfall = 5.0;
     scene.pair(A, CARDS).limited_shortfall = 5.0;
     assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
@@ -243,13 +243,13 @@ fn a_backed_off_type_is_asked_for_only_beside_another() {
     assert_eq!(scene.chosen(), None);
     scene.saturate(CARDS, 5.0);
     assert_eq!(scene.chosen(), Some((A, vec![0, 1])));
-    // But not if a better source could have it.
+    // A better source for a type takes precedence.
     let mut scene = two();
     scene.back_off(B, CPU);
     scene.sources[0].of_type[CARDS].no_apps = true;
     scene.saturate(CPU, 15.0);
     assert_eq!(scene.chosen(), Some((B, vec![1])));
-    // No other reason is overlooked like that.
+    // Only a backoff is ignored in this way.
     let mut scene = Scene::new(1, &[1]);
     scene.sources[0].of_type[CPU].no_apps = true;
     assert_eq!(scene.chosen(), Some((A, vec![1])));
@@ -267,13 +267,13 @@ fn without_a_share_only_what_idles_is_asked_for() {
     );
     scene.saturate(CPU, 1.0);
     assert_eq!(scene.survey().choose(), None);
-    // Nor is that a reason to ask for something else that is backed off.
+    // An idle type is also no reason to ask for another type that is backed off.
     let mut scene = Scene::new(1, &[1]);
     scene.associations[0].share = 0.0;
     scene.saturate(CPU, 1.0);
     scene.back_off(A, CARDS);
     assert_eq!(scene.chosen(), None);
-    // Others come first, and it is asked when they have none.
+    // Schedulers with shares come first. The one without is asked when they have nothing.
     let mut scene = two();
     scene.associations[0].share = 0.0;
     assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
@@ -287,7 +287,7 @@ fn one_with_limits_is_asked_while_they_leave_something() {
     let mut scene = two();
     scene.profile.first_asked = FirstAsked::InTurn;
     scene.associations[0].max_concurrent_of_jobs = [(3, 1)].into();
-    // It could be asked for cards, too, so the other is not, before it has to be.
+    // A could also be asked for GPU work, so B is not asked for it until necessary.
     assert_eq!(scene.chosen(), Some((B, vec![0])));
     scene.outstanding[CPU] = Some(B);
     let other = scene.associate(100.0, 2.0);
@@ -302,21 +302,21 @@ fn the_second_is_asked_when_the_first_has_nothing() {
     let mut scene = two();
     let first = scene.survey().choose().unwrap();
     assert_eq!((first.association, types(&first)), (A, vec![0, 1]));
-    // While it looks, nobody else is asked for the same.
+    // While A searches, no other scheduler is asked for the same types.
     scene.outstanding = scene.processors.table(&Some(A));
     assert_eq!(scene.survey().choose(), None);
-    // It has nothing: so another is asked at once.
+    // A has nothing, so B is asked at once.
     scene.outstanding = scene.processors.table(&None);
     scene.back_off(A, CPU);
     scene.back_off(A, CARDS);
     assert_eq!(scene.chosen(), Some((B, vec![0, 1])));
-    // When it has nothing either, nobody is left.
+    // If B has nothing either, no scheduler is left.
     scene.back_off(B, CPU);
     scene.back_off(B, CARDS);
     assert_eq!(scene.chosen(), None);
 }
 
-/// Without preemption, tasks of other schedulers would always go before the tight ones, whose scheduler would get almost nothing.
+/// Tasks of other schedulers would always go before the tight ones without preemption, whose scheduler would get almost nothing.
 #[test]
 fn a_scheduler_turned_down_for_its_deadlines_is_asked_first_when_an_instance_is_idle() {
     let mut scene = Scene::new(1, &[]);
@@ -358,7 +358,7 @@ fn while_one_looks_for_one_type_others_are_asked_for_the_rest() {
     let mut scene = two();
     scene.outstanding[CPU] = Some(A);
     assert_eq!(scene.chosen(), Some((B, vec![1])));
-    // Who looks is not asked for more: that would take the place of what it looks for.
+    // A scheduler that searches is not asked for more, because the new request would replace the first one.
     assert_eq!(scene.piggybacked(A), Vec::<usize>::new());
     assert_eq!(scene.survey().initial(A), None);
     let initial = scene.survey().initial(B).unwrap();
@@ -423,12 +423,12 @@ fn the_first_time_one_task_of_each_type_is_asked_for() {
     let request = scene.survey().initial(A).unwrap();
     assert_eq!(types(&request), [0, 1]);
     for (of_type, demand) in request.of_type.iter() {
-        // Of what is idle there may be more.
+        // The request is for at most one idle instance, whatever is idle.
         let idle = f64::from(u8::from(of_type == CARDS));
         assert_eq!((demand.instances, demand.idle), (0.0, idle));
         assert!(demand.secs <= 1.0);
     }
-    // It may be suspended still; that is for those who talk to it to know.
+    // The caller checks whether a scheduler is suspended.
     scene.sources[0].suspended = true;
     assert!(scene.survey().initial(A).is_some());
     scene.sources[0].no_more_work = true;

@@ -1,4 +1,4 @@
-//! Laws of what is asked where the simulation itself says what is expected of the tasks that are here.
+//! Laws of requests whose outlook comes from the simulation.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// CPUs and one model of cards, schedulers of any kind, and tasks that keep them busy for a while.
+    /// Generates a worker with CPUs and one GPU model, schedulers of any kind, and tasks for a while.
     fn scene()(
         (cpus, cards) in (1_u32..6, 1_u32..3),
         schedulers in vec((source(), select(vec![0.0, 100.0, 250.0]), 0.1..10.0_f64, limits()), 1..4),
@@ -47,7 +47,7 @@ prop_compose! {
     ) -> Scene {
         let mut scene = Scene::new(cpus, &[cards]);
         scene.profile = Profile { max_runnable: 4, buffer: Buffer::Common, ..Profile::CLUSTER };
-        // Nobody is counted alone who got nothing: only then does the unit of what was got matter.
+        // A counted scheduler always has a positive `rec`, because otherwise the unit of `rec` would matter.
         scene.rec[0] = 1.0;
         for (source, share, rec, (limit, limit_of_job)) in schedulers {
             let of = scene.associate(share, rec);
@@ -84,7 +84,7 @@ fn limits() -> impl Strategy<Value = (Option<u32>, Option<u32>)> {
     )
 }
 
-/// What the simulation says of what is here.
+/// Sets the outlook to the simulation's result.
 fn expect(scene: &mut Scene) {
     let situation = Situation {
         now: scene.now,
@@ -108,7 +108,7 @@ fn requests(scene: &Scene) -> Vec<FetchRequest> {
     others.chain(survey.choose()).collect()
 }
 
-/// Whether it may be talked to now, in the words of the design.
+/// Returns whether the scheduler may be asked now, computed independently of the implementation.
 fn may_be_asked(scene: &Scene, of: AssociationIndex) -> bool {
     let source = &scene.sources[of.0];
     let its = || scene.tasks.iter().filter(|task| task.association == of);
@@ -141,7 +141,7 @@ integration_tests_properties::properties! {
         let pair = |of_type| scene.sources[of.0].of_type[of_type];
         let saturated = |of_type| scene.outlook.of_type[of_type].saturated;
         let asked = asked(&request);
-        // What is asked by the way may be backed off; what it is talked to for is not.
+        // Additional types may be backed off, but the type that triggers the request must not be.
         let is_need = |of_type: &ProcessorType| {
             pair(*of_type).backed_off_until <= scene.now && saturated(*of_type) < scene.profile.low_water()
         };
@@ -162,7 +162,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!(scene.survey().choose(), None);
     }
 
-    /// Where tasks are short beside the buffer, no more comes for parts than all may have, and whose part has come is not asked again.
+    /// Where tasks are short relative to the buffer, requests for parts stop at two buffers, and a filled part is not asked for again.
     #[test]
     fn parts_end_with_two_buffers(mut scene in scene()) {
         scene.profile.buffer = Buffer::InParts;
@@ -194,7 +194,7 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// Who is asked once after the other has one request each, and so has each type.
+    /// Successive requests go to different schedulers, and at most one request is out for each type.
     #[test]
     fn at_most_one_request_is_out_for_a_type(scene in scene()) {
         let mut scene = scene;
@@ -215,7 +215,7 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// In the scheduler's seconds, no more than what is missing, unless it is the least that can be asked for.
+    /// A request is at most the shortfall in the scheduler's seconds, unless it is the smallest possible one.
     #[test]
     fn no_more_seconds_are_asked_for_than_are_missing(scene in scene()) {
         for request in requests(&scene) {
@@ -243,7 +243,8 @@ integration_tests_properties::properties! {
         prop_assert_eq!(requests(&other), requests(&scene));
     }
 
-    /// What was asked for is enough: when it is here, in pieces that fill gaps, nobody is asked again, however wrong the scheduler is.
+    /// A request is enough: once its work has arrived, in pieces that fill gaps, no scheduler is asked again, however wrong its estimates
+    /// are.
     #[test]
     fn what_was_asked_for_is_enough(
         cpus in 1_u32..6,

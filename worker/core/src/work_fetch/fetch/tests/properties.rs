@@ -1,4 +1,4 @@
-//! Laws of every request, whatever is known.
+//! Laws of every request for arbitrary inputs.
 
 use proptest::collection::vec;
 use proptest::num::f64::ANY;
@@ -12,10 +12,10 @@ use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Usage};
 use super::super::{AssociationReason, FetchRequest, PairReason, Source};
 use super::rig::{A, CARDS, CPU, Scene, at, types};
 
-/// Of the first three types.
+/// Values for the first three types.
 type OfTypes<T> = [T; 3];
 
-/// An amount as somebody means it, or, now and then, anything.
+/// Generates a plausible amount, and sometimes any number.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         12 => select(vec![0.0, 0.5, 1.0, 2.0, 5.0, 15.0, 29.0, 100.0, 1e9]),
@@ -158,7 +158,7 @@ fn amount(of: f64) -> f64 {
     if of >= 1e-30 { of.min(1e30) } else { 0.0 }
 }
 
-/// All that the scene can be made to ask.
+/// Returns all requests that the scene can produce.
 fn requests(scene: &Scene) -> Vec<FetchRequest> {
     let survey = scene.survey();
     let all = (0..=scene.associations.len()).map(AssociationIndex);
@@ -166,7 +166,7 @@ fn requests(scene: &Scene) -> Vec<FetchRequest> {
     talked_to.chain([survey.choose()]).flatten().collect()
 }
 
-/// The types that are nearly dry although somebody of some share and no limits can be asked for them.
+/// Returns the types that are nearly dry although a scheduler with a share and without limits can be asked for them.
 fn must_be_asked_for(scene: &Scene) -> Vec<ProcessorType> {
     let survey = scene.survey();
     let must_be = |of_type: &ProcessorType| {
@@ -271,15 +271,15 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// As long as somebody has it, what is nearly dry is asked for: of those that nothing speaks against, and that have a share and no
-    /// limits, the first in order is asked for each type, or one before it.
+    /// A type that is nearly dry is asked for if possible. Of the schedulers without reasons against them, with a share and without limits,
+    /// each type is asked of the first in order, or of one before it.
     #[test]
     fn what_is_needed_is_asked_for(scene in scene()) {
         let chosen = scene.survey().choose();
         prop_assert!(chosen.is_some() || must_be_asked_for(&scene).is_empty());
     }
 
-    /// Parts come after what all miss, and are asked for as amounts against no reason.
+    /// Requests for parts come after common ones, and never ask against a reason.
     #[test]
     fn parts_change_nothing_where_somebody_is_asked_for_all(mut scene in scene()) {
         let common = scene.survey().choose();
@@ -304,7 +304,7 @@ integration_tests_properties::properties! {
 
     #[test]
     fn the_unit_of_shares_does_not_matter(mut scene in scene(), exponent in -8_i32..8) {
-        // Those that are no amounts are taken for others, which are none in any unit.
+        // Invalid shares would be invalid in any unit, so they are replaced.
         for association in &mut scene.associations {
             if association.share != 0.0 && !(1e-3..1e12).contains(&association.share) {
                 association.share = 100.0;

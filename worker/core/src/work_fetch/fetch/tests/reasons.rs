@@ -1,4 +1,4 @@
-//! Each reason not to ask, alone and before those that come after it.
+//! Tests of each reason against a request, alone and in the order of precedence.
 
 use super::super::super::profile::Profile;
 use super::super::super::types::Stage;
@@ -7,7 +7,7 @@ use super::rig::{A, B, CARDS, CPU, Scene, at};
 
 type Change = fn(&mut Scene);
 
-/// In their order.
+/// The reasons in their order.
 const OF_ASSOCIATION: [(AssociationReason, Change); 7] = [
     (AssociationReason::Suspended, |scene| {
         scene.sources[0].suspended = true;
@@ -34,7 +34,7 @@ const OF_ASSOCIATION: [(AssociationReason, Change); 7] = [
     }),
 ];
 
-/// The same for the CPU.
+/// The reasons for the CPU in their order.
 const OF_PAIR: [(PairReason, Change); 4] = [
     (PairReason::NoApps, |scene| {
         scene.sources[0].of_type[CPU].no_apps = true;
@@ -49,7 +49,7 @@ const OF_PAIR: [(PairReason, Change); 4] = [
     (PairReason::BackedOff, |scene| scene.back_off(A, CPU)),
 ];
 
-/// Two CPUs, four cards, and two schedulers.
+/// Returns a worker with two CPUs and four GPUs, and two schedulers.
 fn scene() -> Scene {
     let mut scene = Scene::new(2, &[4]);
     scene.associate(100.0, 0.0);
@@ -89,7 +89,7 @@ fn each_reason_keeps_the_type_from_being_asked_for() {
         assert_eq!(scene.survey().pair_reason(B, CPU), None);
         assert_eq!(scene.chosen(), Some((B, vec![0])), "{reason}");
     }
-    // Most are of one type, but limits are of all.
+    // Most reasons concern one type, but limits concern all.
     for (reason, bring_about) in OF_PAIR {
         let mut scene = scene();
         bring_about(&mut scene);
@@ -121,7 +121,7 @@ fn the_first_reason_is_told() {
 #[test]
 fn what_is_just_not_too_much_is_no_reason() {
     let mut scene = scene();
-    // Twice as many as there are instances of the type with most.
+    // This is twice the instances of the type with most.
     scene.sources[0].unacknowledged = 8;
     scene.sources[0].min_rpc_time = scene.now;
     scene.sources[0].of_type[CPU].backed_off_until = scene.now;
@@ -155,7 +155,7 @@ fn a_volunteers_machine_asks_nobody_of_whom_more_than_a_thousand_tasks_can_run()
 
 #[test]
 fn without_a_share_it_must_be_nearly_dry_whatever_the_marks_are() {
-    // The low water mark, the time of a fetch, and up to when it is asked.
+    // Each row: the low water mark, the time of a fetch, and the limit up to which the scheduler is asked.
     for (work_buffer_min, fetch_time, up_to) in [
         (10.0, 2.0, 2.0),
         (1.0, 2.0, 1.0),

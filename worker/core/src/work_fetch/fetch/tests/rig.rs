@@ -1,4 +1,4 @@
-//! A worker, its schedulers, and what is expected of the tasks that are here.
+//! A test rig: a worker, its schedulers, and the outlook of its tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub const CARDS: ProcessorType = ProcessorType(1);
 pub const A: AssociationIndex = AssociationIndex(0);
 pub const B: AssociationIndex = AssociationIndex(1);
 
-/// So many seconds after the start.
+/// Returns the instant this many seconds after the start.
 pub fn at(secs: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(secs)
 }
@@ -48,7 +48,7 @@ fn kind(name: &str, instances: u32) -> ProcessorKind {
 }
 
 impl Scene {
-    /// A thousand seconds after the start. Work is fetched below 10 seconds, up to 30. Nothing is here, and there is one association.
+    /// Creates a scene 1000 s after the start, with marks of 10 and 30 s, one association and no tasks.
     pub fn new(cpus: u32, cards: &[u32]) -> Self {
         let models = cards.iter().map(|cards| kind("card", *cards));
         let processors = Processors::new(kind("CPU", cpus), models.collect());
@@ -90,7 +90,7 @@ impl Scene {
         AssociationIndex(self.associations.len() - 1)
     }
 
-    /// All instances are busy for so long, and then none is.
+    /// Sets the outlook of a type: all instances are busy for `secs` seconds and then idle.
     pub fn saturate(&mut self, of_type: ProcessorType, secs: f64) {
         let instances = self.processors.instances(of_type);
         let outlook = &mut self.outlook.of_type[of_type];
@@ -103,7 +103,7 @@ impl Scene {
         &mut self.outlook.of_association[of.0].of_type[of_type]
     }
 
-    /// A task of the CPU with so much to do; it is not in the outlook.
+    /// Adds a CPU task, without changing the outlook.
     pub fn task(&mut self, of: AssociationIndex, remaining: f64) -> &mut Task {
         self.tasks.push(Task {
             number: TaskNumber(self.tasks.len() as u64),
@@ -121,7 +121,7 @@ impl Scene {
         self.tasks.last_mut().unwrap()
     }
 
-    /// It had none the last time.
+    /// Backs the pair off, as after a request without work.
     pub fn back_off(&mut self, of: AssociationIndex, of_type: ProcessorType) {
         self.sources[of.0].of_type[of_type].backed_off_until = at(1001.0);
     }
@@ -141,19 +141,19 @@ impl Scene {
         })
     }
 
-    /// Who is asked, and for which types.
+    /// Returns the chosen scheduler and types.
     pub fn chosen(&self) -> Option<(AssociationIndex, Vec<usize>)> {
         let request = self.survey().choose()?;
         Some((request.association, types(&request)))
     }
 
-    /// For which types one is asked that is talked to anyway.
+    /// Returns the types of a request to a scheduler that is contacted anyway.
     pub fn piggybacked(&self, of: AssociationIndex) -> Vec<usize> {
         let request = self.survey().piggyback(of);
         request.map_or_else(Vec::new, |request| types(&request))
     }
 
-    /// What one is asked for of the CPU.
+    /// Returns the request's demand for the CPU.
     pub fn demand(&self, of: AssociationIndex) -> Demand {
         let request = self.survey().piggyback(of);
         request.map_or_else(Demand::default, |request| request.of_type[CPU])

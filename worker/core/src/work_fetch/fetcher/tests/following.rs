@@ -1,24 +1,24 @@
-//! Tasks that may not wait, of one scheduler, whose requests linger: how often it is asked for them, and how long processors wait for the
-//! next.
+//! Tests of tasks that may not wait, from one scheduler with lingering requests: the number of requests, and how long processors are idle
+//! between tasks.
 
 use super::*;
 
 const CPUS: usize = 4;
 /// One way.
 const LATENCY: Duration = Duration::from_millis(1);
-/// Both ways, the pause between two rounds, and that between two requests.
+/// Both ways, plus the minimum time between two rounds and between two requests.
 const ROUND_TRIP: Duration = Duration::from_millis(2 + 5 + 11);
 
-/// A scheduler that always has such tasks, and charges and gives back as ours do.
+/// A scheduler that always has such tasks, and accounts for credit like a real one.
 struct Server {
-    /// Seconds that each takes.
+    /// Mean run time of a task, in seconds.
     seconds: f64,
-    /// A request has no more credit after so many tasks.
+    /// Number of tasks after which a request has no more credit.
     most: usize,
-    /// How often it drops what it was asked for, with nobody knowing.
+    /// Time after which it drops a request without notice.
     forgets: Option<Duration>,
     newest: Option<Wanted>,
-    /// Sent, and not known to have ended.
+    /// Tasks that were sent and are not known to have ended.
     running: BTreeSet<TaskNumber>,
     sent: u64,
 }
@@ -116,7 +116,7 @@ struct Both {
     happens: BTreeMap<(Time, u64), Happens>,
     events: u64,
     requests: usize,
-    /// Since when each idle CPU is.
+    /// The time since which each idle CPU is idle.
     idle: Vec<Time>,
     longest: Duration,
     all_idle: Duration,
@@ -166,7 +166,7 @@ impl Both {
                 self.longest = self.longest.max(idle);
                 self.all_idle += idle;
                 self.rig.takes_one(FIRST, number, self.server.seconds);
-                // From four to six fifths, so that they do not go in step.
+                // Run times vary from four to six fifths, so that tasks do not run in step.
                 let part = 0.8 + 0.4 * (number.0 as f64 * 0.618_034).fract();
                 let takes = Duration::from_secs_f64(part * self.server.seconds);
                 self.at(takes, Happens::Ends(number));
@@ -198,7 +198,7 @@ impl Both {
         }
     }
 
-    /// Until so much time has passed.
+    /// Runs until this many seconds have passed.
     fn runs(&mut self, seconds: f64) {
         let end = at(seconds);
         while self.rig.now < end {
@@ -233,7 +233,7 @@ impl Both {
     }
 }
 
-/// For two minutes, with this scheduler.
+/// Runs a worker with this scheduler for two minutes.
 fn runs(server: Server, leaves: Leaves) -> Both {
     let mut both = Both::new(server, leaves);
     both.runs(120.0);
@@ -245,7 +245,7 @@ fn short_tasks_follow_each_other_with_hardly_a_request() {
     for (seconds, most) in [(0.05, 20), (0.2, 20), (1.0, 20), (5.0, 20)] {
         let relied = runs(Server::new(seconds), Leaves::Idle);
         assert!(relied.requests <= most, "{seconds}: {}", relied.requests);
-        // The next comes as soon as if it asked at each end.
+        // The next task comes as soon as with a request at each completion.
         let asks = runs(Server::new(seconds), Leaves::Nothing);
         assert!(asks.requests > 4 * most, "{seconds}: {}", asks.requests);
         assert_eq!(relied.server.sent, asks.server.sent, "{seconds}");

@@ -1,4 +1,4 @@
-//! What the choice does for deadlines: tasks are run by it until none is left, and it is seen which came late.
+//! Tests of deadlines: tasks run as chosen until none is left, and the late ones are recorded.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::super::super::types::{AssociationIndex, TaskNumber};
 use super::super::Preemption::{self, Off, Suspend};
 use super::rig::{STOPPED, Scene, at, cpus, executing};
 
-/// Runs for so long on one CPU; times are seconds from the start of the run.
+/// A task that runs on one CPU. Times are seconds from the start of the run.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     arrives: f64,
@@ -26,7 +26,7 @@ const fn work(arrives: f64, takes: f64, deadline: f64) -> Work {
     }
 }
 
-/// Whether the choice is told who would come late.
+/// Whether the outlook names the tasks that would be late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Foresight {
     Has,
@@ -35,7 +35,7 @@ enum Foresight {
 
 const START: f64 = 1000.0;
 
-/// The numbers of those that came late.
+/// Runs the tasks and returns the numbers of those that were late.
 fn late(instances: u32, preemption: Preemption, works: &[Work], foresight: Foresight) -> Vec<u64> {
     let mut scene = Scene::new(instances, &[]);
     scene.preemption = preemption;
@@ -126,7 +126,7 @@ fn foresee(scene: &mut Scene, instances: u32) {
     }
 }
 
-/// On so many CPUs; who comes late without foresight, while with it nobody does.
+/// Checks that no task is late with foresight, and which are without it. Each row gives the number of CPUs.
 fn nobody_comes_late(rows: &[(u32, Preemption, Vec<Work>, Vec<u64>)]) {
     for (instances, preemption, works, without) in rows {
         let run = |foresight| late(*instances, *preemption, works, foresight);
@@ -148,7 +148,7 @@ fn deadlines_that_can_be_met_are_met_and_are_not_without_foresight() {
         association: 1,
         ..work(0.0, 10.0, deadline)
     };
-    // The last that came has the nearest deadline, and so on.
+    // The last task has the nearest deadline, and so on backwards.
     let reversed = [40.0, 30.0, 20.0, 10.0].map(|deadline| work(0.0, 10.0, deadline));
     let after_those_without = vec![
         whenever(50.0),
@@ -158,7 +158,7 @@ fn deadlines_that_can_be_met_are_met_and_are_not_without_foresight() {
         work(0.0, 20.0, 25.0),
         work(0.0, 5.0, 30.0),
     ];
-    // Two schedulers, of which one has time.
+    // There are two schedulers, one of which has time.
     let of_two = vec![
         work(0.0, 10.0, 100.0),
         work(0.0, 10.0, 100.0),
@@ -204,7 +204,7 @@ fn what_runs_to_its_end_makes_others_late_only_where_nothing_may_be_stopped() {
 integration_tests_properties::properties! {
     256;
 
-    /// One CPU, and all tasks there from the beginning: what can be done in time is, in whatever order they came.
+    /// One CPU has all tasks from the beginning. If they can all meet their deadlines, they do, in whatever order they arrived.
     #[test]
     fn on_one_cpu_nobody_comes_late_who_need_not(
         works in proptest::collection::vec((1_u32..50, 0_u32..30), 1..12)

@@ -1,4 +1,4 @@
-//! What the list holds, and in which order.
+//! Tests of the run list and its order.
 
 use super::super::super::priority::Priorities;
 use super::super::super::types::{
@@ -37,15 +37,15 @@ fn each_model_of_cards_then_the_cpu_and_of_each_deadlines_first() {
 
 #[test]
 fn of_those_in_danger_the_nearest_deadline_comes_first() {
-    // Deadline, remaining, stage; the first is the better.
+    // Each row: deadline, remaining time and stage of two tasks, the better one first.
     let rows = [
         ((1100.0, 50.0, Stage::Queued), (1101.0, 10.0, STOPPED)),
         ((1100.0, 50.0, Stage::Queued), (1100.0, 60.0, Stage::Queued)),
         ((1100.0, 50.0, STOPPED), (1100.0, 60.0, executing(990.0))),
-        // What has begun comes first, however much is left of it.
+        // A started task comes first, whatever its remaining time.
         ((1100.0, 60.0, STOPPED), (1100.0, 50.0, Stage::Queued)),
         ((1100.0, 60.0, LOST), (1100.0, f64::NAN, Stage::Queued)),
-        // Deadlines that are over are as good.
+        // A past deadline is as good as any.
         ((900.0, 50.0, Stage::Queued), (1100.0, 50.0, STOPPED)),
     ];
     for usage in [cpus(1.0), cards(0.0, 1.0)] {
@@ -72,7 +72,7 @@ fn as_many_are_picked_by_deadline_as_are_in_danger_and_no_more() {
     for (number, deadline) in [(1, 1400.0), (2, 1300.0), (3, 1200.0), (4, 1100.0)] {
         scene.task(number, cpus(1.0)).deadline = Some(at(deadline));
     }
-    // Who comes late is not who is picked.
+    // The tasks that would be late need not be the ones that are picked.
     scene.miss(1);
     scene.miss(2);
     let expected = [(4, Deadline), (3, Deadline), (1, Priority), (2, Priority)];
@@ -154,7 +154,7 @@ fn the_cpu_goes_to_the_nominee_of_the_highest_priority() {
     scene.task(1, cpus(1.0)).stage = executing(0.0);
     scene.task(2, cpus(1.0)).association = AssociationIndex(1);
     assert_eq!(scene.listed_numbers(), [2, 1]);
-    // Of equal ones the association that is listed first has it, whatever came first.
+    // The lower index decides between associations of equal priority, whatever task arrived first.
     scene.associations[1].share = 100.0;
     scene.tasks[0].association = AssociationIndex(1);
     scene.tasks[1].association = AssociationIndex(0);
@@ -169,7 +169,7 @@ fn what_is_planned_for_one_makes_it_anothers_turn() {
         scene.task(number, cpus(1.0)).association = AssociationIndex(usize::from(number > 3));
     }
     assert_eq!(scene.listed_numbers(), [1, 4, 2, 5, 3, 6]);
-    // With three times the share, three times as many.
+    // Three times the share gives three times the tasks.
     let mut scene = Scene::new(4, &[]);
     scene.associate(300.0, 0.0);
     for number in 1..=16 {
@@ -193,13 +193,13 @@ fn those_without_a_share_come_last() {
 
 #[test]
 fn the_list_ends_at_twice_the_cpus_of_single_and_multiple_ones_apart() {
-    // The CPUs of each, and how many are listed.
+    // Each row: the CPUs of each task, and the number of listed tasks.
     for (used, listed) in [
         (vec![1.0; 20], 8),
         (vec![0.5; 20], 16),
         (vec![4.0; 20], 2),
         (vec![3.0; 20], 3),
-        // Seven of one and seven that want all; both counts are below the end until the second of those is there.
+        // Tasks with one CPU and with four are counted apart. Both counts are below the limit until the second wide task is listed.
         (vec![1.0, 4.0, 1.0, 1.0, 4.0, 1.0], 5),
         (vec![1.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 1.0, 4.0], 9),
         (vec![0.0; 20], 20),
@@ -230,7 +230,7 @@ fn cards_are_reserved_until_none_is_left() {
     for (wanted, expected) in [
         (vec![1.0, 1.0, 1.0], vec![1, 2]),
         (vec![0.5, 1.0, 0.5, 0.5], vec![1, 2, 3]),
-        // Who does not fit beside those before it leaves the rest to others.
+        // A task that does not fit leaves the rest to others.
         (vec![1.5, 1.0, 0.5, 0.1], vec![1, 3]),
         (vec![3.0, 1.0], vec![2]),
         (vec![0.1; 30], (1..=20).collect()),
@@ -255,7 +255,7 @@ fn no_more_are_listed_than_may_run_at_once() {
     }
     scene.task(20, cards(0.0, 1.0));
     assert_eq!(scene.listed_numbers(), [20, 1, 11]);
-    // Those that run to their end count from the beginning, and are listed in their turn.
+    // Tasks that run to their end count from the beginning, and are listed in their turn.
     scene.tasks[8].stage = executing(0.0);
     assert_eq!(scene.tasks[8].number, TaskNumber(5));
     assert_eq!(scene.listed_numbers(), [20, 5, 11]);
@@ -269,10 +269,10 @@ fn what_cannot_run_is_not_listed() {
     scene.task(3, cpus(1.0)).stage = executing(0.0);
     scene.ending.insert(TaskNumber(3));
     scene.task(4, cpus(1.0));
-    // Nobody knows them, or what they need.
+    // These tasks have an unknown association, or need unknown processors.
     scene.task(5, cpus(1.0)).association = AssociationIndex(9);
     scene.task(6, cpus(1.0)).usage.cards = Some((ProcessorType(9), 1.0));
-    // The CPU is no card.
+    // The CPU does not count as a GPU.
     scene.task(7, cpus(1.0)).usage.cards = Some((ProcessorType::CPU, 1.0));
     assert_eq!(scene.listed_numbers(), [4, 7]);
     assert_eq!(scene.choose().start.len(), 2);
@@ -297,7 +297,7 @@ fn what_is_planned_on_a_card_counts_by_what_the_card_is_worth() {
     let mut priorities = Priorities::new(&scene.associations, &scene.rec, &[true, true]);
     priorities.bump(contender.task.association, contender.fraction_of_host);
     let planned = priorities.of(AssociationIndex(0));
-    // A 24th of 24, by that part, for half of the shares.
+    // A 24th of 24 times that fraction, for half of the shares.
     assert!((planned + 1.075).abs() < 1e-12, "{planned}");
     assert_eq!(priorities.of(AssociationIndex(1)), -1.0);
 }

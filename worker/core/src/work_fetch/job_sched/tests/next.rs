@@ -1,4 +1,4 @@
-//! Who comes next when something ends before the next choice, and what tasks that cannot begin change for others.
+//! Tests of the tasks that are next after a completion, and of the effect of held-back tasks on others.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::super::Preemption;
 use super::properties::{amount, scene};
 use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
 
-/// What holds a task back holds its card for it, and no other.
+/// The caller that holds a task back reserves its GPUs, so the choice does not.
 #[test]
 fn what_cannot_begin_takes_nothing_and_lets_others_pass() {
     let mut scene = Scene::new(2, &[2]);
@@ -23,7 +23,7 @@ fn what_cannot_begin_takes_nothing_and_lets_others_pass() {
     let schedule = scene.choose();
     assert_eq!(numbers(&schedule.start), [5, 3, 4]);
     assert_eq!(numbers(&schedule.next), [1, 2]);
-    // Of what executes it says nothing.
+    // A running task is not affected by being held back.
     scene.tasks[0].stage = executing(900.0);
     let schedule = scene.choose();
     assert_eq!(numbers(&schedule.start), [3, 4]);
@@ -31,7 +31,7 @@ fn what_cannot_begin_takes_nothing_and_lets_others_pass() {
         (numbers(&schedule.preempt), numbers(&schedule.next)),
         (NOBODY.to_vec(), vec![5, 2])
     );
-    // Neither begins what was stopped.
+    // A held-back task that was stopped does not continue.
     scene.tasks[2].stage = STOPPED;
     scene.held_back.insert(TaskNumber(3));
     let schedule = scene.choose();
@@ -50,10 +50,10 @@ fn what_is_held_for_some_is_no_reason_to_fetch() {
         scene.held_back.insert(TaskNumber(number));
         let schedule = scene.choose();
         assert_eq!(schedule.idle[super::rig::CARDS], 2.0);
-        // With the second, both cards are spoken for.
+        // The two held-back tasks together claim both GPUs.
         assert_eq!(schedule.wants_fetch, number == 2);
     }
-    // Whose inputs are missing claims nothing yet.
+    // A task without its inputs claims nothing yet.
     scene.tasks[2].stage = Stage::WaitingForInputs { stalled: false };
     assert!(scene.choose().wants_fetch);
 }
@@ -74,7 +74,7 @@ fn what_cannot_run_brings_no_other_into_danger() {
         if cannot {
             scene.held_back.insert(TaskNumber(3));
         }
-        // The second would be planned for the third.
+        // If task 3 counted as in danger, task 2 would be picked by deadline in its place.
         assert_eq!(numbers(&scene.choose().start), [1]);
     }
 }
@@ -98,7 +98,7 @@ fn those_in_danger_are_next_then_cards_then_who_has_the_turn() {
     scene.miss(9);
     let schedule = scene.choose();
     assert_eq!(numbers(&schedule.start), [9, 8]);
-    // The two schedulers alternate: the first has a card, the second a CPU.
+    // The two schedulers alternate: the first has a GPU, the second a CPU.
     assert_eq!(numbers(&schedule.next), [1, 2, 3, 6, 4, 7, 5]);
 }
 
@@ -137,7 +137,7 @@ fn is_known(scene: &Scene, task: &Task) -> bool {
         && (scene.processors.types()).any(|of_type| of_type == task.usage.processor_type())
 }
 
-/// Whether there is room for it beside those that execute, by the rules of the choice.
+/// Returns whether the task fits beside the running ones, by the rules of the choice.
 fn fits(scene: &Scene, task: &Task) -> bool {
     let all = || scene.tasks.iter().filter(|task| is_known(scene, task));
     let running = || all().filter(|task| task.stage.is_executing());
@@ -163,7 +163,7 @@ fn fits(scene: &Scene, task: &Task) -> bool {
         )
 }
 
-/// Takes from `next` what fits, in its order.
+/// Starts the tasks of `next` that fit, in their order.
 fn take(scene: &mut Scene, next: &[TaskNumber]) -> Vec<TaskNumber> {
     let mut taken = Vec::new();
     for number in next {
@@ -199,7 +199,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!(next, expected);
     }
 
-    /// Whatever ends before the next choice, who takes from the order leaves nothing idle that a choice would give to somebody.
+    /// A caller that starts tasks from `next` leaves nothing that a new choice would start, whatever ends before the next choice.
     #[test]
     fn who_takes_what_is_next_leaves_a_fresh_choice_nothing_to_begin(
         scene in scene(), ends in vec(any::<bool>(), 20), free in vec(any::<bool>(), 20),
@@ -211,7 +211,7 @@ integration_tests_properties::properties! {
         let mut ends = ends.into_iter();
         scene.tasks.retain(|task| !(ends.next().unwrap() && task.stage.is_executing()));
         let next: Vec<_> = schedule.next;
-        // Some that could not begin can now.
+        // Some held-back tasks are free now.
         let mut free = free.into_iter();
         scene.held_back.retain(|_| !free.next().unwrap());
         take(&mut scene, &next);
@@ -219,7 +219,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!((fresh.start, fresh.resume), (vec![], vec![]));
     }
 
-    /// Where nothing has changed but that processors are free, the same begin as if it were chosen anew.
+    /// If only processors have become free, the tasks that start from `next` are those of a new choice.
     #[test]
     fn the_first_that_are_next_are_those_of_a_fresh_choice(
         instances in 1_u32..6,
@@ -243,7 +243,7 @@ integration_tests_properties::properties! {
             if misses && deadline.is_some() && stage != 0 {
                 scene.miss(number);
             }
-            // Nobody plans anything for it, so that nothing changes when it is gone.
+            // A task that is ending is not planned for, so its end changes nothing else.
             if stage == 0 {
                 scene.ending.insert(TaskNumber(number));
             }
@@ -260,7 +260,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!(taken, fresh);
     }
 
-    /// For all others it is as if those were not there that cannot begin.
+    /// Held-back tasks do not affect the choice for others.
     #[test]
     fn who_is_held_back_changes_nothing_for_others(scene in scene()) {
         let held: BTreeSet<_> = {

@@ -1,4 +1,4 @@
-//! Who goes before whom where no deadline says so: what has begun, and then what wants many CPUs, but not for ever.
+//! Tests of the order without deadlines: started tasks first, then tasks with many CPUs, without starvation.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::super::Preemption::{self, Off, Suspend};
 use super::properties::scene;
 use super::rig::{LOST, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
 
-/// Of a cluster, or with nothing changed but this.
+/// Returns the cluster's profile with this precedence.
 fn profile(precedence: Precedence) -> Profile {
     Profile {
         precedence,
@@ -24,7 +24,7 @@ fn profile(precedence: Precedence) -> Profile {
 fn what_has_begun_stops_for_no_wider_one_of_its_own_scheduler() {
     for (precedence, stopped, started) in [
         (Precedence::Begun, vec![], vec![]),
-        // As the volunteers' system has it, however many wait for it.
+        // BOINC's rule, however many tasks stop for the wide one.
         (Precedence::MoreCpus, vec![1, 2], vec![3]),
     ] {
         let mut scene = Scene::new(2, &[]);
@@ -65,15 +65,15 @@ fn who_began_beside_others_with_more_cpus_than_were_free_stops_none_of_them() {
     scene.preemption = Suspend;
     scene.associate(100.0, 0.0);
     scene.rec[1] = 100.0;
-    // It came first, began last, and is the only one whose slice is not over.
+    // The wide task arrived first, started last, and is the only one within its slice.
     scene.task(1, cpus(2.0)).stage = executing(999.0);
     scene.task(2, cpus(1.0)).stage = executing(0.0);
     for another in [false, true] {
         if another {
-            // Another scheduler is there, whose turn is later.
+            // Another scheduler has a task, but its turn is later.
             scene.task(3, cpus(1.0)).association.0 = 1;
         }
-        // Also where it wants so many that none beside it would be listed.
+        // The result is the same if the wide task wants more CPUs than a list allows beside it.
         for wanted in [2.0, 9.0] {
             for since in [999.0, 990.0] {
                 scene.tasks[0].usage = cpus(wanted);
@@ -91,7 +91,7 @@ fn a_card_of_its_own_scheduler_stops_nothing() {
     scene.task(1, cpus(1.0)).stage = executing(0.0);
     scene.task(2, cpus(1.0)).stage = executing(0.0);
     scene.task(3, cards(2.0, 1.0));
-    // Nor does it keep one stopped, with another scheduler there or without.
+    // A waiting GPU task also does not keep a task stopped, with or without another scheduler.
     for associations in 1..=2 {
         for (first, resumed) in [(executing(0.0), vec![]), (STOPPED, vec![1])] {
             scene.tasks[0].stage = first;
@@ -104,7 +104,7 @@ fn a_card_of_its_own_scheduler_stops_nothing() {
     }
     scene.profile = profile(Precedence::MoreCpus);
     assert_eq!(numbers(&scene.choose().start), [3]);
-    // One with a card that runs beside all others, with a CPU more than there is, is no reason to stop one of them.
+    // A running GPU task that exceeds the CPUs by one is no reason to stop another task.
     scene.profile = Profile::CLUSTER;
     scene.tasks.truncate(3);
     scene.tasks[0].stage = executing(0.0);
@@ -116,7 +116,7 @@ fn a_card_of_its_own_scheduler_stops_nothing() {
 
 #[test]
 fn between_schedulers_it_is_the_turn_that_decides_and_not_how_much_one_wants() {
-    // One that runs and one that waits; of the other scheduler a narrow and a wide one.
+    // The first scheduler has a running and a queued task, the other one a narrow and a wide task.
     let mut scene = Scene::new(1, &[]);
     scene.preemption = Suspend;
     scene.associate(100.0, 0.0);
@@ -134,7 +134,7 @@ fn between_schedulers_it_is_the_turn_that_decides_and_not_how_much_one_wants() {
         assert_eq!(numbers(&schedule.preempt), stopped);
         assert_eq!(numbers(&schedule.start), started);
     }
-    // Where its own scheduler has the turn again it goes on, and the wide one that was begun waits.
+    // When its scheduler has the turn again, the stopped task continues, and the started wide one waits.
     scene.tasks[0].stage = STOPPED;
     scene.tasks[3].stage = executing(0.0);
     scene.rec = vec![0.0, 100.0];
@@ -155,7 +155,7 @@ fn a_deadline_still_stops_what_runs_for_one_of_its_own_scheduler() {
     let schedule = scene.choose();
     assert_eq!(numbers(&schedule.start), [3]);
     assert_eq!(numbers(&schedule.preempt), [1, 2]);
-    // What stopped goes on before any other begins.
+    // A stopped task continues before any other starts.
     assert_eq!(numbers(&schedule.next), [1, 2, 4]);
 }
 
@@ -173,10 +173,10 @@ fn who_has_waited_for_longer_than_the_buffer_lasts_lets_nobody_pass() {
     }
 }
 
-/// What happens second by second, with processors that do as much as they should for all that run.
+/// A run second by second, on processors that are fast enough for all running tasks.
 struct Run {
     scene: Scene,
-    /// At which second.
+    /// The second in which each task ended.
     ended: BTreeMap<u64, u32>,
     stops: BTreeMap<u64, u32>,
 }
@@ -200,7 +200,7 @@ impl Run {
         task.received = now;
     }
 
-    /// Who begins, and who waits then.
+    /// Makes a choice. Returns the tasks that start, and those that stay queued.
     fn choose(&mut self) -> (Vec<Task>, Vec<Task>) {
         let schedule = self.scene.choose();
         for stopped in &schedule.preempt {
@@ -213,7 +213,7 @@ impl Run {
         waiting.into_iter().partition(begins)
     }
 
-    /// A second more, the so manieth.
+    /// Advances time by one second; `second` is its number.
     fn pass(&mut self, second: u32) {
         self.scene.now = at(1001.0 + f64::from(second));
         for task in &mut self.scene.tasks {
@@ -231,7 +231,7 @@ impl Run {
         });
     }
 
-    /// So long, with three tasks waiting all the time that take two CPUs for two seconds.
+    /// Runs for this long, with three waiting tasks at all times that need two CPUs for two seconds.
     fn beside_short_and_wide_ones(&mut self, seconds: u32) {
         for second in 0..seconds {
             let wide = |task: &&Task| task.stage == Stage::Queued && task.usage.cpus == 2.0;
@@ -254,7 +254,7 @@ fn long_tasks_end_in_their_time_however_many_short_and_wide_ones_wait() {
     run.beside_short_and_wide_ones(40);
     assert_eq!((run.ended[&1], run.ended[&2]), (14, 14));
     assert_eq!(run.stops, BTreeMap::new());
-    // And the others have all of the processors then: one ends every two seconds.
+    // Then the wide tasks have all processors: one ends every two seconds.
     assert_eq!(run.ended.len(), 2 + (40 - 14) / 2);
 }
 
@@ -294,7 +294,7 @@ fn one_that_has_not_begun_waits_no_longer_for_wide_ones_than_the_buffer_lasts() 
         run.choose();
         run.arrives(2, 1.0, 1.0);
         run.beside_short_and_wide_ones(40);
-        // At the first end after the 30 s.
+        // The task starts at the first completion after 30 s.
         assert_eq!(run.ended[&2], 33);
     }
 }
@@ -302,7 +302,7 @@ fn one_that_has_not_begun_waits_no_longer_for_wide_ones_than_the_buffer_lasts() 
 integration_tests_properties::properties! {
     256;
 
-    /// Without deadlines a scheduler that is alone has nothing stopped, whatever its tasks want.
+    /// No task of a single scheduler is stopped without deadlines, whatever CPUs its tasks want.
     #[test]
     fn alone_nobody_stops_and_what_was_stopped_goes_on_first(scene in scene()) {
         let mut scene = scene;
@@ -315,7 +315,7 @@ integration_tests_properties::properties! {
         prop_assert_eq!(schedule.preempt, vec![]);
     }
 
-    /// Whoever else is there: nothing begins of whose scheduler something is stopped, or stays stopped, that could have gone on.
+    /// No task starts while its own scheduler has a stopped task that could continue, even with other schedulers.
     #[test]
     fn nothing_begins_before_what_has_begun_of_its_own_scheduler(scene in scene()) {
         let mut scene = scene;
@@ -339,8 +339,8 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// Second by second, with one scheduler: nobody stops, none that came later and wants no more CPUs begins before another, and
-    /// whatever it wants none that came later begins before one that has waited for longer than the buffer lasts.
+    /// Runs second by second with one scheduler: no task stops. No later task that wants no more CPUs starts before an earlier one. No
+    /// later task at all starts before one that has waited longer than the buffer lasts.
     #[test]
     fn nobody_waits_for_ever(
         instances in 1_u32..5,

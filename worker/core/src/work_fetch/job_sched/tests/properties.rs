@@ -1,4 +1,4 @@
-//! Laws of every choice, whatever there is to choose from.
+//! Laws of every choice for arbitrary inputs.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::super::super::types::{AssociationIndex, ProcessorType, Stage, Task, T
 use super::super::{Preemption, Schedule};
 use super::rig::{LOST, STOPPED, Scene, at, executing, numbers};
 
-/// An amount as somebody means it, or, now and then, anything.
+/// Generates a plausible amount, and sometimes any number.
 fn number() -> impl Strategy<Value = f64> {
     prop_oneof![
         12 => select(vec![0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 100.0]),
@@ -76,7 +76,7 @@ pub fn scene() -> impl Strategy<Value = Scene> {
             let known = scene.associations.len();
             for (number, (mut task, misses)) in (1..).zip(tasks) {
                 task.number = TaskNumber(number);
-                // At times of an association that is not there.
+                // Sometimes the association does not exist.
                 task.association.0 = task.association.0.min(known);
                 let can_miss = misses && task.deadline.is_some() && task.association.0 < known;
                 scene.tasks.push(task);
@@ -100,7 +100,7 @@ pub fn amount(of: f64) -> f64 {
     if of >= 1e-30 { of.min(1e30) } else { 0.0 }
 }
 
-/// Those that run after the schedule, beside what it says that begin.
+/// Returns the running tasks that continue.
 fn go_on<'a>(scene: &'a Scene, schedule: &Schedule) -> Vec<&'a Task> {
     let running = scene.tasks.iter().filter(|task| task.stage.is_executing());
     running
@@ -150,8 +150,7 @@ integration_tests_properties::properties! {
         prop_assert!(all.iter().all(|number| is_known(&scene, of(*number))));
     }
 
-    /// Nothing begins where there is no room: a task of the CPU only beside a free one, one with cards only beside no more than one CPU
-    /// too many, and cards are never promised twice.
+    /// Tasks start only if they fit: a CPU task beside a free CPU, a GPU task with an excess of at most one CPU. No GPU is assigned twice.
     #[test]
     fn what_begins_has_room(scene in scene()) {
         let schedule = scene.choose();
@@ -159,10 +158,10 @@ integration_tests_properties::properties! {
         running.retain(|task| is_known(&scene, task));
         let begin = begin(&scene, &schedule);
         let cpus = scene.processors.instances(ProcessorType::CPU);
-        // Who begins is told in order, but those that start and those that go on apart: the bounds are those of the last of them.
+        // The schedule lists started and resumed tasks apart, so their common order is unknown. The bound holds for any last one.
         let after = [&running[..], &begin[..]].concat();
         let load = used(&after, ProcessorType::CPU);
-        // What may be stopped is weighed with the others, and may be what overshoots.
+        // Running tasks are part of the choice with preemption, and may be the ones that exceed the CPUs.
         let may_overshoot = match scene.preemption {
             Preemption::Off => &begin,
             Preemption::Suspend => &after,
@@ -196,7 +195,7 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// With nothing that limits them, all that can run do while a CPU is free.
+    /// All runnable tasks without limits run while a CPU is free.
     #[test]
     fn no_cpu_is_idle_while_something_could_run(mut scene in scene()) {
         for association in &mut scene.associations {
@@ -211,7 +210,7 @@ integration_tests_properties::properties! {
         prop_assert!(idle || !schedule.wants_fetch);
         let waits = |task: &Task| [Stage::Queued, STOPPED, LOST].contains(&task.stage);
         let begins = |task: &Task| schedule.start.contains(&task.number) || schedule.resume.contains(&task.number);
-        // CPUs may be kept for it, beside its cards.
+        // CPUs may be reserved for a GPU task.
         let keeps = scene.tasks.iter().any(|task| task.usage.cards.is_some() && waits(task) && !begins(task));
         if schedule.idle[ProcessorType::CPU] > 0.0 && !keeps {
             prop_assert_eq!(&schedule.preempt, &vec![]);
@@ -233,7 +232,7 @@ integration_tests_properties::properties! {
         let mut other = scene.clone();
         other.tasks.reverse();
         prop_assert_eq!(&other.choose(), &schedule);
-        // A power of two rounds nothing; shares that are no such numbers as can be reckoned with stay what they are.
+        // Scaling by a power of two is exact. Shares outside this range are invalid or special and stay.
         for association in &mut other.associations {
             let share = &mut association.share;
             if (1e-3..1e6).contains(share) {
@@ -245,7 +244,7 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// Where a CPU is free, who is in danger comes before all others, by deadline.
+    /// While a CPU is free, tasks in danger come before all others, by deadline.
     #[test]
     fn what_is_in_danger_goes_first(
         instances in 1_u32..6,
@@ -265,7 +264,7 @@ integration_tests_properties::properties! {
                 scene.miss(number);
             }
         }
-        // As many of each as are in danger, the nearest deadlines first.
+        // A scheduler with N tasks in danger is expected to have its N tasks with the nearest deadlines first.
         let mut in_danger = BTreeSet::new();
         for (association, outlook) in scene.outlook.of_association.iter().enumerate() {
             let of_it = |task: &&Task| task.association.0 == association;

@@ -1,4 +1,4 @@
-//! A worker with its tasks, to choose from.
+//! A test rig: a worker with tasks for a choice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Scene {
 
 pub const CARDS: ProcessorType = ProcessorType(1);
 
-/// So many seconds after the start.
+/// Returns the instant this many seconds after the start.
 pub fn at(secs: f64) -> Time {
     Time::ZERO + Duration::from_secs_f64(secs)
 }
@@ -57,7 +57,7 @@ pub fn cards(cpus: f64, cards: f64) -> Usage {
 }
 
 impl Scene {
-    /// A thousand seconds after the start, with one association.
+    /// Creates a scene 1000 s after the start, with one association.
     pub fn new(cpus: u32, models_of_cards: &[u32]) -> Self {
         let card = |instances: &u32| kind("card", *instances);
         let models = models_of_cards.iter().map(card).collect();
@@ -96,7 +96,7 @@ impl Scene {
         self.associations.last_mut().unwrap()
     }
 
-    /// One that came lately, after the others, of the first association unless that is changed.
+    /// Adds a task of the first association that arrived recently, after the others.
     pub fn task(&mut self, number: u64, usage: Usage) -> &mut Task {
         self.tasks.push(Task {
             number: TaskNumber(number),
@@ -111,7 +111,7 @@ impl Scene {
         self.tasks.last_mut().unwrap()
     }
 
-    /// The simulation says that this one comes late.
+    /// Makes the outlook say that this task is late.
     pub fn miss(&mut self, number: u64) {
         let number = TaskNumber(number);
         let task = self.tasks.iter().find(|task| task.number == number);
@@ -147,7 +147,7 @@ impl Scene {
         self.hand().choose()
     }
 
-    /// What is to be done is done.
+    /// Applies a schedule to the tasks.
     pub fn carry_out(&mut self, schedule: &Schedule) {
         for task in &mut self.tasks {
             if schedule.start.contains(&task.number) || schedule.resume.contains(&task.number) {
@@ -158,7 +158,7 @@ impl Scene {
         }
     }
 
-    /// Those that should run, in order, with what lists them.
+    /// Returns the listed tasks in order, with their reasons.
     pub fn listed(&self) -> Vec<(u64, Reason)> {
         let hand = self.hand();
         let contenders = Contenders::new(&hand);

@@ -1,11 +1,11 @@
-//! What of the list there is room for, and what becomes of those that run.
+//! Tests of the tasks that fit, and of the running tasks that stop.
 
 use super::super::super::profile::Profile;
 use super::super::super::types::{ProcessorType, Stage, TaskNumber, Usage};
 use super::super::Preemption::{Off, Suspend};
 use super::rig::{CARDS, NOBODY, STOPPED, Scene, at, cards, cpus, executing, numbers};
 
-/// Who starts of tasks that have not begun, on so many CPUs and cards.
+/// Returns which of these queued tasks start on this many CPUs and GPUs.
 fn starts(cpus: u32, cards: u32, wanted: &[Usage]) -> Vec<u64> {
     let mut scene = Scene::new(cpus, &[cards]);
     for (number, wanted) in (1..).zip(wanted) {
@@ -18,9 +18,9 @@ fn starts(cpus: u32, cards: u32, wanted: &[Usage]) -> Vec<u64> {
 fn the_cpu_is_used_until_none_is_free() {
     assert_eq!(starts(2, 0, &[cpus(1.0); 4]), [1, 2]);
     assert_eq!(starts(2, 0, &[cpus(0.5); 9]), [1, 2, 3, 4]);
-    // The last may overshoot.
+    // The last task may exceed the CPUs.
     assert_eq!(starts(2, 0, &[cpus(0.8); 9]), [1, 2, 3]);
-    // What wants many begins while any is free, and before those that want one.
+    // A task that wants many CPUs starts on any free CPU, before tasks that want one.
     assert_eq!(starts(4, 0, &[cpus(1.0), cpus(4.0), cpus(1.0)]), [2]);
     assert_eq!(starts(4, 0, &[cpus(3.0), cpus(1.0), cpus(9.0)]), [3]);
     assert_eq!(starts(4, 0, &[cpus(3.0), cpus(1.0), cpus(2.0)]), [1, 3]);
@@ -33,7 +33,7 @@ fn the_cpu_is_used_until_none_is_free() {
 
 #[test]
 fn with_many_processors_wanted_at_once_nobody_starves() {
-    // All are taken by single ones, of which one ends each second, and more come.
+    // Tasks with one CPU take all CPUs, one ends each second, and more arrive.
     let mut scene = Scene::new(4, &[]);
     for number in 1..=4 {
         scene.task(number, cpus(1.0)).stage = executing(900.0);
@@ -50,7 +50,7 @@ fn beside_cards_the_cpu_may_have_one_to_do_that_it_has_not() {
     assert_eq!(starts(2, 4, &[cards(1.0, 1.0); 4]), [1, 2, 3]);
     assert_eq!(starts(2, 4, &[cards(0.4, 1.0); 4]), [1, 2, 3, 4]);
     assert_eq!(starts(2, 4, &[cards(2.0, 1.0), cards(1.5, 1.0)]), [1]);
-    // Cards come first: they leave none to tasks of the CPU.
+    // GPU tasks come first and leave no CPU to CPU tasks.
     assert_eq!(
         starts(1, 2, &[cpus(1.0), cards(1.0, 1.0), cards(1.0, 1.0)]),
         [2, 3]
@@ -59,7 +59,7 @@ fn beside_cards_the_cpu_may_have_one_to_do_that_it_has_not() {
         starts(2, 1, &[cpus(1.0), cards(1.0, 1.0), cpus(1.0)]),
         [2, 1]
     );
-    // What wants more than all has them once they are free.
+    // A task that wants more than all CPUs starts once all are free.
     assert_eq!(starts(2, 2, &[cards(4.0, 1.0), cards(0.1, 1.0)]), [1]);
     let mut scene = Scene::new(2, &[1]);
     scene.task(1, cpus(1.0)).stage = executing(900.0);
@@ -77,9 +77,9 @@ fn nobody_shares_a_card_beyond_what_it_has() {
     scene.task(2, cards(0.0, 1.0)).deadline = Some(at(1100.0));
     scene.task(3, cards(0.0, 0.5));
     scene.miss(2);
-    // The one whose deadline is near finds no room, but leaves some.
+    // The task with the near deadline does not fit, but leaves room for another.
     assert_eq!(numbers(&scene.choose().start), [3]);
-    // Here it leaves none.
+    // Here no room is left.
     scene.tasks[2].usage = cards(0.0, 1.0);
     assert_eq!(numbers(&scene.choose().start), NOBODY);
     scene.tasks.remove(0);
@@ -99,7 +99,7 @@ fn no_more_run_at_once_than_may() {
         scene.task(number, cpus(1.0));
     }
     assert_eq!(numbers(&scene.choose().start), [2, 4, 5]);
-    // Also where more run than may, as after the limit was lowered.
+    // More tasks run than allowed, as after a lowered limit.
     for task in &mut scene.tasks[3..7] {
         task.stage = executing(900.0);
     }
@@ -132,7 +132,7 @@ fn what_is_in_danger_takes_the_place_of_what_is_not() {
     scene.task(3, cpus(1.0)).deadline = Some(at(1001.0));
     scene.miss(3);
     let schedule = scene.choose();
-    // Of those that run, it is the one whose slice is over.
+    // The running task whose slice is over stops.
     assert_eq!(
         (numbers(&schedule.start), numbers(&schedule.preempt)),
         (vec![3], vec![1])
@@ -156,7 +156,7 @@ fn a_slice_that_is_not_over_protects_from_those_with_higher_priority() {
         scene.task(1, cpus(1.0)).stage = executing(since);
         scene.task(2, cpus(1.0)).association.0 = 1;
         assert_eq!(numbers(&scene.choose().preempt), stopped, "{since}");
-        // Also where so many come before it that it is not listed.
+        // The result is the same if so many tasks come before it that it is not listed.
         scene.task(3, cpus(1.0)).association.0 = 1;
         assert_eq!(scene.listed_numbers(), [2, 3]);
         assert_eq!(numbers(&scene.choose().preempt), stopped, "{since}");
@@ -185,7 +185,7 @@ fn who_would_stop_for_nobody_goes_on() {
     scene.rec[0] = 1e6;
     scene.associate(100.0, 0.0);
     scene.task(1, cpus(1.0)).stage = executing(0.0);
-    // Four others fill the list, but the CPU that is left is kept for one that wants cards and more CPUs than there are now.
+    // Four other tasks fill the list, but the last CPU is reserved for a GPU task that needs more CPUs than are free.
     for number in 2..=5 {
         scene.task(number, cpus(1.0)).association.0 = 1;
     }
@@ -205,7 +205,7 @@ fn a_task_with_cards_is_not_stopped() {
     scene.miss(2);
     let schedule = scene.choose();
     assert_eq!((schedule.start, schedule.preempt), (vec![], vec![]));
-    // It holds CPUs, too.
+    // The ending task holds CPUs too.
     scene.processors = Scene::new(1, &[1]).processors;
     scene.task(3, cpus(1.0));
     assert_eq!(numbers(&scene.choose().start), NOBODY);
@@ -222,7 +222,7 @@ fn what_is_ending_keeps_what_it_has_until_it_is_gone() {
         scene.ending.insert(TaskNumber(1));
         let schedule = scene.choose();
         assert_eq!((schedule.start, schedule.preempt), (vec![], vec![]));
-        // One that is stopped does not go on.
+        // A stopped task that is ending does not continue.
         scene.tasks[0].stage = STOPPED;
         let schedule = scene.choose();
         assert_eq!(

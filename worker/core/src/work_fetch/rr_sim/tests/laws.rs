@@ -1,4 +1,4 @@
-//! What holds of every simulation.
+//! Laws of every simulation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -96,7 +96,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// One association, CPUs alone, whole seconds, all received at once; deadlines between seconds, so that rounding decides nothing.
+    /// Generates a case with one association, CPUs only and whole seconds, all received at once. Deadlines are between seconds, so that
+    /// rounding decides nothing.
     fn plain_case()(
         tasks in vec((1_u32..40, 1_u32..3, option::of(0_u32..150)), 0..20),
         cpus in 1_u32..5,
@@ -153,7 +154,7 @@ fn assert_close(one: &Outlook, other: &Outlook, case: &Case) {
     }
 }
 
-/// Simulated seconds until the simulation ended.
+/// Returns the simulated seconds until the end of the simulation.
 fn simulated_seconds(case: &Case) -> f64 {
     let situation = case.situation();
     let mut simulation = Simulation::new(&situation);
@@ -174,7 +175,7 @@ integration_tests_properties::properties! {
         let outlook = case.outlook();
         let (shortfall, saturated, misses) = second_by_second(&case);
         prop_assert!(is_close(outlook.of_type[CPU].shortfall, shortfall), "{outlook:?} {shortfall}");
-        // Beyond the end of the buffer a step is longer than a second.
+        // A step beyond the end of the buffer is longer than a second.
         let end = case.profile.high_water();
         prop_assert!(is_close(outlook.of_type[CPU].saturated.min(end), saturated), "{outlook:?} {saturated}");
         prop_assert_eq!(missed(&outlook), misses.into_iter().collect::<Vec<_>>());
@@ -194,7 +195,7 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// What is missing and what the tasks do within the buffer are all that there is.
+    /// The shortfall and the work of the tasks within the buffer add up to the capacity.
     #[test]
     fn what_is_missing_is_what_no_task_does(case in any_case()) {
         let mut case = case;
@@ -213,7 +214,7 @@ integration_tests_properties::properties! {
         }
     }
 
-    /// Nothing is known of a simulation but what it is given, and that is not changed; nor does it matter how it is listed.
+    /// The outlook depends only on the situation, which is not changed, and not on the order of its tasks.
     #[test]
     fn the_same_instant_gives_the_same_outlook_however_tasks_are_listed(
         (case, listed) in any_case().prop_flat_map(|case| {
@@ -301,11 +302,11 @@ integration_tests_properties::properties! {
         assert_close(&expected, &scaled.outlook(), &scaled);
     }
 
-    /// How late all may end is no promise that is broken.
+    /// The bound for the end of all tasks is never exceeded.
     #[test]
     fn no_simulation_goes_on_beyond_its_bound(case in any_case()) {
         let mut case = case;
-        // All are late, so that all are simulated.
+        // All tasks are late, so that all are simulated.
         case.tasks = case.tasks.into_iter().map(|task| due(-1.0, task)).collect();
         let situation = case.situation();
         let mut simulation = Simulation::new(&situation);
@@ -314,7 +315,7 @@ integration_tests_properties::properties! {
         prop_assert!(simulation.elapsed <= bound * (1.0 + 1e-9), "{} {bound}", simulation.elapsed);
     }
 
-    /// How far it is simulated shows in nothing.
+    /// The length of the simulation does not affect the outlook.
     #[test]
     fn deadlines_that_are_met_change_nothing(case in any_case(), far in 1e4..1e6_f64) {
         let mut without = case;

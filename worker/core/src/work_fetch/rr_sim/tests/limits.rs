@@ -1,4 +1,4 @@
-//! Limits of tasks at once, of associations and of their jobs.
+//! Tests of limits of concurrent tasks, for associations and for jobs.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn an_association_runs_no_more_at_once_than_its_limit() {
     assert!((shortfall - (4.0 * 30.0 - 40.0)).abs() < 1e-9);
     assert_eq!((idle, saturated), (2.0, 0.0));
     let limited = outlook.of(AssociationIndex(0));
-    // At its limit until 20, and then it could use two more for ten seconds.
+    // The association is at its limit until 20, and then could use two more for ten seconds.
     assert!((limited.of_type[CPU].limited_shortfall - 20.0).abs() < 1e-9);
     assert!(
         limited
@@ -36,9 +36,9 @@ fn what_a_limit_leaves_is_counted_with_the_largest_task() {
     case.associations[0].max_concurrent = Some(2);
     let outlook = case.outlook();
     let limited = |of: ProcessorType| outlook.of(AssociationIndex(0)).of_type[of].limited_shortfall;
-    // Six could be used; four are for ten seconds.
+    // Six CPUs could be used, and four are for ten seconds.
     assert!((limited(CPU) - (2.0 * 10.0 + 6.0 * 20.0)).abs() < 1e-9);
-    // Of cards nobody knows how much a task takes: one, of which there are no more.
+    // The usage of GPU tasks is unknown and counts as one, and there are no more GPUs.
     assert!((limited(CARDS) - 30.0).abs() < 1e-9);
 }
 
@@ -62,7 +62,7 @@ fn a_jobs_limit_lets_other_jobs_pass() {
     assert_eq!(idle, 0.0);
     assert!((saturated - 10.0).abs() < 1e-9);
     let association = outlook.of(AssociationIndex(0));
-    // Its other jobs could use all that is idle.
+    // The association's other jobs could use all idle CPUs.
     assert_eq!(association.of_type[CPU].limited_shortfall, shortfall);
     assert!(association.limited_at.is_some_and(|at| at >= 20.0 - 1e-9));
 }
@@ -84,7 +84,7 @@ fn a_limit_of_none_lets_nothing_run() {
     assert_eq!(of_one.outlook().misses, BTreeSet::from([TaskNumber(1)]));
 }
 
-/// All of a machine is taken however many jobs may have no more than one at once.
+/// Limits of one task per job do not keep a large machine from being fully used.
 #[test]
 fn many_jobs_with_limits_keep_many_processors_busy() {
     let (jobs, of_each) = (500_u32, 40_u32);

@@ -1,4 +1,4 @@
-//! Two simulations that are plain enough to be believed, however slow: the pseudo-code of section 11 line by line, and one that goes
+//! Two simulations that are simple enough to be evidently correct, however slow: one follows the definition directly, and one advances
 //! second by second.
 
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use super::super::super::outlook::{AssociationOutlook, Outlook, PairOutlook, Typ
 use super::super::super::types::{ProcessorType, Stage, Task};
 use super::{CPU, Case, now};
 
-/// A task that keeps its place.
+/// A task in its order of arrival.
 struct Placed<'a> {
     task: &'a Task,
     of_type: ProcessorType,
@@ -25,7 +25,7 @@ struct Plain<'a> {
     out: Outlook,
 }
 
-/// Without ends of the simulation but that of the last task.
+/// Simulates until the last task ends, without an early exit.
 pub fn line_by_line(case: &Case) -> Outlook {
     let none = AssociationOutlook {
         of_type: case.processors.table(&PairOutlook::default()),
@@ -118,7 +118,7 @@ impl Plain<'_> {
         }
     }
 
-    /// What runs of the association, or of all.
+    /// Returns the instances that the running tasks of the association, or of all, use.
     fn used(&self, rt: ProcessorType, association: Option<usize>) -> f64 {
         let active = self.active.iter().map(|index| self.tasks[*index].task);
         active
@@ -202,7 +202,7 @@ impl Plain<'_> {
         self.picked_beyond = self.t > self.case.profile.high_water();
     }
 
-    /// Of the association with the highest priority that has one which may run, the first.
+    /// Returns the next task: the first one that may run, of the association with the highest priority.
     fn next(&self, rt: ProcessorType, rec: &[f64], passed: &[usize]) -> Option<usize> {
         let mut best: Option<(f64, usize, usize)> = None;
         for (index, placed) in self.tasks.iter().enumerate() {
@@ -231,7 +231,7 @@ impl Plain<'_> {
         at - (ahead - self.case.profile.low_water()) > 0.0
     }
 
-    /// Steps beyond the end of the buffer count for nothing.
+    /// Counts a step, up to the end of the buffer.
     fn update_stats(&mut self, dt: f64, end: f64) {
         for rt in self.case.processors.types() {
             let idle = -self.over(rt);
@@ -306,7 +306,8 @@ impl Plain<'_> {
     }
 }
 
-/// Second by second, for one association, CPUs alone, and whole seconds: shortfall, saturated, who misses.
+/// Simulates second by second, for one association, CPUs only and whole seconds. Returns the shortfall, the saturated time and the late
+/// tasks.
 pub fn second_by_second(case: &Case) -> (f64, f64, BTreeSet<u64>) {
     let instances = case.processors.instances(ProcessorType::CPU);
     let end = case.profile.high_water();
