@@ -677,3 +677,98 @@ fn the_summary_of_the_book_lists_every_page() {
     let all: BTreeSet<PathBuf> = in_book.cloned().collect();
     assert_eq!(listed, all);
 }
+
+/// Words with which no paragraph of a comment begins: the reader must know its subject first.
+const NO_SUBJECT: &[&str] = &[
+    "who",
+    "whom",
+    "whose",
+    "whoever",
+    "what",
+    "whatever",
+    "which",
+    "whichever",
+    "of",
+    "in",
+    "on",
+    "at",
+    "by",
+    "for",
+    "from",
+    "to",
+    "with",
+    "without",
+    "under",
+    "beside",
+    "besides",
+    "between",
+    "within",
+    "after",
+    "before",
+    "until",
+    "since",
+    "among",
+    "through",
+    "throughout",
+    "beyond",
+    "below",
+    "above",
+    "near",
+    "per",
+    "into",
+    "over",
+    "against",
+    "during",
+    "as",
+    "like",
+    "unlike",
+    "behind",
+    "across",
+    "along",
+    "around",
+    "despite",
+    "except",
+    "inside",
+    "outside",
+    "past",
+    "toward",
+    "towards",
+    "upon",
+    "via",
+];
+
+/// Returns the first lines of the paragraphs of comments, without code blocks, each with its line number.
+fn comment_paragraphs(text: &str) -> Vec<(usize, &str)> {
+    let mut paragraphs = Vec::new();
+    let (mut in_paragraph, mut in_code) = (false, false);
+    for (number, line) in (1..).zip(text.lines()) {
+        let comment = line.trim_start().strip_prefix("//");
+        let Some(comment) = comment.map(|text| text.trim_start_matches(['/', '!']).trim()) else {
+            (in_paragraph, in_code) = (false, false);
+            continue;
+        };
+        let is_item = comment.starts_with("* ") || comment.starts_with("- ");
+        if comment.starts_with("```") {
+            in_code = !in_code;
+        } else if !in_code && !comment.is_empty() && (!in_paragraph || is_item) {
+            paragraphs.push((number, comment.trim_start_matches(['*', '-', ' '])));
+        }
+        in_paragraph = !comment.is_empty();
+    }
+    paragraphs
+}
+
+#[test]
+fn comments_begin_with_their_subject() {
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        for (number, paragraph) in comment_paragraphs(&text) {
+            let end = paragraph.find(|c: char| !c.is_alphabetic());
+            let word = &paragraph[..end.unwrap_or(paragraph.len())];
+            if NO_SUBJECT.contains(&word.to_lowercase().as_str()) {
+                found.push(format!("{name}:{number}: {paragraph}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
