@@ -247,9 +247,9 @@ impl HealthModel {
 
     /// Begins a further association with the same instance in NEW. The worker learns of it with its next heartbeat, or is unhealthy by
     /// itself when its last heartbeat is older than the heartbeat gap. Until then an earlier healthcheck can still be acknowledged, which
-    /// makes the worker's healthchecks fresh again. So the scheduler loses the worker
-    /// * the loss time after the end of that gap at the earliest, if it has been HEALTHY;
-    /// * at the end of that gap at the earliest otherwise, because such a worker lives on while its evidence is fresh.
+    /// makes the worker's healthchecks fresh again. So the scheduler loses a worker
+    /// that has been HEALTHY at the earliest the loss time after the end of that gap. It loses any other worker at the earliest at the end of
+    /// that gap, because such a worker lives on while its evidence is fresh.
     pub fn begin_anew(&mut self, now: Time, gaps: Gaps) {
         let heard_until = self
             .last_heartbeat

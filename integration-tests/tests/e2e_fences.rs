@@ -73,16 +73,16 @@ fn each_run_has_a_larger_fence_after_any_loss() {
     drop((scheduler, worker));
 }
 
-/// Returns the first shell block of the README's section on fencing tokens.
+/// Returns the first shell block of the guide's section on fencing tokens.
 fn shell_lines() -> &'static str {
-    let readme = include_str!("../../README.md");
-    let (_, section) = readme.split_once("### Fencing tokens").expect("a section");
+    let page = include_str!("../../docs/src/guide/tasks.md");
+    let (_, section) = page.split_once("## Fencing tokens").expect("a section");
     let (_, block) = section.split_once("```sh\n").expect("a block");
     block.split_once("```").expect("its end").0
 }
 
 #[test]
-fn the_shell_lines_of_the_readme_refuse_writes_of_an_earlier_run() {
+fn the_shell_lines_of_the_guide_refuse_writes_of_an_earlier_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let sqlite = |text: &str| {
         let mut command = Command::new("sqlite3");
@@ -95,7 +95,7 @@ fn the_shell_lines_of_the_readme_refuse_writes_of_an_earlier_run() {
     let table = "CREATE TABLE results (id TEXT PRIMARY KEY, value TEXT, fence INTEGER);
         INSERT INTO results VALUES ('n1', 'nothing', 0);";
     if let Err(error) = sqlite(table) {
-        return warn_not_run("the README's use of fences", &format!("sqlite3: {error}"));
+        return warn_not_run("the guide's use of fences", &format!("sqlite3: {error}"));
     }
     let run = |fence: Option<&str>, value: &str| {
         let mut shell = Command::new("/bin/sh");

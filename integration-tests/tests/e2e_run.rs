@@ -53,12 +53,11 @@ fn small_tree(stage: &Stage) -> PathBuf {
     tree
 }
 
-/// The first config of the README runs unchanged.
+/// The first config of the guide runs unchanged.
 #[test]
-fn the_config_in_the_readme_runs_to_its_end() {
-    let readme = include_str!("../../README.md");
-    let (_, section) = readme.split_once("## Writing a job").expect("a section");
-    let (_, block) = section.split_once("```json\n").expect("a config");
+fn the_first_config_of_the_guide_runs_to_its_end() {
+    let page = include_str!("../../docs/src/guide/config.md");
+    let (_, block) = page.split_once("```json\n").expect("a config");
     let (config, _) = block.split_once("```").expect("its end");
     let stage = Stage::new();
     let path = stage.write("config.json", config);

@@ -15,7 +15,7 @@ fn root() -> PathBuf {
 /// Returns every tracked or new source file except generated ones, with its path from the root.
 fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
-    collect(&root(), &mut files);
+    collect(&root(), ".rs", &mut files);
     let name = |path: &PathBuf| {
         path.strip_prefix(root())
             .expect("below the root")
@@ -41,7 +41,7 @@ fn sources() -> Vec<(String, String)> {
     sources
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+fn collect(folder: &Path, ending: &str, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder of the repository is readable") {
         let path = entry.expect("a folder entry is readable").path();
         let name = path
@@ -51,9 +51,9 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
             .into_owned();
         if path.is_dir() && !path.is_symlink() {
             if name != "target" && !name.starts_with('.') {
-                collect(&path, files);
+                collect(&path, ending, files);
             }
-        } else if name.ends_with(".rs") && path.exists() {
+        } else if name.ends_with(ending) && path.exists() {
             files.push(path);
         }
     }
@@ -304,6 +304,7 @@ fn top_level_is_as_designed() {
         "clippy.toml",
         "common",
         "deny.toml",
+        "docs",
         "examples",
         "integration-tests",
         "scheduler",
@@ -552,4 +553,222 @@ fn generated_code_is_what_the_idl_generates() {
         output.status.success(),
         "run thrift/regenerate and commit what it writes:\n{said}"
     );
+}
+
+/// Returns every Markdown file of the repository with its path from the root.
+fn pages() -> BTreeMap<PathBuf, String> {
+    let mut files = Vec::new();
+    collect(&root(), ".md", &mut files);
+    let relative = |path: &PathBuf| {
+        path.strip_prefix(root())
+            .expect("below the root")
+            .to_owned()
+    };
+    let text = |path: &PathBuf| fs::read_to_string(path).expect("a page is UTF-8");
+    files
+        .iter()
+        .map(|path| (relative(path), text(path)))
+        .collect()
+}
+
+/// Returns the lines of a page outside of code blocks, with the files that it includes.
+fn prose(pages: &BTreeMap<PathBuf, String>, page: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut in_code = false;
+    for line in pages[page].lines() {
+        if line.starts_with("```") {
+            in_code = !in_code;
+        } else if let Some(file) = line.strip_prefix("{{#include ") {
+            let file = file.trim_end_matches("}}");
+            lines.extend(prose(pages, &beside(page, file)));
+        } else if !in_code {
+            lines.push(line.to_owned());
+        }
+    }
+    lines
+}
+
+/// Resolves a path that is relative to a page, without a look at the disk.
+fn beside(page: &Path, target: &str) -> PathBuf {
+    let mut path = page.parent().unwrap_or(Path::new("")).to_owned();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => assert!(path.pop(), "{target} leaves the repository"),
+            part => path.push(part),
+        }
+    }
+    path
+}
+
+/// Returns the names under which links reach the headings of a page, by the rules of mdBook and of code hosts.
+fn anchors(lines: &[String]) -> BTreeSet<String> {
+    let heading = |line: &String| {
+        let text = line
+            .strip_prefix('#')?
+            .trim_start_matches('#')
+            .strip_prefix(' ')?;
+        let kept = text.trim().to_lowercase();
+        let kept = kept
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
+    };
+    let explicit =
+        |line: &String| Some(line.split_once("<a id=\"")?.1.split_once('"')?.0.to_owned());
+    let all = |line| [heading(line), explicit(line)].into_iter().flatten();
+    lines.iter().flat_map(all).collect()
+}
+
+/// Returns the targets of the links of a line. Text between backquotes has none.
+fn targets(line: &str) -> Vec<String> {
+    let outside: Vec<&str> = line.split('`').step_by(2).collect();
+    let line = outside.join("code");
+    let mut rest = line.split("](").skip(1);
+    let target = |part: &str| part.split_once(')').map(|(target, _)| target.to_owned());
+    std::iter::from_fn(|| rest.next())
+        .filter_map(target)
+        .collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = pages();
+    let mut broken = Vec::new();
+    for page in pages.keys() {
+        let lines = prose(&pages, page);
+        let is_web = |target: &String| target.contains("://");
+        for target in lines
+            .iter()
+            .flat_map(|line| targets(line))
+            .filter(|target| !is_web(target))
+        {
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let path = match file {
+                "" => page.clone(),
+                file => beside(page, file),
+            };
+            let in_book = !page.starts_with("docs/src") || path.starts_with("docs/src");
+            let exists = pages.contains_key(&path) || root().join(&path).exists();
+            let has_anchor = anchor.is_empty()
+                || pages.contains_key(&path) && anchors(&prose(&pages, &path)).contains(anchor);
+            if !(in_book && exists && has_anchor) {
+                broken.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(
+        pages.len() > 20,
+        "the walk found only {} pages",
+        pages.len()
+    );
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+fn the_summary_of_the_book_lists_every_page() {
+    let pages = pages();
+    let summary = Path::new("docs/src/SUMMARY.md");
+    let lines = prose(&pages, summary);
+    let listed = lines.iter().flat_map(|line| targets(line));
+    let mut listed: BTreeSet<PathBuf> = listed.map(|target| beside(summary, &target)).collect();
+    listed.insert(summary.to_owned());
+    let in_book = pages.keys().filter(|page| page.starts_with("docs/src"));
+    let all: BTreeSet<PathBuf> = in_book.cloned().collect();
+    assert_eq!(listed, all);
+}
+
+/// Words with which no paragraph of a comment begins: the reader must know its subject first.
+const NO_SUBJECT: &[&str] = &[
+    "who",
+    "whom",
+    "whose",
+    "whoever",
+    "what",
+    "whatever",
+    "which",
+    "whichever",
+    "of",
+    "in",
+    "on",
+    "at",
+    "by",
+    "for",
+    "from",
+    "to",
+    "with",
+    "without",
+    "under",
+    "beside",
+    "besides",
+    "between",
+    "within",
+    "after",
+    "before",
+    "until",
+    "since",
+    "among",
+    "through",
+    "throughout",
+    "beyond",
+    "below",
+    "above",
+    "near",
+    "per",
+    "into",
+    "over",
+    "against",
+    "during",
+    "as",
+    "like",
+    "unlike",
+    "behind",
+    "across",
+    "along",
+    "around",
+    "despite",
+    "except",
+    "inside",
+    "outside",
+    "past",
+    "toward",
+    "towards",
+    "upon",
+    "via",
+];
+
+/// Returns the first lines of the paragraphs of comments, without code blocks, each with its line number.
+fn comment_paragraphs(text: &str) -> Vec<(usize, &str)> {
+    let mut paragraphs = Vec::new();
+    let (mut in_paragraph, mut in_code) = (false, false);
+    for (number, line) in (1..).zip(text.lines()) {
+        let comment = line.trim_start().strip_prefix("//");
+        let Some(comment) = comment.map(|text| text.trim_start_matches(['/', '!']).trim()) else {
+            (in_paragraph, in_code) = (false, false);
+            continue;
+        };
+        let is_item = comment.starts_with("* ") || comment.starts_with("- ");
+        if comment.starts_with("```") {
+            in_code = !in_code;
+        } else if !in_code && !comment.is_empty() && (!in_paragraph || is_item) {
+            paragraphs.push((number, comment.trim_start_matches(['*', '-', ' '])));
+        }
+        in_paragraph = !comment.is_empty();
+    }
+    paragraphs
+}
+
+#[test]
+fn comments_begin_with_their_subject() {
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        for (number, paragraph) in comment_paragraphs(&text) {
+            let end = paragraph.find(|c: char| !c.is_alphabetic());
+            let word = &paragraph[..end.unwrap_or(paragraph.len())];
+            if NO_SUBJECT.contains(&word.to_lowercase().as_str()) {
+                found.push(format!("{name}:{number}: {paragraph}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
 }

@@ -686,12 +686,19 @@ fn the_page_is_what_the_table_makes() {
 
 /// The README explains the last word of each key's path.
 #[test]
-fn the_readme_names_each_key() {
-    let readme = include_str!("../../../README.md");
+fn the_guide_names_each_key() {
+    let guide = concat!(
+        include_str!("../../../docs/src/guide/config.md"),
+        include_str!("../../../docs/src/guide/schedules.md"),
+        include_str!("../../../docs/src/guide/jobs.md"),
+        include_str!("../../../docs/src/guide/limits.md"),
+        include_str!("../../../docs/src/guide/gpus.md"),
+        include_str!("../../../docs/src/guide/tasks.md"),
+    );
     let is_named = |path: &String| {
         let word = path.rsplit('.').next().unwrap_or(path);
-        readme.contains(&format!("{word}`")) || readme.contains(&format!("\"{word}\""))
+        guide.contains(&format!("{word}`")) || guide.contains(&format!("\"{word}\""))
     };
     let missing: Vec<String> = key_paths().into_iter().filter(|p| !is_named(p)).collect();
-    assert!(missing.is_empty(), "the README does not name {missing:#?}");
+    assert!(missing.is_empty(), "the guide does not name {missing:#?}");
 }

@@ -51,6 +51,11 @@ const STEPS: &[Step] = &[
         ],
     },
     Step {
+        name: "the book",
+        program: "mdbook",
+        args: &["build", "docs"],
+    },
+    Step {
         name: "known bugs are caught by the simulator's laws, and the contract needs each rule",
         program: "cargo",
         args: &[
@@ -98,6 +103,11 @@ const TOOLS: &[Tool] = &[
         name: "cargo-deny",
         probe: &["cargo", "deny", "--version"],
         get: "cargo install --locked cargo-deny",
+    },
+    Tool {
+        name: "mdbook",
+        probe: &["mdbook", "--version"],
+        get: "cargo install --locked mdbook",
     },
     Tool {
         name: "the Thrift compiler",

@@ -118,7 +118,7 @@ pub enum StoreError {
 fn put_back(copy: Option<&Path>) -> String {
     let text = |copy: &Path| {
         format!(
-            ", or put back the copy {} that an upgrade has kept (README, \"Upgrading\")",
+            ", or put back the copy {} that an upgrade has kept (docs/src/operate/upgrade.md)",
             copy.display()
         )
     };

@@ -22,7 +22,7 @@
 //!   session has no terminal. A Ctrl-C in the worker's terminal reaches only the worker, which then ends its tasks, and a task cannot type
 //!   into the terminal.
 //! * the limit of open files with which the worker was started, even if the worker raised its own, and the limits that the task asks for.
-//! * with `user` the rights of that user, if [`Accounts`] has it: user, group and all groups of the user, and no way to gain others. The
+//! * the rights of the job's `user`, if [`Accounts`] has it: user, group and all groups of the user, and no way to gain others. The
 //!   variables that name the user are the user's, the pipes belong to the user, and the working directory is
 //!   `<data dir>/users/<uid>/<job>`, accessible only to the user.
 //!

@@ -143,8 +143,7 @@ pub enum Work {
 /// 1. If an operation is in progress: nothing.
 /// 2. If a member list is due: read it.
 /// 3. If a scheduler has a wish: contact it.
-/// 4. If a check is requested, or `fetch_period` has passed since the last one: report overdue completions, else fetch work if it is
-/// needed.
+/// 4. If a check is requested, or `fetch_period` has passed since the last one: report overdue completions, else fetch needed work.
 ///
 /// ```text
 ///   idle --next() finds something--> in progress --over()--> idle, a check is requested

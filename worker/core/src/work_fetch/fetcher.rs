@@ -339,7 +339,7 @@ impl Fetcher {
         self.estimates.expected(association, job, given)
     }
 
-    // ---- what runs ----
+    // ---- running tasks ----
 
     /// Returns the time at which a choice is due even if no task waits, because run times must be accounted.
     pub fn accounts_due(&self) -> Time {
