@@ -158,7 +158,7 @@ pub struct WorkerView {
     pub unsure: u64,
     /// `None` before the first heartbeat of this association.
     pub since_heartbeat_ms: Option<i64>,
-    /// Time since the last heartbeat of a healthy worker that has missed heartbeats; `None` if it has not.
+    /// Time since the last heartbeat of a healthy worker that has missed heartbeats or could not be reached; else `None`.
     pub silent_for_ms: Option<i64>,
     /// The reason why the worker gets no tasks yet, as the rest of a sentence that begins with "waits".
     pub waits_for: Option<String>,

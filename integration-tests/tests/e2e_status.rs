@@ -100,8 +100,9 @@ fn the_page_and_the_command_line_show_one_document_in_the_same_words() {
         assert!(text.contains(words), "{words}: {text}");
         assert!(page.contains(words), "{words}: {page}");
     }
-    let hint = "`brasserie job forgive JOB`";
-    let order = ["! 2 tasks failed", hint, "\nworker ", "\njob "];
+    let scheduler = format!("{}:{}", spec.address, spec.port);
+    let hint = format!("`brasserie job forgive JOB --scheduler {scheduler}`");
+    let order = ["! 2 tasks failed", &hint, "\nworker ", "\njob "];
     let order = order.map(|words| {
         text.find(words)
             .unwrap_or_else(|| panic!("{words}: {text}"))

@@ -103,7 +103,7 @@ impl std::fmt::Display for Owner {
 fn create_remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            "It, or a folder in its path, is a file: choose another --data-dir"
+            "It, or a folder in its path, is a file. Choose another --data-dir"
         }
         _ => "Choose another --data-dir, or create this folder for the user of this program",
     }
@@ -716,7 +716,7 @@ mod tests {
         fs::write(&path, "x").expect("written");
         let text = DataDir::open(&path).expect_err("refused").to_string();
         assert!(
-            text.contains("cannot create the data directory") && text.contains("is a file: choose"),
+            text.contains("cannot create the data directory") && text.contains("is a file. Choose"),
             "{text}"
         );
         fs::remove_file(&path).expect("removed");
