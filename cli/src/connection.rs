@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use brasserie_common::InvocationId;
 use brasserie_common::cluster_view::ClusterView;
 use brasserie_common::logs::LogStream;
+use brasserie_common::{InvocationId, ServiceAddress};
+use brasserie_common_runtime::parse_peer;
 use brasserie_thrift::generated::brasserie::{
     BrasserieCancelJobArgs, BrasserieCancelJobResult, BrasserieDeleteHistoryArgs,
     BrasserieDeleteHistoryResult, BrasserieExplainTaskArgs, BrasserieExplainTaskResult,
@@ -515,10 +516,8 @@ fn next_page(after: &str, last: Option<String>) -> Result<String> {
 
 /// Parses HOST:PORT; `None` if the text is invalid.
 pub(crate) fn peer(address: &str) -> Option<PeerAddr> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port = port.parse().ok().filter(|&port: &u16| port != 0)?;
-    (!host.is_empty()).then(|| PeerAddr::new(host, port))
+    let ServiceAddress { host, port } = parse_peer(address).ok()?;
+    Some(PeerAddr::new(&host, port))
 }
 
 /// The scheduler's answer that a job or a node does not exist.

@@ -121,11 +121,12 @@ impl RunRecord {
         let bytes = match files::read_regular(&path, MAX_RECORD_BYTES) {
             Ok(bytes) => bytes,
             Err(FileError::Read { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
-                let message = format!(
-                    "no run has used {}: it has no file {RECORD}",
-                    directory.display()
-                );
-                let remedy = "name the directory that `brasserie run --data-dir` has used";
+                let lacks = match directory.exists() {
+                    true => format!("it has no file {RECORD}"),
+                    false => "it does not exist".to_owned(),
+                };
+                let message = format!("no run has used {}: {lacks}", directory.display());
+                let remedy = "Name the directory that `brasserie run --data-dir` has used, or ask a running scheduler with `--scheduler`";
                 return Err(Failure::usage(message).remedy(remedy).into());
             }
             Err(FileError::Read { error, .. })

@@ -143,7 +143,8 @@ impl Report {
         }
         text.push_str(&format!("brasserie: {}", self.message));
         for cause in &self.causes {
-            text.push_str(&format!(": {cause}"));
+            let end = if text.ends_with('?') { "" } else { ":" };
+            text.push_str(&format!("{end} {cause}"));
         }
         if let Some(remedy) = &self.remedy {
             let end = if text.ends_with(['.', '?']) { "" } else { "." };

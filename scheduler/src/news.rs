@@ -50,7 +50,12 @@ impl Bound {
         }
         let omitted = std::mem::take(&mut self.omitted);
         let text = format!("{kind} that were not logged, as there were too many: {omitted}");
-        Some((Severity::Warning, text))
+        // The omitted lines have this severity.
+        let severity = match kind {
+            NewsKind::Failures | NewsKind::Requests => Severity::Info,
+            NewsKind::Workers | NewsKind::Problems | NewsKind::RunsTwice => Severity::Warning,
+        };
+        Some((severity, text))
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) struct NextTimes {
     source: usize,
     /// The level of its nodes.
     level: String,
-    /// Number of times whose lifetime has begun and is not over.
+    /// Number of times for which tasks may start now.
     now: usize,
     /// The next times, at most [`SHOWN_TIMES`]. If there are fewer, the schedule ends with the last one.
     next: Vec<String>,
@@ -119,7 +119,9 @@ impl NextTimes {
                 source,
                 level: config.levels[of.level().index()].clone(),
                 // A source with too many times has a separate error.
-                now: of.due(now, &zone).map_or(0, |due| due.times.len()),
+                now: of.due(now, &zone).map_or(0, |due| {
+                    due.times.iter().filter(|time| time.enabled).count()
+                }),
                 next: times
                     .take(SHOWN_TIMES)
                     .map(|time| time.to_string())

@@ -120,7 +120,7 @@ fn to_text(report: &Report, hint: &str, of_ended_run: Option<String>) -> String 
 /// Formats the table of workers and the remarks on them. `rest` says where the workers are that the report leaves out.
 pub(super) fn workers_text(report: &Report, rest: &str) -> String {
     let mut text = match report.workers.rows.is_empty() {
-        true => "No worker has connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n".to_owned(),
+        true => "No worker is connected. Start one: brasserie-worker --scheduler HOST:PORT --data-dir DIR\n".to_owned(),
         false => table(report.workers.columns, &report.workers.rows),
     };
     text.push_str(&more(report.workers_left_out, "workers", rest));

@@ -107,7 +107,9 @@ fn report_unknown(
             let mut problem = dependency_problem(draft, position, text);
             reported += 1;
             if reported <= SUGGESTED
-                && let Some(meant) = nearest(&name, by_name.keys().map(String::as_str))
+                && let own = draft.job.name.as_str().to_owned()
+                && let others = by_name.keys().map(String::as_str).filter(|job| *job != own)
+                && let Some(meant) = nearest(&name, others)
             {
                 problem = problem.help(format!("did you mean `{meant}`?"));
             }

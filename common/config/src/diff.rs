@@ -6,7 +6,7 @@ use brasserie_common::JobName;
 use serde_json::{Map, Value, json};
 
 use crate::export::{self, export_job};
-use crate::model::{Config, JobConfig, NodeSource, Resource, ResourceLimit};
+use crate::model::{Config, JobConfig, LevelId, NodeSource, Resource, ResourceLimit};
 use crate::settings;
 
 /// The key of a job's variables.
@@ -46,9 +46,7 @@ impl Changes {
         };
         let sources = &before.node_sources;
         if *sources != after.node_sources {
-            changes
-                .settings
-                .push(sources_change(sources, &after.node_sources));
+            changes.settings.push(sources_change(before, after));
         }
         let gone = before
             .jobs
@@ -174,41 +172,57 @@ fn describe_resource(resource: &Resource) -> Value {
     json!({"default": resource.default, "limit": limit, "weight": resource.weight})
 }
 
-fn sources_change(before: &[NodeSource], after: &[NodeSource]) -> KeyChange {
-    let (before, mut after) = (describe_all(before), describe_all(after));
-    if before == after {
-        after = json!("as before, with other nodes or flags");
+fn sources_change(before: &Config, after: &Config) -> KeyChange {
+    let describe = |config: &Config| -> Vec<String> {
+        let sources = config.node_sources.iter();
+        sources
+            .map(|source| describe_source(source, &config.levels))
+            .collect()
+    };
+    let (old, mut new) = (describe(before), describe(after));
+    let pairs = before.node_sources.iter().zip(&after.node_sources);
+    for ((was, is), (old, new)) in pairs.zip(old.iter().zip(&mut new)) {
+        if was != is && old == new {
+            new.push_str(", with other details");
+        }
     }
     KeyChange {
         key: "nodes.node_sources".to_owned(),
-        before: Some(before),
-        after: Some(after),
+        before: Some(json!(old)),
+        after: Some(json!(new)),
     }
 }
 
-fn describe_all(sources: &[NodeSource]) -> Value {
-    sources.iter().map(describe_source).collect()
-}
-
 /// Returns a short description, because a manual source may have a million nodes.
-fn describe_source(source: &NodeSource) -> Value {
+fn describe_source(source: &NodeSource, levels: &[String]) -> String {
+    let below = |level: LevelId| {
+        let name = levels.get(level.index()).map_or("", String::as_str);
+        format!("below level `{name}`")
+    };
+    let count = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        count => format!("{count} {what}s"),
+    };
     match source {
-        NodeSource::Empty => json!("empty"),
-        NodeSource::Manual(nodes) => json!(format!("manual, {} nodes", nodes.nodes.len())),
-        NodeSource::RangeLabel(range) => json!(format!(
-            "range_label {} from {} to {} below level {}",
-            range.format, range.start, range.end, range.parent_level.0
-        )),
-        NodeSource::Script(script) => json!(format!(
-            "script {} below level {}",
+        NodeSource::Empty => "empty".to_owned(),
+        NodeSource::Manual(nodes) => format!("manual, {}", count(nodes.nodes.len(), "node")),
+        NodeSource::RangeLabel(range) => format!(
+            "range_label {} from {} to {} {}",
+            range.format,
+            range.start,
+            range.end,
+            below(range.parent_level)
+        ),
+        NodeSource::Script(script) => format!(
+            "script {} {}",
             script.script.display(),
-            script.parent_level.0
-        )),
-        NodeSource::AddTime(times) => json!(format!(
-            "add_time {} below level {}, {} items",
+            below(script.parent_level)
+        ),
+        NodeSource::AddTime(times) => format!(
+            "add_time {} {}, {}",
             times.format,
-            times.parent_level.0,
-            times.schedule.len()
-        )),
+            below(times.parent_level),
+            count(times.schedule.len(), "item")
+        ),
     }
 }

@@ -31,6 +31,10 @@ pub enum AddressError {
     #[error("`{0}` is no HOST:PORT; write for example scheduler.example.org:6789")]
     NotAPeer(String),
     #[error(
+        "`{0}` is a URL; write HOST:PORT of the Thrift port, for example scheduler.example.org:6789"
+    )]
+    Url(String),
+    #[error(
         "{0} is not a loopback address, and peers are not authenticated yet: whoever reaches that port can run programs here. \
          Listen on 127.0.0.1, or pass --insecure-network if everybody on that network may do that"
     )]
@@ -81,6 +85,9 @@ pub fn parse_socket(text: &str) -> Result<SocketAddr, AddressError> {
 
 /// Parses `HOST:PORT` of a peer to call; `[addr]:port` for IPv6. Does not resolve the name.
 pub fn parse_peer(text: &str) -> Result<ServiceAddress, AddressError> {
+    if text.contains("://") {
+        return Err(AddressError::Url(text.to_owned()));
+    }
     let error = || AddressError::NotAPeer(text.to_owned());
     let (host, port) = text.rsplit_once(':').ok_or_else(error)?;
     let port: u16 = port.parse().map_err(|_| error())?;
@@ -150,22 +157,14 @@ mod tests {
             parse_peer("a.example:1").map(|p| p.to_string()),
             Ok("a.example:1".to_owned())
         );
-        for text in [
-            "",
-            "a",
-            "a:",
-            ":1",
-            "a:0",
-            "::1:5",
-            "[::1:5",
-            "a b:1",
-            "http://a:1",
-        ] {
+        for text in ["", "a", "a:", ":1", "a:0", "::1:5", "[::1:5", "a b:1"] {
             assert_eq!(
                 parse_peer(text),
                 Err(AddressError::NotAPeer(text.to_owned())),
                 "{text}"
             );
         }
+        let url = "http://a:1";
+        assert_eq!(parse_peer(url), Err(AddressError::Url(url.to_owned())));
     }
 }

@@ -8,6 +8,8 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 
 /// Disturbances begin within this time after the workers run tasks.
 const LAST_START: Duration = Duration::from_secs(24);
+/// The most time that a scheduler needs to start and to answer.
+const START: Duration = Duration::from_secs(3);
 /// Duration of a disturbance: from less than the shortest timeout to more than the sum of all timeouts.
 const DURATIONS_MS: std::ops::Range<u64> = 200..9_000;
 /// Number of disturbances of a plan.
@@ -184,14 +186,26 @@ pub fn draw(seed: u64, workers: usize) -> Vec<Disturbance> {
         })
         .collect();
     if dice.one_in(6) {
-        plan.push(Disturbance {
-            at: LAST_START,
-            lasts: Duration::from_millis(dice.between(DURATIONS_MS)),
-            kind: dice.loss_of_store(),
-        });
+        let lasts = Duration::from_millis(dice.between(DURATIONS_MS));
+        let kind = dice.loss_of_store();
+        let at = scheduler_lives_from(&plan).max(LAST_START);
+        plan.push(Disturbance { at, lasts, kind });
     }
     plan.sort_by_key(|disturbance| disturbance.at);
     plan
+}
+
+/// Returns a time from which the scheduler is not killed any more and has had time to start. A scheduler that starts after its whole
+/// directory was deleted cannot tell the empty directory from a new one, so a store is lost only while a scheduler lives.
+fn scheduler_lives_from(plan: &[Disturbance]) -> Duration {
+    let kills = plan.iter().filter(|disturbance| {
+        let Kind::Kill(targets) = &disturbance.kind else {
+            return false;
+        };
+        targets.contains(&Target::Program(Program::Scheduler))
+    });
+    let ends = kills.map(|kill| kill.at + kill.lasts + START);
+    ends.max().unwrap_or_default()
 }
 
 struct Dice(ChaCha8Rng);
@@ -318,7 +332,8 @@ mod tests {
         for seed in 0..100 {
             let plan = draw(seed, WORKERS);
             assert!(plan.is_sorted_by_key(|disturbance| disturbance.at));
-            let before = &plan[..plan.len() - 1];
+            let (last, before) = plan.split_last().expect("a disturbance");
+            assert!(!last.kind.loses_store() || last.at >= scheduler_lives_from(before));
             assert!(
                 before
                     .iter()

@@ -361,7 +361,8 @@ impl Engine {
         row: u32,
         reasons: &mut Vec<Reason>,
     ) {
-        if self.pool.is_empty() {
+        let is_here = |worker: &Worker| worker.eligibility != Eligibility::Gone;
+        if !self.pool.present().any(|(_, worker)| is_here(worker)) {
             reasons.push(Reason::NoWorkers);
             return;
         }
@@ -370,7 +371,7 @@ impl Engine {
         let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
         let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
         let (mut full, mut fullest, mut late, mut turned_down) = (0, None, 0, 0);
-        for (index, worker) in self.pool.present() {
+        for (index, worker) in self.pool.present().filter(|(_, worker)| is_here(worker)) {
             if host.is_some_and(|host| host != worker.host) {
                 unsuitable += 1;
                 continue;

@@ -69,6 +69,8 @@ pub enum Eligibility {
     Ineligible,
     /// The worker gets no more tasks and exits when its running tasks have completed.
     Draining,
+    /// The worker has left. The scheduler keeps it for a while because of late messages.
+    Gone,
 }
 
 /// The credit of a pull worker for one type of processors.

@@ -126,11 +126,11 @@ fn node_sources_are_told_in_short() {
         changes.settings,
         [KeyChange {
             key: "nodes.node_sources".to_owned(),
-            before: Some(json!(["manual, 1 nodes"])),
+            before: Some(json!(["manual, 1 node"])),
             after: Some(json!(["manual, 2 nodes"])),
         }]
     );
     let changes = Changes::between(&file(r#""a": []"#), &file(r#""b": []"#));
     let after = &changes.settings[0].after;
-    assert_eq!(*after, Some(json!("as before, with other nodes or flags")));
+    assert_eq!(*after, Some(json!(["manual, 1 node, with other details"])));
 }

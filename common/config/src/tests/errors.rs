@@ -1212,7 +1212,7 @@ fn warnings() {
         ),
         [
             "3:34: bistro_job->x.depends_on[0]: there is no job \"yy\", so no task will start",
-            "3:40: bistro_job->x.depends_on[1]: there is no job \"x1\", so no task will start; did you mean `x`?",
+            "3:40: bistro_job->x.depends_on[1]: there is no job \"x1\", so no task will start; did you mean `x2`?",
         ]
     );
     assert_eq!(

@@ -98,8 +98,7 @@ impl Scheduler {
         let forgotten_at = now + longest.longest(&self.options().timeouts).min_safe_wait();
         let wall = self.wall();
         self.workers_mut().leave_set(worker, forgotten_at, wall);
-        self.engine_mut()
-            .set_eligibility(index, Eligibility::Ineligible);
+        self.engine_mut().set_eligibility(index, Eligibility::Gone);
         // The runs are handled one after the other, because the status of a task's earlier run affects that of its later one.
         let upcoming = self.next_record();
         let mut ended: Vec<EndedTask> = Vec::new();

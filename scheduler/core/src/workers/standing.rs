@@ -119,7 +119,7 @@ impl Scheduler {
                 .or_else(unrecorded)
                 .or_else(|| self.withheld(worker)),
             Health::Healthy if worker.description().intake == Intake::Draining => {
-                Some("for nothing: it drains, and ends with its tasks".to_owned())
+                Some("for its running tasks to complete: it drains, and then exits".to_owned())
             }
             Health::Healthy => match worker.told {
                 Some((Health::Healthy, _)) => None,

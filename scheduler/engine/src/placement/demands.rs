@@ -178,7 +178,7 @@ impl Demand {
         match worker.eligibility {
             Eligibility::Eligible if worker.is_full() => Some(Refusal::Full),
             Eligibility::Eligible => worker.asked_for(&self.work, &self.cards),
-            Eligibility::Ineligible => Some(Refusal::Ineligible),
+            Eligibility::Ineligible | Eligibility::Gone => Some(Refusal::Ineligible),
             Eligibility::Draining => Some(Refusal::Draining),
         }
     }
