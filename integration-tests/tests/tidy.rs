@@ -1,4 +1,4 @@
-//! Tests the rules of the codebase that a text search can check: see ARCHITECTURE.md, "Habits".
+//! Tests the rules of the codebase that a text search can check: see docs/src/design/habits.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

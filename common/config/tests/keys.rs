@@ -684,7 +684,7 @@ fn the_page_is_what_the_table_makes() {
     );
 }
 
-/// The README explains the last word of each key's path.
+/// The guide explains the last word of each key's path.
 #[test]
 fn the_guide_names_each_key() {
     let guide = concat!(
