@@ -750,7 +750,7 @@ fn a_healthy_worker_that_misses_heartbeats_is_shown_as_silent_and_so_are_its_tas
 }
 
 #[test]
-fn a_healthy_worker_that_a_call_does_not_reach_is_shown_as_silent_until_its_next_heartbeat() {
+fn a_worker_that_a_call_does_not_reach_is_shown_so_until_a_call_reaches_it() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.join(&w);
@@ -765,7 +765,12 @@ fn a_healthy_worker_that_a_call_does_not_reach_is_shown_as_silent_until_its_next
     assert!(!shown.problems[0].contains("forget"), "{shown:?}");
     s.echo(&w);
     let shown = s.status().workers.remove(0);
-    assert_eq!((shown.silent_for, shown.problems), (None, Vec::new()));
+    let unreached = "the last call did not reach it (connection refused)".to_owned();
+    assert_eq!((shown.silent_for, shown.problems), (None, vec![unreached]));
+    s.advance(secs(1));
+    let (call, _, _) = s.take_start();
+    s.complete(call, CallOutcome::Done(CallReply::Empty));
+    assert_eq!(s.status().workers[0].problems, [""; 0]);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
 ///   RUNNING ------------------> LEAVING -------- or waited for -----> FAREWELL -- or waited for --> GONE
 ///    |  |                        ^ |                                     ^
 ///    |  | drain                  | |                                     |
-///    |  +------> DRAINING -------+ |  no process, timeout, or shutdown    |
+///    |  +------> DRAINING -------+ |  ends acknowledged, timeout, shutdown|
 ///    |              |              |                                     |
 ///    | requestSuicide, MUST_DIE,   |  the same     no process, ends      |
 ///    | own timers   |  the same    |               acknowledged or       |
@@ -30,7 +30,8 @@ use crate::timer::{DYING_REPORTS_WAIT, GOODBYE_WAIT, LAST_REPORTS_WAIT};
 pub(crate) enum Life {
     /// The association serves its scheduler.
     Running,
-    /// The operator drains the worker: no task starts, and everything else continues until the running tasks have ended.
+    /// The operator drains the worker: no task starts, and everything else continues until the scheduler knows the completions of all
+    /// running tasks.
     Draining { since: Time },
     /// The operator ends the worker: nothing starts, and heartbeats keep the association until the scheduler knows every completion.
     Leaving {
@@ -125,11 +126,13 @@ impl Association {
         }
     }
 
-    /// Ends the drain when no process is left or the drain has timed out.
+    /// Ends the drain when no process is left and the scheduler has every completion, or when the drain has timed out. A scheduler that is
+    /// away for a while gets the completions later: the worker's own timers bound the wait.
     fn end_draining(&mut self, turn: &mut Turn<'_>) {
         let is_over = self.drained_at().is_some_and(|at| at <= turn.now);
+        let is_done = self.tasks.live() == 0 && self.reports.tasks_pending() == 0;
         match self.life {
-            Life::Draining { .. } if is_over || self.tasks.live() == 0 => {
+            Life::Draining { .. } if is_over || is_done => {
                 self.leave(turn, self.options.shutdown_kill_wait);
             }
             Life::Draining { .. }

@@ -67,8 +67,8 @@ pub(crate) struct Remote {
     pub(super) told: Option<(Health, WorkerSetId)>,
     /// The state and the set id for which an extra healthcheck was sent. A worker that does not react sends its heartbeat in its own time.
     pub(super) poked: Option<(Health, WorkerSetId)>,
-    /// The reason why the latest call has not reached the worker; `None` if it has, or if a heartbeat came since that call was sent.
-    pub(super) unreached: Option<Box<str>>,
+    /// The time of the latest call and the reason why it has not reached the worker; `None` if it has.
+    pub(super) unreached: Option<(Time, Box<str>)>,
     /// When the worker was last sent an extra healthcheck for the benefit of others.
     asked: Option<Time>,
     wake: Option<Time>,
@@ -279,18 +279,22 @@ impl Remote {
     /// Handles a heartbeat of this instance. Everything except its identity may have changed.
     pub(crate) fn refresh(&mut self, now: Time, description: WorkerDescription) {
         self.description = description;
-        self.unreached = None;
         self.model.heartbeat(now);
     }
 
     /// Notes whether the call that was sent at `sent` reached the worker.
     pub(crate) fn note_reached<T>(&mut self, sent: Time, outcome: &CallOutcome<T>) {
-        let is_outdated = self.model.last_heartbeat().is_some_and(|at| sent < at);
         match outcome {
             CallOutcome::Done(_) | CallOutcome::Refused(..) => self.unreached = None,
-            CallOutcome::NotSent(why) if !is_outdated => self.unreached = Some(why.as_str().into()),
-            CallOutcome::NotSent(_) | CallOutcome::Unknown(_) => {}
+            CallOutcome::NotSent(why) => self.unreached = Some((sent, why.as_str().into())),
+            CallOutcome::Unknown(_) => {}
         }
+    }
+
+    /// Returns whether neither the latest call reached the worker nor a heartbeat came since.
+    pub(super) fn is_out_of_touch(&self) -> bool {
+        let sent = self.unreached.as_ref().map(|(sent, _)| *sent);
+        sent.is_some_and(|sent| self.model.last_heartbeat().is_none_or(|at| at <= sent))
     }
 
     /// Returns whether the worker was not asked within the last `spacing`.

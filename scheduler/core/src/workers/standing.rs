@@ -174,7 +174,7 @@ impl Scheduler {
     fn silent_for(&self, now: Time, worker: &Remote) -> Option<Duration> {
         let last = worker.model.last_heartbeat()?;
         let period = worker.description().heartbeat_period;
-        let is_silent = now >= last + MISSED_HEARTBEATS * period || worker.unreached.is_some();
+        let is_silent = now >= last + MISSED_HEARTBEATS * period || worker.is_out_of_touch();
         (worker.health() == Health::Healthy && is_silent).then(|| now.since(last))
     }
 
@@ -183,7 +183,7 @@ impl Scheduler {
         let period = worker.description().heartbeat_period;
         let missing = silent_for.as_nanos() / period.as_nanos().max(1);
         let gaps = worker.gaps(&self.options().timeouts);
-        let unhealthy_in = gaps.max_heartbeat.saturating_sub(silent_for);
+        let unhealthy_in = worker.model.next_change(gaps)?.since(now);
         let is_overdue = missing >= u128::from(MISSED_HEARTBEATS);
         let overdue = is_overdue.then(|| {
             format!(
@@ -192,7 +192,7 @@ impl Scheduler {
             )
         });
         let unreached = worker.unreached.as_ref();
-        let unreached = unreached.map(|why| format!("the last call did not reach it ({why})"));
+        let unreached = unreached.map(|(_, why)| format!("the last call did not reach it ({why})"));
         let why: Vec<String> = overdue.into_iter().chain(unreached).collect();
         let why = why.join(", and ");
         let state = match worker.description().intake {
@@ -223,8 +223,8 @@ impl Scheduler {
         };
         let gaps = worker.gaps(&self.options().timeouts);
         let lost_in = self.lost_in(now, worker);
-        let lost_in = lost_in
-            .unwrap_or_else(|| gaps.max_heartbeat.saturating_sub(silent_for) + gaps.lose_after);
+        let unhealthy_in = worker.model.next_change(gaps).map(|at| at.since(now));
+        let lost_in = lost_in.unwrap_or(unhealthy_in.unwrap_or_default() + gaps.lose_after);
         let lost_in = format_duration(whole_seconds(lost_in));
         let silence = format_duration(whole_seconds(silent_for));
         Some(match worker.health() {
@@ -246,7 +246,10 @@ impl Scheduler {
     }
 
     fn problems_of(&self, now: Time, worker: &Remote) -> Vec<String> {
-        let mut problems: Vec<String> = self.silence(now, worker).into_iter().collect();
+        let silence = self.silence(now, worker);
+        let unreached = worker.unreached.as_ref().filter(|_| silence.is_none());
+        let unreached = unreached.map(|(_, why)| format!("the last call did not reach it ({why})"));
+        let mut problems: Vec<String> = silence.into_iter().chain(unreached).collect();
         if let Some(left) = &worker.left {
             problems.push(format!("must end: {}", left.why));
         }
