@@ -16,7 +16,8 @@ use crate::worker_set::WorkerSetId;
 /// The protocol version. Both sides require exact equality.
 pub const PROTOCOL_VERSION: i16 = 2;
 
-/// The lock of a worker. Two instances with the same lock cannot be alive together, because the port is bound exclusively.
+/// The lock of a worker: its host and a number that its data directory keeps. Two instances with the same lock cannot be alive together,
+/// because one process at a time can use the directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MachinePortLock {
     /// The canonical name of the host. No connection uses it.
