@@ -75,8 +75,8 @@ const ROWS: &str = r#"
 2 | error | brasserie plan @config.json --folder here --scheduler %sched | --folder here | is relative | whole path
 2 | error | brasserie run @none.json | @none.json | No such file | Check the path
 2 | error | brasserie run @wrong.json | @wrong.json: & bistro_job->x.priority | found "high" | expected a number
-2 | error | brasserie status --data-dir @new | @new | no run has used | name the directory
-2 | error | brasserie logs --follow --data-dir @new | @new | no run has used | name the directory
+2 | error | brasserie status --data-dir @new | @new | no run has used | Name the directory
+2 | error | brasserie logs --follow --data-dir @new | @new | no run has used | Name the directory
 2 | error | brasserie run @config.json --data-dir @new --retry-failed | @new | no run has used | leave --retry-failed out
 2 | error | brasserie run @config.json --failed-to @config.json | --failed-to | @config.json is the config file | another file
 2 | error | brasserie run @config.json --failed-to /no/such/file | /no/such/file | No such file | an existing folder

@@ -68,7 +68,7 @@ fn write_page(out: &mut String, view: &ClusterView, selection: &Selection) -> fm
         write!(out, "<p>{}</p>", Escaped(fact))?;
     }
     match report.workers.rows.is_empty() {
-        true => out.push_str("<p>No worker has connected.</p>"),
+        true => out.push_str("<p>No worker is connected.</p>"),
         false => write_table(out, &report.workers)?,
     }
     write_left_out(out, report.workers_left_out, "workers", "/status")?;
@@ -212,6 +212,6 @@ mod tests {
         let places = places.map(|text| page.find(text).expect(text));
         assert!(places.is_sorted(), "{page}");
         let empty = render(&ClusterView::default(), &Selection::default());
-        assert!(empty.contains("No worker has connected."), "{empty}");
+        assert!(empty.contains("No worker is connected."), "{empty}");
     }
 }
