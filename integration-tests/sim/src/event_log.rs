@@ -98,8 +98,8 @@ pub enum Happening {
         scheduler: SchedulerId,
         after: RecordSeq,
     },
-    /// The operator restored an old copy of the directory: completions acknowledged since are forgotten. The next scheduler on it is told
-    /// to wait the safe wait.
+    /// The operator restored an old copy of the directory, which lacks the completions that were acknowledged after the copy. The flags of
+    /// the next scheduler on the directory request the safe wait.
     BackupRestored {
         directory: DirectoryId,
     },

@@ -164,7 +164,7 @@ pub struct WorkerStatus {
     /// How often its association was begun again because the worker obeyed another scheduler.
     pub begun_anew: u32,
     pub since_heartbeat: Option<Duration>,
-    /// The time since the last heartbeat of a HEALTHY worker that has missed heartbeats.
+    /// The time since the last heartbeat of a HEALTHY worker that has missed heartbeats or could not be reached.
     pub silent_for: Option<Duration>,
     /// The condition that the worker must meet before it gets tasks.
     pub waits_for: Option<String>,

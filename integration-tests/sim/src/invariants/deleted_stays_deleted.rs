@@ -1,5 +1,6 @@
-//! Law `deleted_stays_deleted`: A task whose history was deleted starts only once that is synced; no end of a run of before is stored
-//! again, unless that run was still alive; and who is told that history was deleted has lost all of it that is not said to have stayed.
+//! Law `deleted_stays_deleted`: A task whose history was deleted starts only after the deletion is synced. No completion of an earlier run
+//! is stored again, unless that run was still alive. When the deletion is reported, all history is gone except what the
+//! report says has stayed.
 //!
 //! Source: thrift/PROTOCOL.md, People and programs to scheduler, `deleteHistory`. The operator wants the work done again; a completion that
 //! returns would mark it as done.
@@ -36,7 +37,7 @@ impl Law for DeletedStaysDeleted {
     }
 
     fn statement(&self) -> &'static str {
-        "A task whose history was deleted starts only once that is synced; no end of a run of before is stored again, unless that run was still alive; and who is told that history was deleted has lost all of it that is not said to have stayed."
+        "A task whose history was deleted starts only after the deletion is synced. No completion of an earlier run is stored again, unless that run was still alive. When the deletion is reported, all history is gone except what the report says has stayed."
     }
 
     fn observe(

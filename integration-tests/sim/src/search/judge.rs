@@ -1,5 +1,5 @@
 //! The contract, checked in each state: a task never has two processes, and an acknowledged completion is never forgotten or run again.
-//! What the judge remembers is part of the state.
+//! The judge's memory is part of the state.
 
 use std::collections::{BTreeMap, BTreeSet};
 

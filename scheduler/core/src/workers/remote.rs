@@ -68,7 +68,7 @@ pub(crate) struct Remote {
     /// The state and the set id for which an extra healthcheck was sent. A worker that does not react sends its heartbeat in its own time.
     pub(super) poked: Option<(Health, WorkerSetId)>,
     /// The time of the latest call and the reason why it has not reached the worker; `None` if it has.
-    pub(super) unreached: Option<(Time, Box<str>)>,
+    unreached: Option<(Time, Box<str>)>,
     /// When the worker was last sent an extra healthcheck for the benefit of others.
     asked: Option<Time>,
     wake: Option<Time>,
@@ -289,6 +289,12 @@ impl Remote {
             CallOutcome::NotSent(why) => self.unreached = Some((sent, why.as_str().into())),
             CallOutcome::Unknown(_) => {}
         }
+    }
+
+    /// Returns a sentence that the latest call has not reached the worker, with the reason; `None` if it has.
+    pub(super) fn unreached_sentence(&self) -> Option<String> {
+        let (_, why) = self.unreached.as_ref()?;
+        Some(format!("the last call did not reach it ({why})"))
     }
 
     /// Returns whether neither the latest call reached the worker nor a heartbeat came since.

@@ -191,9 +191,10 @@ impl Scheduler {
                 format_duration(period)
             )
         });
-        let unreached = worker.unreached.as_ref();
-        let unreached = unreached.map(|(_, why)| format!("the last call did not reach it ({why})"));
-        let why: Vec<String> = overdue.into_iter().chain(unreached).collect();
+        let why: Vec<String> = overdue
+            .into_iter()
+            .chain(worker.unreached_sentence())
+            .collect();
         let why = why.join(", and ");
         let state = match worker.description().intake {
             Intake::Open => "is healthy",
@@ -247,9 +248,11 @@ impl Scheduler {
 
     fn problems_of(&self, now: Time, worker: &Remote) -> Vec<String> {
         let silence = self.silence(now, worker);
-        let unreached = worker.unreached.as_ref().filter(|_| silence.is_none());
-        let unreached = unreached.map(|(_, why)| format!("the last call did not reach it ({why})"));
-        let mut problems: Vec<String> = silence.into_iter().chain(unreached).collect();
+        // The sentence about the silence includes the reason.
+        let mut problems: Vec<String> = silence
+            .or_else(|| worker.unreached_sentence())
+            .into_iter()
+            .collect();
         if let Some(left) = &worker.left {
             problems.push(format!("must end: {}", left.why));
         }

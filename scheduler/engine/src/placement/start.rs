@@ -319,7 +319,7 @@ impl Engine {
     }
 
     /// Makes a task wait at a place, and with it all tasks of its job there that are ready and in no list, because they lack the same.
-    /// Without replicas, a task waits at one place at most.
+    /// A task without replicas waits at one place at most.
     fn wait_together(
         &mut self,
         forest: &Forest,
