@@ -5,27 +5,24 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Weak};
 
 use brasserie_common::Time;
 use parking_lot::Mutex;
 use thrift::protocol::{TMessageType, TSerializable};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::frame::{Dialect, Encoding};
+use super::frame::{ClientProtocol, Dialect};
 use super::limits::{Limits, Timeouts, USUAL_FRAME_BYTES};
-use super::link::{Ending, Link, Overdue, Rejected, Sequence};
-use super::link_task::LinkTask;
-use super::losses::{ConnectionLosses, LossSignal};
+use super::link::{Done, Ending, Link, Overdue, Rejected, Sequence};
+use super::link_task::{EndedBy, LinkTask};
 use super::outcome::{CallResult, NotSent, Unknown};
-use super::protocol::{MessageName, encode_frame};
-use super::responder::CallKind;
-use super::then::{ATTEMPTS, Way, result_of};
+use super::protocol::{CallKind, MessageName, encode_frame};
 
 /// The address at which a peer listens, as `host:port`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,48 +56,6 @@ impl fmt::Display for PeerAddr {
     }
 }
 
-/// The protocol and transport of a client's calls. Servers of this crate understand all of them; others may understand only one. So call a
-/// peer in the dialect in which its own calls arrive ([`IncomingCall::protocol`](super::IncomingCall::protocol)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientProtocol {
-    /// The compact protocol in plain frames, the shortest encoding.
-    #[default]
-    FramedCompact,
-    /// The binary protocol in plain frames.
-    FramedBinary,
-    /// The compact protocol in the header transport.
-    HeaderCompact,
-    /// The binary protocol in the header transport.
-    HeaderBinary,
-}
-
-impl ClientProtocol {
-    pub(super) fn of(dialect: Dialect) -> Self {
-        match dialect {
-            Dialect::Framed(Encoding::Compact) => ClientProtocol::FramedCompact,
-            Dialect::Framed(Encoding::Binary) => ClientProtocol::FramedBinary,
-            Dialect::Header { encoding, .. } => match encoding {
-                Encoding::Compact => ClientProtocol::HeaderCompact,
-                Encoding::Binary => ClientProtocol::HeaderBinary,
-            },
-        }
-    }
-
-    fn dialect(self, sequence: Sequence) -> Dialect {
-        let header = |encoding| Dialect::Header {
-            encoding,
-            flags: 0,
-            sequence: sequence.0.cast_unsigned(),
-        };
-        match self {
-            ClientProtocol::FramedCompact => Dialect::Framed(Encoding::Compact),
-            ClientProtocol::FramedBinary => Dialect::Framed(Encoding::Binary),
-            ClientProtocol::HeaderCompact => header(Encoding::Compact),
-            ClientProtocol::HeaderBinary => header(Encoding::Binary),
-        }
-    }
-}
-
 /// The configuration of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct ClientConfig {
@@ -120,7 +75,7 @@ pub struct ClientPool {
     not_after: Time,
 }
 
-pub(super) struct Inner {
+struct Inner {
     timeouts: Timeouts,
     limits: Arc<Limits>,
     peers: Mutex<HashMap<PeerAddr, Arc<Peer>>>,
@@ -136,12 +91,12 @@ type Lookup = JoinHandle<io::Result<Vec<SocketAddr>>>;
 type BeginLookup = Box<dyn Fn(&PeerAddr) -> Lookup + Send + Sync>;
 
 #[derive(Default)]
-pub(super) struct Peer {
+struct Peer {
     link: Mutex<Option<Arc<Link>>>,
     /// Locked while connecting, so that calls wait for one connection instead of opening one each. Holds the lookup of an attempt that
     /// timed out. That lookup blocks a thread until the resolver answers, so the next attempt waits for the same lookup.
     connecting: tokio::sync::Mutex<Option<Lookup>>,
-    pub(super) losses: LossSignal,
+    losses: LossSignal,
 }
 
 impl ClientPool {
@@ -209,7 +164,7 @@ impl ClientPool {
     {
         let ending = self.start(peer, method, CallKind::Call, arguments);
         let limits = Arc::clone(&self.inner.limits);
-        async move { result_of(ending.await, method, &limits) }
+        async move { ending.await.into_result(method, &limits) }
     }
 
     /// Calls `method` like [`ClientPool::call`], but without a future, for callers with many calls in flight. Over an open connection the
@@ -226,22 +181,22 @@ impl ClientPool {
     {
         let inner = &self.inner;
         let (sequence, kind) = (inner.sequence(), CallKind::Call);
-        let dialect = self.protocol.dialect(sequence);
+        let dialect = self.protocol.dialect(sequence.0);
         let frame = match inner.encode(sequence, dialect, method, kind, arguments) {
             Ok(frame) => frame,
             Err(reason) => return done(CallResult::NotSent(reason)),
         };
         let limits = Arc::clone(&inner.limits);
-        let done = move |ending| done(result_of(ending, method, &limits));
-        let way = Way {
+        let done = move |ending: Ending| done(ending.into_result(method, &limits));
+        let call = ThenCall {
             inner: Arc::downgrade(inner),
             peer: peer.clone(),
             sequence,
             not_after: self.not_after,
         };
         match inner.peer(peer).open_link() {
-            Some(link) => way.over(&link, frame, Box::new(done)),
-            None => way.anew(frame, ATTEMPTS, Box::new(done)),
+            Some(link) => call.send_over(&link, frame, Box::new(done)),
+            None => call.send_over_new(frame, ATTEMPTS, Box::new(done)),
         }
     }
 
@@ -274,7 +229,7 @@ impl ClientPool {
         let peer = peer.clone();
         let sequence = inner.sequence();
         let not_after = self.not_after;
-        let dialect = self.protocol.dialect(sequence);
+        let dialect = self.protocol.dialect(sequence.0);
         let frame = inner.encode(sequence, dialect, method, kind, arguments);
         async move {
             match frame {
@@ -321,7 +276,7 @@ impl Inner {
 
     /// Completes a call, over a second connection if the first one was found dead before any byte was sent. Each connection gets the full
     /// timeouts, because the first one is usually found dead at once.
-    pub(super) async fn drive(
+    async fn drive(
         &self,
         peer: &PeerAddr,
         (sequence, kind): (Sequence, CallKind),
@@ -463,6 +418,52 @@ async fn connect(
     Err(last)
 }
 
+/// One retry. If a newly opened connection is dead as well, the peer is at fault.
+const ATTEMPTS: usize = 2;
+
+/// A call whose outcome goes to a function.
+struct ThenCall {
+    /// Weak, because a waiting call must not keep its pool's connections open.
+    inner: Weak<Inner>,
+    peer: PeerAddr,
+    sequence: Sequence,
+    not_after: Time,
+}
+
+impl ThenCall {
+    /// Sends the call over an open connection, and over another one if that was dead before any byte left.
+    fn send_over(self, link: &Link, frame: Vec<u8>, done: Done) {
+        let (sequence, not_after) = (self.sequence, self.not_after);
+        let retried: Done = Box::new(move |ending| match ending {
+            Ending::Returned { frame, why: _ } => self.send_over_new(frame, ATTEMPTS - 1, done),
+            ending @ (Ending::Reply(_)
+            | Ending::Written
+            | Ending::NotSent(_)
+            | Ending::Unknown(_)) => done(ending),
+        });
+        if let Err((rejected, done)) = link.submit_then(sequence, frame, not_after, retried) {
+            let why = NotSent::ConnectionLost("it was closed at that moment".to_owned());
+            done(match rejected {
+                Rejected::Closed(frame) => Ending::Returned { frame, why },
+                Rejected::Backlogged => Ending::NotSent(NotSent::Backlogged),
+            });
+        }
+    }
+
+    /// Sends the call over a connection that may have to be opened first.
+    fn send_over_new(self, frame: Vec<u8>, attempts: usize, done: Done) {
+        let Some(inner) = self.inner.upgrade() else {
+            let why = "the client shuts down".to_owned();
+            return done(Ending::NotSent(NotSent::ConnectionLost(why)));
+        };
+        tokio::spawn(async move {
+            let call = (self.sequence, CallKind::Call);
+            let ending = inner.drive(&self.peer, call, frame, self.not_after, attempts);
+            done(ending.await);
+        });
+    }
+}
+
 /// A call in a link, abandoned when its future is dropped.
 struct Ticket {
     link: Arc<Link>,
@@ -519,6 +520,46 @@ fn known(ended: Result<Ending, oneshot::error::RecvError>) -> Ending {
     ended.unwrap_or_else(|_| {
         Ending::Unknown(Unknown::ConnectionLost("the client shuts down".to_owned()))
     })
+}
+
+/// The sender that notifies every [`ConnectionLosses`] of one peer.
+#[derive(Debug, Default)]
+struct LossSignal(watch::Sender<()>);
+
+impl LossSignal {
+    /// Notes that a connection has ended. The pool already opens another one for the next call.
+    fn ended(&self, by: EndedBy) {
+        match by {
+            EndedBy::Us => {}
+            EndedBy::Peer => {
+                self.0.send_replace(());
+            }
+        }
+    }
+}
+
+/// A watcher for connections to one peer that the peer or an error has ended since the watcher was created. It opens no connection and
+/// keeps no pool alive. Several losses are merged into one.
+pub struct ConnectionLosses {
+    seen: watch::Receiver<()>,
+    /// Prevents the pool from forgetting the peer.
+    _peer: Arc<Peer>,
+}
+
+impl ConnectionLosses {
+    fn new(peer: Arc<Peer>) -> Self {
+        ConnectionLosses {
+            seen: peer.losses.0.subscribe(),
+            _peer: peer,
+        }
+    }
+
+    /// Waits until a connection has been lost since the last report; waits forever if no connection is lost any more. A connection closed
+    /// because it was unused is not lost. Cancel safe: a dropped future reports nothing.
+    pub async fn next(&mut self) {
+        let told = self.seen.changed().await;
+        told.expect("the peer, which is held here, keeps the other end");
+    }
 }
 
 #[cfg(test)]

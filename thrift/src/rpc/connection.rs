@@ -17,8 +17,8 @@ use super::budget::{Room, Scope};
 use super::frame::{self, Dialect, Envelope, FrameError, LENGTH_BYTES};
 use super::limits::{KEEP_BUFFER_BYTES, READ_CHUNK_BYTES, TURN_BYTES};
 use super::outbox::{Doze, Outbox};
-use super::protocol::{MessageInput, MessageName, encode_frame};
-use super::responder::{Answer, CallKind, IncomingCall, Responder, Service};
+use super::protocol::{CallKind, MessageInput, MessageName, encode_frame};
+use super::responder::{Answer, IncomingCall, Responder, Service};
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]

@@ -56,6 +56,49 @@ impl Dialect {
     }
 }
 
+/// The protocol and transport of a client's calls. Servers of this crate understand all of them; others may understand only one. So call a
+/// peer in the dialect in which its own calls arrive ([`IncomingCall::protocol`](super::IncomingCall::protocol)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientProtocol {
+    /// The compact protocol in plain frames, the shortest encoding.
+    #[default]
+    FramedCompact,
+    /// The binary protocol in plain frames.
+    FramedBinary,
+    /// The compact protocol in the header transport.
+    HeaderCompact,
+    /// The binary protocol in the header transport.
+    HeaderBinary,
+}
+
+impl ClientProtocol {
+    pub(super) fn of(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Framed(Encoding::Compact) => ClientProtocol::FramedCompact,
+            Dialect::Framed(Encoding::Binary) => ClientProtocol::FramedBinary,
+            Dialect::Header { encoding, .. } => match encoding {
+                Encoding::Compact => ClientProtocol::HeaderCompact,
+                Encoding::Binary => ClientProtocol::HeaderBinary,
+            },
+        }
+    }
+
+    /// Returns the wrapping of a call with this sequence id.
+    pub(super) fn dialect(self, sequence: i32) -> Dialect {
+        let header = |encoding| Dialect::Header {
+            encoding,
+            flags: 0,
+            sequence: sequence.cast_unsigned(),
+        };
+        match self {
+            ClientProtocol::FramedCompact => Dialect::Framed(Encoding::Compact),
+            ClientProtocol::FramedBinary => Dialect::Framed(Encoding::Binary),
+            ClientProtocol::HeaderCompact => header(Encoding::Compact),
+            ClientProtocol::HeaderBinary => header(Encoding::Binary),
+        }
+    }
+}
+
 /// A frame without its wrapping.
 #[derive(Debug)]
 pub(super) struct Envelope<'a> {

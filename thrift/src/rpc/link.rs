@@ -13,13 +13,14 @@ use brasserie_common::Time;
 use brasserie_common_runtime::Clock;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use thrift::protocol::TSerializable;
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::limits::{FRAMES_PER_WRITE, Limits, OVERDUE_CHECK, Timeouts};
-use super::outcome::{NotSent, Unknown};
-use super::responder::CallKind;
+use super::outcome::{CallResult, NotSent, Unknown, decode_reply};
+use super::protocol::CallKind;
 
 /// The outcome of a call on its link.
 #[derive(Debug)]
@@ -35,6 +36,25 @@ pub(super) enum Ending {
     },
     NotSent(NotSent),
     Unknown(Unknown),
+}
+
+impl Ending {
+    /// Decodes the outcome of a call of `method` that waits for a reply.
+    pub(super) fn into_result<R: TSerializable>(
+        self,
+        method: &'static str,
+        limits: &Limits,
+    ) -> CallResult<R> {
+        match self {
+            Ending::Reply(payload) => match decode_reply(&payload, method, limits) {
+                Ok(result) => CallResult::Done(result),
+                Err(reason) => CallResult::Unknown(reason),
+            },
+            Ending::Returned { why, .. } | Ending::NotSent(why) => CallResult::NotSent(why),
+            Ending::Unknown(why) => CallResult::Unknown(why),
+            Ending::Written => unreachable!("only oneway calls end when they are written"),
+        }
+    }
 }
 
 /// The reason for closing a connection whose peer does not read the rest of a frame.

@@ -11,7 +11,15 @@ use tokio_util::sync::CancellationToken;
 use super::frame::{self, LENGTH_BYTES};
 use super::limits::{KEEP_BUFFER_BYTES, Limits, READ_CHUNK_BYTES, TURN_BYTES, Timeouts};
 use super::link::{Link, Sequence, Useless};
-use super::losses::EndedBy;
+
+/// The side that ended a connection of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndedBy {
+    /// The connection was unused, or the pool is gone.
+    Us,
+    /// The peer closed the connection, it broke, or it was closed because the peer was silent or did not read.
+    Peer,
+}
 
 pub(super) struct LinkTask {
     stream: TcpStream,

@@ -1,6 +1,12 @@
 //! The outcome of a call, in the classes from which a caller can draw conclusions.
 
+use bytes::Bytes;
 use thrift::ApplicationErrorKind;
+use thrift::protocol::{TInputProtocol, TMessageType, TSerializable};
+
+use super::frame;
+use super::limits::Limits;
+use super::protocol::{MessageInput, describe};
 
 /// The outcome of a call.
 ///
@@ -114,4 +120,37 @@ pub enum Unknown {
     /// The reply does not belong to this call or cannot be decoded.
     #[error("the reply cannot be understood: {0}")]
     BadReply(String),
+}
+
+/// Decodes the payload of a frame that answers a call of `method`.
+pub(super) fn decode_reply<R: TSerializable>(
+    payload: &Bytes,
+    method: &'static str,
+    limits: &Limits,
+) -> Result<R, Unknown> {
+    let bad = |error: &thrift::Error| Unknown::BadReply(format!("{method}: {}", describe(error)));
+    let envelope =
+        frame::open(payload).map_err(|error| Unknown::BadReply(format!("{method}: {error}")))?;
+    let mut input = MessageInput::new(envelope.dialect.encoding(), envelope.message, limits);
+    let name = input.read_message_begin().map_err(|error| bad(&error))?;
+    match name.message_type {
+        TMessageType::Reply if name.name == method => {
+            R::read_from_in_protocol(&mut input).map_err(|error| bad(&error))
+        }
+        TMessageType::Exception => {
+            let error = thrift::Error::read_application_error_from_in_protocol(&mut input)
+                .map_err(|error| bad(&error))?;
+            Err(Unknown::Exception {
+                kind: error.kind,
+                message: error.message,
+            })
+        }
+        TMessageType::Reply => Err(Unknown::BadReply(format!(
+            "it is one to {} instead of {method}",
+            name.name.escape_debug()
+        ))),
+        TMessageType::Call | TMessageType::OneWay => Err(Unknown::BadReply(format!(
+            "{method}: it is a call instead of a reply"
+        ))),
+    }
 }

@@ -151,6 +151,15 @@ impl TInputProtocol for MessageInput<'_> {
     }
 }
 
+/// Whether the caller waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallKind {
+    /// A reply is expected.
+    Call,
+    /// No answer is ever sent.
+    Oneway,
+}
+
 /// The method, kind and sequence id of a message.
 pub(super) struct MessageName {
     pub(super) method: String,
@@ -204,4 +213,14 @@ fn write_message(
     protocol.write_message_begin(identifier)?;
     write_body(protocol)?;
     protocol.write_message_end()
+}
+
+/// Describes an error of Thrift in words, because its own message appears only with `Debug`.
+pub(super) fn describe(error: &thrift::Error) -> String {
+    match error {
+        thrift::Error::Transport(inner) => format!("{inner}: {}", inner.message),
+        thrift::Error::Protocol(inner) => format!("{inner}: {}", inner.message),
+        thrift::Error::Application(inner) => format!("{inner}: {}", inner.message),
+        thrift::Error::User(inner) => inner.to_string(),
+    }
 }

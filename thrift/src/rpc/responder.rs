@@ -6,10 +6,9 @@ use std::sync::Arc;
 use thrift::protocol::{TMessageType, TOutputProtocol, TSerializable};
 use thrift::{ApplicationError, ApplicationErrorKind};
 
-use super::client::ClientProtocol;
-use super::frame::Dialect;
+use super::frame::{ClientProtocol, Dialect};
 use super::outbox::Outbox;
-use super::protocol::{MessageInput, MessageName, encode_frame};
+use super::protocol::{CallKind, MessageInput, MessageName, describe, encode_frame};
 
 /// A service that answers calls.
 ///
@@ -39,15 +38,6 @@ impl<S: Service + ?Sized> Service for Arc<S> {
 
 /// The answer to a call that exceeds a limit.
 pub const LACK_OF_ROOM: &str = "too many calls wait for their answers here; try again later";
-
-/// Whether the caller waits for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallKind {
-    /// A reply is expected.
-    Call,
-    /// No answer is ever sent.
-    Oneway,
-}
 
 /// A call whose name is decoded and whose arguments are still bytes.
 pub struct IncomingCall<'a> {
@@ -236,15 +226,5 @@ impl Drop for Responder {
                 self.answer_exception(ApplicationErrorKind::InternalError, &message);
             }
         }
-    }
-}
-
-/// Describes an error of Thrift in words, because its own message appears only with `Debug`.
-pub(super) fn describe(error: &thrift::Error) -> String {
-    match error {
-        thrift::Error::Transport(inner) => format!("{inner}: {}", inner.message),
-        thrift::Error::Protocol(inner) => format!("{inner}: {}", inner.message),
-        thrift::Error::Application(inner) => format!("{inner}: {}", inner.message),
-        thrift::Error::User(inner) => inner.to_string(),
     }
 }

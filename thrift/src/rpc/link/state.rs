@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::super::limits::Timeouts;
 use super::super::outcome::{NotSent, Unknown};
-use super::super::responder::CallKind;
+use super::super::protocol::CallKind;
 use super::{Call, Ending, Leftovers, Phase, Sequence, Slot, Stage, State, Told};
 
 impl State {
