@@ -440,11 +440,8 @@ fn store_reporter(inbox: Inbox) -> impl Fn(StoreReport) + Send {
 }
 
 fn instance_node(name: Option<String>) -> InstanceNode {
-    let name = name.filter(|name| !name.is_empty()).or_else(host_name);
+    let name = name
+        .filter(|name| !name.is_empty())
+        .or_else(http::host_name);
     InstanceNode(name.unwrap_or_else(|| "instance".to_owned()).into())
-}
-
-/// Returns the host name of this machine.
-pub(crate) fn host_name() -> Option<String> {
-    nix::unistd::gethostname().ok()?.into_string().ok()
 }

@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::SigSet;
 use parking_lot::{Condvar, Mutex};
 
-use crate::telemetry::message_line;
+use crate::log_format::message_line;
 
 /// The limit for queued lines in bytes: some thousand lines, which a program logs in a busy minute.
 const MAX_QUEUED_BYTES: usize = 256 * 1024;

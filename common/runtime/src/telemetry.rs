@@ -5,16 +5,14 @@ use std::ffi::OsStr;
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};
 use std::panic::PanicHookInfo;
-use std::sync::OnceLock;
 
-use brasserie_common::text::{printable, printable_block, printable_json, printable_lines};
-use serde_json::json;
+use brasserie_common::text::{printable, printable_block, printable_json};
 use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
-use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
+use crate::log_format::{self, LogFormat, message_line};
 use crate::log_writer;
 
 /// The environment variable with the log filter, in the syntax of tracing's filters (`debug`, `brasserie_scheduler=trace,info`).
@@ -22,43 +20,6 @@ pub const LOG_VARIABLE: &str = "BRASSERIE_LOG";
 
 /// Environment variable that switches off colours if it is set and not empty (<https://no-color.org>).
 const NO_COLOR: &str = "NO_COLOR";
-
-/// The format of the log and of error messages of this process.
-static FORMAT: OnceLock<LogFormat> = OnceLock::new();
-
-/// The format of log lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Plain text, with colours on a terminal.
-    #[default]
-    Text,
-    /// One JSON object a line.
-    Json,
-}
-
-impl LogFormat {
-    /// Parses the value of `--log-format`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match text {
-            "text" => Ok(LogFormat::Text),
-            "json" => Ok(LogFormat::Json),
-            _ => Err("write `text` or `json`".to_owned()),
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LogFormat::Text => "text",
-            LogFormat::Json => "json",
-        }
-    }
-}
-
-impl fmt::Display for LogFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// The amount of logging without [`LOG_VARIABLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,10 +91,9 @@ pub fn init(default: Verbosity, format: LogFormat) -> Result<LogGuard, Telemetry
 /// Sets the format of [`print_error`], and has the messages of panics printed in the same way. [`init`] calls it; a process without a log
 /// calls it alone. Later calls have no effect.
 pub fn set_format(format: LogFormat) {
-    FORMAT.get_or_init(|| {
+    if log_format::set(format) {
         std::panic::set_hook(Box::new(log_panic));
-        format
-    });
+    }
 }
 
 fn has_colors(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
@@ -143,22 +103,6 @@ fn has_colors(is_terminal: bool, no_color: Option<&OsStr>) -> bool {
 /// Queues a message for standard error, as `main` prints errors. Never waits.
 pub fn print_error(message: &str) {
     log_writer::stderr().write_line(message_line(message).into_bytes());
-}
-
-/// Formats a message outside of the log in the process's format, with a newline.
-pub(crate) fn message_line(message: &str) -> String {
-    match FORMAT.get().copied().unwrap_or_default() {
-        LogFormat::Text => format!("{}\n", printable_lines(message)),
-        LogFormat::Json => json_line(message),
-    }
-}
-
-fn json_line(message: &str) -> String {
-    let mut time = String::new();
-    // Formatting into a `String` cannot fail.
-    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
-    let line = json!({ "timestamp": time, "level": "ERROR", "message": message });
-    format!("{}\n", printable_json(&line.to_string()))
 }
 
 /// A writer of JSON lines that escapes characters a terminal would interpret.
@@ -267,7 +211,7 @@ mod tests {
             tracing::warn!(worker = %hostile, number = 7, "it says {hostile}");
         });
         let written = lines.lock().expect("no panic").clone();
-        let text = String::from_utf8(written).expect("text") + &json_line(hostile);
+        let text = String::from_utf8(written).expect("text") + &log_format::json_line(hostile);
         assert!(
             !text.contains(|c: char| c.is_control() && c != '\n'),
             "{text:?}"

@@ -75,6 +75,11 @@ fn refuse_name(hosts: &Hosts, host: &str) -> Option<(StatusCode, String)> {
     })
 }
 
+/// Returns the host name of this machine.
+pub(crate) fn host_name() -> Option<String> {
+    nix::unistd::gethostname().ok()?.into_string().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

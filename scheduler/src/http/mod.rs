@@ -25,8 +25,8 @@ use tokio_util::sync::CancellationToken;
 use crate::inbox::{Inbox, Lane};
 use crate::rpc::answers::{Failure, job_status, job_status_page};
 use crate::rpc::render;
-use crate::start::host_name;
 use hosts::Hosts;
+pub(crate) use hosts::host_name;
 use selection::{BadSelection, Selection};
 
 /// Limit for the core's answer. The core needs milliseconds, and probes give up after some seconds.

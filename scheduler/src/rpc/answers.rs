@@ -32,7 +32,6 @@ use thrift::protocol::TSerializable;
 use tokio::sync::Semaphore;
 
 use super::logs::Logs;
-use super::service::{bad_argument, refuse};
 use super::{export, job_pages, render};
 use crate::inbox::{Inbox, Stopped};
 use crate::store::{StoreError, Stories};
@@ -113,7 +112,7 @@ impl Answers {
         tokio::spawn(async move {
             match answer.await {
                 Ok(result) => to.reply(&result),
-                Err(failure) => refuse(to, failure),
+                Err(failure) => to.fail(failure),
             }
         });
     }
@@ -124,7 +123,7 @@ impl Answers {
         tokio::spawn(async move {
             let config = match config(&inbox, from).await {
                 Ok(config) => config,
-                Err(failure) => return refuse(to, failure),
+                Err(failure) => return to.fail(failure),
             };
             let jobs = config.jobs.iter().map(|job| export::job(&config, job));
             let result = BistroSchedulerGetJobsResult {
@@ -239,13 +238,13 @@ impl Answers {
         // The limit for each worker is set later, when the number of workers is known.
         let query = match convert::scheduler_log_query(args, 0) {
             Ok(query) => query,
-            Err(error) => return bad_argument(to, &error),
+            Err(error) => return to.reject_arguments(&error),
         };
         let logs = self.logs.clone();
         tokio::spawn(async move {
             match logs.page(from, query).await {
                 Ok(page) => to.reply(&result(page.into())),
-                Err(error) => refuse(to, error),
+                Err(error) => to.fail(error),
             }
         });
     }

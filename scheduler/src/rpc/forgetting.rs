@@ -9,7 +9,6 @@ use brasserie_thrift::convert::{self, WireError};
 use brasserie_thrift::generated::brasserie as wire;
 use brasserie_thrift::rpc::Responder;
 
-use super::service::refuse;
 use crate::inbox::{Inbox, Lane, Stopped};
 use crate::store::Room;
 
@@ -54,9 +53,9 @@ impl Forgetting {
                         ex: None,
                     });
                 }
-                Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+                Err(Failure::Stopped(stopped)) => return to.fail(stopped),
                 Err(Failure::Refused(in_doubt @ ForgetRefusal::NotDurableYet)) => {
-                    return refuse(to, in_doubt);
+                    return to.fail(in_doubt);
                 }
                 Err(failure) => wire::ForgetRefusedException {
                     message: Some(failure.to_string()),

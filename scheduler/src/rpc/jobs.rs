@@ -26,7 +26,6 @@ use thrift::protocol::TSerializable;
 
 use super::answers::unknown_job;
 use super::import;
-use super::service::refuse;
 use crate::inbox::{Inbox, Lane, Stopped};
 use crate::store::Room;
 
@@ -83,7 +82,7 @@ impl Jobs {
         let name = args.job.name.clone().unwrap_or_default();
         let text = match import::job(args.job) {
             Ok(text) => text.into(),
-            Err(error) => return refuse(to, error),
+            Err(error) => return to.fail(error),
         };
         let expected = ExpectedVersion::AsTextSays;
         let change = Ok(JobChange::Save { text, expected });
@@ -92,9 +91,9 @@ impl Jobs {
             // The caller never saw the text, so positions in it mean nothing.
             Err(Failure::Refused(JobRefusal::Bad(problems))) => {
                 let lines: Vec<String> = problems.iter().map(without_place).collect();
-                refuse(to, format!("the job cannot be used: {}", lines.join("\n")));
+                to.fail(format!("the job cannot be used: {}", lines.join("\n")));
             }
-            Err(failure) => refuse(to, failure),
+            Err(failure) => to.fail(failure),
         });
     }
 
@@ -108,7 +107,7 @@ impl Jobs {
         let expected = ExpectedVersion::Any;
         let change = Ok(JobChange::Delete { expected });
         self.change(from, args.job_name, change, |outcome| match outcome {
-            Err(Failure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => refuse(to, in_doubt),
+            Err(Failure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => to.fail(in_doubt),
             outcome => {
                 let ex = outcome.err().map(|f| unknown_job(&f.to_string()));
                 to.reply(&BistroSchedulerDeleteJobResult { ex });
@@ -128,7 +127,7 @@ impl Jobs {
             Ok(JobChange::Forgive),
             |outcome| match outcome {
                 Ok(_) => to.reply(&BistroSchedulerForgiveJobResult {}),
-                Err(failure) => refuse(to, failure),
+                Err(failure) => to.fail(failure),
             },
         );
     }
@@ -189,7 +188,7 @@ impl Jobs {
                     }),
                     ex: None,
                 },
-                Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+                Err(Failure::Stopped(stopped)) => return to.fail(stopped),
                 Err(failure) => BrasserieKillTaskResult {
                     result_value: None,
                     ex: Some(JobRefusedException {
@@ -376,9 +375,9 @@ fn declared<R: TSerializable>(
 ) {
     let exception = match outcome {
         Ok(changed) => return to.reply(&result(Some(changed), None)),
-        Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+        Err(Failure::Stopped(stopped)) => return to.fail(stopped),
         Err(Failure::Refused(in_doubt @ JobRefusal::NotDurableYet)) => {
-            return refuse(to, in_doubt);
+            return to.fail(in_doubt);
         }
         Err(Failure::Refused(JobRefusal::Bad(problems))) => JobRefusedException {
             message: Some("the job cannot be used".to_owned()),

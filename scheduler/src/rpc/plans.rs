@@ -16,7 +16,6 @@ use brasserie_thrift::generated::brasserie::{
 };
 use brasserie_thrift::rpc::Responder;
 
-use super::service::refuse;
 use crate::inbox::{Inbox, Stopped};
 use crate::sources::{Draft, NotBegun, Proposals};
 
@@ -67,7 +66,7 @@ impl Plans {
         tokio::spawn(async move {
             let (result_value, ex) = match make(&inbox, &proposals, from, args).await {
                 Ok(made) => (Some(wire::plan(made)), None),
-                Err(Failure::Stopped(stopped)) => return refuse(to, stopped),
+                Err(Failure::Stopped(stopped)) => return to.fail(stopped),
                 Err(failure) => {
                     let message = Some(failure.to_string());
                     (None, Some(PlanRefusedException { message }))

@@ -1,11 +1,10 @@
 //! The scheduler's Thrift services: dispatches calls, and passes workers' heartbeats, statuses and work requests to the core.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use brasserie_common::{Principal, RequestId, WorkerDescription, WorkerSetId};
 use brasserie_scheduler_core::{Event, Reply};
-use brasserie_thrift::convert::{self, WireError};
+use brasserie_thrift::convert;
 use brasserie_thrift::generated::brasserie::BrasserieGetClusterStatusArgs;
 use brasserie_thrift::generated::fb303::{
     FacebookServiceGetStatusArgs, FacebookServiceGetStatusResult, FbStatus,
@@ -15,7 +14,6 @@ use brasserie_thrift::generated::scheduler::{
     BistroSchedulerProcessHeartbeatResult,
 };
 use brasserie_thrift::rpc::{Accepts, ClientProtocol, IncomingCall, Responder, Service};
-use thrift::ApplicationErrorKind;
 
 use super::answers::Answers;
 use super::forgetting::Forgetting;
@@ -135,7 +133,7 @@ impl SchedulerService {
         to: Responder,
     ) {
         if let Err(full) = self.inbox.check(Lane::Health) {
-            return refuse(to, full);
+            return to.fail(full);
         }
         let goodbye = args.w.tasks_are_dead.unwrap_or(false);
         let work = convert::riding_request(args.w.work_request.take());
@@ -147,7 +145,7 @@ impl SchedulerService {
             });
         let (worker, worker_set) = match parsed {
             Ok(parsed) => parsed,
-            Err(error) => return bad_argument(to, &error),
+            Err(error) => return to.reject_arguments(&error),
         };
         self.pool.heard(&worker.address, protocol);
         let work = work.filter(|work| work.worker == worker.id);
@@ -168,7 +166,7 @@ impl SchedulerService {
                     result_value: Some((*response).into()),
                 });
             }
-            Reply::Heartbeat(Err(rejection)) => refuse(to, rejection),
+            Reply::Heartbeat(Err(rejection)) => to.fail(rejection),
             Reply::UpdateStatus(_)
             | Reply::KillTask(_)
             | Reply::Work(_)
@@ -199,13 +197,4 @@ fn alive(to: Responder) {
     to.reply(&FacebookServiceGetStatusResult {
         result_value: Some(FbStatus::ALIVE),
     });
-}
-
-/// Answers with an exception that the method does not declare.
-pub(super) fn refuse(to: Responder, why: impl Display) {
-    to.exception(ApplicationErrorKind::InternalError, &why.to_string());
-}
-
-pub(super) fn bad_argument(to: Responder, error: &WireError) {
-    to.exception(ApplicationErrorKind::ProtocolError, &error.to_string());
 }

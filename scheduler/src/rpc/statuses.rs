@@ -15,9 +15,8 @@ use brasserie_thrift::generated::scheduler::{
 };
 use brasserie_thrift::rpc::{Accepts, LACK_OF_ROOM, Responder};
 use parking_lot::Mutex;
-use thrift::ApplicationErrorKind;
 
-use super::service::{SchedulerService, bad_argument, refuse};
+use super::service::SchedulerService;
 use crate::inbox::{Lane, Waiter};
 
 /// Maximum statuses in one batch. Workers of this project send a tenth of it.
@@ -65,19 +64,19 @@ impl SchedulerService {
     ) {
         let update = match status_update("updateStatus", args) {
             Ok(update) => Box::new(update),
-            Err(error) => return bad_argument(to, &error),
+            Err(error) => return to.reject_arguments(&error),
         };
         let lane = match update.job.as_str() {
             HEALTHCHECK_JOB => Lane::Health,
-            _ if accepts == Accepts::HealthCalls => return refuse(to, LACK_OF_ROOM),
+            _ if accepts == Accepts::HealthCalls => return to.fail(LACK_OF_ROOM),
             _ => Lane::Ordinary,
         };
         if let Err(why) = self.takes(&update) {
-            return refuse(to, why);
+            return to.fail(why);
         }
         let waiter: Waiter = Box::new(move |reply| match told(reply) {
             Ok(()) => to.reply(&BistroSchedulerUpdateStatusResult {}),
-            Err(rejection) => refuse(to, rejection),
+            Err(rejection) => to.fail(rejection),
         });
         self.take(lane, waiter, |request| Event::UpdateStatus {
             request,
@@ -98,7 +97,7 @@ impl SchedulerService {
             let why = format!(
                 "updateStatusBatch.updates: {count} statuses are too many; {MOST_TOGETHER} at most"
             );
-            return to.exception(ApplicationErrorKind::ProtocolError, &why);
+            return to.reject_arguments(&why);
         }
         let results = Arc::new(Results::new(count, to));
         for (at, update) in args.updates.into_iter().enumerate() {

@@ -8,7 +8,7 @@ use brasserie_thrift::generated::scheduler::{
 };
 use brasserie_thrift::rpc::Responder;
 
-use super::service::{SchedulerService, bad_argument, refuse};
+use super::service::SchedulerService;
 use crate::inbox::{Lane, Waiter};
 
 impl SchedulerService {
@@ -19,18 +19,18 @@ impl SchedulerService {
         to: Responder,
     ) {
         if let Err(full) = self.inbox.check(Lane::Ordinary) {
-            return refuse(to, full);
+            return to.fail(full);
         }
         let work = convert::parse::<_, WorkRequest>("requestWork.request", args.request);
         let work = match work {
             Ok(work) => Box::new(work),
-            Err(error) => return bad_argument(to, &error),
+            Err(error) => return to.reject_arguments(&error),
         };
         let waiter: Waiter = Box::new(move |reply| match reply {
             Reply::Work(Ok(reply)) => to.reply(&BistroSchedulerRequestWorkResult {
                 result_value: Some((*reply).into()),
             }),
-            Reply::Work(Err(rejection)) => refuse(to, rejection),
+            Reply::Work(Err(rejection)) => to.fail(rejection),
             Reply::Heartbeat(_)
             | Reply::UpdateStatus(_)
             | Reply::KillTask(_)

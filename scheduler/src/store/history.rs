@@ -11,7 +11,7 @@ use brasserie_scheduler_core::{History, PastEnd, Scheduler};
 use rusqlite::{Connection, OpenFlags, Row};
 
 use super::error::StoreError;
-use super::rows::{damaged, instance_id};
+use super::values::{damaged, instance_id};
 
 /// Completions that one thread passes to the other at a time: a megabyte, so that a million need few allocations and wakeups.
 const CHUNK: usize = 16_384;

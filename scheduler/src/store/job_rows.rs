@@ -5,7 +5,7 @@ use brasserie_scheduler_core::{Durable, JobVersion, Record, SavedJob};
 use rusqlite::{Connection, Transaction, params};
 
 use super::error::StoreError;
-use super::rows::damaged;
+use super::values::damaged;
 
 /// Applies a record about jobs to the rows, like [`Durable::apply`] to memory. Other records change nothing here.
 pub(super) fn apply(transaction: &Transaction<'_>, record: &Record) -> Result<(), StoreError> {

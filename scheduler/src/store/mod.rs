@@ -15,6 +15,7 @@ mod source_rows;
 mod stories;
 #[cfg(test)]
 mod tests;
+mod values;
 mod writer;
 
 use std::io::ErrorKind;

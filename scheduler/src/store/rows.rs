@@ -1,10 +1,6 @@
 //! Writes records as rows and loads them. The tables are a projection of the records, and loading returns exactly their sum.
 
-use std::fmt::Display;
-use std::time::Duration;
-
 use brasserie_common::collections::SeededMap;
-use brasserie_common::ids::InstanceId;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
     FenceGeneration, InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, TaskKey,
@@ -18,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, Transaction, param
 
 use super::error::StoreError;
 use super::history::UnusedNames;
-use super::schema::Owner;
+use super::values::{damaged, deletion, duration, instance_id, nanos};
 use super::{job_rows, source_rows, stories};
 
 /// Maximum names whose ids are cached; the ids of others are read from the file. Names share their text with the scheduler's own tables, so
@@ -36,7 +32,7 @@ const LOOKUPS_ALONE: i64 = 4096;
 
 /// The other writes of a transaction that drops unused names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beside {
+pub(super) enum OtherWrites {
     Records,
     Nothing,
 }
@@ -152,11 +148,11 @@ impl Names {
     pub(super) fn drop_some(
         &mut self,
         transaction: &Transaction<'_>,
-        beside: Beside,
+        other_writes: OtherWrites,
     ) -> rusqlite::Result<()> {
-        let lookups = match beside {
-            Beside::Records => LOOKUPS_WITH_RECORDS,
-            Beside::Nothing => LOOKUPS_ALONE,
+        let lookups = match other_writes {
+            OtherWrites::Records => LOOKUPS_WITH_RECORDS,
+            OtherWrites::Nothing => LOOKUPS_ALONE,
         };
         // Jobs are dropped before nodes, because the check of a node takes a lookup for each job.
         let mut drop = transaction.prepare_cached(
@@ -522,6 +518,13 @@ fn id_of(select: &mut Statement<'_>, name: &str) -> rusqlite::Result<Option<i64>
     select.query_row([name], |row| row.get(0)).optional()
 }
 
+/// The cluster and scheduler whose records a store holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) cluster: ClusterId,
+    pub(super) scheduler: SchedulerId,
+}
+
 /// Returns whether the file has the cluster and the row of this scheduler.
 pub(super) fn is_of(connection: &Connection, owner: Owner) -> rusqlite::Result<bool> {
     let Owner { cluster, scheduler } = owner;
@@ -621,32 +624,4 @@ fn load_left(row: &Row<'_>) -> Result<(WorkerId, Option<LeftInstance>), StoreErr
         wall: WallTime::from_millis(left_ms),
     };
     Ok((worker, Some(left)))
-}
-
-fn deletion(row: &Row<'_>, column: usize) -> rusqlite::Result<DeletionNumber> {
-    let number: i64 = row.get(column)?;
-    Ok(DeletionNumber(number.cast_unsigned()))
-}
-
-pub(super) fn instance_id(row: &Row<'_>, first_column: usize) -> rusqlite::Result<InstanceId> {
-    Ok(InstanceId {
-        start_time: row.get(first_column)?,
-        rand: row.get(first_column + 1)?,
-    })
-}
-
-/// Saturates at 292 years.
-fn nanos(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
-}
-
-fn duration(nanos: i64) -> Duration {
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
-}
-
-pub(super) fn damaged<E: Display>(table: &'static str) -> impl Fn(E) -> StoreError {
-    move |error| StoreError::Damaged {
-        table,
-        what: error.to_string(),
-    }
 }

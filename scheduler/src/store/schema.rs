@@ -4,8 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brasserie_common::SchedulerId;
-use brasserie_scheduler_core::{ClusterId, Durable, Record};
+use brasserie_scheduler_core::{Durable, Record};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
@@ -14,7 +13,7 @@ use super::error::StoreError;
 use super::history::{Past, UnusedNames};
 use super::identity::{Identity, LogFile};
 use super::private;
-use super::rows::{self, Beside, Names};
+use super::rows::{self, Names, OtherWrites, Owner};
 
 /// Bytes that the log keeps after all its records are in the database file.
 const MAX_IDLE_LOG: i64 = 64 << 20;
@@ -161,13 +160,6 @@ pub(super) const STEPS: &[Step] = &[
     ",
     },
 ];
-
-/// The cluster and scheduler whose records a store holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
-    pub(super) cluster: ClusterId,
-    pub(super) scheduler: SchedulerId,
-}
 
 /// An open file in the current format.
 #[derive(Debug)]
@@ -360,13 +352,13 @@ impl Database {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         self.names.begin(&transaction)?;
         let mut somebody_left = false;
-        let mut beside = Beside::Nothing;
+        let mut other_writes = OtherWrites::Nothing;
         for record in records {
-            beside = Beside::Records;
+            other_writes = OtherWrites::Records;
             rows::apply(&transaction, &mut self.names, record)?;
             somebody_left |= matches!(record, Record::WorkerLeft { .. });
         }
-        self.names.drop_some(&transaction, beside)?;
+        self.names.drop_some(&transaction, other_writes)?;
         if somebody_left {
             rows::forget_those_left_long_ago(&transaction)?;
         }

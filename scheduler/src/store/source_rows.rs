@@ -7,7 +7,7 @@ use brasserie_scheduler_core::{Durable, GivenTimes, ItemName, KeptConfig};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::error::StoreError;
-use super::rows::damaged;
+use super::values::damaged;
 
 /// Applies a [`brasserie_scheduler_core::Record::TimesGiven`] to the rows, like [`Durable::apply`] to memory.
 pub(super) fn apply_times(

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::rows::{damaged, instance_id};
+use super::values::{damaged, instance_id};
 
 /// The text of a story. An absent field is empty, zero or unknown.
 #[derive(Debug, Default, Serialize, Deserialize)]

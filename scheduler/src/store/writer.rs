@@ -13,7 +13,8 @@ use super::error::StoreError;
 use super::identity::{Identity, LogFile, log_of};
 use super::marker::{Log, MarkerFile};
 use super::queue::{Queue, Waiting, Work};
-use super::schema::{Database, Owner};
+use super::rows::Owner;
+use super::schema::Database;
 
 /// Time between attempts while writes fail. It is short enough that an operator who frees disk space sees progress at once, and long enough
 /// not to load a hanging disk further.

@@ -1,5 +1,6 @@
 //! One call as a service sees it: its arguments, and the responder for its one answer.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -169,6 +170,16 @@ impl Responder {
                 self.answer_exception(ApplicationErrorKind::InternalError, &text);
             }
         }
+    }
+
+    /// Answers that the call cannot be served, with an exception that the method does not declare.
+    pub fn fail(self, why: impl Display) {
+        self.exception(ApplicationErrorKind::InternalError, &why.to_string());
+    }
+
+    /// Answers that the arguments are invalid, with an exception that the method does not declare.
+    pub fn reject_arguments(self, why: impl Display) {
+        self.exception(ApplicationErrorKind::ProtocolError, &why.to_string());
     }
 
     /// Answers with an exception that the method does not declare.

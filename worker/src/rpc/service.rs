@@ -25,7 +25,6 @@ use brasserie_thrift::generated::worker::{
 };
 use brasserie_thrift::rpc::{Accepts, IncomingCall, LACK_OF_ROOM, Responder, Service};
 use brasserie_worker_core::{Event, Refusal, Reply};
-use thrift::ApplicationErrorKind;
 use thrift::protocol::TSerializable;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -201,7 +200,7 @@ impl WorkerService {
             Err(_) => call.serve(|_: Arguments, responder| {
                 let text = "others look at work fetch at this moment: ask again";
                 let text = undeclared_refusal(RefusalCode::Busy, text);
-                responder.exception(ApplicationErrorKind::InternalError, &text);
+                responder.fail(text);
             }),
         }
     }
@@ -368,7 +367,7 @@ impl Waiting {
                 | Reply::WorkWishes(_)),
             ) => {
                 let text = format!("the core answered {method:?} with {reply:?}");
-                responder.exception(ApplicationErrorKind::InternalError, &text);
+                responder.fail(text);
             }
         }
     }
@@ -389,7 +388,7 @@ impl Waiting {
             }),
             Method::GetRunningTasks | Method::NotifyIfTasksNotRunning | Method::GetWorkFetch => {
                 let text = undeclared_refusal(code, text);
-                responder.exception(ApplicationErrorKind::InternalError, &text);
+                responder.fail(text);
             }
         }
     }
