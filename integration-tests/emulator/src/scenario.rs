@@ -2,7 +2,6 @@
 
 pub mod problems;
 mod toml;
-mod xml;
 
 use std::path::Path;
 
@@ -41,8 +40,8 @@ pub struct Scenario {
     pub worker: Worker,
     pub policy: Policy,
     pub schedulers: Vec<Scheduler>,
-    /// The exceptions from the promises; `None` if nothing is promised.
-    pub excuses: Option<Vec<Excuse>>,
+    /// The exceptions from the promises.
+    pub excuses: Vec<Excuse>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -248,17 +247,12 @@ pub struct Overrides {
 }
 
 impl Scenario {
-    /// Reads a scenario from a `.toml` file, or from a BOINC `client_state.xml` and the other files beside it. Errors with all mistakes.
+    /// Reads a scenario from a `.toml` file. Errors with all mistakes.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Scenario, Problems> {
-        let is = |extension: &str| path.extension().is_some_and(|it| it == extension);
-        let mut scenario = if is("toml") {
-            toml::read(path)?
-        } else if is("xml") {
-            xml::read(path)?
-        } else {
-            let text = "a scenario is a `.toml` file or a `client_state.xml`";
-            return Err(Problems::one(path, text));
-        };
+        if path.extension().is_none_or(|it| it != "toml") {
+            return Err(Problems::one(path, "a scenario is a `.toml` file"));
+        }
+        let mut scenario = toml::read(path)?;
         scenario.heed(overrides);
         scenario.check(path)?;
         Ok(scenario)
@@ -297,7 +291,7 @@ impl Scenario {
             .retain(|scheduler| !scheduler.jobs.is_empty());
     }
 
-    /// Checks conditions that involve several places of the files.
+    /// Checks conditions that involve several places of the file.
     fn check(&self, path: &Path) -> Result<(), Problems> {
         let mut problems = Problems::new(path);
         if self.schedulers.is_empty() {
@@ -331,11 +325,6 @@ impl Scenario {
             let text = format!("tasks that run for less than {SHORTEST_TASK} s");
             problems.add(Problem::of_all(&text));
         }
-        if let Some(job) = jobs().find(|job| job.queued > 0 && job.versions.is_empty()) {
-            let name = &job.name;
-            let text = format!("tasks of `{name}` are queued, and no version of it runs here");
-            problems.add(Problem::of_all(&text));
-        }
         if jobs().map(|job| u64::from(job.queued)).sum::<u64>() > MOST_QUEUED {
             let text = format!("more than {MOST_QUEUED} tasks are queued");
             problems.add(Problem::of_all(&text));
@@ -354,18 +343,10 @@ fn text_of(path: &Path) -> Result<String, Problems> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-/// Returns the name of a scenario: its file stem, or the folder of a `client_state.xml`.
+/// Returns the name of a scenario: its file stem.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().and_then(|stem| stem.to_str());
-    let stem = stem.unwrap_or("scenario");
-    let prefix = stem.strip_suffix("client_state").map(|prefix| {
-        let folder = path.parent().and_then(Path::file_name);
-        match prefix.trim_end_matches(['_', '-', '.']) {
-            "" => folder.and_then(|name| name.to_str()).unwrap_or(stem),
-            prefix => prefix,
-        }
-    });
-    prefix.unwrap_or(stem).to_owned()
+    stem.unwrap_or("scenario").to_owned()
 }
 
 #[cfg(test)]

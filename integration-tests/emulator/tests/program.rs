@@ -37,7 +37,7 @@ fn a_run_writes_all_that_came_of_it() {
     let to = folder.path().to_string_lossy().into_owned();
     let played = emulate(&[
         "run",
-        &scenario("sim-2007/client_state.xml"),
+        &scenario("sim-2007.toml"),
         "--duration",
         "2h",
         "--out",
@@ -68,8 +68,7 @@ fn a_run_writes_all_that_came_of_it() {
 fn all_mistakes_of_all_scenarios_are_told_and_nothing_is_played() {
     let folder = tempfile::tempdir().unwrap();
     let one = write(folder.path(), "one.toml", "[worker]\ncpus = \"four\"\n");
-    let state = "<client_state>\n<host_info/>\n</client_state>\n";
-    let two = write(folder.path(), "two.xml", state);
+    let two = write(folder.path(), "two.toml", "[worker]\ncpus = 0\n");
     let played = emulate(&["run", &one, &two, &scenario("steady.toml")]);
     assert_eq!(played.status.code(), Some(1));
     assert_eq!(out(&played), "");
@@ -77,7 +76,7 @@ fn all_mistakes_of_all_scenarios_are_told_and_nothing_is_played() {
     for expected in [
         "one.toml:2: worker.cpus: must be a whole number",
         "one.toml: missing: each `[[scheduler]]`",
-        "two.xml:2: host_info/p_ncpus: missing",
+        "two.toml:2: worker.cpus: a worker has one CPU at least",
     ] {
         assert!(told.contains(expected), "{expected}\nis not in\n{told}");
     }

@@ -27,8 +27,7 @@ const BUILT_WITH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios");
 
 // Each paragraph is one line of this text, because the help wraps lines at the terminal's width.
 const LEARN: &str = concat!(
-    "A scenario is a `.toml` file of this form, or a `client_state.xml` of the volunteers' system (beside which ",
-    "`global_prefs.xml`, `global_prefs_override.xml` and `cc_config.xml` are looked for):\n\n",
+    "A scenario is a `.toml` file of this form:\n\n",
     r#"    about = "Two schedulers that share four CPUs one to three."
     duration = "3h"            # simulated; a number is seconds
     delta = "10s"              # availability is looked at so often
@@ -90,7 +89,7 @@ enum Command {
     Matrix(MatrixOptions),
     /// Check whether scenarios are valid, and print all their mistakes
     Check {
-        /// `.toml` files and `client_state.xml` files
+        /// `.toml` files
         #[arg(required = true)]
         scenarios: Vec<PathBuf>,
     },
@@ -100,7 +99,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct RunOptions {
-    /// `.toml` files and `client_state.xml` files
+    /// `.toml` files
     #[arg(required = true)]
     scenarios: Vec<PathBuf>,
     /// Write all results below this folder
@@ -121,8 +120,7 @@ struct RunOptions {
 
 #[derive(Debug, Args)]
 struct MatrixOptions {
-    /// `.toml` files and `client_state.xml` files; by default all scenarios of the repository, if the program runs in a clone of it or
-    /// where it was built
+    /// `.toml` files; by default all scenarios of the repository, if the program runs in a clone of it or where it was built
     scenarios: Vec<PathBuf>,
     /// Write all results below this folder
     #[arg(long)]
@@ -383,11 +381,8 @@ fn all_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).with_context(failed)? {
         let path = entry.with_context(failed)?.path();
-        let state = path.join("client_state.xml");
         if path.extension().is_some_and(|it| it == "toml") {
             paths.push(path);
-        } else if state.exists() {
-            paths.push(state);
         }
     }
     paths.sort();

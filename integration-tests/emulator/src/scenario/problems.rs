@@ -13,8 +13,6 @@ const MOST_PLACES: usize = 1000;
 pub struct Problems {
     file: PathBuf,
     found: Vec<Problem>,
-    /// The mistakes of other files of the scenario.
-    others: Vec<Problems>,
 }
 
 /// One mistake.
@@ -42,7 +40,6 @@ impl Problems {
         Problems {
             file: file.to_owned(),
             found: Vec::new(),
-            others: Vec::new(),
         }
     }
 
@@ -56,35 +53,13 @@ impl Problems {
         self.found.push(problem);
     }
 
-    pub fn at(&mut self, line: usize, key: &str, text: impl Into<String>) {
-        self.add(Problem {
-            line,
-            key: key.to_owned(),
-            text: text.into(),
-        });
-    }
-
-    /// Adds the mistakes of another file.
-    pub fn join(&mut self, others: Problems) {
-        self.others.push(others);
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.found.is_empty() && self.others.iter().all(Problems::is_empty)
-    }
-
     /// Returns `read` if there are no mistakes.
     pub fn none_or<T>(mut self, read: T) -> Result<T, Problems> {
-        if self.is_empty() {
+        if self.found.is_empty() {
             return Ok(read);
         }
         self.found.sort();
         Err(self)
-    }
-
-    /// Returns the mistakes, sorted by line once [`none_or`](Self::none_or) has run.
-    pub fn found(&self) -> &[Problem] {
-        &self.found
     }
 
     /// Returns `value` if it is within the limits. Otherwise adds a mistake at `place`.
@@ -109,7 +84,11 @@ impl Problems {
             // This sorts behind all mistakes with places.
             false => (usize::MAX, String::new()),
         };
-        self.at(line, &key, text);
+        self.add(Problem {
+            line,
+            key,
+            text: text.into(),
+        });
     }
 }
 
@@ -129,7 +108,7 @@ impl fmt::Display for Problems {
         if let Some(more) = self.found.len().checked_sub(MAX_TOLD).filter(|n| *n > 0) {
             writeln!(f, "{file}: and {more} more")?;
         }
-        self.others.iter().try_for_each(|others| others.fmt(f))
+        Ok(())
     }
 }
 
@@ -156,7 +135,7 @@ impl Limits {
     /// The length of a step or of the whole run, in seconds.
     pub const STEP: Limits = Limits::from(0.01, 3.2e8);
 
-    pub const fn from(least: f64, most: f64) -> Self {
+    const fn from(least: f64, most: f64) -> Self {
         Limits {
             least,
             most,
@@ -164,7 +143,7 @@ impl Limits {
         }
     }
 
-    pub const fn above(least: f64, most: f64) -> Self {
+    const fn above(least: f64, most: f64) -> Self {
         Limits {
             least,
             most,

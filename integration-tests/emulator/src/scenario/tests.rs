@@ -1,6 +1,7 @@
-//! Tests of both forms of scenarios, and of their error messages.
+//! Tests of scenarios and of their error messages.
 
 use std::fs;
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 
@@ -24,7 +25,7 @@ name = "a"
 runs = "10s"
 "#;
 
-fn repository() -> std::path::PathBuf {
+fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
 }
 
@@ -46,7 +47,7 @@ fn what_is_not_said_has_its_default() {
     assert_eq!(job.estimate, exact);
 }
 
-/// The default is that of BOINC's simulator, in both forms.
+/// The default is that of BOINC's simulator.
 #[test]
 fn where_only_a_part_of_the_time_is_given_a_time_on_is_an_hour() {
     let half = OnOff {
@@ -57,18 +58,9 @@ fn where_only_a_part_of_the_time_is_given_a_time_on_is_an_hour() {
         .replace("cpus = 2", "cpus = 2\non = { part = 0.5 }")
         .replace("\"one\"", "\"one\"\navailable = { part = 0.5 }");
     let scenario = parse(&text).unwrap();
-    let state = "<client_state><host_info><p_ncpus>1</p_ncpus></host_info><time_stats><on_frac>0.5</on_frac></time_stats><project><project_name>p</project_name><available><frac>0.5</frac></available></project><app><name>a</name></app><app_version><app_name>a</app_name></app_version></client_state>";
-    let folder = folder(&[("client_state.xml", state)]);
-    let path = folder.path().join("client_state.xml");
-    let of_state = Scenario::read(&path, &Overrides::default());
-    let of_state = of_state.unwrap_or_else(|told| panic!("{told}"));
-    for scenario in [&scenario, &of_state] {
-        assert_eq!(scenario.worker.on, half);
-        assert_eq!(scenario.schedulers[0].available, half);
-        assert_eq!(scenario.worker.connected.mean, 3600.0);
-    }
-    assert_eq!((of_state.delta, of_state.seed), (60.0, 1));
-    assert_eq!(of_state.schedulers[0].jobs[0].weight, 1.0);
+    assert_eq!(scenario.worker.on, half);
+    assert_eq!(scenario.schedulers[0].available, half);
+    assert_eq!(scenario.worker.connected.mean, 3600.0);
 }
 
 #[test]
@@ -247,8 +239,6 @@ fn each_scenario_of_the_repository_is_right_and_says_what_it_shows() {
     let mut count = 0;
     for entry in fs::read_dir(repository()).unwrap() {
         let path = entry.unwrap().path();
-        let state = path.join("client_state.xml");
-        let path = if state.exists() { state } else { path };
         let scenario = Scenario::read(&path, &Overrides::default());
         let scenario = scenario.unwrap_or_else(|problems| panic!("{problems}"));
         assert!(scenario.about.len() > 40, "{}", path.display());
@@ -257,116 +247,12 @@ fn each_scenario_of_the_repository_is_right_and_says_what_it_shows() {
     assert!(count >= 14, "{count}");
 }
 
-#[test]
-fn one_scenario_in_both_forms_is_the_same() {
-    let read = |path: &str| {
-        let path = repository().join(path);
-        Scenario::read(&path, &Overrides::default()).unwrap_or_else(|told| panic!("{told}"))
-    };
-    let xml = read("sim-2007/client_state.xml");
-    let toml = read("sim-2007-toml.toml");
-    assert_eq!(xml.worker, toml.worker);
-    assert_eq!(xml.policy, toml.policy);
-    assert_eq!(xml.profile, toml.profile);
-    assert_eq!(xml.schedulers, toml.schedulers);
-    assert_eq!((xml.duration, xml.delta), (toml.duration, toml.delta));
-}
-
-#[test]
-fn a_state_file_tells_of_queued_results() {
-    let path = repository().join("save-sample/client_state.xml");
-    let scenario = Scenario::read(&path, &Overrides::default()).unwrap();
-    let job = &scenario.schedulers[0].jobs[0];
-    assert_eq!(job.queued, 1);
-    assert_eq!(job.deadline, Some(604_800.0));
-    assert_eq!(job.work, 3.6e13);
-    // 120.5 credits a day, where a CPU of 2.5 GFLOPS has 500.
-    assert!((scenario.schedulers[0].rec - 0.241).abs() < 1e-12);
-}
-
-fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+/// Writes a scenario into a temporary folder, which the caller keeps.
+fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        fs::write(folder.path().join(name), text).unwrap();
-    }
-    folder
-}
-
-#[test]
-fn every_mistake_of_all_files_is_told_at_once() {
-    let state = "<client_state>\n<app><name>a</name></app>\n<host_info>\n<p_ncpus>two</p_ncpus>\n<p_fpops>-1</p_fpops>\n</host_info>\n<time_stats>\n<on_frac>0</on_frac>\n</time_stats>\n<project>\n<resource_share>many</resource_share>\n</project>\n<app_version>\n<app_name>b</app_name>\n</app_version>\n<result>\n<wu_name>w</wu_name>\n</result>\n</client_state>\n";
-    let files = [
-        ("client_state.xml", state),
-        (
-            "global_prefs.xml",
-            "<global_preferences>\n<work_buf_min_days>x</work_buf_min_days>\n</global_preferences>",
-        ),
-        ("cc_config.xml", "<cc_config>\n<options>\n</cc_config>"),
-    ];
-    let folder = folder(&files);
-    let path = folder.path().join("client_state.xml");
-    let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
-    let told = told.to_string();
-    for expected in [
-        "client_state.xml:2: app: `<app>` stands before any `<project>`",
-        "client_state.xml:4: host_info/p_ncpus: `two` is no number",
-        "client_state.xml:5: host_info/p_fpops: -1 is not above 0",
-        "client_state.xml:8: time_stats/on_frac: 0 is not above 0",
-        "client_state.xml:10: project/master_url: missing",
-        "client_state.xml:11: project/resource_share: `many` is no number",
-        "client_state.xml:14: app_version/app_name: the project has no app `b`",
-        "client_state.xml:17: result/wu_name: there is no workunit `w`",
-        "global_prefs.xml:2: global_preferences/work_buf_min_days: `x` is no number",
-        "cc_config.xml:3: is no XML",
-    ] {
-        assert!(told.contains(expected), "{expected}\nis not in\n{told}");
-    }
-    assert_eq!(told.lines().count(), 10, "{told}");
-}
-
-#[test]
-fn names_of_a_state_file_are_each_told_at_their_second_place() {
-    let state = "<client_state>\n<host_info><p_ncpus>5000</p_ncpus>\n<coprocs><coproc><type>A</type><count>1</count><peak_flops>1e9</peak_flops></coproc>\n<coproc><type>A</type><count>5000</count><peak_flops>1e9</peak_flops></coproc></coprocs></host_info>\n<project><project_name>p</project_name></project>\n<app><name>a</name></app>\n<app><name>a</name></app>\n<project><master_url>p</master_url></project>\n</client_state>\n";
-    let folder = folder(&[("client_state.xml", state)]);
-    let path = folder.path().join("client_state.xml");
-    let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
-    let told = told.to_string();
-    let expected = [
-        "client_state.xml:2: host_info/p_ncpus: 5000 is more than 4096 processors of one type",
-        "client_state.xml:4: coproc/count: 5000 is more than 4096 processors of one type",
-        "client_state.xml:4: coproc/type: two kinds of processors are called `A`",
-        "client_state.xml:7: app/name: two apps of one project are called `a`",
-        "client_state.xml:8: project/master_url: two projects are called `p`",
-    ];
-    assert_eq!(told.lines().count(), expected.len(), "{told}");
-    for (line, expected) in told.lines().zip(expected) {
-        assert!(line.ends_with(expected), "{line}\nis not {expected}");
-    }
-}
-
-#[test]
-fn files_beside_a_state_file_have_its_prefix() {
-    let state = "<client_state><host_info><p_ncpus>1</p_ncpus></host_info><project><project_name>p</project_name></project><app><name>a</name></app><app_version><app_name>a</app_name></app_version></client_state>";
-    let prefs = "<global_preferences><work_buf_min_days>1</work_buf_min_days><cpu_scheduling_period_minutes>5</cpu_scheduling_period_minutes></global_preferences>";
-    let over = "<global_preferences><work_buf_min_days>2</work_buf_min_days></global_preferences>";
-    let config =
-        "<cc_config><options><rec_half_life_days>-1</rec_half_life_days></options></cc_config>";
-    let folder = folder(&[
-        ("my_client_state.xml", state),
-        ("my_global_prefs.xml", prefs),
-        ("my_global_prefs_override.xml", over),
-        ("my_cc_config.xml", config),
-        ("global_prefs.xml", "not looked at"),
-    ]);
-    let path = folder.path().join("my_client_state.xml");
-    let scenario = Scenario::read(&path, &Overrides::default());
-    let scenario = scenario.unwrap_or_else(|told| panic!("{told}"));
-    assert_eq!(scenario.name, "my");
-    assert_eq!(scenario.profile.work_buffer_min, 172_800.0);
-    assert_eq!(scenario.profile.time_slice, 300.0);
-    assert_eq!(scenario.profile.rec_half_life, 864_000.0);
-    let job = &scenario.schedulers[0].jobs[0];
-    assert_eq!((job.work, job.deadline), (3600e11, Some(864_000.0)));
+    let path = folder.path().join("x.toml");
+    fs::write(&path, text).unwrap();
+    (folder, path)
 }
 
 #[test]
@@ -391,8 +277,7 @@ name = "here"
 name = "b"
 runs = 1
 "#;
-    let folder = folder(&[("x.toml", text)]);
-    let path = folder.path().join("x.toml");
+    let (_folder, path) = written(text);
     let names = |include| {
         let overrides = Overrides {
             include_empty_projects: include,
@@ -409,8 +294,7 @@ runs = 1
 #[test]
 fn what_no_machine_could_play_is_refused() {
     let read = |text: &str| {
-        let folder = folder(&[("x.toml", text)]);
-        let path = folder.path().join("x.toml");
+        let (_folder, path) = written(text);
         let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
         told.to_string()
     };
@@ -429,45 +313,6 @@ fn what_no_machine_could_play_is_refused() {
 }
 
 #[test]
-fn a_queued_result_of_an_app_without_a_version_is_a_mistake() {
-    let state = "<client_state>\n<host_info><p_ncpus>1</p_ncpus><p_fpops>1e9</p_fpops></host_info>\n<project>\n<project_name>p</project_name>\n</project>\n<app><name>a</name></app>\n<workunit><name>w</name><app_name>a</app_name></workunit>\n<result><wu_name>w</wu_name></result>\n</client_state>\n";
-    let folder = folder(&[("client_state.xml", state)]);
-    let read = |include_empty_projects| {
-        let overrides = Overrides {
-            include_empty_projects,
-            ..Overrides::default()
-        };
-        let path = folder.path().join("client_state.xml");
-        Scenario::read(&path, &overrides).unwrap_err().to_string()
-    };
-    let told = read(true);
-    let expected = "tasks of `a` are queued, and no version of it runs here";
-    assert!(told.contains(expected), "{told}");
-    assert!(read(false).contains("no scheduler has a job that could run on this worker"));
-}
-
-#[test]
-fn a_state_file_of_too_many_parts_is_refused_at_the_first_of_them() {
-    for (name, most) in [
-        ("app", 1000),
-        ("app_version", 1000),
-        ("workunit", 10_000),
-        ("result", 10_000),
-    ] {
-        let parts = format!("<{name}/>\n").repeat(most + 1);
-        let state = format!("<client_state>\n<project>\n</project>\n{parts}</client_state>\n");
-        let folder = folder(&[("client_state.xml", &state)]);
-        let path = folder.path().join("client_state.xml");
-        let told = Scenario::read(&path, &Overrides::default()).unwrap_err();
-        let expected = format!(
-            "client_state.xml:{}: {name}: more than {most} of them",
-            most + 4
-        );
-        assert!(told.to_string().contains(&expected), "{told}");
-    }
-}
-
-#[test]
 fn of_very_many_mistakes_the_first_are_told_and_all_are_counted() {
     let wrong: String = (0..3000).map(|n| format!("wrong{n} = 1\n")).collect();
     let told = problems_of(&format!("{wrong}{SMALL}"));
@@ -480,12 +325,8 @@ integration_tests_properties::properties! {
     256;
 
     #[test]
-    fn no_text_breaks_a_reader(text in "[ -~\n]{0,200}", number in any::<f64>()) {
+    fn no_text_breaks_the_reader(text in "[ -~\n]{0,200}", number in any::<f64>()) {
         let _ = parse(&text);
         let _ = parse(&SMALL.replace("\"10s\"", &number.to_string()));
-        let mut problems = Problems::new(Path::new("x"));
-        xml::parse(Path::new("x"), &text, &mut problems);
-        let state = format!("<client_state><host_info><p_ncpus>{number}</p_ncpus></host_info><project/>{text}</client_state>");
-        xml::parse(Path::new("x"), &state, &mut problems);
     }
 }

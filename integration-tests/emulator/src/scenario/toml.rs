@@ -113,7 +113,7 @@ fn scenario(reader: &mut Reader<'_>, root: &mut Section<'_, '_>, name: String) -
         delta: delta.unwrap_or(DELTA),
         seed,
         schedulers,
-        excuses: Some(excuses),
+        excuses,
         profile,
         worker,
         policy,
