@@ -10,7 +10,6 @@ pub mod availability;
 pub mod client;
 pub mod dice;
 pub mod figures;
-pub mod lanes;
 pub mod matrix;
 pub mod oracle;
 pub mod outcome;

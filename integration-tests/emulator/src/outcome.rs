@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use crate::figures::Figures;
-use crate::lanes::Segment;
 
 /// All results of a run. Instants are seconds since the run began.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,8 +20,6 @@ pub struct Outcome {
     pub contacts: Vec<Contact>,
     #[serde(skip)]
     pub series: Vec<Sample>,
-    #[serde(skip)]
-    pub timeline: Timeline,
 }
 
 /// Sums over all schedulers.
@@ -94,19 +91,4 @@ pub struct Sample {
     pub schedulers: Vec<crate::client::Glance>,
     /// Missing instance-seconds of the buffer, summed over all types.
     pub shortfall: f64,
-}
-
-/// The content of the timeline picture.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Timeline {
-    /// The names of the rows.
-    pub rows: Vec<String>,
-    pub segments: Vec<Segment>,
-    /// The number of segments that are not drawn.
-    pub dropped: u64,
-    /// The spans in which the worker could not compute, and below: in which it was offline.
-    pub suspended: Vec<(f64, f64)>,
-    pub offline: Vec<(f64, f64)>,
-    /// The times of late reports, with their schedulers.
-    pub misses: Vec<(f64, usize)>,
 }

@@ -87,7 +87,6 @@ mod tests {
             }],
             contacts: Vec::new(),
             series: Vec::new(),
-            timeline: crate::outcome::Timeline::default(),
         }
     }
 

@@ -15,9 +15,8 @@ use crate::availability::Process;
 use crate::client::{Arrival, Client, seconds, span};
 use crate::dice::{Dice, Stream};
 use crate::figures::{Peak, Tally};
-use crate::lanes::{Lanes, Segment};
 use crate::oracle;
-use crate::outcome::{Contact, Outcome, Sample, SchedulerOutcome, Timeline, Totals};
+use crate::outcome::{Contact, Outcome, Sample, SchedulerOutcome, Totals};
 use crate::scenario::{START, Scenario, Version};
 use crate::server::{Sent, Server};
 
@@ -25,9 +24,7 @@ use crate::server::{Sent, Server};
 const LEAST_STEP: f64 = 0.001;
 /// Maximum number of decisions at one instant.
 const MOST_TURNS: usize = 10_000;
-/// Maximum number of segments that are drawn.
-const MOST_SEGMENTS: usize = 100_000;
-/// Number of samples of the time series. A picture could not show more.
+/// Number of samples of the time series.
 const SAMPLES: f64 = 1000.0;
 
 /// Plays the scenario. `watch` receives the progress, from 0 to 1.
@@ -50,8 +47,8 @@ struct Life {
     done: f64,
     /// ... and the operations at peak speed that they occupied.
     used: f64,
-    /// The rows on which it runs, and the start in seconds.
-    runs: Option<(Vec<usize>, f64)>,
+    /// Whether it runs on its processors now.
+    runs: bool,
 }
 
 struct World<'s> {
@@ -71,14 +68,12 @@ struct World<'s> {
     tally: Tally,
     /// Schedulers with a running task in this step.
     ran: Vec<bool>,
-    lanes: Lanes,
     slots: Vec<Vec<f64>>,
     schedulers: Vec<SchedulerOutcome>,
     contacts: Vec<Contact>,
     failed_contacts: u64,
     series: Vec<Sample>,
     next_sample: f64,
-    timeline: Timeline,
 }
 
 /// The availability of the worker and its parts over time.
@@ -190,9 +185,6 @@ impl<'s> World<'s> {
             ..SchedulerOutcome::default()
         });
         let shares: Vec<f64> = schedulers.iter().map(|it| it.share).collect();
-        let instances: Vec<u32> = (0..scenario.worker.types())
-            .map(|of_type| scenario.worker.instances(of_type))
-            .collect();
         let mut there = There::new(scenario, START);
         World {
             now,
@@ -208,17 +200,12 @@ impl<'s> World<'s> {
             last_number: 0,
             tally: Tally::new(peak(scenario), shares, scenario.profile.time_slice),
             ran: vec![false; schedulers.len()],
-            lanes: Lanes::new(&instances),
             slots: talk::slots(scenario),
             schedulers: outcome.collect(),
             contacts: Vec::new(),
             failed_contacts: 0,
             series: Vec::new(),
             next_sample: 0.0,
-            timeline: Timeline {
-                rows: rows(scenario),
-                ..Timeline::default()
-            },
             scenario,
         }
     }
@@ -262,11 +249,6 @@ impl<'s> World<'s> {
         let after = self.elapsed();
         if self.is.active {
             self.tally.step(after - before, &self.ran);
-        } else {
-            extend(&mut self.timeline.suspended, before, after);
-        }
-        if !self.is.connected {
-            extend(&mut self.timeline.offline, before, after);
         }
         self.ran.fill(false);
         if after >= self.next_sample {
@@ -279,7 +261,7 @@ impl<'s> World<'s> {
         self.is = self.there.at(seconds(self.now));
         if was && !self.is.active {
             for number in self.client.suspend(self.now) {
-                self.halts(number);
+                self.set_runs(number, false);
             }
         }
         if !was && self.is.active {
@@ -294,10 +276,10 @@ impl<'s> World<'s> {
             let chosen = match self.client.choose(self.now) {
                 Some(schedule) => {
                     for number in &schedule.preempt {
-                        self.halts(*number);
+                        self.set_runs(*number, false);
                     }
                     for number in schedule.start.iter().chain(&schedule.resume) {
-                        self.starts(*number);
+                        self.set_runs(*number, true);
                     }
                     true
                 }
@@ -329,14 +311,13 @@ impl<'s> World<'s> {
     }
 
     fn cpu_scale(&self) -> f64 {
-        let running = self.lives.values().filter(|life| life.runs.is_some());
+        let running = self.lives.values().filter(|life| life.runs);
         cpu_scale(self.scenario.worker.cpus, running.map(|life| &life.version))
     }
 
     /// Returns the result of [`speeds`] for a running task; `None` if the task does not run.
     fn rates(&self, life: &Life, scale: f64) -> Option<(f64, f64)> {
-        life.runs.as_ref()?;
-        let can = self.is.active && (self.is.cards || life.version.cards.is_none());
+        let can = life.runs && self.is.active && (self.is.cards || life.version.cards.is_none());
         can.then(|| speeds(self.scenario, &life.version, scale))
     }
 
@@ -399,41 +380,15 @@ impl<'s> World<'s> {
             version,
             done: 0.0,
             used: 0.0,
-            runs: None,
+            runs: false,
         };
         self.lives.insert(number, life);
     }
 
-    fn starts(&mut self, number: TaskNumber) {
-        let now = self.elapsed();
+    /// Starts or stops the run of a task on its processors.
+    fn set_runs(&mut self, number: TaskNumber, runs: bool) {
         if let Some(life) = self.lives.get_mut(&number) {
-            let version = &life.version;
-            let rows = (self.lanes).take(number.0, version.of_type(), version.of_its_type());
-            life.runs = Some((rows, now));
-        }
-    }
-
-    /// Stops the run of a task on its processors.
-    fn halts(&mut self, number: TaskNumber) {
-        let now = self.elapsed();
-        let Some(life) = self.lives.get_mut(&number) else {
-            return;
-        };
-        let Some((rows, from)) = life.runs.take() else {
-            return;
-        };
-        self.lanes.free(number.0);
-        for row in rows {
-            if self.timeline.segments.len() >= MOST_SEGMENTS {
-                self.timeline.dropped += 1;
-                continue;
-            }
-            self.timeline.segments.push(Segment {
-                row,
-                scheduler: life.scheduler,
-                from,
-                to: now,
-            });
+            life.runs = runs;
         }
     }
 
@@ -449,10 +404,6 @@ impl<'s> World<'s> {
     }
 
     fn finish(mut self) -> Outcome {
-        let numbers: Vec<TaskNumber> = self.lives.keys().copied().collect();
-        for number in numbers {
-            self.halts(number);
-        }
         let now = seconds(self.now);
         for life in self.lives.values() {
             let is_late = life.sent.deadline.is_some_and(|at| at < now);
@@ -485,25 +436,7 @@ impl<'s> World<'s> {
             schedulers: self.schedulers,
             contacts: self.contacts,
             series: self.series,
-            timeline: self.timeline,
         }
-    }
-}
-
-fn rows(scenario: &Scenario) -> Vec<String> {
-    let worker = &scenario.worker;
-    let of_type = |of_type: usize| {
-        let name = worker.type_name(of_type);
-        (1..=worker.instances(of_type)).map(move |number| format!("{name} {number}"))
-    };
-    (0..worker.types()).flat_map(of_type).collect()
-}
-
-/// Adds a span, joined with the last one if they touch.
-fn extend(spans: &mut Vec<(f64, f64)>, from: f64, to: f64) {
-    match spans.last_mut() {
-        Some(last) if last.1 >= from => last.1 = to,
-        Some(_) | None => spans.push((from, to)),
     }
 }
 

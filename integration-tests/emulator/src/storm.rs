@@ -15,8 +15,7 @@ use serde::Serialize;
 
 use crate::client::{seconds, span};
 use crate::dice::{Dice, Stream};
-use crate::output::chart::Svg;
-use crate::output::text;
+use crate::output::{quoted, text};
 use askers::Asker;
 
 /// The parameters of a storm. Spans are seconds.
@@ -332,56 +331,22 @@ pub fn table(storm: &Storm, outcomes: &[StormOutcome]) -> String {
     lines
 }
 
-/// Draws the requests per second over time, one chart below the other.
-pub fn picture(storm: &Storm, outcomes: &[StormOutcome]) -> String {
-    const LEFT: f64 = 90.0;
-    const RIGHT: f64 = 970.0;
-    const HEIGHT: f64 = 120.0;
-    let mut svg = Svg::new(1000.0);
-    let duration = storm.goes + storm.outage + storm.after;
-    let x = |at: f64| LEFT + (RIGHT - LEFT) * at / duration;
-    svg.text((16.0, 28.0), "title", "Requests for work a second");
-    let head = format!(
-        "{} workers; grey: the scheduler is away; dashed: what it serves, {} a second",
-        storm.workers, storm.rate_limit
-    );
-    svg.text((16.0, 46.0), "quiet", &head);
-    let mut y = 60.0;
-    for (place, outcome) in outcomes.iter().enumerate() {
-        let most = outcome.rate.iter().copied().max().unwrap_or(0);
-        let top = f64::from(most.max(storm.rate_limit)) * 1.1;
-        let bottom = y + 18.0 + HEIGHT;
-        let words = format!(
-            "{}: at most {} in a second after the return",
-            outcome.name, outcome.peak_rate
-        );
-        svg.text((LEFT, y + 12.0), "", &words);
-        svg.rect((LEFT, y + 18.0), (RIGHT - LEFT, HEIGHT), r#"class="track""#);
-        let away = (x(storm.goes + storm.outage) - x(storm.goes), HEIGHT);
-        svg.rect((x(storm.goes), y + 18.0), away, r#"class="off""#);
-        let height = |rate: f64| bottom - HEIGHT * rate / top;
-        let points = outcome.rate.iter().enumerate();
-        let points: Vec<(f64, f64)> = points
-            .map(|(second, rate)| (x(second as f64), height(f64::from(*rate))))
-            .collect();
-        let colour = crate::output::chart::colour(place);
-        let style = format!(r#"fill="none" stroke-width="1" stroke="{colour}""#);
-        svg.path(&points, &style);
-        let limit = height(f64::from(storm.rate_limit));
-        let style = r#"class="axis" stroke-dasharray="4 4""#;
-        svg.line((LEFT, limit), (RIGHT, limit), style);
-        svg.text((LEFT - 8.0, limit), "row", &storm.rate_limit.to_string());
-        svg.text(
-            (LEFT - 8.0, height(f64::from(most))),
-            "row",
-            &most.to_string(),
-        );
-        svg.text((LEFT - 8.0, bottom), "row", "0");
-        y = bottom + 14.0;
+/// Returns the requests in each second as CSV, with one column for each way to wait.
+pub fn rates_csv(outcomes: &[StormOutcome]) -> String {
+    let names: String = outcomes
+        .iter()
+        .map(|it| format!(",{}", quoted(&it.name)))
+        .collect();
+    let mut lines = format!("second{names}\n");
+    let seconds = outcomes.iter().map(|it| it.rate.len()).max().unwrap_or(0);
+    for second in 0..seconds {
+        let _ = write!(lines, "{second}");
+        for outcome in outcomes {
+            let _ = write!(lines, ",{}", outcome.rate.get(second).unwrap_or(&0));
+        }
+        lines.push('\n');
     }
-    svg.time_axis(LEFT, RIGHT, y, duration);
-    svg.height = y + 30.0;
-    svg.finish("Requests for work a second", &head)
+    lines
 }
 
 #[cfg(test)]

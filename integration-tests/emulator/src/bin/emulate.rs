@@ -60,7 +60,7 @@ const LEARN: &str = concat!(
 
 "#,
     "Results go below the folder of --out, for each scenario: results.txt, results.json, results.dat (the one line of ",
-    "the volunteers' simulator), series.csv, contacts.csv and timeline.svg; beside them summary.txt, a line for each.\n\n",
+    "the volunteers' simulator), series.csv and contacts.csv; beside them summary.txt, a line for each.\n\n",
     "Exit codes: 0 all was played, 1 a scenario is wrong, something could not be written, or the matrix found a promise ",
     "broken (see the README), 2 the command line is wrong."
 );
@@ -184,7 +184,7 @@ struct StormOptions {
     /// Seed of the random numbers: the same seed gives the same results
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write storm.txt, storm.json and storm.svg into this folder
+    /// Write storm.txt, storm.json and storm.csv into this folder
     #[arg(long)]
     out: Option<PathBuf>,
     /// Print results as JSON
@@ -455,7 +455,7 @@ fn play_storm(options: &StormOptions) -> anyhow::Result<()> {
         fs::create_dir_all(out).with_context(|| writing(out))?;
         write(out, "storm.txt", &table)?;
         write(out, "storm.json", &json)?;
-        write(out, "storm.svg", &storm::picture(&storm, &outcomes))?;
+        write(out, "storm.csv", &storm::rates_csv(&outcomes))?;
     }
     print(if options.json { &json } else { &table })
 }

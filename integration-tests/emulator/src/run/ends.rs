@@ -11,7 +11,7 @@ const MOST_CONTACTS: usize = 2_000_000;
 
 impl World<'_> {
     pub(super) fn ends(&mut self, number: TaskNumber, well: bool) {
-        self.halts(number);
+        self.set_runs(number, false);
         let how = if well { Ended::Well } else { Ended::Failed };
         self.client.ended(self.now, number, how);
         if self.client.reports_at_once() {
@@ -64,8 +64,6 @@ impl World<'_> {
         }
         if is_late {
             self.tally.wasted(place, life.used);
-            let at = self.elapsed();
-            self.timeline.misses.push((at, place));
         }
     }
 

@@ -61,15 +61,22 @@ fn one_seed_is_one_storm() {
 }
 
 #[test]
-fn the_picture_and_the_table_name_all() {
+fn the_table_and_the_rates_name_all() {
     let storm = Storm {
         workers: 5,
         ..storm()
     };
     let all = Waiting::ALL.map(|waiting| play(&storm, waiting));
-    let (table, picture) = (table(&storm, &all), picture(&storm, &all));
-    for outcome in &all {
-        assert!(table.contains(&outcome.name) && picture.contains(&outcome.name));
-    }
-    roxmltree::Document::parse(&picture).unwrap();
+    let (table, rates) = (table(&storm, &all), rates_csv(&all));
+    assert!(all.iter().all(|outcome| table.contains(&outcome.name)));
+    let mut lines = rates.lines();
+    let head = "second,no backoff,\"fixed retry, 5 s\",ours";
+    assert_eq!(lines.next(), Some(head));
+    let requests: usize = lines
+        .flat_map(|line| line.split(',').skip(1))
+        .map(|count| count.parse::<usize>().unwrap())
+        .sum();
+    let counts = all.iter().flat_map(|it| &it.rate);
+    let counted: usize = counts.map(|count| *count as usize).sum();
+    assert_eq!(requests, counted);
 }
