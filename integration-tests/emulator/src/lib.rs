@@ -10,6 +10,7 @@ pub mod availability;
 pub mod client;
 pub mod dice;
 pub mod figures;
+mod machine;
 pub mod matrix;
 pub mod oracle;
 pub mod outcome;

@@ -4,7 +4,7 @@
 //! judged policies takes part in the computation.
 
 use crate::figures::Tally;
-use crate::run::{Activity, cpu_scale, peak, speeds};
+use crate::machine::{Machine, cpu_scale, peak, speeds};
 use crate::scenario::{START, Scenario, Version};
 use crate::server::{Sent, Server};
 
@@ -40,7 +40,7 @@ pub fn allowed_idle(scenario: &Scenario) -> f64 {
 struct Ideal<'s> {
     scenario: &'s Scenario,
     now: f64,
-    activity: Activity,
+    machine: Machine,
     servers: Vec<Server>,
     running: Vec<Runs>,
     last_number: u64,
@@ -54,7 +54,7 @@ impl<'s> Ideal<'s> {
         let mut ideal = Ideal {
             scenario,
             now: START,
-            activity: Activity::new(scenario),
+            machine: Machine::new(scenario, START),
             servers: places.map(|at| Server::new(scenario, at, START)).collect(),
             running: Vec::new(),
             last_number: 0,
@@ -76,7 +76,8 @@ impl<'s> Ideal<'s> {
     }
 
     fn step(&mut self, end: f64) {
-        let (active, cards) = self.activity.at(self.now);
+        let is = self.machine.at(self.now);
+        let (active, cards) = (is.active, is.cards);
         while self.now < end {
             if active {
                 self.fill();

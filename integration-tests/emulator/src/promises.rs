@@ -5,27 +5,10 @@
 //! stay idle whatever the worker does. A worker that ignores deadlines misses some.
 
 use crate::outcome::Outcome;
-use crate::scenario::{Deadlines, Dispatch, Policy, Scenario};
+use crate::scenario::{Deadlines, Dispatch, Policy, Promise, Scenario};
 
 /// Limit of the idle fraction beyond the unavoidable one.
 const MOST_IDLE: f64 = 0.01;
-
-/// A promise of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
-    /// Nothing is wasted.
-    Wasted,
-    /// The idle fraction exceeds the unavoidable one by at most a hundredth.
-    Idle,
-}
-
-/// An exception from a promise, with the limit that holds instead.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Excuse {
-    pub of: Promise,
-    pub most: f64,
-    pub why: String,
-}
 
 /// Returns whether the promises apply under this policy.
 pub fn are_for(policy: &Policy) -> bool {
@@ -65,7 +48,7 @@ mod tests {
     use super::*;
     use crate::figures::Figures;
     use crate::outcome::{SchedulerOutcome, Totals};
-    use crate::scenario::{Overrides, START};
+    use crate::scenario::{Excuse, Overrides, START};
     use std::path::Path;
 
     fn outcome(wasted: f64, idle: f64, missed: u64) -> Outcome {

@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use brasserie_common::Time;
 use brasserie_worker_core::work_fetch::TaskNumber;
 
-use crate::availability::Process;
 use crate::client::{Arrival, Client, seconds, span};
-use crate::dice::{Dice, Stream};
-use crate::figures::{Peak, Tally};
+use crate::figures::Tally;
+use crate::machine::{Availability, Machine, cpu_scale, peak, speeds};
 use crate::oracle;
 use crate::outcome::{Contact, Outcome, Sample, SchedulerOutcome, Totals};
 use crate::scenario::{START, Scenario, Version};
@@ -61,9 +60,9 @@ struct World<'s> {
     lives: BTreeMap<TaskNumber, Life>,
     /// Completions to report at once, each in its own contact, and whether the task succeeded.
     to_report: Vec<(TaskNumber, bool)>,
-    there: There,
+    machine: Machine,
     /// The availability in this step.
-    is: Is,
+    is: Availability,
     last_number: u64,
     tally: Tally,
     /// Schedulers with a running task in this step.
@@ -76,105 +75,6 @@ struct World<'s> {
     next_sample: f64,
 }
 
-/// The availability of the worker and its parts over time.
-struct There {
-    on: Process,
-    active: Process,
-    cards: Process,
-    connected: Process,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Is {
-    on: bool,
-    active: bool,
-    cards: bool,
-    connected: bool,
-}
-
-impl There {
-    fn new(scenario: &Scenario, now: f64) -> Self {
-        let process = |number, of| {
-            let dice = Dice::new(scenario.seed, Stream::Worker, number);
-            Process::new(of, dice, now)
-        };
-        let worker = &scenario.worker;
-        There {
-            on: process(0, worker.on),
-            active: process(1, worker.active),
-            cards: process(2, worker.cards_active),
-            connected: process(3, worker.connected),
-        }
-    }
-
-    fn at(&mut self, now: f64) -> Is {
-        let on = self.on.at(now);
-        let active = self.active.at(now) && on;
-        Is {
-            on,
-            active,
-            cards: self.cards.at(now) && active,
-            connected: self.connected.at(now) && on,
-        }
-    }
-}
-
-/// The times at which a worker and its GPUs may compute.
-pub(crate) struct Activity(There);
-
-impl Activity {
-    pub fn new(scenario: &Scenario) -> Self {
-        Activity(There::new(scenario, START))
-    }
-
-    /// Returns whether the worker may compute at this time, and whether its GPUs may too.
-    pub fn at(&mut self, now: f64) -> (bool, bool) {
-        let is = self.0.at(now);
-        (is.active, is.cards)
-    }
-}
-
-pub(crate) fn peak(scenario: &Scenario) -> Peak {
-    let worker = &scenario.worker;
-    let of = |of_type: usize| f64::from(worker.instances(of_type)) * worker.speed(of_type);
-    Peak {
-        cpus: of(0) * worker.flops,
-        cards: (1..worker.types()).map(of).sum::<f64>() * worker.flops,
-    }
-}
-
-/// Returns the operations at peak speed that the task occupies in a second, and the operations of its own work that it completes.
-/// `cpu_scale` is the speed of CPU tasks.
-pub(crate) fn speeds(scenario: &Scenario, version: &Version, cpu_scale: f64) -> (f64, f64) {
-    let worker = &scenario.worker;
-    let cards = version
-        .cards
-        .map_or(0.0, |(place, count)| count * worker.speed(place + 1));
-    let used = worker.flops * (version.cpus * cpu_scale + cards);
-    let scale = if version.cards.is_some() {
-        1.0
-    } else {
-        cpu_scale
-    };
-    (used, version.flops * scale)
-}
-
-/// Returns the relative speed of CPU tasks beside these running tasks.
-pub(crate) fn cpu_scale<'a>(cpus: u32, running: impl Iterator<Item = &'a Version>) -> f64 {
-    let (mut beside_cards, mut own) = (0.0, 0.0);
-    for version in running {
-        match version.cards {
-            Some(_) => beside_cards += version.cpus,
-            None => own += version.cpus,
-        }
-    }
-    let there = f64::from(cpus);
-    match beside_cards + own > there && own > 0.0 {
-        true => ((there - beside_cards) / own).clamp(0.01, 1.0),
-        false => 1.0,
-    }
-}
-
 impl<'s> World<'s> {
     fn new(scenario: &'s Scenario) -> Self {
         let now = Time::ZERO + span(START);
@@ -185,7 +85,7 @@ impl<'s> World<'s> {
             ..SchedulerOutcome::default()
         });
         let shares: Vec<f64> = schedulers.iter().map(|it| it.share).collect();
-        let mut there = There::new(scenario, START);
+        let mut machine = Machine::new(scenario, START);
         World {
             now,
             end: now + span(scenario.duration),
@@ -195,8 +95,8 @@ impl<'s> World<'s> {
                 .collect(),
             lives: BTreeMap::new(),
             to_report: Vec::new(),
-            is: there.at(START),
-            there,
+            is: machine.at(START),
+            machine,
             last_number: 0,
             tally: Tally::new(peak(scenario), shares, scenario.profile.time_slice),
             ran: vec![false; schedulers.len()],
@@ -258,7 +158,7 @@ impl<'s> World<'s> {
 
     fn look_who_is_there(&mut self) {
         let was = self.is.active;
-        self.is = self.there.at(seconds(self.now));
+        self.is = self.machine.at(seconds(self.now));
         if was && !self.is.active {
             for number in self.client.suspend(self.now) {
                 self.set_runs(number, false);

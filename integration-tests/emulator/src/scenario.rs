@@ -9,7 +9,6 @@ use brasserie_worker_core::work_fetch::{Preemption, Profile};
 use serde::Serialize;
 
 use crate::availability::OnOff;
-use crate::promises::Excuse;
 use problems::{Problem, Problems};
 
 /// Start of simulated time in seconds, as in BOINC's simulator.
@@ -195,6 +194,23 @@ pub struct Version {
     pub cards: Option<(usize, f64)>,
     /// Operations per second.
     pub flops: f64,
+}
+
+/// A promise of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// Nothing is wasted.
+    Wasted,
+    /// The idle fraction exceeds the unavoidable one by at most a hundredth.
+    Idle,
+}
+
+/// An exception from a promise, with the limit that holds instead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Excuse {
+    pub of: Promise,
+    pub most: f64,
+    pub why: String,
 }
 
 impl Version {

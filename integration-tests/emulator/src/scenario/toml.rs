@@ -10,11 +10,10 @@ use brasserie_worker_core::work_fetch::{Preemption, Profile, ReportPolicy};
 
 use super::problems::{Limits, Problem, Problems};
 use super::{
-    CPU, Cards, Deadlines, Dispatch, Estimate, Job, Jobs, MOST_INSTANCES, Policy, Scenario,
-    Scheduler, ServerCheck, Supply, Version, Worker,
+    CPU, Cards, Deadlines, Dispatch, Estimate, Excuse, Job, Jobs, MOST_INSTANCES, Policy, Promise,
+    Scenario, Scheduler, ServerCheck, Supply, Version, Worker,
 };
 use crate::availability::OnOff;
-use crate::promises::{Excuse, Promise};
 use section::{Reader, Section, line_of};
 
 /// Default duration in seconds.
