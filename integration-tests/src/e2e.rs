@@ -33,6 +33,7 @@ pub use python::{PYTHON_SETUP, python, python_with_packages};
 pub use records::{RunRecord, RunRecords, WORK_SCRIPT};
 pub use stage::{
     FAST_SCHEDULER, FAST_WORKER, Finished, SchedulerSpec, Stage, WorkerSpec, fast_timeouts,
+    range_config,
 };
 pub use stall::{
     FailingDisk, HangingDisk, SilentResolver, SmallDisk, StoppedThreads, UnreadLog, hide_proc,

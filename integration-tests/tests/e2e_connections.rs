@@ -14,9 +14,8 @@ const SOON: Duration = Duration::from_secs(30);
 fn a_crowd_of_idle_connections_keeps_no_worker_away() {
     let stage = Stage::new();
     let config = stage.write_work(2, Duration::ZERO);
-    let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
     // Default timeouts: a worker is unhealthy after a minute without heartbeats, longer than any delay of a busy machine.
-    spec.flags.retain(|flag| flag == "--new-cluster");
+    let spec = stage.default_spec(&config);
     let _scheduler = stage.start_scheduler(&spec);
     let stays = stage.start_worker(&stage.worker_spec("stays", &spec));
     let returns = stage.worker_spec("returns", &spec);

@@ -14,9 +14,8 @@ const FRAMES: u64 = 1_000_000;
 fn survives(target: Target) -> Report {
     let stage = Stage::new();
     let config = stage.write_work(1, Duration::ZERO);
-    let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Default timeouts: no worker must be lost meanwhile.
-    spec.flags.retain(|flag| flag == "--new-cluster");
+    // No worker must be lost meanwhile.
+    let spec = stage.default_spec(&config);
     let mut scheduler = stage.start_scheduler(&spec);
     let worker_port = integration_tests::e2e::free_port();
     let mut worker_spec = stage.worker_spec("one", &spec);

@@ -36,8 +36,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let stage = Stage::with(Programs::this_one());
     let config = stage.write_work(1, Duration::ZERO);
-    let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    spec.flags.retain(|flag| flag == "--new-cluster");
+    let spec = stage.default_spec(&config);
     let scheduler = stage.start_scheduler(&spec);
     let worker_port = free_port();
     let mut worker_spec = stage.worker_spec("one", &spec);

@@ -15,7 +15,7 @@ use super::Settings;
 use super::machines::Machines;
 use super::plan::{self, Direction, Disturbance, Kind, Program, StorePart, Target};
 use super::testimony::{self, Sight};
-use crate::e2e::{Link, Programs, Stage};
+use crate::e2e::{Link, Programs, Stage, range_config};
 
 /// Number of tasks, enough to keep the workers busy throughout the plan.
 const TASKS: u64 = 240;
@@ -122,17 +122,9 @@ fn write_work(stage: &Stage) -> std::path::PathBuf {
         fs::set_permissions(stage.path(folder), fs::Permissions::from_mode(0o777))
             .expect("one's own folder");
     }
-    let config = json!({
-        "bistro_settings": {
-            "enabled": true,
-            "nodes": { "levels": ["item"], "node_sources": [
-                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": TASKS } }
-            ] },
-            "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } },
-            "backoff": [1, "repeat"]
-        },
-        "bistro_job->work": { "owner": "chaos", "command": ["./bin/task.sh"] }
-    });
+    let mut config = range_config(TASKS as usize, Some(2));
+    config["bistro_settings"]["backoff"] = json!([1, "repeat"]);
+    config["bistro_job->work"] = json!({ "owner": "chaos", "command": ["./bin/task.sh"] });
     stage.write("work/config.json", &format!("{config:#}"))
 }
 

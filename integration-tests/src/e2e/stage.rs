@@ -48,6 +48,20 @@ pub fn fast_timeouts() -> Timeouts {
     }
 }
 
+/// Returns a config with the nodes `n1` to `n{nodes}` and at most `slots` tasks on each worker; with `None` the worker decides.
+pub fn range_config(nodes: usize, slots: Option<usize>) -> Value {
+    let mut settings = json!({
+        "enabled": true,
+        "nodes": { "levels": ["item"], "node_sources": [
+            { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
+        ] },
+    });
+    if let Some(slots) = slots {
+        settings["resources"] = json!({ "worker": { "slots": { "default": 1, "limit": slots } } });
+    }
+    json!({ "bistro_settings": settings })
+}
+
 /// The folder of a stage for temporary files of `brasserie`.
 const TEMPORARY: &str = "tmp";
 
@@ -193,17 +207,9 @@ impl Stage {
         fs::create_dir_all(self.path("work/locks")).expect("a folder in a temporary folder");
         self.set_pause(pause);
         self.write_script("work/bin/work.sh", WORK_SCRIPT);
-        let config = json!({
-            "bistro_settings": {
-                "enabled": true,
-                "nodes": { "levels": ["item"], "node_sources": [
-                    { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
-                ] },
-                "resources": { "worker": { "slots": { "default": 1, "limit": 2 } } },
-                "backoff": [1, "repeat"]
-            },
-            "bistro_job->work": { "owner": "test", "command": ["./bin/work.sh"] }
-        });
+        let mut config = range_config(nodes, Some(2));
+        config["bistro_settings"]["backoff"] = json!([1, "repeat"]);
+        config["bistro_job->work"] = json!({ "owner": "test", "command": ["./bin/work.sh"] });
         self.write("work/config.json", &format!("{config:#}"))
     }
 
@@ -245,6 +251,13 @@ impl Stage {
             address: Ipv4Addr::LOCALHOST,
             flags: FAST_SCHEDULER.iter().map(|&flag| flag.to_owned()).collect(),
         }
+    }
+
+    /// Returns the parameters of a scheduler of a new cluster with default timeouts, like users have.
+    pub fn default_spec(&self, config: &Path) -> SchedulerSpec {
+        let mut spec = self.scheduler_spec(config);
+        spec.flags = vec!["--new-cluster".to_owned()];
+        spec
     }
 
     /// Returns the parameters of a scheduler of a new cluster that does not lose living workers, however busy the machine is.

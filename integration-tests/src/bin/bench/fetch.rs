@@ -6,21 +6,19 @@ mod counter;
 
 use std::time::{Duration, Instant};
 
-use integration_tests::e2e::{Client, Process, Programs, SchedulerSpec, Stage, wait_within};
-use serde_json::{Value, json};
+use integration_tests::e2e::{Process, range_config, wait_within};
+use serde_json::Value;
 
-use crate::figures::{Line, Report, times_ms};
-use crate::submit::{Marks, submit};
-use crate::usage::{MachineMeter, Meter};
-use crate::{median, progress};
+use crate::cluster::{Cluster, PATIENCE, processors, with_job};
+use crate::figures::{Line, Pair, Report, Samples, times_ms};
+use crate::marks::Marks;
+use crate::meter::{MachineMeter, Meter};
 use counter::{Calls, Counter};
 
 /// Warm-up after the first completion, enough for several requests of a worker and for learning the times of tasks.
 const WARM_UP: Duration = Duration::from_secs(4);
 /// Maximum completions a second for each processor, above any machine of these measurements.
 const MOST_RATE: f64 = 3000.0;
-/// Limit for a measurement, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// Submissions of a measurement, for each pause.
 const SUBMISSIONS: usize = 40;
 /// Pauses between a task's first write and the next submission: barely until its completion, or long enough for every wait of the worker.
@@ -98,20 +96,16 @@ struct Sample {
 }
 
 /// A push and a pull measurement.
-type Pair<T> = [T; 2];
+type PushPull<T> = [T; 2];
 
 /// Measures pairs, each for this many seconds.
 pub fn measure(seconds: u64, pairs: usize) -> Report {
     let window = Duration::from_secs(seconds);
     let mut lines = Vec::new();
     for workload in &WORKLOADS {
-        let samples: Vec<Pair<Sample>> = (0..pairs)
-            .map(|pair| {
-                in_both(pair, pairs, workload.name, |mode| {
-                    sample(workload, mode, window)
-                })
-            })
-            .collect();
+        let samples = Samples::take("fetch", pairs, |pair| {
+            in_both(&pair, workload.name, |mode| sample(workload, mode, window))
+        });
         lines.extend(rates(workload, &samples));
         eprintln!("fetch: calls of {}", workload.name);
         lines.extend(calls(
@@ -121,21 +115,21 @@ pub fn measure(seconds: u64, pairs: usize) -> Report {
     }
     for rest in RESTS {
         let name = format!("submissions {} ms apart", rest.as_millis());
-        let samples: Vec<Pair<Vec<Duration>>> = (0..pairs)
-            .map(|pair| in_both(pair, pairs, &name, |mode| latencies(mode, rest)))
-            .collect();
+        let samples = Samples::take("fetch", pairs, |pair| {
+            in_both(&pair, &name, |mode| latencies(mode, rest))
+        });
         lines.extend(delays(&name, &samples));
     }
     Report::new("fetch: pull beside push", "push", lines)
 }
 
 /// Runs both modes in alternating order, so that neither is always the first on a rested machine.
-fn in_both<T>(pair: usize, pairs: usize, name: &str, mut run: impl FnMut(Mode) -> T) -> Pair<T> {
+fn in_both<T>(pair: &Pair<'_>, name: &str, mut run: impl FnMut(Mode) -> T) -> PushPull<T> {
     let mut run = |mode| {
-        progress("fetch", pair, pairs, &format!("{name}: {mode:?}"));
+        pair.begin(&format!("{name}: {mode:?}"));
         run(mode)
     };
-    match pair.is_multiple_of(2) {
+    match pair.number.is_multiple_of(2) {
         true => {
             let push = run(Mode::Push);
             [push, run(Mode::Pull)]
@@ -147,10 +141,10 @@ fn in_both<T>(pair: usize, pairs: usize, name: &str, mut run: impl FnMut(Mode) -
     }
 }
 
-fn rates(workload: &Workload, samples: &[Pair<Sample>]) -> Vec<Line> {
+fn rates(workload: &Workload, samples: &Samples<PushPull<Sample>>) -> Vec<Line> {
     let name = workload.name;
     let of = |of: fn(&Sample) -> f64| {
-        let middle = |mode: usize| median(samples.iter().map(|pair| of(&pair[mode])));
+        let middle = |mode: usize| samples.median(|pair| of(&pair[mode]));
         (middle(0), middle(1))
     };
     let line = |what: &str, unit, (push, pull): (f64, f64)| {
@@ -158,11 +152,10 @@ fn rates(workload: &Workload, samples: &[Pair<Sample>]) -> Vec<Line> {
     };
     let mut lines = vec![
         line("tasks a second", "/s", of(|s| s.rate)).more_is_better(),
-        // The ratio is computed for each pair, because a temporary disturbance of the machine affects both halves.
         Line::new(
             format!("{name}: share of push, median of the pairs"),
             "",
-            median(samples.iter().map(|[push, pull]| pull.rate / push.rate)),
+            samples.median(|[push, pull]| pull.rate / push.rate),
         )
         .more_is_better(),
         line("idle part of the processors", "", of(|s| s.idle)),
@@ -170,8 +163,7 @@ fn rates(workload: &Workload, samples: &[Pair<Sample>]) -> Vec<Line> {
         line("worker a task", "us", of(|s| s.worker_us)),
     ];
     if let Task::Sleep(long) = workload.task {
-        let gap = |pair: &Pair<Sample>, mode: usize| gap_ms(pair[mode].rate, long);
-        let middle = |mode| median(samples.iter().map(|pair| gap(pair, mode)));
+        let middle = |mode: usize| samples.median(|pair| gap_ms(pair[mode].rate, long));
         lines.push(line("from an end to a start", "ms", (middle(0), middle(1))));
     }
     lines
@@ -183,7 +175,7 @@ fn gap_ms(rate: f64, long: f64) -> f64 {
     (processors() / rate - long) * 1e3
 }
 
-fn calls(workload: &Workload, [push, pull]: Pair<EachTask>) -> Vec<Line> {
+fn calls(workload: &Workload, [push, pull]: PushPull<EachTask>) -> Vec<Line> {
     let line = |what: &str, push: f64, pull: f64| {
         Line::new(format!("{}: {what}", workload.name), "", pull).beside(push)
     };
@@ -195,7 +187,7 @@ fn calls(workload: &Workload, [push, pull]: Pair<EachTask>) -> Vec<Line> {
     ]
 }
 
-fn delays(name: &str, samples: &[Pair<Vec<Duration>>]) -> Vec<Line> {
+fn delays(name: &str, samples: &Samples<PushPull<Vec<Duration>>>) -> Vec<Line> {
     let of = |mode: usize| times_ms(samples.iter().flat_map(|pair| pair[mode].iter().copied()));
     let (push, pull) = (of(0), of(1));
     [(50, "median"), (90, "90 of 100"), (100, "longest")]
@@ -216,11 +208,9 @@ fn delays(name: &str, samples: &[Pair<Vec<Duration>>]) -> Vec<Line> {
 struct Bench {
     // Declared first, because fields are dropped in this order.
     worker: Process,
-    scheduler: Process,
-    client: Client,
+    cluster: Cluster,
     /// The proxy that counts the worker's calls, if they are counted.
     counter: Option<Counter>,
-    stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,36 +221,26 @@ enum Counted {
 
 impl Bench {
     fn start(config: &Value, mode: Mode, counted: Counted) -> Self {
-        let stage = Stage::with(Programs::this_one());
-        let config = stage.write("config.json", &config.to_string());
-        let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-        // Uses default timeouts, like users.
-        spec.flags.retain(|flag| flag == "--new-cluster");
-        let scheduler = stage.start_scheduler(&spec);
-        let client = Client::new(spec.port);
-        client.wait_until("the nodes to be loaded", |status| {
-            status.nodes_loaded == Some(true)
-        });
+        let cluster = Cluster::start(config);
+        cluster.wait_for_nodes();
         let counter = match counted {
-            Counted::Yes => Some(Counter::before(spec.port)),
+            Counted::Yes => Some(Counter::before(cluster.spec.port)),
             Counted::No => None,
         };
-        let worker = start_worker(&stage, &spec, mode, counter.as_ref());
+        let worker = start_worker(&cluster, mode, counter.as_ref());
         // The worker and its keeper cannot be told apart before this line.
         worker.wait_for_output("the worker takes calls");
-        client.wait_healthy(1);
+        cluster.client.wait_healthy(1);
         Bench {
             worker,
-            scheduler,
-            client,
+            cluster,
             counter,
-            stage,
         }
     }
 
     fn done(&self) -> (i64, i64) {
         wait_within(PATIENCE, "an answer", || {
-            let job = self.client.status()?.jobs?.into_iter().next()?;
+            let job = self.cluster.client.status()?.jobs?.into_iter().next()?;
             Some((job.done?, job.total?))
         })
     }
@@ -282,13 +262,8 @@ impl Bench {
     }
 }
 
-fn start_worker(
-    stage: &Stage,
-    spec: &SchedulerSpec,
-    mode: Mode,
-    counter: Option<&Counter>,
-) -> Process {
-    let mut worker = stage.worker_spec("one", spec);
+fn start_worker(cluster: &Cluster, mode: Mode, counter: Option<&Counter>) -> Process {
+    let mut worker = cluster.stage.worker_spec("one", &cluster.spec);
     worker.flags.clear();
     if mode == Mode::Pull {
         worker.flags.push("--work-fetch=cluster".to_owned());
@@ -296,11 +271,7 @@ fn start_worker(
     if let Some(counter) = counter {
         worker.scheduler = format!("127.0.0.1:{}", counter.port);
     }
-    stage.start_worker(&worker)
-}
-
-fn processors() -> f64 {
-    std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
+    cluster.stage.start_worker(&worker)
 }
 
 /// Returns a config with enough nodes for any window. It declares no slots, so a worker has one for each processor, as much as it requests.
@@ -310,27 +281,18 @@ fn config(workload: &Workload, window: Duration) -> Value {
         Task::Sleep(seconds) => 1.0 / seconds,
     };
     let seconds = (window + 3 * WARM_UP).as_secs_f64();
-    let nodes = (most * processors() * seconds) as u64;
+    let nodes = (most * processors() * seconds) as usize;
     let command = match workload.task {
         Task::Nothing => vec!["/bin/true".to_owned()],
         Task::Sleep(seconds) => vec!["/bin/sleep".to_owned(), seconds.to_string()],
     };
-    let mut job = json!({
-        "owner": "bench", "command": command, "arguments": "none", "status_from": "exit_code",
-        "bufferable": workload.bufferable,
-    });
+    let mut config = with_job(range_config(nodes, None), "work", command);
+    let job = &mut config["bistro_job->work"];
+    job["bufferable"] = workload.bufferable.into();
     if let Some(estimate) = workload.estimate {
         job["est_duration"] = estimate.into();
     }
-    json!({
-        "bistro_settings": {
-            "enabled": true,
-            "nodes": { "levels": ["item"], "node_sources": [
-                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
-            ] }
-        },
-        "bistro_job->work": job
-    })
+    config
 }
 
 fn sample(workload: &Workload, mode: Mode, window: Duration) -> Sample {
@@ -338,7 +300,7 @@ fn sample(workload: &Workload, mode: Mode, window: Duration) -> Sample {
     let (tasks, lasted, (machine, of_scheduler, of_worker)) = bench.window(window, || {
         (
             MachineMeter::start(),
-            Meter::start(bench.scheduler.id()),
+            Meter::start(bench.cluster.scheduler.id()),
             Meter::start(bench.worker.program()),
         )
     });
@@ -393,17 +355,11 @@ fn count(workload: &Workload, mode: Mode, window: Duration) -> EachTask {
 
 /// Measures from sending a job to the first write of its process, one job at a time.
 fn latencies(mode: Mode, rest: Duration) -> Vec<Duration> {
-    let config = json!({ "bistro_settings": {
-        "enabled": true,
-        "nodes": { "levels": ["item"], "node_sources": [
-            { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": 1 } }
-        ] }
-    } });
-    let bench = Bench::start(&config, mode, Counted::No);
-    let marks = Marks::new(bench.stage.path("marks"));
+    let bench = Bench::start(&range_config(1, None), mode, Counted::No);
+    let marks = Marks::new(&bench.cluster.stage);
     let submissions = (0..SUBMISSIONS).map(|number| {
         std::thread::sleep(rest);
-        submit(&bench.client, &marks, number).1
+        marks.submit(&bench.cluster, number).1
     });
     submissions.collect()
 }

@@ -1,8 +1,77 @@
-//! Prints figures with their baselines and promises, as a table or as JSON.
+//! Collects measurements, and prints their figures with baselines and promises, as a table or as JSON.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+/// Returns how many there were a second.
+pub fn per_second(count: usize, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
+}
+
+pub fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+/// Repeated measurements, each of which includes its baseline.
+pub struct Samples<T>(Vec<T>);
+
+/// One of several measurements, which prints its progress.
+pub struct Pair<'a> {
+    name: &'a str,
+    pub number: usize,
+    pairs: usize,
+}
+
+impl Pair<'_> {
+    /// Prints on standard error which part of the measurement begins.
+    pub fn begin(&self, what: &str) {
+        let Pair {
+            name,
+            number,
+            pairs,
+        } = self;
+        eprintln!("{name}: pair {} of {pairs}: {what}", number + 1);
+    }
+}
+
+impl<T> Samples<T> {
+    /// Measures `pairs` times.
+    pub fn take(name: &str, pairs: usize, measure: impl FnMut(Pair<'_>) -> T) -> Self {
+        let pair = |number| Pair {
+            name,
+            number,
+            pairs,
+        };
+        Samples((0..pairs).map(pair).map(measure).collect())
+    }
+
+    /// Returns the median of a figure, or the upper one of two middle values. A ratio must be computed for each pair, because a temporary
+    /// disturbance of the machine affects both halves.
+    pub fn median(&self, of: impl Fn(&T) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.0.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// Returns the line of a figure's median.
+    pub fn line(
+        &self,
+        what: impl Into<String>,
+        unit: &'static str,
+        of: impl Fn(&T) -> f64,
+    ) -> Line {
+        Line::new(what, unit, self.median(of))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
+    pub fn most(&self, of: impl Fn(&T) -> f64) -> f64 {
+        self.0.iter().map(of).fold(0.0, f64::max)
+    }
+}
 
 /// Times in milliseconds in ascending order.
 pub struct Times(Vec<f64>);
@@ -12,6 +81,15 @@ pub fn times_ms(times: impl Iterator<Item = Duration>) -> Times {
     let mut times: Vec<f64> = times.map(|time| time.as_secs_f64() * 1e3).collect();
     times.sort_by(f64::total_cmp);
     Times(times)
+}
+
+/// Runs `work` this many times, with the number of each run, and collects their times.
+pub fn times_of(count: usize, mut work: impl FnMut(usize)) -> Times {
+    times_ms((0..count).map(|number| {
+        let began = Instant::now();
+        work(number);
+        began.elapsed()
+    }))
 }
 
 impl Times {
@@ -43,7 +121,7 @@ pub struct Line {
 
 /// All figures of one benchmark.
 pub struct Report {
-    name: &'static str,
+    name: String,
     /// The name of the baselines.
     baseline: &'static str,
     lines: Vec<Line>,
@@ -100,7 +178,7 @@ impl Line {
         ratio.is_finite().then_some(ratio)
     }
 
-    fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         match self.bound {
             Bound::AtMost(most) => self.figure <= most,
             Bound::AtLeast(least) => self.figure >= least,
@@ -141,9 +219,9 @@ impl Line {
 }
 
 impl Report {
-    pub fn new(name: &'static str, baseline: &'static str, lines: Vec<Line>) -> Self {
+    pub fn new(name: impl Into<String>, baseline: &'static str, lines: Vec<Line>) -> Self {
         Report {
-            name,
+            name: name.into(),
             baseline,
             lines,
             table: Vec::new(),

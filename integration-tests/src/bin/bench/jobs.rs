@@ -1,9 +1,6 @@
 //! Measures a real scheduler with tens of thousands of jobs that wait because no slot is free: the cost of adding them by API and by file,
 //! of one more job, of waiting, and the response times meanwhile.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brasserie_thrift::generated::brasserie::{
@@ -14,13 +11,11 @@ use brasserie_thrift::generated::scheduler::{
     BistroJobConfig, BistroSchedulerGetJobArgs, BistroSchedulerGetJobHistogramsArgs,
     BistroSchedulerGetJobHistogramsResult, BistroSchedulerGetJobResult,
 };
-use integration_tests::e2e::{
-    Client, Process, Programs, SchedulerSpec, Stage, resident_bytes, used_processor_time,
-    wait_within,
-};
-use serde_json::{Map, Value, json};
+use integration_tests::e2e::{Process, range_config, wait_within};
+use serde_json::Value;
 
-use crate::figures::{Line, Report, times_ms};
+use crate::cluster::{BareStore, Cluster, PATIENCE, api_job, with_job};
+use crate::figures::{Line, Report, per_second, times_ms, times_of};
 
 /// Minimum jobs of a meaningful measurement.
 pub const LEAST: usize = 1000;
@@ -44,15 +39,12 @@ const MOST_AT_REST: f64 = 0.01;
 const MOST_GROWTH_MIB: f64 = 4.0;
 /// Promised limit for the scheduler's cost of one more job, without the disk.
 const MOST_SAVE_MS: f64 = 5.0;
-/// Limit for each step, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A scheduler, a worker with one slot, and the task that holds it.
 struct Bench {
-    scheduler: Process,
+    // Declared first, because fields are dropped in this order.
     _worker: Process,
-    client: Client,
-    stage: Stage,
+    cluster: Cluster,
 }
 
 /// Measures with `jobs` jobs.
@@ -65,13 +57,14 @@ pub fn measure(jobs: usize) -> Report {
 fn by_api(jobs: usize) -> Vec<Line> {
     eprintln!("jobs: by API");
     let bench = Bench::start(0);
-    let bare = bare_syncs(&bench.stage.path("rows"));
+    let mut store = BareStore::new(&bench.cluster.stage);
+    let bare = times_of(SAVES, |_| store.save()).at(50);
     let first = bench.saves("first");
     eprintln!("jobs: by API: {jobs} of them");
     let began = Instant::now();
     let all = (SAVES..jobs).map(|number| job(&format!("job{number}")));
-    bench.client.save_jobs(all, AT_A_TIME);
-    let rate = jobs.saturating_sub(SAVES) as f64 / began.elapsed().as_secs_f64();
+    bench.cluster.client.save_jobs(all, AT_A_TIME);
+    let rate = per_second(jobs.saturating_sub(SAVES), began.elapsed());
     let later = bench.saves("later");
     let what = format!("jobs by API, {AT_A_TIME} under way, to {jobs}");
     let mut lines = vec![
@@ -100,18 +93,17 @@ fn by_file(jobs: usize) -> Vec<Line> {
     let bench = Bench::start(jobs);
     let up = began.elapsed().as_secs_f64();
     eprintln!("jobs: by file: one of them changes");
-    let mut changes: Vec<f64> = Vec::new();
-    for round in 0..3 {
+    let changes = times_ms((0..3).map(|round| {
         let owner = format!("owner{round}");
-        let text = config(jobs, &owner);
+        let text = config(jobs, &owner).to_string();
         let changed = Instant::now();
-        replace(&bench.stage, &text);
+        bench.cluster.replace_config(&text);
         wait_within(PATIENCE, "the changed file to be in force", || {
             let found = bench.get_job("job0")?;
             (found.owner.as_deref() == Some(&owner)).then_some(())
         });
-        changes.push(changed.elapsed().as_secs_f64() * 1e3);
-    }
+        changed.elapsed()
+    }));
     let mut lines = vec![
         Line::new(
             format!("start with {jobs} jobs in the file, until the first task runs"),
@@ -121,7 +113,7 @@ fn by_file(jobs: usize) -> Vec<Line> {
         Line::new(
             "one of them changed in the file, until it is in force, median",
             "ms",
-            crate::median(changes.into_iter()),
+            changes.at(50),
         ),
     ];
     lines.extend(bench.questions(jobs, |number| format!("job{}", number % jobs)));
@@ -131,57 +123,38 @@ fn by_file(jobs: usize) -> Vec<Line> {
 impl Bench {
     /// Starts with `jobs` jobs in the file, besides the one whose first task holds the slot.
     fn start(jobs: usize) -> Self {
-        let stage = Stage::with(Programs::this_one());
-        let file = stage.write("config.json", &config(jobs, "bench"));
-        let mut spec: SchedulerSpec = stage.scheduler_spec(&file).with("--new-cluster");
-        // Uses default timeouts, like users.
-        spec.flags.retain(|flag| flag == "--new-cluster");
-        let scheduler = stage.start_scheduler(&spec);
-        let client = Client::new(spec.port);
-        let worker = stage.start_worker(&stage.worker_spec("one", &spec));
+        let cluster = Cluster::start(&config(jobs, "bench"));
+        let worker = cluster.start_worker("one");
         wait_within(PATIENCE, "the only slot to be taken", || {
-            let status = client.status()?;
+            let status = cluster.client.status()?;
             let mut jobs = status.jobs.iter().flatten();
             jobs.any(|job| job.running == Some(1)).then_some(())
         });
         Bench {
-            scheduler,
             _worker: worker,
-            client,
-            stage,
+            cluster,
         }
     }
 
     fn saves(&self, name: &str) -> Saves {
-        let began = self.processor_time();
-        let took = (0..SAVES).map(|number| {
+        let began = self.cluster.processor_time();
+        let took = times_of(SAVES, |number| {
             let job = job(&format!("{name}{number}"));
-            let sent = Instant::now();
-            self.client.save_job(job).expect("a good job is taken");
-            sent.elapsed()
+            let client = &self.cluster.client;
+            client.save_job(job).expect("a good job is taken");
         });
-        let took = times_ms(took);
-        let cost = self.processor_time() - began;
+        let cost = self.cluster.processor_time() - began;
         Saves {
             answered: took.at(50),
             cost: cost.as_secs_f64() * 1e3 / SAVES as f64,
         }
     }
 
-    fn processor_time(&self) -> Duration {
-        used_processor_time(self.scheduler.id()).expect("the scheduler lives")
-    }
-
-    fn resident_mib(&self) -> f64 {
-        let bytes = resident_bytes(self.scheduler.id()).expect("the scheduler lives");
-        bytes as f64 / f64::from(1 << 20)
-    }
-
     fn get_job(&self, name: &str) -> Option<BistroJobConfig> {
         let arguments = BistroSchedulerGetJobArgs {
             job_name: name.to_owned(),
         };
-        let found = self.client.call("getJob", &arguments);
+        let found = self.cluster.client.call("getJob", &arguments);
         let found: BistroSchedulerGetJobResult = found.ok()?;
         found.result_value
     }
@@ -191,15 +164,15 @@ impl Bench {
         eprintln!("jobs: at rest");
         // The last added jobs may still need work, so the queries run once before.
         self.ask_all(&name);
-        let began = (Instant::now(), self.processor_time());
+        let began = (Instant::now(), self.cluster.processor_time());
         std::thread::sleep(REST);
-        let share =
-            (self.processor_time() - began.1).as_secs_f64() / began.0.elapsed().as_secs_f64();
+        let share = (self.cluster.processor_time() - began.1).as_secs_f64()
+            / began.0.elapsed().as_secs_f64();
         eprintln!("jobs: questions");
         self.ask_all(&name);
-        let held = self.resident_mib();
+        let held = self.cluster.resident_mib();
         let mut lines = self.ask_all(&name);
-        let growth = self.resident_mib() - held;
+        let growth = self.cluster.resident_mib() - held;
         lines.push(
             Line::new(format!("share of a core at rest, {REST:?}"), "share", share)
                 .at_most(MOST_AT_REST),
@@ -229,7 +202,7 @@ impl Bench {
                 jobs: jobs.collect(),
                 samples: 10,
             };
-            let found = self.client.call("getJobHistograms", &arguments);
+            let found = self.cluster.client.call("getJobHistograms", &arguments);
             let found: BistroSchedulerGetJobHistogramsResult = found.expect("an answer");
             assert_eq!(found.result_value.map_or(0, |all| all.len()), HISTOGRAMS);
         });
@@ -238,7 +211,7 @@ impl Bench {
                 job: scattered(number),
                 node: format!("n{}", 1 + number % NODES),
             };
-            let found = self.client.call("explainTask", &arguments);
+            let found = self.cluster.client.call("explainTask", &arguments);
             let found: BrasserieExplainTaskResult = found.expect("an answer");
             assert!(
                 found
@@ -248,6 +221,7 @@ impl Bench {
         });
         let status = self.ask_some("getClusterStatus, all counts", 10, |_| {
             let found = self
+                .cluster
                 .client
                 .call("getClusterStatus", &BrasserieGetClusterStatusArgs {});
             let found: BrasserieGetClusterStatusResult = found.expect("an answer");
@@ -263,11 +237,7 @@ impl Bench {
     }
 
     fn ask_some(&self, what: &str, count: usize, question: impl Fn(usize)) -> [Line; 2] {
-        let took = times_ms((0..count).map(|number| {
-            let asked = Instant::now();
-            question(number);
-            asked.elapsed()
-        }));
+        let took = times_of(count, question);
         [
             Line::new(format!("{what}, median of {count}"), "ms", took.at(50)),
             Line::new(format!("{what}, longest"), "ms", took.at(100)),
@@ -283,64 +253,20 @@ struct Saves {
     cost: f64,
 }
 
-/// Measures as many syncs of equal size, in milliseconds.
-fn bare_syncs(path: &Path) -> f64 {
-    /// About the size that the store writes for a job: a page.
-    const ROW: [u8; 4096] = [b'x'; 4096];
-    let mut rows = File::create(path).expect("a file in a temporary folder");
-    let took = times_ms((0..SAVES).map(|_| {
-        let began = Instant::now();
-        rows.write_all(&ROW).expect("room on the disk");
-        rows.sync_data().expect("a file can be synced");
-        began.elapsed()
-    }));
-    took.at(50)
-}
-
 /// Returns a job as submitted through the API. It never starts, because no slot is free.
 fn job(name: &str) -> BistroJobConfig {
-    BistroJobConfig {
-        name: Some(name.to_owned()),
-        enabled: Some(true),
-        owner: Some("bench".to_owned()),
-        command: Some(vec!["/bin/true".to_owned()]),
-        arguments: Some("none".to_owned()),
-        status_from: Some("exit_code".to_owned()),
-        ..BistroJobConfig::default()
-    }
+    api_job(name.to_owned(), vec!["/bin/true".to_owned()])
 }
 
-fn config(jobs: usize, owner_of_first: &str) -> String {
-    let mut all = Map::new();
-    all.insert(
-        "bistro_settings".to_owned(),
-        json!({
-            "enabled": true,
-            "nodes": { "levels": ["item"], "node_sources": [
-                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": NODES } }
-            ] },
-            "resources": { "worker": { "slots": { "default": 1, "limit": 1 } } }
-        }),
-    );
-    let mut put = |name: String, command: Value, owner: &str| {
-        let job = json!({ "owner": owner, "command": command, "arguments": "none", "status_from": "exit_code" });
-        all.insert(format!("bistro_job->{name}"), job);
-    };
-    // Longer than any measurement.
-    put(
-        "blocker".to_owned(),
-        json!(["/bin/sleep", "100000"]),
-        "bench",
-    );
+fn config(jobs: usize, owner_of_first: &str) -> Value {
+    // The task of this job runs for longer than any measurement.
+    let blocker = ["/bin/sleep", "100000"];
+    let mut all = with_job(range_config(NODES, Some(1)), "blocker", blocker);
     for number in 0..jobs {
-        let owner = if number == 0 { owner_of_first } else { "bench" };
-        put(format!("job{number}"), json!(["/bin/true"]), owner);
+        all = with_job(all, &format!("job{number}"), ["/bin/true"]);
     }
-    Value::Object(all).to_string()
-}
-
-/// Replaces the file atomically, like an editor.
-pub fn replace(stage: &Stage, text: &str) {
-    let new = stage.write("config.new", text);
-    std::fs::rename(new, stage.path("config.json")).expect("both are in one folder");
+    if jobs > 0 {
+        all["bistro_job->job0"]["owner"] = owner_of_first.into();
+    }
+    all
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use brasserie_common::{
     Arguments, InvocationId, JobName, NodeName, Output, StatusFrom, TaskSubprocessOptions, Time,
@@ -14,13 +14,11 @@ use brasserie_common_runtime::Clock;
 use brasserie_worker::logs::{LogConfig, LogStore};
 use brasserie_worker::process::{ProcessRunner, RunKey, RunnerConfig, SpawnRequest, TaskEnd};
 
-use crate::figures::{Line, Report};
-use crate::{median, progress};
+use crate::cluster::PATIENCE;
+use crate::figures::{Line, Report, Samples, per_second};
 
 /// A common length of lines, with the newline.
 const LINE_BYTES: usize = 80;
-/// Limit for a measurement, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Lines a second.
 struct Sample {
@@ -31,44 +29,26 @@ struct Sample {
 
 /// Measures pairs without a scheduler, because a line only passes the worker's process runner and its logs.
 pub fn measure(lines: usize, pairs: usize) -> Report {
-    let samples: Vec<Sample> = (0..pairs)
-        .map(|pair| {
-            progress("logs", pair, pairs, "cat");
-            let cat = rate(lines, through_cat);
-            progress("logs", pair, pairs, "the log");
-            let log = rate(lines, |dir, lines| through_worker(dir, lines, Output::Log));
-            progress("logs", pair, pairs, "a file");
-            let file = rate(lines, |dir, lines| through_worker(dir, lines, Output::File));
-            Sample { cat, log, file }
-        })
-        .collect();
-    let middle = |of: fn(&Sample) -> f64| median(samples.iter().map(of));
-    let cat = middle(|s| s.cat);
-    let lines = vec![
-        Line::new(
-            format!("lines of {LINE_BYTES} bytes a second into the log, median of {pairs}"),
-            "/s",
-            middle(|s| s.log),
-        )
-        .beside(cat)
-        .more_is_better(),
-        Line::new("the same into a compressed file", "/s", middle(|s| s.file))
-            .beside(cat)
-            .more_is_better(),
-        // The ratio is computed for each pair, because a temporary disturbance of the machine affects both halves.
-        Line::new(
-            "share of the baseline, into the log",
-            "",
-            middle(|s| s.log / s.cat),
-        )
-        .more_is_better(),
-        Line::new(
-            "share of the baseline, into a file",
-            "",
-            middle(|s| s.file / s.cat),
-        )
-        .more_is_better(),
+    let samples = Samples::take("logs", pairs, |pair| {
+        pair.begin("cat");
+        let cat = rate(lines, through_cat);
+        pair.begin("the log");
+        let log = rate(lines, |dir, lines| through_worker(dir, lines, Output::Log));
+        pair.begin("a file");
+        let file = rate(lines, |dir, lines| through_worker(dir, lines, Output::File));
+        Sample { cat, log, file }
+    });
+    let cat = samples.median(|s| s.cat);
+    let into_log = format!("lines of {LINE_BYTES} bytes a second into the log, median of {pairs}");
+    let lines = [
+        samples.line(into_log, "/s", |s| s.log).beside(cat),
+        samples
+            .line("the same into a compressed file", "/s", |s| s.file)
+            .beside(cat),
+        samples.line("share of the baseline, into the log", "", |s| s.log / s.cat),
+        samples.line("share of the baseline, into a file", "", |s| s.file / s.cat),
     ];
+    let lines = lines.map(Line::more_is_better).into();
     Report::new("logs", "cat into a file", lines)
 }
 
@@ -77,7 +57,7 @@ fn rate(lines: usize, work: impl FnOnce(&Path, usize)) -> f64 {
     let dir = tempfile::tempdir().expect("a folder");
     let started = Instant::now();
     work(dir.path(), lines);
-    lines as f64 / started.elapsed().as_secs_f64()
+    per_second(lines, started.elapsed())
 }
 
 fn script(lines: usize) -> String {

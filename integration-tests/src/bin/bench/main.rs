@@ -1,10 +1,13 @@
 //! Measures the promises of the project, each figure with a baseline of the same run, so that machines can be compared.
 
+mod cluster;
 mod fetch;
 mod figures;
 mod jobs;
 mod logs;
+mod marks;
 mod memory;
+mod meter;
 mod nodes;
 mod noop;
 mod restart;
@@ -14,11 +17,11 @@ mod shares;
 mod spawn;
 mod statuses;
 mod submit;
-mod usage;
 
 use std::process::ExitCode;
 
-use clap::{Parser, ValueEnum};
+use clap::builder::RangedU64ValueParser;
+use clap::{Parser, ValueEnum, value_parser};
 use figures::Report;
 use integration_tests::e2e::play_role;
 use serde_json::Value;
@@ -34,43 +37,43 @@ struct Options {
     #[arg(value_enum, default_value_t = Which::All)]
     which: Which,
     /// Calls of one measurement of `rpc`
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = from(1))]
     calls: usize,
     /// Concurrent calls in `rpc`
-    #[arg(long, default_value_t = 512)]
+    #[arg(long, default_value_t = 512, value_parser = from(1))]
     pipelined: usize,
     /// Tasks of one measurement of `spawn`
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 20_000, value_parser = from(1))]
     tasks: usize,
     /// Tasks of one measurement of `noop`
-    #[arg(long, default_value_t = 200_000)]
+    #[arg(long, default_value_t = 200_000, value_parser = from(1))]
     noops: usize,
     /// Sleeping tasks in `memory`
-    #[arg(long, default_value_t = 10_000)]
+    #[arg(long, default_value_t = 10_000, value_parser = from(1))]
     sleeping: usize,
     /// Waiting tasks in `memory`
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = from(1))]
     waiting: usize,
     /// Number of pairs of measurement and baseline; the median counts
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = from(1))]
     pairs: usize,
     /// Workers of `restart`
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = from(1))]
     workers: usize,
     /// Restarts of each kind in `restart`
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = from(1))]
     rounds: usize,
     /// Submissions of `submit`
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = from(1))]
     submissions: usize,
     /// Waiting jobs in `jobs`
-    #[arg(long, default_value_t = 30_000)]
+    #[arg(long, default_value_t = 30_000, value_parser = from(jobs::LEAST))]
     jobs: usize,
     /// Nodes of `nodes`
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, value_parser = from(nodes::LEAST))]
     nodes: usize,
     /// Lines of one measurement of `logs`
-    #[arg(long, default_value_t = 10_000_000)]
+    #[arg(long, default_value_t = 10_000_000, value_parser = from(1))]
     lines: usize,
     /// Stored statuses in `statuses`
     #[arg(long, default_value_t = 1_000_000)]
@@ -79,7 +82,7 @@ struct Options {
     #[arg(long, default_value_t = 2_000_000)]
     missing: usize,
     /// Seconds of one measurement of `fetch`
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..))]
     seconds: u64,
     /// Size of `schedule`
     #[arg(long, value_enum, default_value_t = schedule::Scale::Usual)]
@@ -92,27 +95,9 @@ struct Options {
     json: bool,
 }
 
-impl Options {
-    /// Returns whether every size is above zero.
-    fn are_usable(&self) -> bool {
-        let sizes = [
-            self.calls,
-            self.pipelined,
-            self.tasks,
-            self.noops,
-            self.sleeping,
-            self.waiting,
-            self.pairs,
-            self.workers,
-            self.rounds,
-            self.submissions,
-            self.lines,
-        ];
-        !sizes.contains(&0)
-            && self.seconds > 0
-            && self.jobs >= jobs::LEAST
-            && self.nodes >= nodes::LEAST
-    }
+/// Accepts sizes from `least` on.
+fn from(least: usize) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least as u64..)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -148,71 +133,25 @@ enum Which {
     All,
 }
 
-/// The result of one benchmark.
-struct Outcome {
-    name: &'static str,
-    unit: &'static str,
-    pairs: Vec<Pair>,
-    /// The promised minimum.
-    least_rate: f64,
-}
+type Benchmark = (Which, fn(&Options) -> Report);
 
-/// A measurement and its baseline, each in `unit`s a second.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    rate: f64,
-    baseline: f64,
-}
-
-impl Outcome {
-    fn rate(&self) -> f64 {
-        median(self.pairs.iter().map(|pair| pair.rate))
-    }
-
-    fn baseline(&self) -> f64 {
-        median(self.pairs.iter().map(|pair| pair.baseline))
-    }
-
-    /// Returns the median ratio. The ratio is computed for each pair, because a temporary disturbance of the machine affects both halves.
-    fn ratio(&self) -> f64 {
-        median(self.pairs.iter().map(|pair| pair.rate / pair.baseline))
-    }
-
-    fn is_kept(&self) -> bool {
-        self.rate() >= self.least_rate
-    }
-
-    fn row(&self) -> String {
-        let verdict = if self.is_kept() { "kept" } else { "NOT KEPT" };
-        format!(
-            "{:<7}{:>12.0}{:>12.0}{:>8.3}  at least {:.0} {}/s: {verdict}",
-            self.name,
-            self.rate(),
-            self.baseline(),
-            self.ratio(),
-            self.least_rate,
-            self.unit,
-        )
-    }
-
-    fn json(&self) -> Value {
-        let pairs: Vec<Value> = self
-            .pairs
-            .iter()
-            .map(|pair| serde_json::json!({ "rate": pair.rate, "baseline": pair.baseline }))
-            .collect();
-        serde_json::json!({
-            "name": self.name, "unit": format!("{}/s", self.unit), "rate": self.rate(), "baseline": self.baseline(),
-            "ratio": self.ratio(), "least_rate": self.least_rate, "kept": self.is_kept(), "pairs": pairs,
-        })
-    }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
+/// All benchmarks, in the order of their runs.
+const BENCHMARKS: [Benchmark; 14] = [
+    (Which::Rpc, |o| rpc::measure(o.calls, o.pipelined, o.pairs)),
+    (Which::Restart, |o| restart::measure(o.workers, o.rounds)),
+    (Which::Memory, |o| memory::measure(o.sleeping, o.waiting)),
+    (Which::Spawn, |o| spawn::measure(o.tasks, o.pairs)),
+    (Which::Noop, |o| noop::measure(o.noops, o.pairs)),
+    (Which::Schedule, |o| schedule::measure(o.scale, &o.parts)),
+    (Which::Submit, |o| submit::measure(o.submissions)),
+    (Which::Jobs, |o| jobs::measure(o.jobs)),
+    (Which::Nodes, |o| nodes::measure(o.nodes)),
+    (Which::Statuses, |o| statuses::measure(o.statuses)),
+    (Which::Retention, |o| statuses::forget(o.missing)),
+    (Which::Logs, |o| logs::measure(o.lines, o.pairs)),
+    (Which::Fetch, |o| fetch::measure(o.seconds, o.pairs)),
+    (Which::Shares, |_| shares::measure()),
+];
 
 fn main() -> ExitCode {
     if let Some(code) = noop::play_worker() {
@@ -222,103 +161,20 @@ fn main() -> ExitCode {
         return code;
     }
     let options = Options::parse();
-    if !options.are_usable() {
-        eprintln!(
-            "bench: --calls, --pipelined, --tasks, --noops, --sleeping, --waiting, --pairs, --workers, --rounds, --submissions, --lines and --seconds must be at least 1, --jobs and --nodes at least 1000"
-        );
-        return ExitCode::from(2);
-    }
-    let mut outcomes = Vec::new();
-    if matches!(options.which, Which::Rpc | Which::All) {
-        outcomes.push(rpc::measure(
-            options.calls,
-            options.pipelined,
-            options.pairs,
-        ));
-    }
-    let restart = matches!(options.which, Which::Restart | Which::All)
-        .then(|| restart::measure(options.workers, options.rounds));
-    let reports = reports(&options);
-    show(options.json, &outcomes, restart.as_ref(), &reports);
-    let is_kept = outcomes.iter().all(Outcome::is_kept)
-        && restart.is_none_or(|report| report.is_kept())
-        && reports.iter().all(Report::is_kept);
-    if is_kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
-}
-
-fn reports(options: &Options) -> Vec<Report> {
-    let mut reports = Vec::new();
-    if matches!(options.which, Which::Memory | Which::All) {
-        reports.push(memory::measure(options.sleeping, options.waiting));
-    }
-    if matches!(options.which, Which::Spawn | Which::All) {
-        reports.push(spawn::measure(options.tasks, options.pairs));
-    }
-    if matches!(options.which, Which::Noop | Which::All) {
-        reports.push(noop::measure(options.noops, options.pairs));
-    }
-    if matches!(options.which, Which::Schedule | Which::All) {
-        reports.push(schedule::measure(options.scale, &options.parts));
-    }
-    if matches!(options.which, Which::Submit | Which::All) {
-        reports.push(submit::measure(options.submissions));
-    }
-    if matches!(options.which, Which::Jobs | Which::All) {
-        reports.push(jobs::measure(options.jobs));
-    }
-    if matches!(options.which, Which::Nodes | Which::All) {
-        reports.push(nodes::measure(options.nodes));
-    }
-    if matches!(options.which, Which::Statuses | Which::All) {
-        reports.push(statuses::measure(options.statuses));
-    }
-    if matches!(options.which, Which::Retention | Which::All) {
-        reports.push(statuses::forget(options.missing));
-    }
-    if matches!(options.which, Which::Logs | Which::All) {
-        reports.push(logs::measure(options.lines, options.pairs));
-    }
-    if matches!(options.which, Which::Fetch | Which::All) {
-        reports.push(fetch::measure(options.seconds, options.pairs));
-    }
-    if matches!(options.which, Which::Shares | Which::All) {
-        reports.push(shares::measure());
-    }
-    reports
-}
-
-fn show(json: bool, outcomes: &[Outcome], restart: Option<&restart::Report>, reports: &[Report]) {
-    if json {
-        let all = outcomes.iter().map(Outcome::json);
-        let all = all
-            .chain(restart.map(restart::Report::json))
-            .chain(reports.iter().map(Report::json))
-            .collect();
+    let chosen = BENCHMARKS
+        .iter()
+        .filter(|(which, _)| [Which::All, *which].contains(&options.which));
+    let reports: Vec<Report> = chosen.map(|(_, measure)| measure(&options)).collect();
+    if options.json {
+        let all = reports.iter().map(Report::json).collect();
         println!("{:#}", Value::Array(all));
-        return;
+    } else {
+        reports
+            .iter()
+            .for_each(|report| print!("{}", report.table()));
     }
-    if !outcomes.is_empty() {
-        println!(
-            "{:<7}{:>12}{:>12}{:>8}",
-            "", "a second", "baseline", "ratio"
-        );
+    match reports.iter().all(Report::is_kept) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
-    for outcome in outcomes {
-        println!("{}", outcome.row());
-    }
-    if let Some(report) = restart {
-        print!("{}", report.table());
-    }
-    for report in reports {
-        print!("{}", report.table());
-    }
-}
-
-/// Prints the progress of a benchmark on standard error.
-fn progress(name: &str, pair: usize, pairs: usize, what: &str) {
-    eprintln!("{name}: pair {} of {pairs}: {what}", pair + 1);
 }

@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use integration_tests::e2e::{Client, Process, Programs, SchedulerSpec, Stage, resident_bytes};
+use integration_tests::e2e::{Process, range_config, resident_bytes};
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
-use crate::figures::{Line, Report};
+use crate::cluster::{Cluster, PATIENCE, with_job};
+use crate::figures::{Line, Report, mib};
 
 /// Number of workers that share the sleeping tasks.
 const WORKERS: usize = 4;
-/// Limit for all tasks to start, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
 /// Pause after the last start, in which memory needed only for starting is freed.
 const REST: Duration = Duration::from_secs(3);
 
@@ -28,29 +26,21 @@ pub fn measure(sleeping: usize, waiting: usize) -> Report {
 
 fn asleep(count: usize) -> Vec<Line> {
     eprintln!("memory: {count} tasks sleep on {WORKERS} workers");
-    let stage = Stage::with(Programs::this_one());
     let slots = count.div_ceil(WORKERS);
-    let command = json!(["/bin/sleep", "1000000"]);
-    let spec = spec(&stage, &config(count, slots, &command));
-    let scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
+    let cluster = start(count, slots, &["/bin/sleep", "1000000"]);
     // No task starts without a worker, so this state precedes the first task.
-    client.wait_until("the nodes to be loaded", |status| {
-        status.nodes_loaded == Some(true)
-    });
-    let of_scheduler = resident(scheduler.id());
+    cluster.wait_for_nodes();
+    let of_scheduler = resident(cluster.scheduler.id());
     let workers: Vec<Process> = (0..WORKERS)
-        .map(|number| stage.start_worker(&stage.worker_spec(&format!("w{number}"), &spec)))
+        .map(|number| cluster.start_worker(&format!("w{number}")))
         .collect();
     let expected = i64::try_from(count).expect("a number of tasks");
     // The memory of another worker that never gets a task is subtracted.
     let idle = idle_worker();
+    let client = &cluster.client;
     client.wait_until_within(PATIENCE, "all tasks to run", |status| {
-        status
-            .jobs
-            .iter()
-            .flatten()
-            .any(|job| job.running == Some(expected))
+        let mut jobs = status.jobs.iter().flatten();
+        jobs.any(|job| job.running == Some(expected))
     });
     std::thread::sleep(REST);
     let busy: u64 = workers
@@ -62,7 +52,7 @@ fn asleep(count: usize) -> Vec<Line> {
         Line::new(
             format!("scheduler, {count} tasks run"),
             "B",
-            each(of_scheduler, resident(scheduler.id()), count),
+            each(of_scheduler, resident(cluster.scheduler.id()), count),
         ),
         Line::new(
             format!("worker, {slots} tasks run on each of {WORKERS}"),
@@ -72,62 +62,35 @@ fn asleep(count: usize) -> Vec<Line> {
         Line::new(
             "worker that runs nothing, in all",
             "MiB",
-            idle as f64 / WORKERS as f64 / f64::from(1 << 20),
+            mib(idle) / WORKERS as f64,
         ),
     ]
 }
 
 /// Returns the memory of a worker that has joined a scheduler and passed its healthchecks, but got no task.
 fn idle_worker() -> u64 {
-    let stage = Stage::with(Programs::this_one());
-    let spec = spec(&stage, &config(1, 0, &json!(["/bin/true"])));
-    let _scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
-    let worker = stage.start_worker(&stage.worker_spec("idle", &spec));
+    let cluster = start(1, 0, &["/bin/true"]);
+    let worker = cluster.start_worker("idle");
     worker.wait_for_output("the worker takes calls");
-    client.wait_healthy(1);
+    cluster.client.wait_healthy(1);
     std::thread::sleep(REST);
     resident(worker.program())
 }
 
 /// Returns the memory of a scheduler with `count` tasks and no worker.
 fn of_waiting(count: usize) -> u64 {
-    let stage = Stage::with(Programs::this_one());
-    let spec = spec(&stage, &config(count, 1, &json!(["/bin/true"])));
-    let scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
+    let cluster = start(count, 1, &["/bin/true"]);
     let expected = i64::try_from(count).expect("a number of tasks");
-    client.wait_until("the tasks to wait", |status| {
-        status
-            .jobs
-            .iter()
-            .flatten()
-            .any(|job| job.total == Some(expected))
+    cluster.client.wait_until("the tasks to wait", |status| {
+        let mut jobs = status.jobs.iter().flatten();
+        jobs.any(|job| job.total == Some(expected))
     });
     std::thread::sleep(REST);
-    resident(scheduler.id())
+    resident(cluster.scheduler.id())
 }
 
-fn config(nodes: usize, slots: usize, command: &Value) -> String {
-    let config = json!({
-        "bistro_settings": {
-            "enabled": true,
-            "nodes": { "levels": ["item"], "node_sources": [
-                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
-            ] },
-            "resources": { "worker": { "slots": { "default": 1, "limit": slots } } }
-        },
-        "bistro_job->rest": { "owner": "bench", "command": command, "arguments": "none", "status_from": "exit_code" }
-    });
-    config.to_string()
-}
-
-fn spec(stage: &Stage, config: &str) -> SchedulerSpec {
-    let config = stage.write("config.json", config);
-    let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Uses default timeouts, like users.
-    spec.flags.retain(|flag| flag == "--new-cluster");
-    spec
+fn start(nodes: usize, slots: usize, command: &[&str]) -> Cluster {
+    Cluster::start(&with_job(range_config(nodes, Some(slots)), "rest", command))
 }
 
 fn resident(pid: Pid) -> u64 {

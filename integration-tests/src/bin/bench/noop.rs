@@ -2,8 +2,8 @@
 //! is the real one except for its runner, which exists only here.
 
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use brasserie_common::{EndedBy, KillRequest, ReportedStatus, Story};
 use brasserie_common_runtime::{LogFormat, Verbosity, telemetry};
@@ -13,13 +13,11 @@ use brasserie_worker::process::{
     TaskSink,
 };
 use brasserie_worker::{Runner, start_with};
-use integration_tests::e2e::{Client, Programs, Stage, wait_within};
-use serde_json::json;
-use std::sync::Mutex;
+use integration_tests::e2e::range_config;
 
-use crate::figures::{Line, Report};
-use crate::median;
-use crate::usage::Meter;
+use crate::cluster::{Cluster, TaskCosts, with_job};
+use crate::figures::{Line, Report, Samples};
+use crate::meter::Meter;
 
 /// Promised minimum.
 const LEAST_RATE: f64 = 25_000.0;
@@ -27,10 +25,6 @@ const LEAST_RATE: f64 = 25_000.0;
 const GOAL_RATE: f64 = 50_000.0;
 /// Maximum running tasks.
 const SLOTS: usize = 1000;
-/// Limit for a measurement, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// Interval of status requests, rare enough to cost nothing. The scheduler itself measures the time.
-const ASK_EVERY: Duration = Duration::from_millis(200);
 /// Environment variable that makes this program play the worker.
 const ROLE_VARIABLE: &str = "BRASSERIE_BENCH_NOOP_WORKER";
 
@@ -92,105 +86,46 @@ pub fn play_worker() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// One measurement.
-struct Sample {
-    rate: f64,
-    /// Processor time for each task, in microseconds.
-    scheduler_us: f64,
-    worker_us: f64,
-    scheduler_bytes: u64,
-    worker_bytes: u64,
-}
-
 /// Measures `rounds` times.
 pub fn measure(tasks: usize, rounds: usize) -> Report {
-    let samples: Vec<Sample> = (0..rounds)
-        .map(|round| {
-            eprintln!("noop: {tasks} tasks, round {} of {rounds}", round + 1);
-            sample(tasks)
-        })
-        .collect();
-    let middle = |of: fn(&Sample) -> f64| median(samples.iter().map(of));
-    let rate = middle(|s| s.rate);
-    let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+    let samples = Samples::take("noop", rounds, |round| {
+        round.begin(&format!("{tasks} tasks"));
+        costs(tasks)
+    });
+    let what = format!("tasks a second with {SLOTS} slots, median of {rounds}");
+    let rate = samples.median(|costs| costs.rate);
     let lines = vec![
-        Line::new(
-            format!("tasks a second with {SLOTS} slots, median of {rounds}"),
-            "/s",
-            rate,
-        )
-        .at_least(LEAST_RATE),
+        Line::new(what, "/s", rate).at_least(LEAST_RATE),
         Line::new("the same beside the goal", "/s", rate)
             .beside(GOAL_RATE)
             .more_is_better(),
-        Line::new(
-            "processor time of the scheduler a task",
-            "us",
-            middle(|s| s.scheduler_us),
-        ),
-        Line::new(
-            "processor time of the worker a task",
-            "us",
-            middle(|s| s.worker_us),
-        ),
+        samples.line("processor time of the scheduler a task", "us", |s| {
+            s.scheduler_us
+        }),
+        samples.line("processor time of the worker a task", "us", |s| s.worker_us),
         Line::new(
             "most memory of the scheduler",
             "MiB",
-            mib(samples.iter().map(|s| s.scheduler_bytes).max().unwrap_or(0)),
+            samples.most(|s| s.scheduler_mib),
         ),
         Line::new(
             "most memory of the worker",
             "MiB",
-            mib(samples.iter().map(|s| s.worker_bytes).max().unwrap_or(0)),
+            samples.most(|s| s.worker_mib),
         ),
     ];
     Report::new("noop", "goal", lines)
 }
 
-fn sample(count: usize) -> Sample {
-    let stage = Stage::with(Programs::this_one());
-    let config = json!({
-        "bistro_settings": {
-            "enabled": true,
-            "nodes": { "levels": ["item"], "node_sources": [
-                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": count } }
-            ] },
-            "resources": { "worker": { "slots": { "default": 1, "limit": SLOTS } } }
-        },
-        "bistro_job->nothing": { "owner": "bench", "command": ["nothing"], "arguments": "none", "status_from": "exit_code" }
-    });
-    let config = stage.write("config.json", &config.to_string());
-    let mut spec = stage.scheduler_spec(&config).with("--new-cluster");
-    // Uses default timeouts, like users.
-    spec.flags.retain(|flag| flag == "--new-cluster");
-    let scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
-    client.wait_until("the nodes to be loaded", |status| {
-        status.nodes_loaded == Some(true)
-    });
-    let of_scheduler = Meter::start(scheduler.id());
-    let mut command = stage.worker_command(&stage.worker_spec("one", &spec));
+fn costs(count: usize) -> TaskCosts {
+    let config = with_job(range_config(count, Some(SLOTS)), "nothing", ["nothing"]);
+    let cluster = Cluster::start(&config);
+    cluster.wait_for_nodes();
+    let of_scheduler = Meter::start(cluster.scheduler.id());
+    let stage = &cluster.stage;
+    let mut command = stage.worker_command(&stage.worker_spec("one", &cluster.spec));
     command.env(ROLE_VARIABLE, "yes");
     let worker = stage.start("worker", command);
     let of_worker = Meter::start(worker.id());
-    let expected = i64::try_from(count).expect("a number of tasks");
-    let mut asked = Instant::now();
-    let elapsed = wait_within(PATIENCE, "all tasks to be done", || {
-        if asked.elapsed() < ASK_EVERY {
-            return None;
-        }
-        asked = Instant::now();
-        let status = client.status()?;
-        let job = status.jobs?.into_iter().next()?;
-        (job.done == Some(expected)).then_some(job.elapsed_ms?)
-    });
-    let elapsed = Duration::from_millis(u64::try_from(elapsed).unwrap_or(1).max(1));
-    let each = |used: Duration| used.as_secs_f64() * 1e6 / count as f64;
-    Sample {
-        rate: count as f64 / elapsed.as_secs_f64(),
-        scheduler_us: each(of_scheduler.used()),
-        worker_us: each(of_worker.used()),
-        scheduler_bytes: of_scheduler.peak_bytes(),
-        worker_bytes: of_worker.peak_bytes(),
-    }
+    cluster.wait_for_tasks(count, &of_scheduler, &of_worker)
 }

@@ -2,15 +2,14 @@
 //! where it depends on the workers' sets.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use brasserie_common::Timeouts;
 use brasserie_thrift::generated::brasserie::ClusterStatus;
-use integration_tests::e2e::{
-    Client, FAST_SCHEDULER, Process, Programs, SchedulerSpec, Stage, fast_timeouts, wait_within,
-};
-use serde_json::{Value, json};
+use integration_tests::e2e::{Process, fast_timeouts, wait_within};
+
+use crate::cluster::{Cluster, stage};
+use crate::figures::{Line, Report, times_ms};
 
 /// The minimum that workers accept.
 const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
@@ -22,13 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PROMISED_HEARTBEATS: u32 = 2;
 /// Longer than any measurement.
 const TASK_TIME: Duration = Duration::from_secs(1000);
-
-/// The rounds of both kinds.
-pub struct Report {
-    workers: usize,
-    same_directory: Vec<Round>,
-    empty_directory: Vec<Round>,
-}
 
 /// One restart, with times since the start of the scheduler's process.
 #[derive(Clone, Debug)]
@@ -55,61 +47,45 @@ enum Directory {
 struct Bench {
     // Declared first, because fields are dropped in this order.
     _workers: Vec<Process>,
-    scheduler: Process,
-    spec: SchedulerSpec,
-    client: Client,
+    cluster: Cluster,
     count: usize,
-    stage: Stage,
 }
 
 /// Measures `rounds` restarts of each kind.
 pub fn measure(workers: usize, rounds: usize) -> Report {
     eprintln!("restart: starting {workers} workers");
     let mut bench = Bench::start(workers);
-    let mut report = Report {
-        workers,
-        same_directory: Vec::new(),
-        empty_directory: Vec::new(),
-    };
+    let (mut same, mut empty) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         eprintln!("restart: round {} of {rounds}: its directory", round + 1);
-        report
-            .same_directory
-            .push(bench.restart(Directory::Same, round));
+        same.push(bench.restart(Directory::Same, round));
         eprintln!("restart: round {} of {rounds}: an empty one", round + 1);
-        report
-            .empty_directory
-            .push(bench.restart(Directory::Empty, round));
+        empty.push(bench.restart(Directory::Empty, round));
     }
-    report
+    report(workers, &same, &empty)
 }
 
 impl Bench {
     fn start(count: usize) -> Self {
-        let stage = Stage::with(Programs::this_one());
+        let stage = stage();
         // Each worker has a task, so that it has something to report to a restarted scheduler.
         let config = stage.write_work(count, TASK_TIME);
-        let mut spec = stage.scheduler_spec(&config);
-        let loss = "--lose-unhealthy-worker-after";
-        assert!(FAST_SCHEDULER.iter().any(|flag| flag.starts_with(loss)));
-        spec.flags.retain(|flag| !flag.starts_with(loss));
-        spec.flags.push(format!("{loss}={}s", LOSS_TIME.as_secs()));
-        let scheduler = stage.start_scheduler(&spec.clone().with("--new-cluster"));
-        let client = Client::new(spec.port);
+        let loss = format!("--lose-unhealthy-worker-after={}s", LOSS_TIME.as_secs());
+        let spec = stage.scheduler_spec(&config).with(&loss);
+        let mut cluster = Cluster::start_on(stage, spec.clone().with("--new-cluster"));
+        // A scheduler that finds an empty directory later is one of the same cluster.
+        cluster.spec = spec;
         let workers = (0..count)
-            .map(|number| stage.start_worker(&stage.worker_spec(&format!("w{number}"), &spec)))
+            .map(|number| cluster.start_worker(&format!("w{number}")))
             .collect();
         wait_within(PATIENCE, "all workers to be healthy", || {
-            let status = client.status()?;
+            let status = cluster.client.status()?;
             (healthy(&status) == count && running(&status) == count).then_some(())
         });
         Bench {
             _workers: workers,
-            scheduler,
-            spec,
-            client,
+            cluster,
             count,
-            stage,
         }
     }
 
@@ -117,7 +93,8 @@ impl Bench {
         match directory {
             Directory::Same => {}
             Directory::Empty => {
-                self.spec.data_dir = self.empty_directory(round);
+                let directory = self.cluster.stage.path(&format!("scheduler-{round}"));
+                self.cluster.spec.data_dir = directory;
                 self.wait_for_a_later_second();
             }
         }
@@ -125,13 +102,13 @@ impl Bench {
         for _ in 0..2 {
             self.wait_for_a_heartbeat_of_all();
         }
-        self.scheduler.kill_program();
+        self.cluster.scheduler.kill_program();
         let started = Instant::now();
-        self.scheduler = self.stage.start_scheduler(&self.spec);
+        self.cluster.restart();
         let (mut all_back, mut left, mut reason) = (None, None, String::new());
         let mut waiting = None;
         let all_healthy = wait_within(PATIENCE, "all workers to be healthy again", || {
-            let status = self.client.status()?;
+            let status = self.cluster.client.status()?;
             let now = started.elapsed();
             if heard(&status) == self.count {
                 all_back.get_or_insert(now);
@@ -158,7 +135,7 @@ impl Bench {
     fn wait_for_a_heartbeat_of_all(&self) {
         let healthy = Instant::now();
         wait_within(PATIENCE, "a heartbeat of each worker", || {
-            let status = self.client.status()?;
+            let status = self.cluster.client.status()?;
             let waited = i64::try_from(healthy.elapsed().as_millis()).ok()?;
             let workers = status.workers.iter().flatten();
             let later = workers.filter(|w| w.since_heartbeat_ms.is_some_and(|ago| ago < waited));
@@ -170,15 +147,11 @@ impl Bench {
     /// obey the latest. A scheduler with its directory ensures this order itself; one with an empty directory depends on the clock.
     fn wait_for_a_later_second(&self) {
         wait_within(PATIENCE, "a later second", || {
-            let former = self.client.status()?.scheduler?.start_time?;
+            let former = self.cluster.client.status()?.scheduler?.start_time?;
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             let now = now.expect("the clock is set").as_secs();
             (i64::try_from(now).ok()? > former).then_some(())
         });
-    }
-
-    fn empty_directory(&self, round: usize) -> PathBuf {
-        self.stage.path(&format!("scheduler-{round}"))
     }
 }
 
@@ -206,100 +179,49 @@ fn kill_margin() -> Duration {
     timeouts.lost_task_min_backoff(Duration::ZERO)
 }
 
-impl Report {
-    pub fn is_kept(&self) -> bool {
-        self.same_is_kept() && self.empty_is_kept()
-    }
-
-    /// Returns whether each wait lasted no longer than the return of the workers.
-    fn same_is_kept(&self) -> bool {
-        let promised = HEARTBEAT_PERIOD * PROMISED_HEARTBEATS;
-        self.same_directory
-            .iter()
-            .all(|round| round.left <= promised && round.all_healthy <= promised)
-    }
-
-    fn empty_is_kept(&self) -> bool {
-        let least = kill_margin();
-        let most = least + HEARTBEAT_PERIOD * PROMISED_HEARTBEATS;
-        self.empty_directory
-            .iter()
-            .all(|round| (least..=most).contains(&round.left))
-    }
-
-    pub fn table(&self) -> String {
-        let heartbeats = HEARTBEAT_PERIOD * PROMISED_HEARTBEATS;
-        let mut text = format!(
-            "restart: {} workers, seconds after the start of the scheduler, least / median / most of {} rounds\n{:<17}{:>24}{:>24}{:>24}\n",
-            self.workers,
-            self.same_directory.len(),
-            "",
-            "all workers back",
-            "wait is over",
-            "all are healthy",
-        );
-        let kinds = [
-            (
-                "same directory",
-                &self.same_directory,
-                self.same_is_kept(),
-                format!("over and healthy within {heartbeats:?}"),
-            ),
-            (
-                "empty directory",
-                &self.empty_directory,
-                self.empty_is_kept(),
-                format!(
-                    "over from {:?} to {:?}",
-                    kill_margin(),
-                    kill_margin() + heartbeats
-                ),
-            ),
-        ];
-        for (name, rounds, is_kept, promise) in kinds {
-            let verdict = if is_kept { "kept" } else { "NOT KEPT" };
-            text.push_str(&format!(
-                "{name:<17}{:>24}{:>24}{:>24}  {promise}: {verdict}\n",
-                spread(rounds, |r| r.all_back),
-                spread(rounds, |r| r.left),
-                spread(rounds, |r| r.all_healthy),
-            ));
-            for reason in rounds.iter().map(|r| &r.reason).collect::<BTreeSet<_>>() {
-                text.push_str(&format!("{:<17}because {reason}\n", ""));
-            }
-            let waiting = rounds.iter().rev().find_map(|r| r.waiting.as_ref());
-            if let Some(waiting) = waiting.filter(|_| !is_kept) {
-                text.push_str(&format!("{:<17}before: {waiting}\n", ""));
-            }
+fn report(workers: usize, same: &[Round], empty: &[Round]) -> Report {
+    let promised = (HEARTBEAT_PERIOD * PROMISED_HEARTBEATS).as_secs_f64();
+    let margin = kill_margin().as_secs_f64();
+    let mut lines = Vec::new();
+    // A scheduler with its directory waits no longer than for the return of its workers.
+    let name = "same directory";
+    lines.extend(spread(name, "all workers back", same, |r| r.all_back));
+    let [least, middle, most] = spread(name, "wait is over", same, |r| r.left);
+    lines.extend([least, middle, most.at_most(promised)]);
+    let [least, middle, most] = spread(name, "all are healthy", same, |r| r.all_healthy);
+    lines.extend([least, middle, most.at_most(promised)]);
+    // Consensus ends the wait of one with an empty directory, after the kill margin.
+    let name = "empty directory";
+    lines.extend(spread(name, "all workers back", empty, |r| r.all_back));
+    let [least, middle, most] = spread(name, "wait is over", empty, |r| r.left);
+    let most = most.at_most(margin + promised);
+    lines.extend([least.at_least(margin), middle, most]);
+    lines.extend(spread(name, "all are healthy", empty, |r| r.all_healthy));
+    let is_kept = lines.iter().all(Line::is_kept);
+    let mut table = Vec::new();
+    for (name, rounds) in [("same directory", same), ("empty directory", empty)] {
+        for reason in rounds.iter().map(|r| &r.reason).collect::<BTreeSet<_>>() {
+            table.push(format!("{name}: over because {reason}"));
         }
-        text
+        let waiting = rounds.iter().rev().find_map(|r| r.waiting.as_ref());
+        if let Some(waiting) = waiting.filter(|_| !is_kept) {
+            table.push(format!("{name}: before: {waiting}"));
+        }
     }
-
-    pub fn json(&self) -> Value {
-        let rounds = |rounds: &[Round]| -> Vec<Value> {
-            let round = |r: &Round| {
-                json!({
-                    "all_back": r.all_back.as_secs_f64(), "left": r.left.as_secs_f64(), "all_healthy": r.all_healthy.as_secs_f64(),
-                    "reason": r.reason, "waiting": r.waiting,
-                })
-            };
-            rounds.iter().map(round).collect()
-        };
-        json!({
-            "name": "restart", "unit": "s", "workers": self.workers, "heartbeat_period": HEARTBEAT_PERIOD.as_secs_f64(),
-            "kill_margin": kill_margin().as_secs_f64(), "kept": self.is_kept(), "same_directory": rounds(&self.same_directory),
-            "empty_directory": rounds(&self.empty_directory),
-        })
-    }
+    let name = format!("restart: {workers} workers, since the scheduler's start");
+    Report::new(name, "", lines).with_table(table)
 }
 
-fn spread(rounds: &[Round], time: impl Fn(&Round) -> Duration) -> String {
-    let mut times: Vec<Duration> = rounds.iter().map(time).collect();
-    times.sort();
-    let [first, .., last] = times[..] else {
-        return format!("{:.2}", times[0].as_secs_f64());
-    };
-    let middle = times[times.len() / 2];
-    let [first, middle, last] = [first, middle, last].map(|time| time.as_secs_f64());
-    format!("{first:.2} / {middle:.2} / {last:.2}")
+/// Returns the least, the median and the longest of a time of all rounds.
+fn spread(
+    name: &str,
+    what: &str,
+    rounds: &[Round],
+    time: impl Fn(&Round) -> Duration,
+) -> [Line; 3] {
+    let times = times_ms(rounds.iter().map(time));
+    [("least", 0), ("median", 50), ("most", 100)].map(|(which, percent)| {
+        let what = format!("{name}: {what}, {which} of {}", rounds.len());
+        Line::new(what, "s", times.at(percent) / 1e3)
+    })
 }

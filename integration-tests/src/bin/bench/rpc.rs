@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Outcome, Pair, progress};
+use crate::figures::{Report, Samples, per_second};
 
 /// Promised on two cores.
 const LEAST_RATE: f64 = 100_000.0;
@@ -28,30 +28,38 @@ const CALL_PATIENCE: Duration = Duration::from_secs(60);
 const FRAME_BYTES: usize = 20;
 const LENGTH_BYTES: usize = 4;
 
+/// Calls a second, and frames a second over bare TCP.
+struct Sample {
+    rate: f64,
+    bare: f64,
+}
+
 /// Measures pairs of measurement and baseline.
-pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Outcome {
+pub fn measure(calls: usize, pipelined: usize, pairs: usize) -> Report {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build();
     let runtime = runtime.expect("a runtime can be made");
-    let pairs = (0..pairs)
-        .map(|pair| {
-            progress("rpc", pair, pairs, "calls");
-            let rate = thrift_rate(&runtime, calls, pipelined);
-            progress("rpc", pair, pairs, "bare TCP");
-            Pair {
-                rate,
-                baseline: runtime.block_on(echo_rate(calls, pipelined)),
-            }
-        })
-        .collect();
-    Outcome {
-        name: "rpc",
-        unit: "calls",
-        pairs,
-        least_rate: LEAST_RATE,
-    }
+    let samples = Samples::take("rpc", pairs, |pair| {
+        pair.begin("calls");
+        let rate = thrift_rate(&runtime, calls, pipelined);
+        pair.begin("bare TCP");
+        let bare = runtime.block_on(echo_rate(calls, pipelined));
+        Sample { rate, bare }
+    });
+    let rate = format!("calls a second, median of {pairs}");
+    let share = "share of the bare rate, median of the pairs";
+    let lines = vec![
+        samples
+            .line(rate, "/s", |s| s.rate)
+            .beside(samples.median(|s| s.bare))
+            .at_least(LEAST_RATE),
+        samples
+            .line(share, "", |s| s.rate / s.bare)
+            .more_is_better(),
+    ];
+    Report::new("rpc", "bare TCP", lines)
 }
 
 struct Alive;
@@ -105,7 +113,7 @@ fn thrift_rate(runtime: &Runtime, calls: usize, pipelined: usize) -> f64 {
         let elapsed = started.elapsed();
         drop(pool);
         handle.shutdown().await;
-        rate(calls, elapsed)
+        per_second(calls, elapsed)
     })
 }
 
@@ -171,7 +179,7 @@ async fn echo_rate(frames: usize, pipelined: usize) -> f64 {
     let elapsed = started.elapsed();
     drop(stream);
     echo.await.expect("the echo ends well");
-    rate(frames, elapsed)
+    per_second(frames, elapsed)
 }
 
 /// Removes the complete frames from a buffer.
@@ -190,8 +198,4 @@ fn take_frames(buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) {
 
 fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
-}
-
-fn rate(count: usize, elapsed: Duration) -> f64 {
-    count as f64 / elapsed.as_secs_f64()
 }

@@ -4,7 +4,6 @@
 mod asking;
 mod brute;
 mod measures;
-mod meter;
 mod workload;
 
 use clap::ValueEnum;
@@ -39,6 +38,16 @@ pub enum Scale {
     Usual,
     /// Includes ten million nodes and thirty million tasks: minutes and gigabytes
     Large,
+}
+
+impl Scale {
+    /// Adds a promise to a line, which a smoke test does not make.
+    fn at_most(self, line: Line, most: f64) -> Line {
+        match self {
+            Scale::Smoke => line,
+            Scale::Usual | Scale::Large => line.at_most(most),
+        }
+    }
 }
 
 /// Measures these parts; all parts if the list is empty.

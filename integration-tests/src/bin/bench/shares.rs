@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use brasserie_thrift::generated::brasserie::{
     BrasserieWorkerGetWorkFetchArgs, BrasserieWorkerGetWorkFetchResult, JobStatus,
 };
-use integration_tests::e2e::{Client, Process, Programs, SchedulerSpec, Stage, wait_within};
-use serde_json::json;
+use integration_tests::e2e::{Client, Process, range_config, wait_within};
 
+use crate::cluster::{Cluster, processors, stage, with_job};
 use crate::figures::{Line, Report};
 
 /// The shares of the scheduler that stays, and of the one that is killed.
@@ -47,10 +47,7 @@ const MOST_ERROR: f64 = 0.05;
 const LEAST_USE: f64 = 0.9;
 
 struct Side {
-    scheduler: Process,
-    client: Client,
-    spec: SchedulerSpec,
-    stage: Stage,
+    cluster: Cluster,
     /// The last known progress.
     last: Progress,
 }
@@ -90,13 +87,13 @@ pub fn measure() -> Report {
     bench.watch(STEADY);
     let steady = bench.look();
     eprintln!("shares: the second is killed");
-    bench.sides[1].scheduler.kill_program();
+    bench.sides[1].cluster.scheduler.kill_program();
     bench.watch(GIVEN_UP);
     let alone = bench.look();
     bench.watch(AWAY.saturating_sub(GIVEN_UP));
     let before = bench.look();
     eprintln!("shares: it comes back");
-    bench.sides[1].restart();
+    bench.sides[1].cluster.restart();
     let restarted = bench.look();
     wait_within(PATIENCE, "a task of it to be done", || {
         bench.watch(LOOK);
@@ -113,10 +110,6 @@ fn share() -> f64 {
     SHARES[1] / (SHARES[0] + SHARES[1])
 }
 
-fn processors() -> f64 {
-    std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64)
-}
-
 /// Returns the second's part of the tasks completed between two samples. All tasks take the same time.
 fn part(from: Look, to: Look) -> f64 {
     let [one, other] = [0, 1].map(|side| (to.of[side].done - from.of[side].done) as f64);
@@ -131,38 +124,23 @@ fn used(side: usize, from: Look, to: Look) -> f64 {
 
 impl Side {
     fn start() -> Self {
-        let stage = Stage::with(Programs::this_one());
-        let config = json!({
-            "bistro_settings": {
-                "enabled": true,
-                "nodes": { "levels": ["item"], "node_sources": [
-                    { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": TASKS } }
-                ] }
-            },
-            "bistro_job->sleep": {
-                "owner": "bench", "command": ["/bin/sleep", TASK.to_string()], "arguments": "none", "status_from": "exit_code",
-                "bufferable": true, "est_duration": TASK
-            }
-        });
+        let command = ["/bin/sleep".to_owned(), TASK.to_string()];
+        let mut config = with_job(range_config(TASKS, None), "sleep", command);
+        let job = &mut config["bistro_job->sleep"];
+        job["bufferable"] = true.into();
+        job["est_duration"] = TASK.into();
+        let stage = stage();
         let config = stage.write("config.json", &config.to_string());
         let spec = stage.scheduler_spec(&config).with(LOSS_TIME);
-        let scheduler = stage.start_scheduler(&spec.clone().with("--new-cluster"));
         Side {
-            scheduler,
-            client: Client::new(spec.port),
-            spec,
-            stage,
+            cluster: Cluster::start_on(stage, spec.with("--new-cluster")),
             last: Progress::default(),
         }
     }
 
-    fn restart(&mut self) {
-        self.scheduler = self.stage.start_scheduler(&self.spec);
-    }
-
     /// Returns the progress, or the last known one while the scheduler is down or loading.
     fn progress(&mut self) -> Progress {
-        let status = self.client.status();
+        let status = self.cluster.client.status();
         let job = status.and_then(|status| status.jobs?.into_iter().next());
         if let Some(now) = job.and_then(|job| progress_of(&job)) {
             self.last.done = self.last.done.max(now.done);
@@ -182,23 +160,25 @@ fn progress_of(job: &JobStatus) -> Option<Progress> {
 impl Bench {
     fn start() -> Self {
         let sides = [Side::start(), Side::start()];
-        let mut spec = sides[0].stage.worker_spec("w", &sides[0].spec);
+        let first = &sides[0].cluster;
+        let mut spec = first.stage.worker_spec("w", &first.spec);
         spec.flags.push("--work-fetch=cluster".to_owned());
         let half_life = format!("--rec-half-life={}s", HALF_LIFE.as_secs());
         spec.flags.push(half_life);
         // The first scheduler has the default share.
-        let port = sides[1].spec.port;
+        let port = sides[1].cluster.spec.port;
         let second = format!("--scheduler=127.0.0.1:{port},share={}", SHARES[1]);
         spec.flags.push(second);
-        let worker = sides[0].stage.start_worker(&spec);
+        let worker = first.stage.start_worker(&spec);
         for side in &sides {
-            side.client
+            side.cluster
+                .client
                 .wait_until_within(PATIENCE, "some tasks to be done", |status| {
                     let mut jobs = status.jobs.iter().flatten();
                     jobs.any(|job| job.done > Some(0))
                 });
         }
-        let status = sides[0].client.wait_healthy(1);
+        let status = first.client.wait_healthy(1);
         let address = status
             .workers
             .and_then(|workers| workers.into_iter().next());

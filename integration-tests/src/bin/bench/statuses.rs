@@ -2,15 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use integration_tests::e2e::{
-    Client, Process, Programs, SchedulerSpec, Stage, resident_bytes, used_processor_time,
-    wait_within, write_history,
-};
+use integration_tests::e2e::{SchedulerSpec, Stage, range_config, wait_within, write_history};
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::Value;
 
-use crate::figures::{Line, Report, times_ms};
-use crate::submit::Marks;
+use crate::cluster::{Cluster, PATIENCE, default_spec, stage, with_job};
+use crate::figures::{Line, Report, mib, per_second, times_ms};
+use crate::marks::Marks;
 
 /// Number of restarts.
 const ROUNDS: usize = 5;
@@ -26,41 +24,35 @@ const KEPT_FOR: Duration = Duration::from_secs(30);
 const DELETED: usize = 51_000;
 /// Time without a change after which the store has no work left. It checks at least every ten seconds.
 const SETTLED: Duration = Duration::from_secs(15);
-/// Limit for each step, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Measures with `statuses` statuses of one job.
 pub fn measure(statuses: usize) -> Report {
-    let stage = Stage::with(Programs::this_one());
-    let marks = Marks::new(stage.path("marks"));
-    let file = stage.write("config.json", &config(&marks, statuses + LEFT));
-    let mut spec = stage.scheduler_spec(&file);
-    // Uses default timeouts, like users.
-    spec.flags.clear();
+    let stage = stage();
+    let marks = Marks::new(&stage);
+    let spec = used_spec(&stage, &config(&marks, statuses + LEFT));
     eprintln!("statuses: writing {statuses} of them");
     let began = Instant::now();
     write_history(&spec.data_dir, &[("work", "n", statuses)]);
-    let rate = statuses as f64 / began.elapsed().as_secs_f64();
-    let mut scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
-    let _worker = stage.start_worker(&stage.worker_spec("one", &spec));
+    let rate = per_second(statuses, began.elapsed());
+    let mut cluster = Cluster::start_on(stage, spec);
+    let _worker = cluster.start_worker("one");
     marks.next_within(PATIENCE);
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
         eprintln!("statuses: round {} of {ROUNDS}", round + 1);
-        scheduler.kill_program();
+        cluster.scheduler.kill_program();
         // A task that was being started begins within this time, and is not counted for the next scheduler.
         std::thread::sleep(Duration::from_millis(500));
         marks.forget();
         let began = Instant::now();
-        scheduler = stage.start_scheduler(&spec);
+        cluster.restart();
         let answered = wait_within(PATIENCE, "an answer", || {
-            client.status()?;
+            cluster.client.status()?;
             Some(began.elapsed())
         });
-        let used = used_processor_time(scheduler.id()).expect("the scheduler lives");
+        let used = cluster.processor_time();
         let heard = wait_within(PATIENCE, "the worker to be heard", || {
-            let status = client.status()?;
+            let status = cluster.client.status()?;
             let mut workers = status.workers.iter().flatten();
             let heard = workers.any(|worker| worker.since_heartbeat_ms.is_some());
             heard.then(|| began.elapsed())
@@ -68,7 +60,6 @@ pub fn measure(statuses: usize) -> Report {
         let started = marks.next_within(PATIENCE).duration_since(began);
         rounds.push([answered, heard, started, used]);
     }
-    let held = resident_bytes(scheduler.id()).expect("the scheduler lives");
     let seconds = |which: usize| times_ms(rounds.iter().map(|round| round[which])).at(50) / 1e3;
     let lines = vec![
         Line::new(
@@ -84,7 +75,7 @@ pub fn measure(statuses: usize) -> Report {
         ),
         Line::new("  first task starts", "s", seconds(2)).at_most(MOST_TASK_S),
         Line::new("  processor time until the first answer", "s", seconds(3)),
-        Line::new("memory after that", "MiB", held as f64 / f64::from(1 << 20)),
+        Line::new("memory after that", "MiB", cluster.resident_mib()),
         Line::new("statuses that the store writes", "/s", rate).more_is_better(),
     ];
     Report::new("statuses", "", lines)
@@ -99,8 +90,9 @@ pub fn forget(missing: usize) -> Report {
 
 /// Measures a scheduler with one completion that it keeps, and others that it deletes after [`KEPT_FOR`].
 fn expire(missing: usize) -> Vec<Line> {
-    let stage = Stage::with(Programs::this_one());
-    let spec = idle(&stage, 1).with(&format!("--keep-missing-for={}s", KEPT_FOR.as_secs()));
+    let stage = stage();
+    let spec =
+        used_spec(&stage, &idle(1)).with(&format!("--keep-missing-for={}s", KEPT_FOR.as_secs()));
     eprintln!("retention: writing {missing} completions of missing nodes");
     write_history(
         &spec.data_dir,
@@ -108,21 +100,20 @@ fn expire(missing: usize) -> Vec<Line> {
     );
     let before = size_mib(&spec);
     let began = Instant::now();
-    let mut scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
-    wait_within(PATIENCE, "an answer", || client.status());
-    let held = resident_mib(&scheduler);
+    let mut cluster = Cluster::start_on(stage, spec);
+    wait_within(PATIENCE, "an answer", || cluster.client.status());
+    let held = cluster.resident_mib();
     eprintln!("retention: {before:.0} MiB on disk, {held:.0} MiB in memory; forgetting");
     wait_within(PATIENCE, "the completions to be forgotten", || {
-        let left = client.status()?.store?.completions?;
+        let left = cluster.client.status()?.store?.completions?;
         (left == 1).then_some(())
     });
     let took = began.elapsed();
-    let after = shrunk_mib(&spec);
-    let held_after = resident_mib(&scheduler);
-    scheduler.kill_program();
-    let scheduler = stage.start_scheduler(&spec);
-    wait_within(PATIENCE, "an answer", || client.status());
+    let after = shrunk_mib(&cluster.spec);
+    let held_after = cluster.resident_mib();
+    cluster.scheduler.kill_program();
+    cluster.restart();
+    wait_within(PATIENCE, "an answer", || cluster.client.status());
     let took = took.saturating_sub(KEPT_FOR).as_secs_f64();
     vec![
         Line::new(
@@ -133,29 +124,29 @@ fn expire(missing: usize) -> Vec<Line> {
         Line::new("  after they were forgotten", "MiB", after),
         Line::new("memory with them", "MiB", held),
         Line::new("  after they were forgotten", "MiB", held_after),
-        Line::new("  after a restart", "MiB", resident_mib(&scheduler)),
+        Line::new("  after a restart", "MiB", cluster.resident_mib()),
         Line::new("time in which they were forgotten, at most", "s", took),
     ]
 }
 
 /// Measures `delete-history` of a job, while a worker is connected that could repeat its completions.
 fn delete_history() -> Vec<Line> {
-    let stage = Stage::with(Programs::this_one());
-    let spec = idle(&stage, DELETED);
+    let stage = stage();
+    let spec = used_spec(&stage, &idle(DELETED));
     eprintln!("retention: deleting the history of {DELETED} tasks");
     write_history(&spec.data_dir, &[("work", "n", DELETED)]);
     let before = size_mib(&spec);
-    let _scheduler = stage.start_scheduler(&spec);
-    let client = Client::new(spec.port);
-    let mut worker = stage.start_worker(&stage.worker_spec("one", &spec));
-    client.wait_healthy(1);
+    let cluster = Cluster::start_on(stage, spec);
+    let mut worker = cluster.start_worker("one");
+    cluster.client.wait_healthy(1);
+    let (stage, spec) = (&cluster.stage, &cluster.spec);
     let address = format!("{}:{}", spec.address, spec.port);
     let began = Instant::now();
     let deleted = stage.brasserie(&["job", "delete-history", "work", "--scheduler", &address]);
     let took = began.elapsed().as_secs_f64();
     assert_eq!(deleted.code, Some(0), "{}", deleted.output);
-    let then = size_mib(&spec);
-    let remembered = shrunk_mib(&spec);
+    let then = size_mib(spec);
+    let remembered = shrunk_mib(spec);
     worker.signal(Signal::SIGTERM);
     worker.wait();
     vec![
@@ -173,31 +164,25 @@ fn delete_history() -> Vec<Line> {
         Line::new(
             "  when no such worker is left, or after a day",
             "MiB",
-            shrunk_mib(&spec),
+            shrunk_mib(spec),
         ),
         Line::new("time of the deletion", "s", took),
     ]
 }
 
-/// Returns a scheduler with default times whose only job, on `nodes` nodes, is disabled.
-fn idle(stage: &Stage, nodes: usize) -> SchedulerSpec {
-    let config = json!({
-        "bistro_settings": {
-            "nodes": { "levels": ["item"], "node_sources": [
-                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
-            ] },
-            "resources": {}
-        },
-        "bistro_job->work": { "owner": "bench", "command": ["/bin/true"], "enabled": false }
-    });
-    let mut spec = stage.scheduler_spec(&stage.write("config.json", &config.to_string()));
-    spec.flags.clear();
-    spec
+/// Returns a config whose only job, on `nodes` nodes, is disabled.
+fn idle(nodes: usize) -> Value {
+    let mut config = with_job(range_config(nodes, None), "work", ["/bin/true"]);
+    config["bistro_job->work"]["enabled"] = false.into();
+    config
 }
 
-fn resident_mib(scheduler: &Process) -> f64 {
-    let bytes = resident_bytes(scheduler.id()).expect("the scheduler lives");
-    bytes as f64 / f64::from(1 << 20)
+/// Returns the parameters of a scheduler with default timeouts whose directory has a history already.
+fn used_spec(stage: &Stage, config: &Value) -> SchedulerSpec {
+    SchedulerSpec {
+        flags: Vec::new(),
+        ..default_spec(stage, config)
+    }
 }
 
 /// Returns the size of the store and its log, in MiB.
@@ -206,8 +191,7 @@ fn size_mib(spec: &SchedulerSpec) -> f64 {
         let file = spec.data_dir.join(name).metadata();
         file.map_or(0, |file| file.len())
     };
-    let bytes = size("state.sqlite3") + size("state.sqlite3-wal");
-    bytes as f64 / f64::from(1 << 20)
+    mib(size("state.sqlite3") + size("state.sqlite3-wal"))
 }
 
 /// Returns the size in MiB once it has not changed for [`SETTLED`].
@@ -222,18 +206,10 @@ fn shrunk_mib(spec: &SchedulerSpec) -> f64 {
     })
 }
 
-fn config(marks: &Marks, nodes: usize) -> String {
+fn config(marks: &Marks, nodes: usize) -> Value {
     let [shell, option, mark] = marks.command();
     let command = [shell, option, format!("{mark}; sleep 0.05")];
-    let config = json!({
-        "bistro_settings": {
-            "enabled": true,
-            "nodes": { "levels": ["item"], "node_order": "original", "node_sources": [
-                { "source": "range_label", "prefs": { "parent_level": "instance", "format": "n{i}", "start": 1, "end": nodes } }
-            ] },
-            "resources": { "worker": { "slots": { "default": 1, "limit": 1 } } }
-        },
-        "bistro_job->work": { "owner": "bench", "command": command, "arguments": "none", "status_from": "exit_code" }
-    });
-    config.to_string()
+    let mut config = with_job(range_config(nodes, Some(1)), "work", command);
+    config["bistro_settings"]["nodes"]["node_order"] = "original".into();
+    config
 }

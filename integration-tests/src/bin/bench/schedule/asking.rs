@@ -7,9 +7,9 @@ use brasserie_common::{Processor, Time, WorkRequestSeq};
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::{Allowance, Allowances, Engine, WorkerIndex};
 
-use super::meter::timed;
 use super::workload::{DATABASES_A_HOST, Size, WORKERS, worker_name};
 use super::{Line, Scale};
+use crate::meter::timed;
 
 /// Number of groups of jobs with different estimates.
 const GROUPS: u64 = 100;
@@ -60,10 +60,7 @@ pub fn asking(scale: Scale) -> Vec<Line> {
         micros(verdicts),
     )
     .beside(micros(walks));
-    vec![match scale {
-        Scale::Smoke => line,
-        Scale::Usual | Scale::Large => line.at_most(VERDICT),
-    }]
+    vec![scale.at_most(line, VERDICT)]
 }
 
 /// Sets estimates and deadlines, because placement checks the estimate only of jobs with a deadline.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use brasserie_common::Time;
 use brasserie_common::rng::{Purpose, Rng};
 
-use super::meter::timed;
 use super::workload::{DATABASES_A_HOST, SLOTS_A_HOST, Size, TaskTimes, Window};
+use crate::meter::timed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

@@ -8,9 +8,9 @@ use brasserie_common::Time;
 use brasserie_scheduler_engine::{Judged, Restart, Task, Tries};
 
 use super::brute::{self, Brute};
-use super::meter::{forget_peak, peak, resident, timed};
 use super::workload::{Simulation, Size, done};
 use super::{Line, Scale};
+use crate::meter::{forget_peak, peak, resident, timed};
 
 /// Promised limit in milliseconds for a slice of a refresh.
 const SLICE_OF_REFRESH: f64 = 5.0;
@@ -202,10 +202,7 @@ pub fn memory(scale: Scale) -> Vec<Line> {
         Scale::Usual => 4_000_000,
         Scale::Large => 10_000_000,
     };
-    let promised = |line: Line, most: f64| match scale {
-        Scale::Smoke => line,
-        Scale::Usual | Scale::Large => line.at_most(most),
-    };
+    let promised = |line: Line, most: f64| scale.at_most(line, most);
     let size = Size::of_nodes(nodes, 1);
     let before = resident();
     let mut engine = size.engine();
@@ -325,12 +322,8 @@ fn lines_of_slices(scale: Scale, name: String, mut slices: Vec<Duration>) -> [Li
     slices.sort_unstable();
     let longest = slices.last().copied().unwrap_or_default();
     let usual = slices.get(slices.len() / 2).copied().unwrap_or_default();
-    let line = Line::new(name, "ms", millis(longest));
     [
-        match scale {
-            Scale::Smoke => line,
-            Scale::Usual | Scale::Large => line.at_most(SLICE_OF_REFRESH),
-        },
+        scale.at_most(Line::new(name, "ms", millis(longest)), SLICE_OF_REFRESH),
         Line::new("  half of the slices take less than", "ms", millis(usual)),
         Line::new(format!("  all {}", slices.len()), "ms", millis(total)),
     ]

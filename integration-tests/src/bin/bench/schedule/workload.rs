@@ -15,7 +15,7 @@ use brasserie_scheduler_engine::{
 };
 use serde_json::json;
 
-use super::meter::thread_time;
+use crate::meter::thread_time;
 
 pub const DATABASES_A_HOST: usize = 25;
 pub const SLOTS_A_HOST: usize = 2;

@@ -1,8 +1,10 @@
-//! Measures the resource usage of a process from outside, and the idle time of the machine.
+//! Measures the resource usage of processes and of this thread, and the idle time of the machine.
 
 use std::fs;
 use std::time::Duration;
 
+use integration_tests::e2e::resident_bytes;
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
 
 /// Measures one process from a moment on.
@@ -36,6 +38,36 @@ impl Meter {
     /// If the process has ended.
     pub fn peak_bytes(&self) -> u64 {
         status_bytes(self.pid, "VmHWM:")
+    }
+}
+
+/// Returns the processor time of this thread, which excludes that of others.
+pub fn thread_time() -> Duration {
+    let reading = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    Duration::from(reading.expect("every thread has a clock"))
+}
+
+/// Runs `work`, and returns its result and the processor time of this thread.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let before = thread_time();
+    let result = work();
+    (result, thread_time().saturating_sub(before))
+}
+
+/// Returns the resident memory of this process in bytes.
+pub fn resident() -> f64 {
+    resident_bytes(Pid::this()).expect("this process runs") as f64
+}
+
+/// Returns the peak of this process's resident memory since [`forget_peak`], in bytes.
+pub fn peak() -> f64 {
+    status_bytes(Pid::this(), "VmHWM:") as f64
+}
+
+/// Resets the peak. If the kernel refuses, the peak is that of the whole run, which is never too low.
+pub fn forget_peak() {
+    if let Err(error) = fs::write("/proc/self/clear_refs", "5") {
+        eprintln!("schedule: the peak is that of the whole run: {error}");
     }
 }
 
