@@ -1,4 +1,24 @@
-//! The engine: its tables, and the ids that it assigns to names.
+//! The engine: the coordinator, which alone sees all components. Its files follow the events and queries of its interface.
+
+mod credit;
+mod eligible;
+mod explain;
+mod fingerprint;
+mod gates;
+mod histogram;
+mod in_turn;
+mod links;
+mod place;
+mod presence;
+mod reclaim;
+mod reconfigure;
+mod refresh;
+#[cfg(test)]
+#[path = "tests/mod.rs"]
+mod tests;
+mod transitions;
+mod view;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -17,12 +37,15 @@ use crate::placement::policy::{self, Policy};
 use crate::placement::resources::{Ledger, SlotPlan};
 use crate::placement::wait_lists::WaitLists;
 use crate::placement::workers::Pool;
-use crate::reclaim::Reclaim;
-use crate::refresh::{Patience, Refresh, Rubbish, Side};
+use crate::refresh::disposal::Rubbish;
+use crate::refresh::slices::Patience;
 use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 use crate::statuses::waits::Waits;
 use crate::types::{NodesOf, Task};
+pub use presence::Presence;
+use reclaim::Reclaim;
+use refresh::{Refresh, Side};
 
 /// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
 ///
@@ -31,61 +54,61 @@ use crate::types::{NodesOf, Task};
 /// affected jobs. A node table builds new columns of all jobs beside those in force.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    pub(crate) job_names: Names<JobName>,
-    pub(crate) node_names: NodeNames,
-    pub(crate) resource_names: Names<Arc<str>>,
-    pub(crate) config: Option<Arc<Config>>,
+    job_names: Names<JobName>,
+    node_names: NodeNames,
+    resource_names: Names<Arc<str>>,
+    config: Option<Arc<Config>>,
     /// The node table in force.
-    pub(crate) nodes: Option<Arc<NodeTable>>,
+    nodes: Option<Arc<NodeTable>>,
     /// The configuration that the nodes in force belong to.
-    pub(crate) nodes_of: NodesOf,
+    nodes_of: NodesOf,
     /// The table in force under the configuration; absent until both exist.
-    pub(crate) forest: Option<Box<Forest>>,
+    forest: Option<Box<Forest>>,
     /// The newest node table, if its processing has not begun.
-    pub(crate) waiting: Option<Arc<NodeTable>>,
+    waiting: Option<Arc<NodeTable>>,
     /// Number of tables that have come into force.
-    pub(crate) put_in_force: u64,
+    put_in_force: u64,
     /// The node table that comes into force next.
-    pub(crate) refresh: Option<Box<Refresh>>,
+    refresh: Option<Box<Refresh>>,
     /// Says whether `forest` and `columns` are at the moment those in force or the next ones.
-    pub(crate) side: Side,
-    pub(crate) rubbish: Rubbish,
-    pub(crate) patience: Patience,
-    pub(crate) reclaim: Reclaim,
-    pub(crate) plan: SlotPlan,
-    pub(crate) ledger: Ledger,
+    side: Side,
+    rubbish: Rubbish,
+    patience: Patience,
+    reclaim: Reclaim,
+    plan: SlotPlan,
+    ledger: Ledger,
     /// Indexed by job id.
-    pub(crate) jobs: Vec<Job>,
+    jobs: Vec<Job>,
     /// Indexed by job id; empty for a job that is not configured.
-    pub(crate) columns: Vec<Columns>,
+    columns: Vec<Columns>,
     /// Configured jobs, in file order.
-    pub(crate) configured: Vec<JobId>,
+    configured: Vec<JobId>,
     /// Configured jobs, those first that others depend on. Jobs in a cycle come in between.
-    pub(crate) by_dependency: Vec<JobId>,
+    by_dependency: Vec<JobId>,
     /// Number of links between jobs and the jobs that they wait for as a whole.
-    pub(crate) gates: usize,
-    pub(crate) running: Runs,
-    pub(crate) held: IdSet<Task>,
-    pub(crate) waits: Waits,
+    gates: usize,
+    running: Runs,
+    held: IdSet<Task>,
+    waits: Waits,
     /// No task starts before this time.
-    pub(crate) barrier: Option<Time>,
-    pub(crate) needs: Needs,
-    pub(crate) lists: WaitLists,
-    pub(crate) pool: Pool,
-    pub(crate) policy: Box<dyn Policy>,
+    barrier: Option<Time>,
+    needs: Needs,
+    lists: WaitLists,
+    pool: Pool,
+    policy: Box<dyn Policy>,
     /// Jobs that were noted as missing and are configured again, until [`Engine::take_returned_jobs`].
-    pub(crate) returned_jobs: Vec<JobId>,
+    returned_jobs: Vec<JobId>,
     /// Messages about jobs that are configured twice.
-    pub(crate) config_problems: Vec<String>,
-    pub(crate) rng: Rng,
-    pub(crate) seed: u64,
+    config_problems: Vec<String>,
+    rng: Rng,
+    seed: u64,
     /// Hash of the configuration and the node tables for fingerprints, computed on first use.
-    pub(crate) sources_shape: OnceLock<u64>,
+    sources_shape: OnceLock<u64>,
 }
 
 /// The tasks that a refresh of one task updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+enum Reach {
     /// The task alone. Its dependents follow only if it becomes hopeless or stops being so.
     Own,
     /// The task and its dependents.

@@ -5,5 +5,4 @@ pub(crate) mod columns;
 pub(crate) mod gate;
 pub(crate) mod job;
 pub(crate) mod tally;
-mod transitions;
 pub(crate) mod waits;

@@ -3,21 +3,19 @@
 //! The scheduler core counts how much a worker requested and how much of it is left. This module only reads that, together with the
 //! worker's slots.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::work::MAX_PROCESSOR_TYPES;
 use brasserie_common::{
-    Card, CardChoice, CardNeed, CardUse, Estimate, GpuShare, JobId, NodeId, Processor,
+    Card, CardChoice, CardNeed, CardUse, Estimate, GpuShare, NodeId, Processor,
 };
-use brasserie_common_config::{Config, JobConfig, ResourceId};
+use brasserie_common_config::{JobConfig, ResourceId};
 
-use super::demands::{Group, Refusal};
-use super::running::RunCards;
-use super::wait_lists::WaitKey;
+use super::demands::Refusal;
+use super::runs::RunCards;
 use super::workers::{Pool, Worker};
-use crate::engine::Engine;
-use crate::types::{Allowance, Allowances, Due, Eligibility, Task, WorkFound, WorkerIndex};
+use crate::types::{Allowance, Allowances, Due, WorkerIndex};
 
 /// The properties of a group of jobs that matter for work requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,7 +68,7 @@ pub(crate) struct LearnedStep(i32);
 impl LearnedStep {
     const BASE: f64 = 1.1;
 
-    fn of(seconds: f64) -> Self {
+    pub(crate) fn of(seconds: f64) -> Self {
         // A cast of a float saturates, and makes 0 of NaN.
         LearnedStep((seconds.ln() / Self::BASE.ln()).round() as i32)
     }
@@ -198,7 +196,7 @@ impl Worker {
     }
 
     /// Returns the model that a task's GPUs count as: that of the first.
-    fn model_of(&self, gpus: &[GpuShare]) -> Option<Arc<str>> {
+    pub(crate) fn model_of(&self, gpus: &[GpuShare]) -> Option<Arc<str>> {
         let has = gpus.first()?;
         let mut listed = self.resources.cards.iter();
         let card = listed.find(|card| card.device == has.device)?;
@@ -226,7 +224,7 @@ impl Worker {
 
 impl Pool {
     /// Returns the deadline to check before a task of a demand goes to a pull worker. Tasks with GPUs are not checked.
-    pub(super) fn due_at(&self, demand: usize, worker: WorkerIndex) -> Option<Due> {
+    pub(crate) fn due_at(&self, demand: usize, worker: WorkerIndex) -> Option<Due> {
         let demand = &self.demands[demand];
         let asks = self.get(worker)?.allowances.is_some();
         demand
@@ -237,14 +235,14 @@ impl Pool {
 
     /// Notes that tasks of a demand would miss deadlines at a worker. None of them goes there until the worker sends a new request or has
     /// less to do.
-    pub(super) fn note_late(&mut self, demand: usize, worker: WorkerIndex) {
+    pub(crate) fn note_late(&mut self, demand: usize, worker: WorkerIndex) {
         let demand = &mut self.demands[demand];
         demand.late.insert(worker.index());
         demand.fits.remove(worker.index());
     }
 
     /// Returns the hosts of the workers with room for a demand.
-    fn hosts_with_room(&self, demand: usize) -> BTreeSet<NodeId> {
+    pub(crate) fn hosts_with_room(&self, demand: usize) -> BTreeSet<NodeId> {
         let fits = self.demands.get(demand).map(|demand| demand.fits.iter());
         let workers = fits.into_iter().flatten();
         let on = workers.filter_map(|worker| {
@@ -255,7 +253,7 @@ impl Pool {
     }
 
     /// Forgets for which demands a worker lacked GPUs, because something may have changed there. Returns whether there were any.
-    pub(super) fn forget_turned_down(&mut self, worker: WorkerIndex) -> bool {
+    pub(crate) fn forget_turned_down(&mut self, worker: WorkerIndex) -> bool {
         let mut was_turned_down = false;
         for demand in &mut self.demands {
             was_turned_down |= demand.turned_down.contains(worker.index());
@@ -266,157 +264,12 @@ impl Pool {
 
     /// Forgets for which demands deadlines would be missed at a worker, which sent a new request, has less to do, or was replaced. Returns
     /// whether there were any.
-    pub(super) fn forget_late(&mut self, worker: WorkerIndex) -> bool {
+    pub(crate) fn forget_late(&mut self, worker: WorkerIndex) -> bool {
         let mut was_late = false;
         for demand in &mut self.demands {
             was_late |= demand.late.contains(worker.index());
             demand.late.remove(worker.index());
         }
         was_late
-    }
-}
-
-impl Engine {
-    /// Sets the run time of a job's successful tasks, in seconds, for jobs without an estimate. Costs nothing while it stays about the
-    /// same.
-    pub fn set_learned(&mut self, id: JobId, seconds: Option<f64>) {
-        let learned = seconds.map(LearnedStep::of);
-        let Some(job) = self.jobs.get_mut(id.index()) else {
-            return;
-        };
-        let before = std::mem::replace(&mut job.learned, learned);
-        let left = job.demand;
-        let counts = |job: &JobConfig| job.deadline().is_some() && job.est_duration.is_none();
-        if before == learned || !job.config.as_deref().is_some_and(counts) {
-            return;
-        }
-        let Some(config) = self.config.clone() else {
-            return;
-        };
-        if self.join_pool(id, &config) == Group::New {
-            self.look_at_demand(id, &config);
-        }
-        self.pool.leave(id, left);
-        match self.jobs[id.index()].host_level {
-            // Tasks that wait for a host may fit now.
-            Some(_) => self.wake_where_it_fits(id),
-            None => self.sync_active(id),
-        }
-    }
-
-    /// Wakes the first of a job's tasks that wait for a host, on each host with room. This wakes no more tasks than there are workers,
-    /// however many wait.
-    fn wake_where_it_fits(&mut self, id: JobId) {
-        let Some(forest) = self.forest.take() else {
-            return;
-        };
-        for host in self.pool.hosts_with_room(self.jobs[id.index()].demand) {
-            let key = WaitKey::Host(host);
-            let first = self.lists.first(key, id);
-            if let Some((rank, below)) = first.zip(self.below(&forest, id, key)) {
-                self.wake(&forest, key, id, below.position(rank));
-            }
-        }
-        self.forest = Some(forest);
-        self.sync_active(id);
-    }
-
-    /// Sets the credit of a pull worker, by type of processors; `None` for a worker that requests no work. Ignored for a worker that is not
-    /// present.
-    pub fn set_allowances(&mut self, worker: WorkerIndex, allowances: Option<Allowances>) {
-        if self.pool.set_allowances(worker, allowances) {
-            self.offer_worker(worker);
-        }
-    }
-
-    /// Checks a worker again for tasks that would have missed deadlines there, because it has less to do than at the last check.
-    pub fn forget_late(&mut self, worker: WorkerIndex) {
-        if self.pool.forget_late(worker) {
-            self.offer_worker(worker);
-        }
-    }
-
-    /// Notes that a worker that chooses GPUs had none for a task that may not be queued. No such task goes there until
-    /// [`Engine::forget_turned_down`], because it would be sent in vain in place of others. Ignored if the worker was removed meanwhile,
-    /// because another one may have its place, or if it no longer chooses GPUs.
-    pub fn note_turned_down(&mut self, task: Task) {
-        let run = self.running.get(&task);
-        let run = run.filter(|run| run.cards.need.is_some());
-        let run = run.filter(|run| {
-            let worker = self.pool.get(run.worker);
-            worker.is_some_and(Worker::chooses_cards)
-        });
-        let job = self.jobs.get(task.job.index());
-        if let Some((run, job)) = run.zip(job)
-            && let Some(demand) = self.pool.demands.get_mut(job.demand)
-            && !demand.work.bufferable
-        {
-            demand.turned_down.insert(run.worker.index());
-            demand.fits.remove(run.worker.index());
-        }
-    }
-
-    /// Checks a worker again for tasks that it had no GPUs for. The caller does this when a run has completed there, or after some time.
-    pub fn forget_turned_down(&mut self, worker: WorkerIndex) {
-        if self.pool.forget_turned_down(worker) {
-            self.offer_worker(worker);
-        }
-    }
-
-    /// Returns the type of processors of some GPUs of a worker: that of the first, because no task has several types.
-    pub fn processor_of_cards(&self, worker: WorkerIndex, gpus: &[GpuShare]) -> Option<Processor> {
-        let model = self.pool.get_any(worker)?.model_of(gpus)?;
-        Some(Processor::Cards(model))
-    }
-
-    /// Returns whether the worker may get tasks now, as last set.
-    pub fn is_eligible(&self, worker: WorkerIndex) -> bool {
-        let slot = self.pool.get(worker);
-        slot.is_some_and(|slot| slot.eligibility == Eligibility::Eligible)
-    }
-
-    /// Returns the type of processors that a job's task counts as on a worker, and how many of these it keeps busy. A task that was placed
-    /// there keeps the type of its placement.
-    pub fn work_of(
-        &self,
-        config: &Config,
-        (job, task): (&JobConfig, Task),
-        worker: WorkerIndex,
-    ) -> (Processor, f64) {
-        let cards = config.card_need(job).unwrap_or_default();
-        let run = self.running.get(&task).filter(|run| run.worker == worker);
-        let slot = self.pool.get_any(worker);
-        let of_run = run.and_then(|run| slot?.model_of(&run.cards.gpus));
-        let counted = run.and_then(|run| run.cards.counts_as.clone());
-        let of_run = counted.or(of_run);
-        let learned = self.jobs.get(task.job.index()).and_then(|job| job.learned);
-        let now = slot.map(|slot| slot.processor_of(&WorkNeed::of(job, learned), &cards));
-        match of_run.map(Processor::Cards).or(now) {
-            Some(Processor::Cards(model)) => (Processor::Cards(model), cards.amount()),
-            Some(Processor::Cpu) | None => (Processor::Cpu, config.cpus_of(job)),
-        }
-    }
-
-    /// Returns the available work for a pull worker, by the types of processors that jobs use there: tasks that are ready, with or without
-    /// room for them, and those of them that would miss deadlines. Visits each group of jobs, not each job.
-    pub fn work_found(&self, worker: WorkerIndex) -> BTreeMap<Processor, WorkFound> {
-        let mut found = BTreeMap::new();
-        let Some(slot) = self.pool.get(worker) else {
-            return found;
-        };
-        let allowances = slot.allowances.as_ref();
-        for demand in self.pool.demands.iter().filter(|demand| demand.jobs > 0) {
-            let ready = demand.could_start;
-            let is_late = demand.late.contains(worker.index());
-            for processor in slot.processors_of(&demand.cards) {
-                let refusal = allowances.map(|all| demand.work.refusal(all.of(&processor)));
-                let of_type: &mut WorkFound = found.entry(processor).or_default();
-                of_type.ready += ready;
-                if is_late || refusal == Some(Some(Refusal::Late)) {
-                    of_type.late += ready;
-                }
-            }
-        }
-        found
     }
 }

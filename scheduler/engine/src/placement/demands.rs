@@ -24,7 +24,7 @@ pub(crate) struct Demand {
     /// Equal for jobs with the same demand.
     pub(super) key: String,
     /// Number of jobs in the group; 0: the entry is vacant, and nothing fits.
-    pub(super) jobs: usize,
+    pub(crate) jobs: usize,
     /// Needs, by index in the plan's list of worker resources.
     pub(crate) needs: Vec<i32>,
     /// Needs, by index in the plan's list of root resources.
@@ -53,7 +53,7 @@ pub(crate) struct Demand {
     /// Jobs of the group with a ready task.
     pub(crate) active: BitTree,
     /// Tasks of the group that lack nothing but slots. Invariant: the sum of [`Pool::counted`] over its jobs.
-    pub(super) could_start: u64,
+    pub(crate) could_start: u64,
 }
 
 /// The reason why a worker cannot take a task now.

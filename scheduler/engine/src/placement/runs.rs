@@ -1,9 +1,54 @@
 //! The table of running tasks. Entries keep their index, so that slices can visit all of them while tasks start and complete.
 
-use brasserie_common::collections::IdMap;
+use std::sync::Arc;
 
-use super::running::Run;
-use crate::types::Task;
+use brasserie_common::collections::IdMap;
+use brasserie_common::{CardNeed, GpuShare, NodeId};
+
+use super::resources::Charge;
+use crate::forest::index::Forest;
+use crate::types::{Task, WorkerIndex};
+
+/// One running task.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) worker: WorkerIndex,
+    pub(crate) path: RunPath,
+    pub(crate) charges: Vec<Charge>,
+    pub(crate) cards: RunCards,
+}
+
+/// The GPUs of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunCards {
+    /// GPUs that the engine chose or the worker reported.
+    pub(crate) gpus: Box<[GpuShare]>,
+    /// Needed GPUs, if the worker chooses them.
+    pub(crate) need: Option<CardNeed>,
+    /// The model that the run counts as, if its worker is a pull worker.
+    pub(crate) counts_as: Option<Arc<str>>,
+}
+
+/// The nodes that a run was placed along.
+#[derive(Clone, Debug)]
+pub(crate) enum RunPath {
+    /// The run was adopted.
+    Unknown,
+    /// The path up from this row of the forest in force.
+    Row(u32),
+    /// The path in a forest that is no longer in force, root first.
+    Nodes(Box<[NodeId]>),
+}
+
+impl Run {
+    /// Stores the path as node ids, so that it survives changes of the forest. The run's charges are then looked up by name.
+    pub(crate) fn keep_path(&mut self, forest: &Forest) {
+        match self.path {
+            RunPath::Row(row) => self.path = RunPath::Nodes(forest.path(row)),
+            RunPath::Unknown | RunPath::Nodes(_) => {}
+        }
+    }
+}
 
 /// Invariant: `ids` has the index of each entry.
 #[derive(Clone, Debug, Default)]

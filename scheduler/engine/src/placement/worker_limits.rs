@@ -98,7 +98,7 @@ fn physical_amount(entry: &PhysicalResource, slots: i32) -> f64 {
 }
 
 /// Returns the slots that would be free on a worker after the task, weighted. The busiest worker that fits has the least.
-pub(super) fn leftover(
+pub(crate) fn leftover(
     config: &Config,
     plan: &SlotPlan,
     ledger: &Ledger,

@@ -12,7 +12,7 @@ use brasserie_common_config::{Config, ResourceId, WorkerSelector};
 
 use super::demands::{Demand, Refusal};
 use super::resources::{Ledger, SlotPlan};
-use super::running::RunCards;
+use super::runs::RunCards;
 use super::worker_limits::slots;
 use crate::types::{Allowances, Eligibility, WorkerIndex, WorkerResources};
 

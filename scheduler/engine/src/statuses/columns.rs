@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::placement::bit_tree::BitTree;
-use crate::statuses::gate::Gate;
+use crate::statuses::gate::{Gate, WAITING};
 use crate::statuses::tally::Tally;
 use crate::types::{TASK_STATES, TaskState};
 use crate::work::{Work, fill, shed};
@@ -141,6 +141,18 @@ impl Columns {
 
     pub(crate) fn count(&self, state: TaskState) -> u64 {
         self.counts[state as usize]
+    }
+
+    pub(crate) fn count_all(&self, states: &[TaskState]) -> u64 {
+        states.iter().map(|state| self.count(*state)).sum()
+    }
+
+    /// Returns a task's state as other components see it. A hopeless gate makes waiting tasks `Never` without a change of the columns.
+    pub(crate) fn shown_state(&self, position: u32) -> TaskState {
+        match self.state(position) {
+            state if self.gate == Gate::Hopeless && WAITING.contains(&state) => TaskState::Never,
+            state => state,
+        }
     }
 
     /// Takes out everything except the gates.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::random::{random_config, random_nodes};
 use super::world::*;
-use crate::placement::eligible::Filling;
+use crate::engine::eligible::Filling;
 use crate::statuses::gate::Gate;
 use crate::work::Work;
 use crate::{Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries};

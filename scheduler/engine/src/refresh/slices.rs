@@ -15,7 +15,7 @@ const TURNS_A_DOUBLING: u32 = 4;
 
 /// Progress of the last slice, without progress that was undone in a way that can repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Progress {
+pub(crate) enum Progress {
     #[default]
     None,
     /// Columns of jobs that were added during the refresh. Such work is endless if more are added in every turn.
@@ -47,7 +47,7 @@ impl Patience {
     }
 
     /// Notes that jobs were added.
-    pub(super) fn undo_by_adding(&mut self) {
+    pub(crate) fn undo_by_adding(&mut self) {
         self.undone = true;
         match self.progress {
             Progress::Added => self.progress = Progress::None,
@@ -55,7 +55,7 @@ impl Patience {
         }
     }
 
-    pub(super) fn note_progress(&mut self, progress: Progress) {
+    pub(crate) fn note_progress(&mut self, progress: Progress) {
         self.progress = self.progress.max(progress);
     }
 

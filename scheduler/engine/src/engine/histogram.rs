@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use brasserie_common::{JobId, StatusBits};
 
-use crate::engine::Engine;
+use super::Engine;
+use super::eligible::Structure;
 use crate::forest::index::Forest;
-use crate::placement::Structure;
 use crate::statuses::job::Job;
 use crate::statuses::tally::Tally;
 use crate::types::{Histogram, Task};
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Updates the histogram after a change of a task's bits.
-    pub(crate) fn count_again(&mut self, forest: &Forest, id: JobId, canonical: u32) {
+    pub(super) fn count_again(&mut self, forest: &Forest, id: JobId, canonical: u32) {
         let Some(mut tally) = self.columns[id.index()].tally.take() else {
             return;
         };

@@ -3,10 +3,10 @@
 
 use brasserie_common::JobId;
 
-use super::resources::is_met;
-use super::wait_lists::WaitKey;
-use crate::engine::Engine;
+use super::Engine;
 use crate::forest::index::Forest;
+use crate::placement::resources::is_met;
+use crate::placement::wait_lists::WaitKey;
 use crate::statuses::gate::Gate;
 
 /// The most jobs at a place that are woken at once, which is cheaper for a few. One in tests, so that they cover both ways.
@@ -27,7 +27,7 @@ enum Next {
 
 impl Engine {
     /// Wakes jobs that wait at a node, because slots of it may have become free.
-    pub(crate) fn offer_place(&mut self, forest: &Forest, row: u32) {
+    pub(super) fn offer_place(&mut self, forest: &Forest, row: u32) {
         let key = WaitKey::Node(row);
         if self.policy.in_turn().is_none() || self.lists.jobs_at(key) <= FEW_JOBS {
             return self.wake_all(forest, key);
@@ -38,7 +38,7 @@ impl Engine {
     }
 
     /// Makes ready, for each open place, the job that the policy would take first there.
-    pub(crate) fn call_in_turn(&mut self, forest: &Forest) {
+    pub(super) fn call_in_turn(&mut self, forest: &Forest) {
         if !self.lists.has_open() {
             return;
         }

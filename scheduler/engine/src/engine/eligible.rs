@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId, StatusBits};
 
-use crate::engine::{Engine, Reach};
+use super::refresh::Side;
+use super::{Engine, Reach};
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
-use crate::refresh::Side;
 use crate::statuses::columns::Columns;
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
@@ -30,7 +30,7 @@ const REPLICA_COST: u64 = 300;
 ///              +--> whole
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Filling {
+pub(super) enum Filling {
     /// Positions exist for some of the tasks.
     Room,
     /// Tasks before this step of the scan are classified.
@@ -41,7 +41,7 @@ pub(crate) enum Filling {
 
 /// Whether the forest lets a job run on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Structure {
+pub(super) enum Structure {
     Open,
     /// This row, the nearest such one, is disabled.
     Disabled(u32),
@@ -51,7 +51,7 @@ pub(crate) enum Structure {
 
 /// A job's state on a node, as a job that depends on it sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dependency {
+pub(super) enum Dependency {
     Done,
     /// The job may still become done there.
     Open,
@@ -60,7 +60,7 @@ pub(crate) enum Dependency {
 }
 
 impl Engine {
-    pub(crate) fn rebuild_columns(&mut self) {
+    pub(super) fn rebuild_columns(&mut self) {
         for demand in &mut self.pool.demands {
             demand.active = Default::default();
         }
@@ -78,7 +78,7 @@ impl Engine {
         self.forest = Some(forest);
     }
 
-    pub(crate) fn rebuild_job(&mut self, forest: &Forest, id: JobId) {
+    pub(super) fn rebuild_job(&mut self, forest: &Forest, id: JobId) {
         self.move_gate(id);
         self.begin_columns(id);
         self.fill_columns(forest, id, Filling::Room, &mut Work::endless());
@@ -86,18 +86,18 @@ impl Engine {
     }
 
     /// Computes whether the job is infeasible: no worker could ever run it, or no node ever has what it needs.
-    pub(crate) fn look_whether_infeasible(&mut self, id: JobId) {
+    pub(super) fn look_whether_infeasible(&mut self, id: JobId) {
         let job = &mut self.jobs[id.index()];
         job.infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
     }
 
-    pub(crate) fn begin_columns(&mut self, id: JobId) {
+    pub(super) fn begin_columns(&mut self, id: JobId) {
         self.look_whether_infeasible(id);
         self.columns[id.index()].reset();
     }
 
     /// Continues to fill the job's columns. Returns their progress if the budget is spent.
-    pub(crate) fn fill_columns(
+    pub(super) fn fill_columns(
         &mut self,
         forest: &Forest,
         id: JobId,
@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Combines all replicas: open if one of them is.
-    pub(crate) fn task_structure(
+    pub(super) fn task_structure(
         &self,
         forest: &Forest,
         job: &Job,
@@ -256,7 +256,7 @@ impl Engine {
     }
 
     /// Checks the path from the node to the root; the first negative answer wins.
-    pub(crate) fn structure(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> Structure {
+    pub(super) fn structure(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> Structure {
         structure_of(forest, &job.filters, self.job_names.get(id.0).as_str(), row)
     }
 
@@ -276,13 +276,13 @@ impl Engine {
     }
 
     /// Returns whether the task's last run ended in DONE and no other runs now, also for jobs and nodes that are no longer configured.
-    pub(crate) fn is_done(&self, task: Task) -> bool {
+    pub(super) fn is_done(&self, task: Task) -> bool {
         let job = &self.jobs[task.job.index()];
         job.is_done_on(task.node) && (job.running == 0 || !self.is_running(task))
     }
 
     /// Returns the state of a job on a node as a dependent sees it.
-    pub(crate) fn dependency(&self, forest: &Forest, id: JobId, node: NodeId) -> Dependency {
+    pub(super) fn dependency(&self, forest: &Forest, id: JobId, node: NodeId) -> Dependency {
         let job = &self.jobs[id.index()];
         let task = Task { job: id, node };
         if self.is_running(task) {
@@ -303,7 +303,7 @@ impl Engine {
     }
 
     /// Updates a task in all columns, and through it the tasks that depend on it.
-    pub(crate) fn refresh(&mut self, task: Task, reach: Reach) {
+    pub(super) fn refresh(&mut self, task: Task, reach: Reach) {
         let changed = self.refresh_here(task, reach);
         if !changed.is_empty()
             && let Some(forest) = self.forest.take()
@@ -315,7 +315,7 @@ impl Engine {
     }
 
     /// Updates a task in the columns that the engine's fields hold. Returns the jobs whose columns no longer hold.
-    pub(crate) fn refresh_here(&mut self, task: Task, reach: Reach) -> BTreeSet<JobId> {
+    pub(super) fn refresh_here(&mut self, task: Task, reach: Reach) -> BTreeSet<JobId> {
         let Some(forest) = self.forest.take() else {
             return BTreeSet::new();
         };
@@ -379,7 +379,7 @@ impl Engine {
     }
 
     /// Updates in the pool whether the job has tasks to try, and how many of its tasks lack nothing but slots.
-    pub(crate) fn sync_active(&mut self, id: JobId) {
+    pub(super) fn sync_active(&mut self, id: JobId) {
         match self.side {
             Side::InForce => {}
             // Nothing is placed there yet.
@@ -408,14 +408,14 @@ impl Engine {
     }
 
     /// Returns the task's position in its job's columns.
-    pub(crate) fn position_of(&self, forest: &Forest, task: Task) -> Option<u32> {
+    pub(super) fn position_of(&self, forest: &Forest, task: Task) -> Option<u32> {
         self.row_of(forest, task).map(|row| forest.position(row))
     }
 }
 
 /// Returns whether a job with this name and these filters runs on a row. Checks the path from the node to the root; the first negative
 /// answer wins.
-pub(crate) fn structure_of(
+pub(super) fn structure_of(
     forest: &Forest,
     filters: &JobFilters,
     name: &str,

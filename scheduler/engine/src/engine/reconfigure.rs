@@ -9,7 +9,7 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared};
 
-use crate::engine::Engine;
+use super::Engine;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::placement::credit::WorkNeed;
@@ -200,7 +200,7 @@ impl Engine {
     }
 
     /// Assigns a configured job to its demand.
-    pub(crate) fn join_pool(&mut self, id: JobId, config: &Config) -> Group {
+    pub(super) fn join_pool(&mut self, id: JobId, config: &Config) -> Group {
         let job = &mut self.jobs[id.index()];
         let Some(job_config) = &job.config else {
             return Group::Known;
@@ -213,7 +213,7 @@ impl Engine {
     }
 
     /// Computes which workers can run the first job of a demand.
-    pub(crate) fn look_at_demand(&mut self, id: JobId, config: &Config) {
+    pub(super) fn look_at_demand(&mut self, id: JobId, config: &Config) {
         let demand = self.jobs[id.index()].demand;
         let level = self.plan.at(config.worker_level());
         self.pool
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     /// Indexes the tasks below each node where tasks of these jobs may have to wait.
-    pub(crate) fn index_forest<'a>(
+    pub(super) fn index_forest<'a>(
         &self,
         forest: &mut Forest,
         jobs: impl IntoIterator<Item = &'a JobId>,
@@ -232,7 +232,7 @@ impl Engine {
     }
 
     /// Returns the levels of these jobs' tasks, each with a level above where they may have to wait.
-    pub(crate) fn levels_below<'a>(
+    pub(super) fn levels_below<'a>(
         &self,
         jobs: impl IntoIterator<Item = &'a JobId>,
     ) -> Vec<(LevelId, LevelId)> {
@@ -346,7 +346,7 @@ impl Engine {
 
     /// Recomputes the columns of the changed jobs and their dependents. Afterwards none of their tasks, and none of those of `requeued`, is
     /// in a wait list.
-    pub(crate) fn rebuild_jobs(&mut self, changed: BTreeSet<JobId>, requeued: &BTreeSet<JobId>) {
+    pub(super) fn rebuild_jobs(&mut self, changed: BTreeSet<JobId>, requeued: &BTreeSet<JobId>) {
         let changed = self.with_dependents(changed);
         for id in &changed {
             self.look_whether_infeasible(*id);
@@ -371,7 +371,7 @@ impl Engine {
         self.forest = Some(forest);
     }
 
-    pub(crate) fn with_dependents(&self, changed: BTreeSet<JobId>) -> BTreeSet<JobId> {
+    pub(super) fn with_dependents(&self, changed: BTreeSet<JobId>) -> BTreeSet<JobId> {
         let mut open: Vec<JobId> = changed.iter().copied().collect();
         let mut all = changed;
         while let Some(id) = open.pop() {

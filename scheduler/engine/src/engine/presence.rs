@@ -2,7 +2,7 @@
 
 use brasserie_common::{JobId, JobName, NodeId, NodeName};
 
-use crate::engine::Engine;
+use super::Engine;
 
 /// The presence of a node in the forest in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

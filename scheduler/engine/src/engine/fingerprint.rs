@@ -15,7 +15,7 @@ use brasserie_common::collections::SeededState;
 use brasserie_common::fingerprint::{Shape, fingerprint_of};
 use brasserie_common_config::NodeOrder;
 
-use crate::engine::Engine;
+use super::Engine;
 use crate::types::Task;
 
 impl Engine {

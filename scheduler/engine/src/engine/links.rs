@@ -3,12 +3,12 @@
 use brasserie_common::JobId;
 use brasserie_common::collections::{IdMap, IdSet};
 
-use crate::engine::Engine;
+use super::Engine;
 use crate::statuses::job::Job;
 
 impl Engine {
     /// Rebuilds the links of all jobs.
-    pub(crate) fn link_dependencies(&mut self) {
+    pub(super) fn link_dependencies(&mut self) {
         for job in &mut self.jobs {
             job.depends_on.clear();
             job.dependents.clear();
@@ -23,7 +23,7 @@ impl Engine {
     }
 
     /// Links a configured job to the jobs that it waits for.
-    pub(crate) fn link(&mut self, id: JobId) {
+    pub(super) fn link(&mut self, id: JobId) {
         let Some(config) = self.jobs[id.index()].config.clone() else {
             return;
         };
@@ -45,7 +45,7 @@ impl Engine {
     }
 
     /// Undoes [`Engine::link`].
-    pub(crate) fn unlink(&mut self, id: JobId) {
+    pub(super) fn unlink(&mut self, id: JobId) {
         for on in std::mem::take(&mut self.jobs[id.index()].depends_on) {
             let dependents = &mut self.jobs[on.index()].dependents;
             dependents.retain(|dependent| *dependent != id);
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// Returns messages about dependencies that cannot be met.
-    pub(crate) fn dependency_problems(&self) -> Vec<String> {
+    pub(super) fn dependency_problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         for id in &self.configured {
             let job = &self.jobs[id.index()];

@@ -3,15 +3,13 @@
 use brasserie_common::CardUse;
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
-use super::Reason;
-use super::reason::CardList;
-use crate::engine::Engine;
+use super::super::Engine;
+use super::super::eligible::{Structure, structure_of};
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
-use crate::placement::Structure;
 use crate::placement::demands::{Demand, Refusal};
-use crate::placement::eligible::structure_of;
 use crate::placement::resources::need_of;
+use crate::reason::{CardList, Reason};
 use crate::statuses::job::Job;
 
 /// The most nodes that are checked for one on which a job, which is not configured yet, could run. A filter takes about 100 ns for a node,
@@ -75,7 +73,7 @@ impl Engine {
     }
 
     /// Iterates over messages about enabled jobs that can never run as things are, in file order.
-    pub(crate) fn infeasible_jobs(&self) -> impl Iterator<Item = String> + '_ {
+    pub(in crate::engine) fn infeasible_jobs(&self) -> impl Iterator<Item = String> + '_ {
         let (config, forest) = (self.config.as_ref(), self.forest.as_ref());
         let of_job = move |id: &brasserie_common::JobId| {
             let (job, settings, _) = (&self.jobs[id.index()], self.job_config(*id)?, forest?);
@@ -90,7 +88,7 @@ impl Engine {
     }
 
     /// Returns a resource, on the path from a job's tasks to the root, of which no node has enough.
-    pub(crate) fn above_limit(&self, job: &JobConfig) -> Option<ResourceId> {
+    pub(in crate::engine) fn above_limit(&self, job: &JobConfig) -> Option<ResourceId> {
         let levels = (0..=job.level_for_tasks.0).map(LevelId);
         let mut ids = levels.flat_map(|level| self.plan.at(level)).copied();
         ids.find(|id| {

@@ -1,56 +1,15 @@
-//! Running tasks with the slots that they hold, and workers that join and leave.
+//! Workers that join and leave, and the slots and GPUs that running tasks hold.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
-use brasserie_common::{CardNeed, CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
+use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
 
-use super::resources::{Charge, ChargeGroup, ResourceName};
-use crate::engine::{Engine, Reach};
-use crate::forest::index::Forest;
+use super::{Engine, Reach};
+use crate::placement::resources::{Charge, ChargeGroup, ResourceName};
+use crate::placement::{Run, RunCards, RunPath};
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
-
-/// One running task.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) worker: WorkerIndex,
-    pub(crate) path: RunPath,
-    pub(crate) charges: Vec<Charge>,
-    pub(crate) cards: RunCards,
-}
-
-/// The GPUs of a run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RunCards {
-    /// GPUs that the engine chose or the worker reported.
-    pub(crate) gpus: Box<[GpuShare]>,
-    /// Needed GPUs, if the worker chooses them.
-    pub(crate) need: Option<CardNeed>,
-    /// The model that the run counts as, if its worker is a pull worker.
-    pub(crate) counts_as: Option<Arc<str>>,
-}
-
-/// The nodes that a run was placed along.
-#[derive(Clone, Debug)]
-pub(crate) enum RunPath {
-    /// The run was adopted.
-    Unknown,
-    /// The path up from this row of the forest in force.
-    Row(u32),
-    /// The path in a forest that is no longer in force, root first.
-    Nodes(Box<[NodeId]>),
-}
-
-impl Run {
-    /// Stores the path as node ids, so that it survives changes of the forest. The run's charges are then looked up by name.
-    pub(crate) fn keep_path(&mut self, forest: &Forest) {
-        match self.path {
-            RunPath::Row(row) => self.path = RunPath::Nodes(forest.path(row)),
-            RunPath::Unknown | RunPath::Nodes(_) => {}
-        }
-    }
-}
 
 impl Engine {
     /// Adds a worker, or updates its description. A new worker is ineligible until [`Engine::set_eligibility`].
@@ -284,7 +243,7 @@ impl Engine {
 
     /// Returns messages about charges that name no configured resource, or a node or worker without that resource. Empty before there are a
     /// configuration and nodes.
-    pub(crate) fn unknown_charges(
+    pub(super) fn unknown_charges(
         &self,
         task: Task,
         worker: WorkerIndex,

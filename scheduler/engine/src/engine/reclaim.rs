@@ -11,7 +11,7 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId, Time};
 
-use crate::engine::Engine;
+use super::Engine;
 use crate::placement::RunPath;
 use crate::placement::resources::Charge;
 use crate::work::Work;
@@ -50,7 +50,7 @@ enum Stage {
 
 /// The state of the reclaim of unused node names.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reclaim {
+pub(super) struct Reclaim {
     stage: Option<Stage>,
     /// Number of reclaims so far.
     cycle: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Reclaim {
 
 impl Reclaim {
     /// Returns whether the next step needs nothing from the caller.
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(super) fn is_under_way(&self) -> bool {
         match self.stage {
             Some(
                 Stage::Forest(_)
@@ -76,19 +76,19 @@ impl Reclaim {
     }
 
     /// Expects fewer names after a change to a much smaller table.
-    pub(crate) fn table_changes(&mut self, former: usize, rows: usize) {
+    pub(super) fn table_changes(&mut self, former: usize, rows: usize) {
         if rows < former / 2 {
             self.kept = self.kept.min(rows);
         }
     }
 
     /// Notes that up to `names` names fewer are needed than at the last check.
-    pub(crate) fn fewer_are_kept(&mut self, names: usize) {
+    pub(super) fn fewer_are_kept(&mut self, names: usize) {
         self.kept = self.kept.saturating_sub(names);
     }
 
     /// Writes into a hash when the next reclaim begins, or what the current one waits for.
-    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+    pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         let Reclaim {
             stage,
             // The number only distinguishes one reclaim from the next.
@@ -101,14 +101,14 @@ impl Reclaim {
     }
 
     /// Notes charges of a run that the engine does not know.
-    pub(crate) fn hold(&mut self, charges: &[Charge]) {
+    pub(super) fn hold(&mut self, charges: &[Charge]) {
         for charge in charges {
             *self.charged.entry(charge.node).or_default() += 1;
         }
     }
 
     /// Undoes [`Reclaim::hold`].
-    pub(crate) fn let_go(&mut self, charges: &[Charge]) {
+    pub(super) fn let_go(&mut self, charges: &[Charge]) {
         for charge in charges {
             let count = self.charged.get_mut(&charge.node);
             let count = count.expect("Invariant: who gives slots back has taken them");
@@ -123,20 +123,20 @@ impl Reclaim {
 impl Engine {
     /// Returns whether there are an eighth more names than after the last reclaim. So scans cost only a few steps for each name, and unused
     /// names take little memory beside those in use.
-    pub(crate) fn is_reclaim_due(&self) -> bool {
+    pub(super) fn is_reclaim_due(&self) -> bool {
         let is_idle = self.refresh.is_none() && self.reclaim.stage.is_none();
         let kept = self.reclaim.kept;
         is_idle && self.forest.is_some() && self.node_names.count() > kept + kept / 8
     }
 
-    pub(crate) fn begin_reclaim(&mut self) {
+    pub(super) fn begin_reclaim(&mut self) {
         self.node_names.begin_marking();
         self.reclaim.stage = Some(Stage::Forest(0));
         self.reclaim.cycle += 1;
     }
 
     /// Abandons the reclaim: the forest changes, or the caller takes longer to report its nodes than a new node table may wait.
-    pub(crate) fn give_reclaim_up(&mut self) {
+    pub(super) fn give_reclaim_up(&mut self) {
         self.node_names.forget_marks();
         self.reclaim.stage = None;
     }
@@ -185,7 +185,7 @@ impl Engine {
     }
 
     /// Runs one slice of the reclaim.
-    pub(crate) fn go_on_reclaiming(&mut self, work: &mut Work) {
+    pub(super) fn go_on_reclaiming(&mut self, work: &mut Work) {
         while work.is_left()
             && let Some(stage) = self.reclaim.stage
         {

@@ -1,4 +1,4 @@
-//! Read-only queries: listings, counts, task arguments, problems.
+//! Read-only queries: listings, counts, task arguments, problems, and the memory of a copy.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,20 +6,28 @@ use std::collections::BTreeMap;
 use brasserie_common::cluster_view::SlotsView;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    BackoffDuration, BackoffPolicy, FailedTries, JobId, NodeId, NodeName, Shard, StatusBits, Time,
+    BackoffDuration, BackoffPolicy, FailedTries, JobId, JobName, NodeId, NodeName, Shard,
+    StatusBits, Time,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::engine::Engine;
-use crate::placement::RunPath;
+use super::Engine;
 use crate::placement::resources::Charge;
 use crate::placement::worker_limits::machine_limits;
+use crate::placement::{Run, RunPath};
+use crate::statuses::columns::Columns;
 use crate::statuses::gate::{Gate, WAITING};
+use crate::statuses::job::Job;
 use crate::types::{Counts, MachineLimits, Task, TaskState};
 
 /// The most problems that are listed: more than a person reads, few enough for one frame.
 const MAX_PROBLEMS: usize = 200;
+
+/// Assumed charges of one run: few resources at a few levels.
+const CHARGES: usize = 8;
+/// Bytes that a run takes in other tables: the slots in use, and its entry among the runs of its worker.
+const RUN_ELSEWHERE: usize = 128;
 
 /// The last argument of a run's command. Names are sorted, so that equal arguments are equal texts.
 #[derive(Serialize)]
@@ -305,6 +313,24 @@ impl Engine {
             problems.push(format!("and {more} more"));
         }
         problems
+    }
+
+    /// Returns about how many bytes a copy takes for names, statuses, waits and running tasks. This includes nodes and jobs that are gone,
+    /// so the number of nodes and tasks in force does not bound it. Excludes everything derived from the configuration and the nodes in
+    /// force. Visits each job.
+    pub fn remembered_bytes(&self) -> usize {
+        let of_job = |job: &Job| size_of::<Job>() + job.statuses.bytes();
+        let tally = |columns: &Columns| columns.tally.get().map_or(0, |tally| tally.bytes());
+        // Each name is stored in two tables.
+        let job_name = 2 * size_of::<JobName>() + size_of::<u32>();
+        let run = size_of::<(Task, Run)>() + CHARGES * size_of::<Charge>() + RUN_ELSEWHERE;
+        self.node_names.bytes()
+            + self.job_names.len() * job_name
+            + self.jobs.iter().map(of_job).sum::<usize>()
+            + self.columns.iter().map(tally).sum::<usize>()
+            + self.waits.bytes()
+            + self.held.capacity() * (size_of::<Task>() + 1)
+            + self.running.capacity() * run
     }
 
     fn add_overcommitted(&self, problems: &mut Vec<String>) {

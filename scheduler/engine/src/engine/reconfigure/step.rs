@@ -6,8 +6,8 @@ use std::ops::Range;
 use brasserie_common::{JobId, JobName};
 use brasserie_common_config::{Config, JobConfig, Shared};
 
+use super::super::Engine;
 use super::Standing;
-use crate::engine::Engine;
 use crate::placement::demands::Group;
 
 /// The part of the job list in which two configurations differ.

@@ -1,23 +1,21 @@
 //! Explains why a task is not running: all reasons, from the same predicates that placement uses.
 
 mod infeasible;
-mod reason;
 
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
-use crate::engine::Engine;
+use super::Engine;
+use super::eligible::{Dependency, Structure};
 use crate::forest::index::Forest;
 use crate::placement::demands::Refusal;
 use crate::placement::resources::{is_met, need_of};
 use crate::placement::workers::Worker;
-use crate::placement::{Dependency, Structure};
+use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
-
-pub use reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 
 impl Engine {
     /// Returns every reason why the task does not run now; never empty.

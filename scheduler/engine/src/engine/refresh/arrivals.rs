@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use brasserie_common::JobId;
 use brasserie_common_config::LevelId;
 
-use super::{Refresh, Rubbish, Stage};
-use crate::engine::{Engine, Reach};
+use super::super::{Engine, Reach};
+use super::{Refresh, Stage};
+use crate::refresh::disposal::Rubbish;
 use crate::types::Task;
 
 /// The work that is lost when columns of some jobs no longer hold.
@@ -68,7 +69,7 @@ impl Refresh {
 
 impl Engine {
     /// Applies a task's change to the refresh, too.
-    pub(crate) fn refresh_next(&mut self, task: Task, reach: Reach) {
+    pub(in crate::engine) fn refresh_next(&mut self, task: Task, reach: Reach) {
         let Some(mut refresh) = self.refresh.take() else {
             return;
         };
@@ -86,7 +87,7 @@ impl Engine {
     }
 
     /// Drops these jobs' columns of the refresh. Gates may have to be re-evaluated, and indexes of these levels are needed.
-    pub(crate) fn build_again(
+    pub(in crate::engine) fn build_again(
         &mut self,
         changed: &BTreeSet<JobId>,
         levels: Vec<(LevelId, LevelId)>,
@@ -135,7 +136,7 @@ impl Engine {
     }
 
     /// Restarts the pass over all jobs, because indexes into the order of dependency have a new meaning.
-    pub(crate) fn order_has_changed(&mut self) {
+    pub(in crate::engine) fn order_has_changed(&mut self) {
         let stage = self.refresh.as_mut().map(|refresh| &mut refresh.stage);
         match stage {
             Some(Stage::Columns(place)) => {

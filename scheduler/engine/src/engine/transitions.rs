@@ -3,7 +3,7 @@
 use brasserie_common::Time;
 use brasserie_common::status::StoredStatus;
 
-use crate::engine::{Engine, Reach};
+use super::{Engine, Reach};
 use crate::placement::resources::Charge;
 use crate::placement::{Run, RunPath};
 use crate::types::{HoldBack, Restart, Task, WorkerIndex};
@@ -159,7 +159,7 @@ impl Engine {
         self.expire(now);
     }
 
-    pub(crate) fn expire(&mut self, now: Time) {
+    pub(super) fn expire(&mut self, now: Time) {
         if self.barrier.is_some_and(|until| until <= now) {
             self.barrier = None;
         }
@@ -169,7 +169,7 @@ impl Engine {
     }
 
     /// Returns whether this engine assigned both ids. Marks the node as in use, because the caller may keep it.
-    pub(crate) fn knows(&mut self, task: Task) -> bool {
+    pub(super) fn knows(&mut self, task: Task) -> bool {
         self.node_names.mark(task.node.0);
         task.job.index() < self.jobs.len() && self.node_names.has(task.node.0)
     }
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Wakes tasks that wait for freed slots.
-    pub(crate) fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
+    pub(super) fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
         let mut last = None;
         for charge in charges.iter().filter(|charge| charge.amount != 0) {
             let Some(row) = self.charged_row(*charge) else {
@@ -245,7 +245,7 @@ impl Engine {
     }
 
     /// Offers the worker of a run, and other workers that its charges name: a reported run may charge them.
-    pub(crate) fn offer_workers(&mut self, worker: WorkerIndex, charges: &[Charge]) {
+    pub(super) fn offer_workers(&mut self, worker: WorkerIndex, charges: &[Charge]) {
         self.offer_worker(worker);
         for charge in charges {
             let named = self.pool.find(self.node_names.get(charge.node.0));

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use brasserie_common::{JobId, NodeId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
-use super::Structure;
-use super::choose::{KeepsDeadlines, NoWorker};
-use super::policy::Candidates;
-use super::resources::{Charge, ChargeGroup, is_met, need_of};
-use super::running::Run;
-use super::wait_lists::{WaitKey, WaitLists};
-use crate::engine::{Engine, Reach};
+use super::eligible::Structure;
+use super::{Engine, Reach};
 use crate::forest::Row;
 use crate::forest::below::Below;
 use crate::forest::index::Forest;
+use crate::placement::Run;
+use crate::placement::demands::Demand;
+use crate::placement::policy::Candidates;
+use crate::placement::resources::{Charge, ChargeGroup, is_met, need_of};
+use crate::placement::wait_lists::{WaitKey, WaitLists};
+use crate::placement::worker_limits::leftover;
+use crate::placement::workers::Worker;
 use crate::statuses::columns::Parked;
-use crate::types::{Judged, Placement, Task, TaskState, Tries, WorkerIndex};
+use crate::types::{Due, Judged, Placement, Task, TaskState, Timeliness, Tries, WorkerIndex};
 
 /// The result of trying a task.
 enum Attempt {
@@ -27,6 +29,19 @@ enum Attempt {
     /// No worker has room for any task of the job. The task stays ready.
     NoWorker,
 }
+
+/// The reason why no worker takes a task.
+enum NoWorker {
+    /// No worker has room.
+    Anywhere,
+    /// No worker has room on the host where the task must run.
+    OnHost(NodeId),
+    /// A worker has room, but deadlines would be missed there.
+    Late,
+}
+
+/// A callback that judges whether a worker's tasks meet their deadlines with one more task. The caller knows the work of each worker.
+type KeepsDeadlines<'a> = &'a mut dyn FnMut(WorkerIndex, Due) -> Judged;
 
 impl Engine {
     /// Starts one task on one worker: marks it running and charges its slots. `None` if nothing can start until something changes.
@@ -165,15 +180,49 @@ impl Engine {
         Attempt::Parked
     }
 
+    /// Returns a worker with room, or else why there is none. Checks of deadlines cost tries.
+    fn find_worker_for(
+        &mut self,
+        forest: &Forest,
+        config: &Config,
+        job_config: &JobConfig,
+        (id, row): (JobId, u32),
+        (tries, judge): (&mut Tries, KeepsDeadlines<'_>),
+    ) -> Result<WorkerIndex, NoWorker> {
+        let host = self.required_host(forest, job_config, row);
+        let demand = self.jobs[id.index()].demand;
+        let (plan, ledger) = (&self.plan, &self.ledger);
+        let leftover =
+            |worker: &Worker, demand: &Demand| leftover(config, plan, ledger, worker, demand);
+        let chosen = self
+            .pool
+            .select(demand, host, config.worker_selector, leftover);
+        let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
+        let due = self.pool.due_at(demand, worker);
+        let judged = due.map_or(Judged::UNSEEN, |due| judge(worker, due));
+        match judged.timeliness {
+            Timeliness::InTime => {
+                tries.take(judged.tries);
+                Ok(worker)
+            }
+            Timeliness::Late => {
+                // A failed check costs at least one try, or placing might not end.
+                tries.take(judged.tries.max(1));
+                self.pool.note_late(demand, worker);
+                Err(NoWorker::Late)
+            }
+        }
+    }
+
     /// Returns the node nearest to the root, on the path to it, that lacks slots: most tasks can wait together there.
-    pub(crate) fn first_short(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<u32> {
+    pub(super) fn first_short(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<u32> {
         let above = forest
             .parent(row)
             .and_then(|parent| self.first_short(forest, needs, parent));
         above.or_else(|| self.short_at(forest, needs, row).map(|_| row))
     }
 
-    pub(crate) fn short_at(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<ResourceId> {
+    pub(super) fn short_at(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<ResourceId> {
         let level = forest.level(row)?;
         let node = forest.node(row);
         self.plan.at(level).iter().copied().find(|&id| {
@@ -188,7 +237,7 @@ impl Engine {
     }
 
     /// Updates for which jobs the root has slots left.
-    pub(crate) fn look_at_root(&mut self, forest: &Forest) {
+    pub(super) fn look_at_root(&mut self, forest: &Forest) {
         let ids = self.plan.at(LevelId::INSTANCE);
         if ids.is_empty() {
             return;
@@ -201,7 +250,7 @@ impl Engine {
     }
 
     /// Returns the host that a task of the job must run on because of its place in the forest. A fixed host is part of the job's demand.
-    pub(crate) fn required_host(
+    pub(super) fn required_host(
         &self,
         forest: &Forest,
         job_config: &JobConfig,
@@ -304,7 +353,7 @@ impl Engine {
     }
 
     /// Returns a job's tasks below the place that one of them waits for; `None` if the forest does not have the place.
-    pub(crate) fn below<'f>(
+    pub(super) fn below<'f>(
         &self,
         forest: &'f Forest,
         id: JobId,
@@ -367,7 +416,7 @@ impl Engine {
     }
 
     /// Removes a task from the ready ones and from every wait list, and wakes the next task in each list.
-    pub(crate) fn unready(&mut self, forest: &Forest, id: JobId, position: u32, canonical: u32) {
+    pub(super) fn unready(&mut self, forest: &Forest, id: JobId, position: u32, canonical: u32) {
         let columns = &mut self.columns[id.index()];
         columns.ready.remove(position as usize);
         let here = columns.is_parked_at(position, Parked::Here);
@@ -440,7 +489,7 @@ impl Engine {
     }
 
     /// Wakes each job that waits at a place.
-    pub(crate) fn wake_all(&mut self, forest: &Forest, key: WaitKey) {
+    pub(super) fn wake_all(&mut self, forest: &Forest, key: WaitKey) {
         let Some(waiters) = self.lists.take(key) else {
             return;
         };
@@ -453,7 +502,7 @@ impl Engine {
     }
 
     /// Wakes tasks that wait for slots of a node, after some were freed.
-    pub(crate) fn offer_node(&mut self, forest: &Forest, row: u32) {
+    pub(super) fn offer_node(&mut self, forest: &Forest, row: u32) {
         match forest.level(row) {
             Some(LevelId::INSTANCE) => self.look_at_root(forest),
             Some(level) if !self.plan.at(level).is_empty() => self.offer_place(forest, row),
@@ -462,7 +511,7 @@ impl Engine {
     }
 
     /// Updates which demands a changed worker can serve, and wakes tasks that wait for its host.
-    pub(crate) fn offer_worker(&mut self, worker: WorkerIndex) {
+    pub(super) fn offer_worker(&mut self, worker: WorkerIndex) {
         match self.forest.take() {
             Some(forest) => {
                 self.offer_worker_in(&forest, worker);
@@ -494,7 +543,7 @@ impl Engine {
     }
 
     /// Returns the canonical row that a charge belongs to in the forest in force.
-    pub(crate) fn charged_row(&self, charge: Charge) -> Option<u32> {
+    pub(super) fn charged_row(&self, charge: Charge) -> Option<u32> {
         let id = self.plan.find(charge.resource)?;
         let level = self.config.as_ref()?.resources.get(id.index())?.level;
         self.forest.as_ref()?.row_of(level, charge.node)

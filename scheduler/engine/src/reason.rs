@@ -41,7 +41,7 @@ pub struct Refusers {
 }
 
 impl Refusers {
-    pub(super) fn add(&mut self, shard: &Shard) {
+    pub(crate) fn add(&mut self, shard: &Shard) {
         self.count += 1;
         self.first.get_or_insert_with(|| shard.clone());
     }
@@ -230,7 +230,7 @@ impl fmt::Display for Lack {
 }
 
 /// Displays how many GPUs there are of each model.
-pub(super) struct CardList<'a>(pub(super) &'a [Card]);
+pub(crate) struct CardList<'a>(pub(crate) &'a [Card]);
 
 impl fmt::Display for CardList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

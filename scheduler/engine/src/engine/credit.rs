@@ -1,0 +1,158 @@
+//! Credit of pull workers: what the core sets, and the available work for a work request.
+
+use std::collections::BTreeMap;
+
+use brasserie_common::{GpuShare, JobId, Processor};
+use brasserie_common_config::{Config, JobConfig};
+
+use super::Engine;
+use crate::placement::credit::{LearnedStep, WorkNeed};
+use crate::placement::demands::{Group, Refusal};
+use crate::placement::wait_lists::WaitKey;
+use crate::placement::workers::Worker;
+use crate::types::{Allowances, Eligibility, Task, WorkFound, WorkerIndex};
+
+impl Engine {
+    /// Sets the run time of a job's successful tasks, in seconds, for jobs without an estimate. Costs nothing while it stays about the
+    /// same.
+    pub fn set_learned(&mut self, id: JobId, seconds: Option<f64>) {
+        let learned = seconds.map(LearnedStep::of);
+        let Some(job) = self.jobs.get_mut(id.index()) else {
+            return;
+        };
+        let before = std::mem::replace(&mut job.learned, learned);
+        let left = job.demand;
+        let counts = |job: &JobConfig| job.deadline().is_some() && job.est_duration.is_none();
+        if before == learned || !job.config.as_deref().is_some_and(counts) {
+            return;
+        }
+        let Some(config) = self.config.clone() else {
+            return;
+        };
+        if self.join_pool(id, &config) == Group::New {
+            self.look_at_demand(id, &config);
+        }
+        self.pool.leave(id, left);
+        match self.jobs[id.index()].host_level {
+            // Tasks that wait for a host may fit now.
+            Some(_) => self.wake_where_it_fits(id),
+            None => self.sync_active(id),
+        }
+    }
+
+    /// Wakes the first of a job's tasks that wait for a host, on each host with room. This wakes no more tasks than there are workers,
+    /// however many wait.
+    fn wake_where_it_fits(&mut self, id: JobId) {
+        let Some(forest) = self.forest.take() else {
+            return;
+        };
+        for host in self.pool.hosts_with_room(self.jobs[id.index()].demand) {
+            let key = WaitKey::Host(host);
+            let first = self.lists.first(key, id);
+            if let Some((rank, below)) = first.zip(self.below(&forest, id, key)) {
+                self.wake(&forest, key, id, below.position(rank));
+            }
+        }
+        self.forest = Some(forest);
+        self.sync_active(id);
+    }
+
+    /// Sets the credit of a pull worker, by type of processors; `None` for a worker that requests no work. Ignored for a worker that is not
+    /// present.
+    pub fn set_allowances(&mut self, worker: WorkerIndex, allowances: Option<Allowances>) {
+        if self.pool.set_allowances(worker, allowances) {
+            self.offer_worker(worker);
+        }
+    }
+
+    /// Checks a worker again for tasks that would have missed deadlines there, because it has less to do than at the last check.
+    pub fn forget_late(&mut self, worker: WorkerIndex) {
+        if self.pool.forget_late(worker) {
+            self.offer_worker(worker);
+        }
+    }
+
+    /// Notes that a worker that chooses GPUs had none for a task that may not be queued. No such task goes there until
+    /// [`Engine::forget_turned_down`], because it would be sent in vain in place of others. Ignored if the worker was removed meanwhile,
+    /// because another one may have its place, or if it no longer chooses GPUs.
+    pub fn note_turned_down(&mut self, task: Task) {
+        let run = self.running.get(&task);
+        let run = run.filter(|run| run.cards.need.is_some());
+        let run = run.filter(|run| {
+            let worker = self.pool.get(run.worker);
+            worker.is_some_and(Worker::chooses_cards)
+        });
+        let job = self.jobs.get(task.job.index());
+        if let Some((run, job)) = run.zip(job)
+            && let Some(demand) = self.pool.demands.get_mut(job.demand)
+            && !demand.work.bufferable
+        {
+            demand.turned_down.insert(run.worker.index());
+            demand.fits.remove(run.worker.index());
+        }
+    }
+
+    /// Checks a worker again for tasks that it had no GPUs for. The caller does this when a run has completed there, or after some time.
+    pub fn forget_turned_down(&mut self, worker: WorkerIndex) {
+        if self.pool.forget_turned_down(worker) {
+            self.offer_worker(worker);
+        }
+    }
+
+    /// Returns the type of processors of some GPUs of a worker: that of the first, because no task has several types.
+    pub fn processor_of_cards(&self, worker: WorkerIndex, gpus: &[GpuShare]) -> Option<Processor> {
+        let model = self.pool.get_any(worker)?.model_of(gpus)?;
+        Some(Processor::Cards(model))
+    }
+
+    /// Returns whether the worker may get tasks now, as last set.
+    pub fn is_eligible(&self, worker: WorkerIndex) -> bool {
+        let slot = self.pool.get(worker);
+        slot.is_some_and(|slot| slot.eligibility == Eligibility::Eligible)
+    }
+
+    /// Returns the type of processors that a job's task counts as on a worker, and how many of these it keeps busy. A task that was placed
+    /// there keeps the type of its placement.
+    pub fn work_of(
+        &self,
+        config: &Config,
+        (job, task): (&JobConfig, Task),
+        worker: WorkerIndex,
+    ) -> (Processor, f64) {
+        let cards = config.card_need(job).unwrap_or_default();
+        let run = self.running.get(&task).filter(|run| run.worker == worker);
+        let slot = self.pool.get_any(worker);
+        let of_run = run.and_then(|run| slot?.model_of(&run.cards.gpus));
+        let counted = run.and_then(|run| run.cards.counts_as.clone());
+        let of_run = counted.or(of_run);
+        let learned = self.jobs.get(task.job.index()).and_then(|job| job.learned);
+        let now = slot.map(|slot| slot.processor_of(&WorkNeed::of(job, learned), &cards));
+        match of_run.map(Processor::Cards).or(now) {
+            Some(Processor::Cards(model)) => (Processor::Cards(model), cards.amount()),
+            Some(Processor::Cpu) | None => (Processor::Cpu, config.cpus_of(job)),
+        }
+    }
+
+    /// Returns the available work for a pull worker, by the types of processors that jobs use there: tasks that are ready, with or without
+    /// room for them, and those of them that would miss deadlines. Visits each group of jobs, not each job.
+    pub fn work_found(&self, worker: WorkerIndex) -> BTreeMap<Processor, WorkFound> {
+        let mut found = BTreeMap::new();
+        let Some(slot) = self.pool.get(worker) else {
+            return found;
+        };
+        let allowances = slot.allowances.as_ref();
+        for demand in self.pool.demands.iter().filter(|demand| demand.jobs > 0) {
+            let ready = demand.could_start;
+            let is_late = demand.late.contains(worker.index());
+            for processor in slot.processors_of(&demand.cards) {
+                let refusal = allowances.map(|all| demand.work.refusal(all.of(&processor)));
+                let of_type: &mut WorkFound = found.entry(processor).or_default();
+                of_type.ready += ready;
+                if is_late || refusal == Some(Some(Refusal::Late)) {
+                    of_type.late += ready;
+                }
+            }
+        }
+        found
+    }
+}
