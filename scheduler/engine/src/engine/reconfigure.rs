@@ -10,6 +10,7 @@ use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared};
 
 use super::Engine;
+use crate::forest::below_builder::index_below;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::placement::credit::WorkNeed;
@@ -227,7 +228,7 @@ impl Engine {
         jobs: impl IntoIterator<Item = &'a JobId>,
     ) {
         for (tasks, above) in self.levels_below(jobs) {
-            forest.index_below(tasks, above);
+            index_below(forest, tasks, above);
         }
     }
 

@@ -12,7 +12,7 @@ use brasserie_common_config::LevelId;
 use super::Engine;
 use super::eligible::Filling;
 use crate::forest::NodeTable;
-use crate::forest::below::BelowBuilder;
+use crate::forest::below_builder::BelowBuilder;
 use crate::forest::growing::Growing;
 use crate::forest::index::Forest;
 use crate::placement::RunPath;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use brasserie_common::NodeId;
 use brasserie_common_config::LevelId;
 
-use super::below::{Below, BelowBuilder, BelowIndex};
+use super::below::{Below, BelowIndex};
 use super::table::{NodeTable, Row};
 use crate::work::{Work, fill, shed};
 
@@ -224,15 +224,6 @@ impl Forest {
 
     pub(crate) fn put_below(&mut self, tasks: LevelId, above: LevelId, index: BelowIndex) {
         self.below.insert((tasks, above), index);
-    }
-
-    /// Builds the index of these levels for [`Forest::below`] if it is missing.
-    pub(crate) fn index_below(&mut self, tasks: LevelId, above: LevelId) {
-        if self.lacks_below(tasks, above) {
-            let mut builder = BelowBuilder::new(self, tasks, above);
-            builder.build(self, &mut Work::endless());
-            self.put_below(tasks, above, builder.finish());
-        }
     }
 
     /// Returns the tasks of a level at or below a node and its replicas.
