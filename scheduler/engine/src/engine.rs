@@ -31,14 +31,14 @@ use brasserie_common_config::{Config, JobConfig};
 use crate::forest::NodeTable;
 use crate::forest::index::Forest;
 use crate::names::{Names, NodeNames};
-use crate::placement::Runs;
 use crate::placement::needs::Needs;
 use crate::placement::policy::{self, Policy};
-use crate::placement::resources::{Ledger, SlotPlan};
 use crate::placement::wait_lists::WaitLists;
-use crate::placement::workers::Pool;
+use crate::pool::Pool;
 use crate::refresh::disposal::Rubbish;
 use crate::refresh::slices::Patience;
+use crate::runs::Runs;
+use crate::slots::Slots;
 use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 use crate::statuses::waits::Waits;
@@ -56,7 +56,6 @@ use refresh::{Refresh, Side};
 pub struct Engine {
     job_names: Names<JobName>,
     node_names: NodeNames,
-    resource_names: Names<Arc<str>>,
     config: Option<Arc<Config>>,
     /// The node table in force.
     nodes: Option<Arc<NodeTable>>,
@@ -75,8 +74,7 @@ pub struct Engine {
     rubbish: Rubbish,
     patience: Patience,
     reclaim: Reclaim,
-    plan: SlotPlan,
-    ledger: Ledger,
+    slots: Slots,
     /// Indexed by job id.
     jobs: Vec<Job>,
     /// Indexed by job id; empty for a job that is not configured.
@@ -121,7 +119,6 @@ impl Engine {
         Engine {
             job_names: Names::new(seed),
             node_names: NodeNames::new(seed),
-            resource_names: Names::new(seed),
             config: None,
             nodes: None,
             nodes_of: NodesOf::default(),
@@ -133,8 +130,7 @@ impl Engine {
             rubbish: Rubbish::default(),
             patience: Patience::default(),
             reclaim: Reclaim::default(),
-            plan: SlotPlan::default(),
-            ledger: Ledger::default(),
+            slots: Slots::new(seed),
             jobs: Vec::new(),
             columns: Vec::new(),
             configured: Vec::new(),

@@ -2,12 +2,16 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod bit_tree;
 mod engine;
 mod forest;
 mod names;
 mod placement;
+mod pool;
 mod reason;
 mod refresh;
+mod runs;
+mod slots;
 mod statuses;
 mod types;
 mod work;

@@ -6,10 +6,10 @@ use brasserie_common::{GpuShare, JobId, Processor};
 use brasserie_common_config::{Config, JobConfig};
 
 use super::Engine;
-use crate::placement::credit::{LearnedStep, WorkNeed};
-use crate::placement::demands::{Group, Refusal};
 use crate::placement::wait_lists::WaitKey;
-use crate::placement::workers::Worker;
+use crate::pool::Group;
+use crate::pool::work_need::{LearnedStep, Refusal, WorkNeed};
+use crate::pool::worker::Worker;
 use crate::types::{Allowances, Eligibility, Task, WorkFound, WorkerIndex};
 
 impl Engine {
@@ -30,7 +30,7 @@ impl Engine {
             return;
         };
         if self.join_pool(id, &config) == Group::New {
-            self.look_at_demand(id, &config);
+            self.look_at_demand(id);
         }
         self.pool.leave(id, left);
         match self.jobs[id.index()].host_level {
@@ -83,12 +83,8 @@ impl Engine {
             worker.is_some_and(Worker::chooses_cards)
         });
         let job = self.jobs.get(task.job.index());
-        if let Some((run, job)) = run.zip(job)
-            && let Some(demand) = self.pool.demands.get_mut(job.demand)
-            && !demand.work.bufferable
-        {
-            demand.turned_down.insert(run.worker.index());
-            demand.fits.remove(run.worker.index());
+        if let Some((run, job)) = run.zip(job) {
+            self.pool.note_turned_down(job.demand, run.worker);
         }
     }
 
@@ -141,7 +137,7 @@ impl Engine {
             return found;
         };
         let allowances = slot.allowances.as_ref();
-        for demand in self.pool.demands.iter().filter(|demand| demand.jobs > 0) {
+        for demand in self.pool.demands() {
             let ready = demand.could_start;
             let is_late = demand.late.contains(worker.index());
             for processor in slot.processors_of(&demand.cards) {

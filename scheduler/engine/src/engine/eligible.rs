@@ -9,6 +9,7 @@ use super::refresh::Side;
 use super::{Engine, Reach};
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
+use crate::pool::HasReady;
 use crate::statuses::columns::Columns;
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
@@ -61,9 +62,7 @@ pub(super) enum Dependency {
 
 impl Engine {
     pub(super) fn rebuild_columns(&mut self) {
-        for demand in &mut self.pool.demands {
-            demand.active = Default::default();
-        }
+        self.pool.clear_active();
         let Some(mut forest) = self.forest.take() else {
             return;
         };
@@ -396,15 +395,11 @@ impl Engine {
             true => columns.eligible.min(may_start),
             false => 0,
         };
-        self.pool.count(id, job.demand, could_start);
-        let Some(demand) = self.pool.demands.get_mut(job.demand) else {
-            return;
+        let has_ready = match columns.ready.is_empty() || !is_open || may_start == 0 {
+            true => HasReady::No,
+            false => HasReady::Yes,
         };
-        if columns.ready.is_empty() || !is_open || may_start == 0 {
-            demand.active.remove(id.index());
-        } else {
-            demand.active.insert(id.index());
-        }
+        self.pool.set_ready(id, job.demand, could_start, has_ready);
     }
 
     /// Returns the task's position in its job's columns.

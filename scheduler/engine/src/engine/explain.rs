@@ -9,10 +9,10 @@ use brasserie_common_config::{Config, JobConfig, ResourceId};
 use super::Engine;
 use super::eligible::{Dependency, Structure};
 use crate::forest::index::Forest;
-use crate::placement::demands::Refusal;
-use crate::placement::resources::{is_met, need_of};
-use crate::placement::workers::Worker;
+use crate::pool::work_need::Refusal;
+use crate::pool::worker::Worker;
 use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
+use crate::slots::{is_met, need_of};
 use crate::statuses::gate::Gate;
 use crate::statuses::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
@@ -330,10 +330,10 @@ impl Engine {
             let Some(level) = forest.level(above) else {
                 continue;
             };
-            for &id in self.plan.at(level) {
+            for &id in self.slots.at(level) {
                 let need = need_of(&job_config.resources, id);
-                let limit = self.plan.limit(id);
-                let used = self.ledger.used(forest.node(above), self.plan.name(id));
+                let limit = self.slots.limit(id);
+                let used = self.slots.used(forest.node(above), id);
                 if !is_met(need, limit, used) {
                     reasons.push(Reason::Short {
                         node: self.node_name(forest.node(above)),
@@ -365,7 +365,6 @@ impl Engine {
             return;
         }
         let host = self.required_host(forest, job_config, row);
-        let level = self.plan.at(config.worker_level());
         let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
         let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
         let (mut full, mut fullest, mut late, mut turned_down) = (0, None, 0, 0);
@@ -374,10 +373,7 @@ impl Engine {
                 unsuitable += 1;
                 continue;
             }
-            match self
-                .pool
-                .refusal((index, worker), job.demand, &self.plan, level, &self.ledger)
-            {
+            match self.pool.refusal((index, worker), job.demand, &self.slots) {
                 None => return,
                 Some(Refusal::Ineligible) => not_ready.add(&worker.shard),
                 Some(Refusal::Draining) => draining += 1,
@@ -429,7 +425,7 @@ impl Engine {
     }
 
     fn late_by(&self, demand: usize) -> LateBy {
-        let demand = self.pool.demands.get(demand);
+        let demand = self.pool.demand(demand);
         match demand.is_some_and(|demand| demand.work.is_late_anywhere()) {
             true => LateBy::ItsOwnLength,
             false => LateBy::OtherWork,
@@ -442,7 +438,7 @@ impl Engine {
         worker: &Worker,
         (id, need, limit): (ResourceId, i32, i32),
     ) -> Lack {
-        let used = self.ledger.used(worker.node, self.plan.name(id));
+        let used = self.slots.used(worker.node, id);
         Lack::Slots(Need {
             resource: config.resources[id.index()].name.clone(),
             need,
@@ -453,8 +449,12 @@ impl Engine {
 
     fn lack_of_cards(&self, worker: &Worker, demand: usize) -> Lack {
         let cards = worker.resources.cards.iter();
+        let need = self
+            .pool
+            .demand(demand)
+            .map(|demand| demand.cards.to_string());
         Lack::Cards {
-            need: self.pool.demands[demand].cards.to_string(),
+            need: need.unwrap_or_default(),
             free: cards.map(|c| worker.card_use.free(&c.device)).collect(),
         }
     }

@@ -26,7 +26,7 @@ impl Engine {
         self.node_names.shape(s);
         self.reclaim.shape(s);
         s.put(self.is_refreshing());
-        s.each(self.resource_names.all(), |s, name| s.put(name));
+        s.each(self.slots.names(), |s, name| s.put(name));
         self.shape_order(s);
         self.shape_tasks(s);
         s.opt(self.barrier, Shape::deadline);

@@ -5,7 +5,6 @@ use brasserie_common::JobId;
 
 use super::Engine;
 use crate::forest::index::Forest;
-use crate::placement::resources::is_met;
 use crate::placement::wait_lists::WaitKey;
 use crate::statuses::gate::Gate;
 
@@ -88,12 +87,9 @@ impl Engine {
         let (Some(level), node) = (forest.level(row), forest.node(row)) else {
             return Next::Nobody;
         };
-        let has = |need: i32, id| {
-            let used = self.ledger.used(node, self.plan.name(id));
-            is_met(need, self.plan.limit(id), used)
-        };
-        let mut ids = self.plan.at(level).iter();
-        if !ids.all(|id| has(self.needs.least(*id), *id)) {
+        let mut ids = self.slots.at(level).iter();
+        let is_enough = |id| self.slots.has_slots(node, id, self.needs.least(id));
+        if !ids.all(|id| is_enough(*id)) {
             return Next::Nobody;
         }
         let mut last = None;
@@ -104,7 +100,7 @@ impl Engine {
                 Some((of, has_room)) if of == class => has_room,
                 Some(_) | None => {
                     let needs = self.job_config(id).map_or(&[][..], |c| &c.resources);
-                    self.short_at(forest, needs, row).is_none()
+                    !self.slots.is_short(forest, needs, row)
                 }
             };
             last = Some((class, has_room));

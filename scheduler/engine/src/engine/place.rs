@@ -3,20 +3,16 @@
 use std::sync::Arc;
 
 use brasserie_common::{JobId, NodeId, Time};
-use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
+use brasserie_common_config::{Config, JobConfig, LevelId};
 
 use super::eligible::Structure;
 use super::{Engine, Reach};
-use crate::forest::Row;
 use crate::forest::below::Below;
 use crate::forest::index::Forest;
-use crate::placement::Run;
-use crate::placement::demands::Demand;
 use crate::placement::policy::Candidates;
-use crate::placement::resources::{Charge, ChargeGroup, is_met, need_of};
 use crate::placement::wait_lists::{WaitKey, WaitLists};
-use crate::placement::worker_limits::leftover;
-use crate::placement::workers::Worker;
+use crate::runs::Run;
+use crate::slots::Charge;
 use crate::statuses::columns::Parked;
 use crate::types::{Due, Judged, Placement, Task, TaskState, Timeliness, Tries, WorkerIndex};
 
@@ -137,7 +133,7 @@ impl Engine {
             if forest.has_replicas() && self.structure(forest, job, id, row) != Structure::Open {
                 continue;
             }
-            let key = match self.first_short(forest, &job_config.resources, row) {
+            let key = match self.slots.first_short(forest, &job_config.resources, row) {
                 Some(short) if forest.level(short) == Some(LevelId::INSTANCE) => {
                     // The policy then no longer picks the job.
                     self.look_at_root(forest);
@@ -191,12 +187,7 @@ impl Engine {
     ) -> Result<WorkerIndex, NoWorker> {
         let host = self.required_host(forest, job_config, row);
         let demand = self.jobs[id.index()].demand;
-        let (plan, ledger) = (&self.plan, &self.ledger);
-        let leftover =
-            |worker: &Worker, demand: &Demand| leftover(config, plan, ledger, worker, demand);
-        let chosen = self
-            .pool
-            .select(demand, host, config.worker_selector, leftover);
+        let chosen = self.pool.select(demand, host, (config, &self.slots));
         let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
         let due = self.pool.due_at(demand, worker);
         let judged = due.map_or(Judged::UNSEEN, |due| judge(worker, due));
@@ -214,39 +205,13 @@ impl Engine {
         }
     }
 
-    /// Returns the node nearest to the root, on the path to it, that lacks slots: most tasks can wait together there.
-    pub(super) fn first_short(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<u32> {
-        let above = forest
-            .parent(row)
-            .and_then(|parent| self.first_short(forest, needs, parent));
-        above.or_else(|| self.short_at(forest, needs, row).map(|_| row))
-    }
-
-    pub(super) fn short_at(&self, forest: &Forest, needs: &[i32], row: u32) -> Option<ResourceId> {
-        let level = forest.level(row)?;
-        let node = forest.node(row);
-        self.plan.at(level).iter().copied().find(|&id| {
-            let need = need_of(needs, id);
-            need > 0
-                && !is_met(
-                    need,
-                    self.plan.limit(id),
-                    self.ledger.used(node, self.plan.name(id)),
-                )
-        })
-    }
-
     /// Updates for which jobs the root has slots left.
     pub(super) fn look_at_root(&mut self, forest: &Forest) {
-        let ids = self.plan.at(LevelId::INSTANCE);
-        if ids.is_empty() {
-            return;
+        if !self.slots.at(LevelId::INSTANCE).is_empty() {
+            let slots = &self.slots;
+            self.pool
+                .set_root_room(|needs| slots.root_has_slots(forest, needs));
         }
-        let (plan, ledger, root) = (&self.plan, &self.ledger, forest.node(Row::ROOT.0));
-        self.pool.set_root_room(|needs| {
-            let mut all = ids.iter().zip(needs);
-            all.all(|(id, need)| is_met(*need, plan.limit(*id), ledger.used(root, plan.name(*id))))
-        });
     }
 
     /// Returns the host that a task of the job must run on because of its place in the forest. A fixed host is part of the job's demand.
@@ -287,7 +252,7 @@ impl Engine {
         };
         let run = self.make_run(forest, config, (id, job_config), row, worker);
         for charge in &run.charges {
-            self.ledger.charge(*charge);
+            self.slots.charge(*charge);
         }
         self.pool.take_cards(worker, &run.cards.gpus);
         self.running.insert(task, run);
@@ -314,41 +279,16 @@ impl Engine {
         worker: WorkerIndex,
     ) -> Run {
         let mut charges = Vec::with_capacity(config.resources.len());
-        self.add_path(forest, &job_config.resources, row, &mut charges);
+        let needs = &job_config.resources;
+        self.slots.add_path(forest, needs, row, &mut charges);
         if let Some(slot) = self.pool.get_any(worker) {
-            let level = config.worker_level();
-            self.add_charges(slot.node, level, &job_config.resources, &mut charges);
+            self.slots.add_worker(slot.node, needs, &mut charges);
         }
         Run {
             worker,
             path: self.path_of_run(forest, row),
             charges,
             cards: self.pool.cards_for(worker, self.jobs[id.index()].demand),
-        }
-    }
-
-    /// Adds the slots that a task takes on its path, root first.
-    fn add_path(&self, forest: &Forest, needs: &[i32], row: u32, charges: &mut Vec<Charge>) {
-        if let Some(parent) = forest.parent(row) {
-            self.add_path(forest, needs, parent, charges);
-        }
-        if let Some(level) = forest.level(row) {
-            self.add_charges(forest.node(row), level, needs, charges);
-        }
-    }
-
-    fn add_charges(&self, node: NodeId, level: LevelId, needs: &[i32], charges: &mut Vec<Charge>) {
-        for (i, &id) in self.plan.at(level).iter().enumerate() {
-            charges.push(Charge {
-                node,
-                resource: self.plan.name(id),
-                amount: need_of(needs, id),
-                group: if i == 0 {
-                    ChargeGroup::Opens
-                } else {
-                    ChargeGroup::Continues
-                },
-            });
         }
     }
 
@@ -448,7 +388,7 @@ impl Engine {
                         let key = WaitKey::Host(forest.node(over));
                         leave(&mut self.lists, key, forest.below(level, place));
                     }
-                    let may_wait = over_level.is_some_and(|over| !self.plan.at(over).is_empty());
+                    let may_wait = over_level.is_some_and(|over| !self.slots.at(over).is_empty());
                     if over != row && may_wait && over_level != Some(LevelId::INSTANCE) {
                         leave(
                             &mut self.lists,
@@ -475,7 +415,7 @@ impl Engine {
         let has_room = match key {
             WaitKey::Node(row) => {
                 let needs = self.job_config(id).map_or(&[][..], |c| &c.resources);
-                self.short_at(forest, needs, row).is_none()
+                !self.slots.is_short(forest, needs, row)
             }
             WaitKey::Host(host) => {
                 let demand = self.jobs[id.index()].demand;
@@ -505,7 +445,7 @@ impl Engine {
     pub(super) fn offer_node(&mut self, forest: &Forest, row: u32) {
         match forest.level(row) {
             Some(LevelId::INSTANCE) => self.look_at_root(forest),
-            Some(level) if !self.plan.at(level).is_empty() => self.offer_place(forest, row),
+            Some(level) if !self.slots.at(level).is_empty() => self.offer_place(forest, row),
             Some(_) | None => {}
         }
     }
@@ -524,11 +464,7 @@ impl Engine {
     }
 
     fn update_worker(&mut self, worker: WorkerIndex) -> Vec<u32> {
-        let Some(config) = &self.config else {
-            return Vec::new();
-        };
-        let level = self.plan.at(config.worker_level());
-        self.pool.update(worker, &self.plan, level, &self.ledger)
+        self.pool.update(worker, &self.slots)
     }
 
     fn offer_worker_in(&mut self, forest: &Forest, worker: WorkerIndex) {
@@ -544,7 +480,7 @@ impl Engine {
 
     /// Returns the canonical row that a charge belongs to in the forest in force.
     pub(super) fn charged_row(&self, charge: Charge) -> Option<u32> {
-        let id = self.plan.find(charge.resource)?;
+        let id = self.slots.find(charge.resource)?;
         let level = self.config.as_ref()?.resources.get(id.index())?.level;
         self.forest.as_ref()?.row_of(level, charge.node)
     }

@@ -12,8 +12,8 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId, Time};
 
 use super::Engine;
-use crate::placement::RunPath;
-use crate::placement::resources::Charge;
+use crate::runs::RunPath;
+use crate::slots::Charge;
 use crate::work::Work;
 
 /// Nanoseconds for a row of the forest.

@@ -13,12 +13,12 @@ use super::Engine;
 use crate::forest::below_builder::index_below;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
-use crate::placement::credit::WorkNeed;
-use crate::placement::demands::Group;
 use crate::placement::needs::Needs;
 use crate::placement::policy;
-use crate::placement::resources::SlotPlan;
 use crate::placement::wait_lists::WaitKey;
+use crate::pool::Group;
+use crate::pool::work_need::WorkNeed;
+use crate::slots::FormerLimits;
 use crate::types::WorkerIndex;
 
 /// The inputs of a job's columns, except its statuses and the nodes.
@@ -72,9 +72,8 @@ impl Engine {
             self.policy = policy::make(config.policy, self.seed);
         }
         let standing = self.standing(&self.configured);
-        let plan_before = std::mem::take(&mut self.plan);
         self.sources_shape = Default::default();
-        self.plan = SlotPlan::new(&config, &mut self.resource_names);
+        let former_limits = self.slots.configure(&config);
         self.config_problems.clear();
         self.adopt_jobs(&config);
         self.link_dependencies();
@@ -98,7 +97,7 @@ impl Engine {
                     self.look_whether_infeasible(self.configured[i]);
                 }
                 if same_resources(&before, &config) {
-                    self.rebuild_changed(&config, changed, &requeued, &plan_before);
+                    self.rebuild_changed(&config, changed, &requeued, &former_limits);
                 } else {
                     let changed = self.with_dependents(changed);
                     self.build_again(&changed, self.levels_below(&self.configured));
@@ -164,7 +163,7 @@ impl Engine {
     /// Applies a job's configuration.
     fn adopt(&mut self, id: JobId, job_config: &Shared<JobConfig>) {
         let (filters, errors) = JobFilters::new(job_config);
-        let unmeetable = self.above_limit(job_config);
+        let unmeetable = self.slots.above_limit(job_config);
         let job = &mut self.jobs[id.index()];
         if !sabotage::on(Sabotage::ExpireWhatCameBack) && job.missing_since.take().is_some() {
             self.returned_jobs.push(id);
@@ -193,10 +192,9 @@ impl Engine {
         for worker in workers {
             match limits {
                 WorkerLimits::Kept => {}
-                WorkerLimits::Changed => self.pool.set_limits(worker, config, &self.plan),
+                WorkerLimits::Changed => self.pool.set_limits(worker, config, &self.slots),
             }
-            let level = self.plan.at(config.worker_level());
-            self.pool.update(worker, &self.plan, level, &self.ledger);
+            self.pool.update(worker, &self.slots);
         }
     }
 
@@ -208,17 +206,15 @@ impl Engine {
         };
         let filter = job.filters.at(config.worker_level());
         let job_config = (&**job_config, job.learned);
-        let (demand, group) = self.pool.join(config, &self.plan, job_config, filter);
+        let (demand, group) = self.pool.join(config, &self.slots, job_config, filter);
         job.demand = demand;
         group
     }
 
     /// Computes which workers can run the first job of a demand.
-    pub(super) fn look_at_demand(&mut self, id: JobId, config: &Config) {
+    pub(super) fn look_at_demand(&mut self, id: JobId) {
         let demand = self.jobs[id.index()].demand;
-        let level = self.plan.at(config.worker_level());
-        self.pool
-            .update_demand(demand, &self.plan, level, &self.ledger);
+        self.pool.update_demand(demand, &self.slots);
     }
 
     /// Indexes the tasks below each node where tasks of these jobs may have to wait.
@@ -242,7 +238,7 @@ impl Engine {
             let job = &self.jobs[id.index()];
             let Some(tasks) = job.level else { continue };
             let above = (1..tasks.0).map(LevelId);
-            let with_slots = above.filter(|level| !self.plan.at(*level).is_empty());
+            let with_slots = above.filter(|level| !self.slots.at(*level).is_empty());
             levels.extend(with_slots.chain(job.host_level).map(|above| (tasks, above)));
         }
         levels.into_iter().collect()
@@ -254,7 +250,7 @@ impl Engine {
         config: &Config,
         changed: BTreeSet<JobId>,
         requeued: &BTreeSet<JobId>,
-        plan_before: &SlotPlan,
+        former_limits: &FormerLimits,
     ) {
         self.rebuild_jobs(changed, requeued);
         let Some(forest) = self.forest.take() else {
@@ -264,10 +260,7 @@ impl Engine {
             self.sync_active(id);
         }
         self.look_at_root(&forest);
-        let is_raised = |level: LevelId| {
-            let mut ids = self.plan.at(level).iter();
-            ids.any(|id| self.plan.limit(*id) > plan_before.limit(*id))
-        };
+        let is_raised = |level: LevelId| self.slots.are_raised(level, former_limits);
         let below_root = (1..config.worker_level().0).map(LevelId);
         let raised: Vec<LevelId> = below_root.filter(|level| is_raised(*level)).collect();
         let keys = self.lists.keys(|key| match key {

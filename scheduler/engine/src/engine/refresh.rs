@@ -15,8 +15,8 @@ use crate::forest::NodeTable;
 use crate::forest::below_builder::BelowBuilder;
 use crate::forest::growing::Growing;
 use crate::forest::index::Forest;
-use crate::placement::RunPath;
 use crate::refresh::slices::Progress;
+use crate::runs::RunPath;
 use crate::statuses::columns::Columns;
 use crate::work::Work;
 
@@ -456,9 +456,7 @@ impl Engine {
         let former = std::mem::replace(&mut self.columns, refresh.columns);
         self.rubbish.take_columns(former);
         self.rubbish.take_lists(&mut self.lists);
-        for demand in &mut self.pool.demands {
-            demand.active = Default::default();
-        }
+        self.pool.clear_active();
         for i in 0..self.configured.len() {
             self.sync_active(self.configured[i]);
         }

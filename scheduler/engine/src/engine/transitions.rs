@@ -4,8 +4,8 @@ use brasserie_common::Time;
 use brasserie_common::status::StoredStatus;
 
 use super::{Engine, Reach};
-use crate::placement::resources::Charge;
-use crate::placement::{Run, RunPath};
+use crate::runs::{Run, RunPath};
+use crate::slots::Charge;
 use crate::types::{HoldBack, Restart, Task, WorkerIndex};
 
 impl Engine {
@@ -206,7 +206,7 @@ impl Engine {
         self.jobs[task.job.index()].running -= 1;
         self.sync_active(task.job);
         for charge in &run.charges {
-            self.ledger.free(*charge);
+            self.slots.free(*charge);
         }
         self.pool.give_cards_back(run.worker, &run.cards.gpus);
         Some(run)

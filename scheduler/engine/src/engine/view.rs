@@ -13,9 +13,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Engine;
-use crate::placement::resources::Charge;
-use crate::placement::worker_limits::machine_limits;
-use crate::placement::{Run, RunPath};
+use crate::pool::limits::machine_limits;
+use crate::runs::{Run, RunPath};
+use crate::slots::Charge;
 use crate::statuses::columns::Columns;
 use crate::statuses::gate::{Gate, WAITING};
 use crate::statuses::job::Job;
@@ -162,7 +162,7 @@ impl Engine {
         machine_limits(config, |id| {
             let taken = run.charges.iter().filter(of_worker);
             taken
-                .filter(|charge| self.plan.find(charge.resource) == Some(id))
+                .filter(|charge| self.slots.find(charge.resource) == Some(id))
                 .fold(0, |sum: i32, charge| sum.saturating_add(charge.amount))
         })
     }
@@ -174,10 +174,10 @@ impl Engine {
         let (Some(config), Some(worker)) = (&self.config, worker) else {
             return Vec::new();
         };
-        let resources = self.plan.at(config.worker_level()).iter();
+        let resources = self.slots.of_workers().iter();
         let slots = resources.zip(&worker.limits).map(|(id, limit)| SlotsView {
             resource: config.resources[id.index()].name.clone(),
-            in_use: self.ledger.used(worker.node, self.plan.name(*id)),
+            in_use: self.slots.used(worker.node, *id),
             limit: (*limit != i32::MAX).then_some(i64::from(*limit)),
         });
         slots.collect()
@@ -337,14 +337,14 @@ impl Engine {
         let Some(config) = &self.config else {
             return;
         };
-        for ((node, name), used) in self.ledger.all() {
-            let Some(id) = self.plan.find(name) else {
+        for ((node, name), used) in self.slots.all_used() {
+            let Some(id) = self.slots.find(name) else {
                 continue;
             };
             let text = self.node_text(node);
             let level = config.resources[id.index()].level;
             let limit = if level == config.worker_level() {
-                let ids = self.plan.at(config.worker_level());
+                let ids = self.slots.of_workers();
                 let slot = ids.iter().position(|i| *i == id);
                 let worker = self.pool.find(text).and_then(|w| self.pool.get(w));
                 // A pull worker queues tasks that its processors are too few for.
@@ -354,7 +354,7 @@ impl Engine {
                 // Charges of tasks on removed nodes are a separate problem, see `unknown_charges`.
                 let forest = self.forest.as_ref();
                 let row = forest.and_then(|forest| forest.row_of(level, node));
-                row.map(|_| self.plan.limit(id))
+                row.map(|_| self.slots.limit(id))
             };
             if let Some(limit) = limit
                 && used > i64::from(limit)

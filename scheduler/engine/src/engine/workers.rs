@@ -1,14 +1,13 @@
 //! Workers that join and leave, and the slots and GPUs that running tasks hold.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
 
 use super::{Engine, Reach};
-use crate::placement::resources::{Charge, ChargeGroup, ResourceName};
-use crate::placement::{Run, RunCards, RunPath};
+use crate::runs::{Run, RunCards, RunPath};
+use crate::slots::{Charge, ChargeGroup};
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
 
 impl Engine {
@@ -28,7 +27,7 @@ impl Engine {
         let host = self.intern_text(&resources.hostname);
         let worker = self.pool.upsert(shard, node, host, resources);
         if let Some(config) = &self.config {
-            self.pool.set_limits(worker, config, &self.plan);
+            self.pool.set_limits(worker, config, &self.slots);
         }
         self.offer_worker(worker);
         self.after_pool_change(&before);
@@ -97,7 +96,7 @@ impl Engine {
         let charges = self.running.get(&task).map_or(&[][..], |run| &run.charges);
         for charge in charges {
             let amount = ResourceAmount {
-                name: self.resource_names.get(charge.resource.0).to_string(),
+                name: self.slots.text(charge.resource).to_owned(),
                 amount: charge.amount,
             };
             match (charge.group, all.last_mut()) {
@@ -156,7 +155,7 @@ impl Engine {
         let charges = self.read_charges(charges);
         let unknown = self.unknown_charges(task, worker, &charges);
         for charge in &charges {
-            self.ledger.charge(*charge);
+            self.slots.charge(*charge);
         }
         self.pool.take_cards(worker, gpus);
         self.offer_workers(worker, &charges);
@@ -197,7 +196,7 @@ impl Engine {
         self.reclaim.hold(&charges);
         self.pool.take_cards(worker, gpus);
         for charge in charges {
-            self.ledger.charge(charge);
+            self.slots.charge(charge);
         }
         self.pool.task_started(worker);
         self.offer_worker(worker);
@@ -214,7 +213,7 @@ impl Engine {
         self.pool.give_cards_back(worker, gpus);
         self.reclaim.let_go(&charges);
         for charge in &charges {
-            self.ledger.free(*charge);
+            self.slots.free(*charge);
         }
         self.offer_freed(worker, &charges);
     }
@@ -225,10 +224,9 @@ impl Engine {
         for on in charges {
             let node = self.intern_node(&on.node);
             for (i, amount) in on.resources.iter().enumerate() {
-                let name = self.resource_names.intern(&Arc::from(amount.name.as_str()));
                 read.push(Charge {
                     node,
-                    resource: ResourceName(name),
+                    resource: self.slots.intern(&amount.name),
                     amount: amount.amount.max(0),
                     group: if i == 0 {
                         ChargeGroup::Opens
@@ -259,10 +257,10 @@ impl Engine {
                 self.job_name(task.job),
                 self.node_text(task.node),
                 charge.amount,
-                self.resource_names.get(charge.resource.0),
+                self.slots.text(charge.resource),
                 self.node_text(charge.node),
             );
-            let Some(id) = self.plan.find(charge.resource) else {
+            let Some(id) = self.slots.find(charge.resource) else {
                 unknown.push(format!("{what}, but no such resource is configured"));
                 continue;
             };

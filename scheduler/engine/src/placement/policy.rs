@@ -12,7 +12,7 @@ use brasserie_common::JobId;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common_config::{JobConfig, SchedulerPolicy};
 
-use super::workers::Pool;
+use crate::pool::Pool;
 use crate::statuses::columns::Columns;
 use crate::statuses::job::Job;
 

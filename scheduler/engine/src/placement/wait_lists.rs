@@ -6,7 +6,7 @@ use std::collections::hash_map::IntoIter;
 use brasserie_common::collections::IdMap;
 use brasserie_common::{JobId, NodeId};
 
-use super::bit_tree::BitTree;
+use crate::bit_tree::BitTree;
 
 /// The place where a task waits. The root is no such place: a job that its slots keep from starting is no candidate at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

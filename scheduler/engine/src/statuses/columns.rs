@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::placement::bit_tree::BitTree;
+use crate::bit_tree::BitTree;
 use crate::statuses::gate::{Gate, WAITING};
 use crate::statuses::tally::Tally;
 use crate::types::{TASK_STATES, TaskState};

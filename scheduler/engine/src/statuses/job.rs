@@ -4,7 +4,7 @@ use brasserie_common::{JobId, NodeId, StatusBits};
 use brasserie_common_config::{JobConfig, LevelId, ResourceId, Shared};
 
 use crate::forest::filter::JobFilters;
-use crate::placement::credit::LearnedStep;
+use crate::pool::work_need::LearnedStep;
 use crate::statuses::column::Statuses;
 
 #[derive(Clone, Debug, Default)]

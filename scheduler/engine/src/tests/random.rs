@@ -16,8 +16,7 @@ use proptest::prelude::*;
 
 use super::plain::{Asked, Key, Plain, PlainRun};
 use super::world::*;
-use crate::placement::demands::Refusal;
-use crate::placement::resources::ResourceName;
+use crate::pool::work_need::Refusal;
 use crate::statuses::gate::Gate;
 use crate::work::Work;
 use crate::{
@@ -670,7 +669,7 @@ impl Pair {
             let mut plain: BTreeMap<Processor, WorkFound> = BTreeMap::new();
             for id in engine.jobs() {
                 let (job, columns) = (&engine.jobs[id.index()], &engine.columns[id.index()]);
-                let demand = &engine.pool.demands[job.demand];
+                let demand = engine.pool.demand(job.demand).unwrap();
                 let ready = match job.can_run && columns.gate == Gate::Open {
                     true => u64::from(
                         columns
@@ -720,7 +719,7 @@ impl Pair {
             assert_eq!(counts.done, done.count() as u64);
             assert_eq!(self.engine.is_settled(job), fresh.is_settled(job));
         }
-        for worker in &self.engine.pool.workers {
+        for worker in self.engine.pool.workers() {
             let shard = worker.shard.as_str();
             for (device, used) in worker.card_use.all() {
                 assert_eq!(
@@ -740,13 +739,13 @@ impl Pair {
         let of_workers = self
             .engine
             .pool
-            .workers
+            .workers()
             .iter()
             .flat_map(|w| w.card_use.all());
         assert_eq!(of_workers.map(|(_, used)| used).sum::<u64>(), held);
-        for ((node, ResourceName(resource)), used) in self.engine.ledger.all() {
+        for ((node, resource), used) in self.engine.slots.all_used() {
             let node = self.engine.node_text(node);
-            let resource = self.engine.resource_names.get(resource);
+            let resource = self.engine.slots.text(resource);
             assert_eq!(
                 used,
                 self.plain.used(node, resource),
@@ -797,8 +796,8 @@ impl Pair {
             end(&mut self.engine, self.now, task, StatusBits::DONE);
             self.plain.running.remove(&self.key(task));
         }
-        assert_eq!(self.engine.ledger.all(), []);
-        for worker in &self.engine.pool.workers {
+        assert_eq!(self.engine.slots.all_used(), []);
+        for worker in self.engine.pool.workers() {
             assert_eq!(worker.card_use, CardUse::default());
         }
         assert_eq!(self.engine.running_count(), 0);

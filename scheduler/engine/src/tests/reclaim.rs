@@ -129,7 +129,7 @@ fn nothing_is_given_back_that_somebody_has() {
     engine.release_slots(worker, &[beside], &[]);
     reclaim(&mut engine);
     assert_eq!(known(&engine, &all), ["h2", "stays"]);
-    assert_eq!(engine.ledger.all(), []);
+    assert_eq!(engine.slots.all_used(), []);
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn agrees_with_scratch(engine: &Engine) {
         assert_eq!(one.depends_on, other.depends_on, "{name}");
         assert_eq!(one.infeasible, other.infeasible, "{name}");
         let of = |engine: &Engine, demand: usize| {
-            let demand = &engine.pool.demands[demand];
+            let demand = engine.pool.demand(demand).unwrap();
             (
                 demand.needs.clone(),
                 demand.fits.iter().count(),

@@ -1,15 +1,15 @@
 //! Explains obstacles that no wait removes: a need above every limit, no worker big enough in the whole pool, no node to run on.
 
-use brasserie_common::CardUse;
-use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
+use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::super::Engine;
 use super::super::eligible::{Structure, structure_of};
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
-use crate::placement::demands::{Demand, Refusal};
-use crate::placement::resources::need_of;
+use crate::pool::demand::{Demand, Load};
+use crate::pool::work_need::Refusal;
 use crate::reason::{CardList, Reason};
+use crate::slots::need_of;
 use crate::statuses::job::Job;
 
 /// The most nodes that are checked for one on which a job, which is not configured yet, could run. A filter takes about 100 ns for a node,
@@ -25,17 +25,15 @@ impl Engine {
             return Vec::new();
         };
         let mut reasons = Vec::new();
-        if let Some(id) = self.above_limit(job) {
+        if let Some(id) = self.slots.above_limit(job) {
             reasons.push(self.above_limit_reason(config, job, id));
         }
         let (filters, _) = JobFilters::new(job);
         let filter = filters.at(config.worker_level());
-        let demand = Demand::new(config, &self.plan, job, None, filter);
-        let level = self.plan.at(config.worker_level());
-        let idle = Default::default();
+        let demand = Demand::new(config, &self.slots, job, None, filter);
         let present = self.pool.present().map(|(_, worker)| worker);
         let mut able = present.filter(|worker| {
-            let refusal = demand.refusal(worker, &self.plan, level, (&idle, &CardUse::default()));
+            let refusal = demand.refusal(worker, &self.slots, Load::Idle);
             matches!(
                 refusal,
                 None | Some(
@@ -87,23 +85,13 @@ impl Engine {
         self.configured.iter().filter_map(of_job)
     }
 
-    /// Returns a resource, on the path from a job's tasks to the root, of which no node has enough.
-    pub(in crate::engine) fn above_limit(&self, job: &JobConfig) -> Option<ResourceId> {
-        let levels = (0..=job.level_for_tasks.0).map(LevelId);
-        let mut ids = levels.flat_map(|level| self.plan.at(level)).copied();
-        ids.find(|id| {
-            let need = need_of(&job.resources, *id);
-            need > 0 && need > self.plan.limit(*id)
-        })
-    }
-
     fn above_limit_reason(&self, config: &Config, job: &JobConfig, id: ResourceId) -> Reason {
         let resource = &config.resources[id.index()];
         Reason::AboveLimit {
             level: config.levels[resource.level.index()].clone(),
             resource: resource.name.clone(),
             need: need_of(&job.resources, id),
-            limit: self.plan.limit(id),
+            limit: self.slots.limit(id),
         }
     }
 
@@ -118,7 +106,7 @@ impl Engine {
             reasons.push(self.above_limit_reason(config, job_config, id));
         }
         if self.pool.is_infeasible(job.demand)
-            && let Some(demand) = self.pool.demands.get(job.demand)
+            && let Some(demand) = self.pool.demand(job.demand)
         {
             reasons.push(self.explain_pool(config, demand, job_config));
         }
@@ -126,14 +114,10 @@ impl Engine {
 
     /// Returns why no connected worker could ever take the job.
     fn explain_pool(&self, config: &Config, demand: &Demand, job_config: &JobConfig) -> Reason {
-        let level = self.plan.at(config.worker_level());
         let mut only_command = !self.pool.is_empty();
         let mut why = None;
         for (_, worker) in self.pool.present() {
-            // The worker is judged as if it were idle, because the question is what could ever run.
-            let idle = Default::default();
-            let idle = (&idle, &CardUse::default());
-            let refusal = demand.refusal(worker, &self.plan, level, idle);
+            let refusal = demand.refusal(worker, &self.slots, Load::Idle);
             only_command &= refusal == Some(Refusal::NoCommand);
             let shard = &worker.shard;
             why = why.or(match refusal {

@@ -8,7 +8,7 @@ use brasserie_common_config::{Config, JobConfig, Shared};
 
 use super::super::Engine;
 use super::Standing;
-use crate::placement::demands::Group;
+use crate::pool::Group;
 
 /// The part of the job list in which two configurations differ.
 pub(super) struct Step {
@@ -107,7 +107,7 @@ impl Engine {
         let left = self.jobs[id.index()].demand;
         self.adopt(id, job);
         if self.join_pool(id, config) == Group::New {
-            self.look_at_demand(id, config);
+            self.look_at_demand(id);
         }
         if before.is_some() {
             self.pool.leave(id, left);

@@ -1,81 +1,61 @@
-//! Demands of jobs on workers, in groups of jobs with the same demand.
+//! The demand of a group of jobs on a worker.
 
-use brasserie_common::{CardNeed, CardUse, JobId};
+use brasserie_common::{CardNeed, CardUse};
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId};
 
-use super::bit_tree::BitTree;
-use super::credit::{LearnedStep, WorkNeed};
-use super::resources::{Ledger, SlotPlan, is_met, need_of};
-use super::worker_limits::over_fixed_limits;
-use super::workers::{Pool, Presence, Worker};
+use super::limits::over_fixed_limits;
+use super::work_need::{LearnedStep, Refusal, WorkNeed};
+use super::worker::{Presence, Worker};
+use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
+use crate::slots::{Slots, is_met, need_of};
 use crate::types::Eligibility;
 
-/// Whether a group of jobs existed before.
+/// The running tasks with which a worker is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
-    Known,
-    New,
+pub(crate) enum Load {
+    /// Its own.
+    Present,
+    /// None: the question is whether the worker could ever take a task.
+    Idle,
 }
 
 /// The demand of a group of jobs on a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
     /// Equal for jobs with the same demand.
-    pub(super) key: String,
+    pub key: String,
     /// Number of jobs in the group; 0: the entry is vacant, and nothing fits.
-    pub(crate) jobs: usize,
+    pub jobs: usize,
     /// Needs, by index in the plan's list of worker resources.
-    pub(crate) needs: Vec<i32>,
+    pub needs: Vec<i32>,
     /// Needs, by index in the plan's list of root resources.
-    pub(super) root_needs: Vec<i32>,
+    pub root_needs: Vec<i32>,
     /// Whether the root meets `root_needs` now.
-    pub(super) root_has_room: bool,
+    pub root_has_room: bool,
     /// Needed GPUs, besides the slots that stand for them.
-    pub(crate) cards: CardNeed,
+    pub cards: CardNeed,
     /// Properties that matter for pull workers.
-    pub(crate) work: WorkNeed,
+    pub work: WorkNeed,
     filter: Option<CompiledFilter>,
     /// Name of a job of the group, because the result of the filter may depend on it.
     job: String,
-    pub(crate) host: Option<String>,
-    pub(crate) needs_worker_command: bool,
+    pub host: Option<String>,
+    pub needs_worker_command: bool,
     /// Eligible workers with room. If it is empty, no job of the group can start anything.
-    pub(crate) fits: BitTree,
+    pub fits: BitTree,
     /// Pull workers where its tasks would miss deadlines or make others miss theirs, as far as checked.
-    pub(crate) late: BitTree,
+    pub late: BitTree,
     /// Workers that choose GPUs and had none for a task of the group that may not be queued. Something must change there first.
-    pub(crate) turned_down: BitTree,
+    pub turned_down: BitTree,
     /// Workers that would have room if they were idle and eligible.
-    pub(crate) feasible: BitTree,
+    pub feasible: BitTree,
     /// Whether the needs exceed a limit of the configuration that holds for every worker.
-    pub(crate) over_fixed_limits: bool,
+    pub over_fixed_limits: bool,
     /// Jobs of the group with a ready task.
-    pub(crate) active: BitTree,
+    pub active: BitTree,
     /// Tasks of the group that lack nothing but slots. Invariant: the sum of [`Pool::counted`] over its jobs.
-    pub(crate) could_start: u64,
-}
-
-/// The reason why a worker cannot take a task now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Ineligible,
-    Draining,
-    Filtered,
-    OtherHost,
-    NoCommand,
-    /// The first resource that is short, and its limit there.
-    Short(ResourceId, i32),
-    /// There are slots, but no GPUs to assign.
-    Cards,
-    /// The worker runs as many tasks as it can.
-    Full,
-    /// The pull worker has not requested such a task, or its credit is used up.
-    NotAsked,
-    /// The task would miss its deadline, by the worker's report of its own work.
-    Late,
-    /// The worker chooses GPUs, and had none for such a task a moment ago.
-    TurnedDown,
+    pub could_start: u64,
 }
 
 impl Demand {
@@ -99,20 +79,20 @@ impl Demand {
     /// Creates the demand of one job, without a check of any worker.
     pub(crate) fn new(
         config: &Config,
-        plan: &SlotPlan,
+        slots: &Slots,
         job: &JobConfig,
         learned: Option<LearnedStep>,
         filter: Option<&CompiledFilter>,
     ) -> Self {
         let needs_at = |level| -> Vec<i32> {
-            let ids = plan.at(level).iter();
+            let ids = slots.at(level).iter();
             ids.map(|id| need_of(&job.resources, *id)).collect()
         };
         let needs = needs_at(config.worker_level());
         Demand {
             key: String::new(),
             jobs: 1,
-            over_fixed_limits: over_fixed_limits(config, plan.at(config.worker_level()), &needs),
+            over_fixed_limits: over_fixed_limits(config, slots.of_workers(), &needs),
             needs,
             root_needs: needs_at(LevelId::INSTANCE),
             root_has_room: true,
@@ -152,26 +132,27 @@ impl Demand {
             || self.cards.pack(cards, &CardUse::default()).is_some()
     }
 
-    /// Returns why a worker cannot take a task now, by the same conditions as [`Demand::look_at`].
-    pub(crate) fn refusal(
-        &self,
-        worker: &Worker,
-        plan: &SlotPlan,
-        level: &[ResourceId],
-        (ledger, cards): (&Ledger, &CardUse),
-    ) -> Option<Refusal> {
+    /// Returns why a worker cannot take a task now, by the same conditions as [`Demand::check_worker`].
+    pub(crate) fn refusal(&self, worker: &Worker, slots: &Slots, load: Load) -> Option<Refusal> {
         if let Err(refusal) = self.accepts(worker) {
             return Some(refusal);
         }
-        let slots = level.iter().zip(&worker.limits).zip(&self.needs);
-        for ((id, limit), need) in slots {
-            if worker.queues_for(*id) && *need <= *limit {
-                continue;
-            }
-            if !is_met(*need, *limit, ledger.used(worker.node, plan.name(*id))) {
+        let used = |id| match load {
+            Load::Present => slots.used(worker.node, id),
+            Load::Idle => 0,
+        };
+        let needs = slots.of_workers().iter().zip(&worker.limits);
+        for ((id, limit), need) in needs.zip(&self.needs) {
+            let is_queued = worker.queues_for(*id) && *need <= *limit;
+            if !is_queued && !is_met(*need, *limit, used(*id)) {
                 return Some(Refusal::Short(*id, *limit));
             }
         }
+        let idle = CardUse::default();
+        let cards = match load {
+            Load::Present => &worker.card_use,
+            Load::Idle => &idle,
+        };
         if !self.finds_cards(worker, cards) {
             return Some(Refusal::Cards);
         }
@@ -184,25 +165,18 @@ impl Demand {
     }
 
     /// Computes whether a worker can serve the demand. Returns whether it newly fits.
-    pub(super) fn look_at(
-        &mut self,
-        i: usize,
-        worker: &Worker,
-        plan: &SlotPlan,
-        level: &[ResourceId],
-        ledger: &Ledger,
-    ) -> bool {
+    pub(super) fn check_worker(&mut self, i: usize, worker: &Worker, slots: &Slots) -> bool {
         let present = worker.presence == Presence::Present;
         let acceptable = present && self.accepts(worker).is_ok();
         let met_by = |used: &dyn Fn(ResourceId) -> i64| {
-            let all = level.iter().zip(&worker.limits).zip(&self.needs);
-            all.into_iter()
+            let all = slots.of_workers().iter().zip(&worker.limits);
+            all.zip(&self.needs)
                 .all(|((id, limit), need)| is_met(*need, *limit, used(*id)))
         };
         let is_feasible = acceptable && met_by(&|_| 0) && self.could_have_cards(worker);
         let now = |id| match worker.queues_for(id) {
             true => 0,
-            false => ledger.used(worker.node, plan.name(id)),
+            false => slots.used(worker.node, id),
         };
         let is_eligible = worker.eligibility == Eligibility::Eligible;
         let fits = acceptable
@@ -227,102 +201,6 @@ impl Demand {
                 self.fits.remove(i);
                 false
             }
-        }
-    }
-}
-
-impl Pool {
-    /// Removes all groups of jobs.
-    pub(crate) fn clear_demands(&mut self) {
-        self.demands.clear();
-        self.groups.clear();
-        self.vacant.clear();
-        self.counted.clear();
-    }
-
-    /// Adds a job to its group. Returns the group, and whether it is new. If so, [`Pool::update_demand`] must follow once the workers have
-    /// limits.
-    pub(crate) fn join(
-        &mut self,
-        config: &Config,
-        plan: &SlotPlan,
-        (job, learned): (&JobConfig, Option<LearnedStep>),
-        filter: Option<&CompiledFilter>,
-    ) -> (usize, Group) {
-        let mut demand = Demand::new(config, plan, job, learned, filter);
-        let per_job = filter.is_some_and(CompiledFilter::is_per_job);
-        let key = format!(
-            "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
-            demand.needs,
-            demand.root_needs,
-            demand.cards,
-            demand.work,
-            demand.needs_worker_command,
-            job.host_placement,
-            job.filters.get(&config.worker_level()),
-            per_job.then_some(&job.name),
-        );
-        if let Some(&group) = self.groups.get(&key) {
-            self.demands[group].jobs += 1;
-            return (group, Group::Known);
-        }
-        demand.key.clone_from(&key);
-        let group = match self.vacant.pop() {
-            Some(group) => {
-                self.demands[group] = demand;
-                group
-            }
-            None => {
-                self.demands.push(demand);
-                self.demands.len() - 1
-            }
-        };
-        self.groups.insert(key, group);
-        (group, Group::New)
-    }
-
-    /// Removes a job from its group. The group ends with its last job.
-    pub(crate) fn leave(&mut self, job: JobId, group: usize) {
-        self.count(job, group, 0);
-        let demand = &mut self.demands[group];
-        demand.active.remove(job.index());
-        demand.jobs -= 1;
-        if demand.jobs == 0 {
-            demand.fits = BitTree::default();
-            demand.late = BitTree::default();
-            demand.turned_down = BitTree::default();
-            demand.feasible = BitTree::default();
-            self.groups.remove(&demand.key);
-            self.vacant.push(group);
-        }
-    }
-
-    /// Sets how many tasks of a job lack nothing but slots.
-    pub(crate) fn count(&mut self, job: JobId, group: usize, tasks: u32) {
-        if self.counted.len() <= job.index() {
-            if tasks == 0 {
-                return;
-            }
-            self.counted.resize(job.index() + 1, 0);
-        }
-        let Some(demand) = self.demands.get_mut(group) else {
-            return;
-        };
-        let before = std::mem::replace(&mut self.counted[job.index()], tasks);
-        demand.could_start = demand.could_start - u64::from(before) + u64::from(tasks);
-    }
-
-    /// Computes which workers can serve a new demand.
-    pub(crate) fn update_demand(
-        &mut self,
-        demand: usize,
-        plan: &SlotPlan,
-        level: &[ResourceId],
-        ledger: &Ledger,
-    ) {
-        let demand = &mut self.demands[demand];
-        for (i, slot) in self.workers.iter().enumerate() {
-            demand.look_at(i, slot, plan, level, ledger);
         }
     }
 }

@@ -1,84 +1,93 @@
-//! Credit of pull workers: the tasks that they may be sent beyond the slots that they have.
+//! One worker: its slots, its GPUs, and its credit if it is a pull worker.
 //!
-//! The scheduler core counts how much a worker requested and how much of it is left. This module only reads that, together with the
-//! worker's slots.
+//! The scheduler core counts how much work a pull worker requested and how much of it is left. This module only reads that, together with
+//! the worker's slots.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::work::MAX_PROCESSOR_TYPES;
-use brasserie_common::{
-    Card, CardChoice, CardNeed, CardUse, Estimate, GpuShare, NodeId, Processor,
-};
-use brasserie_common_config::{JobConfig, ResourceId};
+use brasserie_common::{Card, CardChoice, CardNeed, CardUse, GpuShare, NodeId, Processor, Shard};
+use brasserie_common_config::{Config, ResourceId};
 
-use super::demands::Refusal;
-use super::runs::RunCards;
-use super::workers::{Pool, Worker};
-use crate::types::{Allowance, Allowances, Due, WorkerIndex};
+use super::limits::slots_of;
+use super::work_need::{Refusal, WorkNeed};
+use crate::runs::RunCards;
+use crate::slots::Slots;
+use crate::types::{Allowances, Eligibility, WorkerResources};
 
-/// The properties of a group of jobs that matter for work requests.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct WorkNeed {
-    /// Whether its tasks may be queued at a worker.
-    pub(crate) bufferable: bool,
-    /// Present if its tasks have deadlines.
-    pub(crate) due: Option<Due>,
+/// The worker of one shard.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker {
+    pub shard: Shard,
+    /// The shard's name as a node name, as charges have it.
+    pub node: NodeId,
+    /// The host's name as a node name, as host placement compares it.
+    pub host: NodeId,
+    pub resources: WorkerResources,
+    pub eligibility: Eligibility,
+    pub presence: Presence,
+    /// Slots, by index in the plan's list of worker resources.
+    pub limits: Vec<i32>,
+    pub running: u32,
+    /// Use of its GPUs by running tasks, whether or not the worker still lists them.
+    pub card_use: CardUse,
+    /// Its credit, if it is a pull worker.
+    pub allowances: Option<Allowances>,
+    /// The resource whose slots are its processors.
+    pub cpu_slots: Option<ResourceId>,
+    /// Resources whose slots are all of its GPUs, without a reserve.
+    pub card_slots: Vec<ResourceId>,
 }
 
-impl WorkNeed {
-    /// Returns the properties of a job. `learned` is the run time of its tasks, for jobs without an estimate of their own.
-    pub(crate) fn of(job: &JobConfig, learned: Option<LearnedStep>) -> Self {
-        let given = job.est_duration.map(|est| est.as_secs_f64());
-        let estimate = Estimate::of(given, learned.map(LearnedStep::seconds));
-        WorkNeed {
-            bufferable: job.bufferable,
-            due: job.deadline().map(|bound| Due {
-                estimate: estimate.seconds,
-                bound: bound.as_secs_f64(),
-            }),
-        }
-    }
-
-    /// Returns whether a task would miss its deadline on a worker without other work.
-    pub(crate) fn is_late_anywhere(&self) -> bool {
-        self.due.is_some_and(|due| due.estimate > due.bound)
-    }
-
-    /// Returns why a pull worker with this credit gets no such task, if it does not.
-    pub(crate) fn refusal(&self, allowance: Option<&Allowance>) -> Option<Refusal> {
-        let allowance = allowance.filter(|allowance| match self.bufferable {
-            true => allowance.bufferable,
-            false => allowance.immediate,
-        });
-        let Some(allowance) = allowance else {
-            return Some(Refusal::NotAsked);
-        };
-        // A worker without a delay meets the deadline.
-        let delay = allowance.estimated_delay;
-        let is_late = |due: Due| delay > 0.0 && delay + due.estimate > due.bound;
-        self.due.is_some_and(is_late).then_some(Refusal::Late)
-    }
-}
-
-/// A job's learned run time, in steps of a tenth, so that jobs share groups and rarely change them.
+/// Whether an entry of the table of workers is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct LearnedStep(i32);
-
-impl LearnedStep {
-    const BASE: f64 = 1.1;
-
-    pub(crate) fn of(seconds: f64) -> Self {
-        // A cast of a float saturates, and makes 0 of NaN.
-        LearnedStep((seconds.ln() / Self::BASE.ln()).round() as i32)
-    }
-
-    fn seconds(self) -> f64 {
-        Self::BASE.powi(self.0)
-    }
+pub(crate) enum Presence {
+    Present,
+    /// Removed. The entry is kept while tasks are charged to it, and reused afterwards.
+    Gone,
 }
 
 impl Worker {
+    /// Returns whether the worker runs as many tasks as it can. Tasks of its predecessors that are charged to it count, too.
+    pub(crate) fn is_full(&self) -> bool {
+        let room = self.resources.room.as_ref();
+        room.is_some_and(|room| self.running >= room.most.get())
+    }
+
+    /// Computes the limits from the configuration and the worker's report.
+    pub(super) fn set_limits(&mut self, config: &Config, slots: &Slots) {
+        let r = &self.resources;
+        let keys = [
+            format!("{}:{}", r.hostname, r.port),
+            r.hostname.to_string(),
+            self.shard.to_string(),
+        ];
+        let replaced = keys
+            .iter()
+            .find_map(|key| config.worker_resources_override.get(key));
+        self.limits = slots
+            .of_workers()
+            .iter()
+            .map(|id| {
+                replaced
+                    .and_then(|r| r.get(id))
+                    .copied()
+                    .unwrap_or_else(|| slots_of(config, *id, r))
+            })
+            .collect();
+        self.cpu_slots = config.cpu_slots().map(|(id, _)| id);
+        let level = config.worker_level();
+        let card_slots = config.card_slots().filter(|entry| {
+            let resource = &config.resources[entry.logical_resource.index()];
+            entry.physical_reserve_amount <= 0.0 && resource.level == level
+        });
+        let all = card_slots.map(|entry| entry.logical_resource).into_iter();
+        let all = all.chain(config.card_models().map(|(id, _)| id));
+        let has_cards = !self.resources.cards.is_empty();
+        let is_replaced = |id: &ResourceId| replaced.is_some_and(|r| r.get(id).is_some());
+        self.card_slots = all.filter(|id| has_cards && !is_replaced(id)).collect();
+    }
+
     /// Iterates over the types of processors that a task may count as, in order of preference: its GPU models, or else the CPU. A task that
     /// may use any GPU may count as each model of the worker, up to the number of types that a request may name.
     pub(crate) fn processors_of<'a>(
@@ -219,57 +228,5 @@ impl Worker {
     pub(crate) fn queues_for(&self, id: ResourceId) -> bool {
         let is_cpus = self.allowances.is_some() && self.cpu_slots == Some(id);
         is_cpus || (self.chooses_cards() && self.card_slots.contains(&id))
-    }
-}
-
-impl Pool {
-    /// Returns the deadline to check before a task of a demand goes to a pull worker. Tasks with GPUs are not checked.
-    pub(crate) fn due_at(&self, demand: usize, worker: WorkerIndex) -> Option<Due> {
-        let demand = &self.demands[demand];
-        let asks = self.get(worker)?.allowances.is_some();
-        demand
-            .work
-            .due
-            .filter(|_| asks && demand.cards.is_nothing())
-    }
-
-    /// Notes that tasks of a demand would miss deadlines at a worker. None of them goes there until the worker sends a new request or has
-    /// less to do.
-    pub(crate) fn note_late(&mut self, demand: usize, worker: WorkerIndex) {
-        let demand = &mut self.demands[demand];
-        demand.late.insert(worker.index());
-        demand.fits.remove(worker.index());
-    }
-
-    /// Returns the hosts of the workers with room for a demand.
-    pub(crate) fn hosts_with_room(&self, demand: usize) -> BTreeSet<NodeId> {
-        let fits = self.demands.get(demand).map(|demand| demand.fits.iter());
-        let workers = fits.into_iter().flatten();
-        let on = workers.filter_map(|worker| {
-            let index = WorkerIndex(u32::try_from(worker).ok()?);
-            Some(self.get(index)?.host)
-        });
-        on.collect()
-    }
-
-    /// Forgets for which demands a worker lacked GPUs, because something may have changed there. Returns whether there were any.
-    pub(crate) fn forget_turned_down(&mut self, worker: WorkerIndex) -> bool {
-        let mut was_turned_down = false;
-        for demand in &mut self.demands {
-            was_turned_down |= demand.turned_down.contains(worker.index());
-            demand.turned_down.remove(worker.index());
-        }
-        was_turned_down
-    }
-
-    /// Forgets for which demands deadlines would be missed at a worker, which sent a new request, has less to do, or was replaced. Returns
-    /// whether there were any.
-    pub(crate) fn forget_late(&mut self, worker: WorkerIndex) -> bool {
-        let mut was_late = false;
-        for demand in &mut self.demands {
-            was_late |= demand.late.contains(worker.index());
-            demand.late.remove(worker.index());
-        }
-        was_late
     }
 }

@@ -1,5 +1,10 @@
-//! Workers and their slots, grouped by the demands of jobs. So "does any worker have room for this job" is one lookup, and a freed slot
-//! costs one check for each distinct demand.
+//! The pool of workers, and the jobs in groups with the same demand. So "does any worker have room for this job" is one lookup, and a freed
+//! slot costs one check for each distinct demand.
+
+pub(crate) mod demand;
+pub(crate) mod limits;
+pub(crate) mod work_need;
+pub(crate) mod worker;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -8,68 +13,46 @@ use std::hash::Hasher;
 use brasserie_common::collections::{IdMap, SeededMap};
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{CardUse, GpuShare, JobId, NodeId, Shard};
-use brasserie_common_config::{Config, ResourceId, WorkerSelector};
+use brasserie_common_config::{Config, JobConfig, WorkerSelector};
 
-use super::demands::{Demand, Refusal};
-use super::resources::{Ledger, SlotPlan};
-use super::runs::RunCards;
-use super::worker_limits::slots;
-use crate::types::{Allowances, Eligibility, WorkerIndex, WorkerResources};
+use demand::{Demand, Load};
+use work_need::{LearnedStep, Refusal};
+use worker::{Presence, Worker};
 
-/// The worker of one shard.
-#[derive(Clone, Debug)]
-pub(crate) struct Worker {
-    pub(crate) shard: Shard,
-    /// The shard's name as a node name, as charges have it.
-    pub(crate) node: NodeId,
-    /// The host's name as a node name, as host placement compares it.
-    pub(crate) host: NodeId,
-    pub(crate) resources: WorkerResources,
-    pub(crate) eligibility: Eligibility,
-    pub(crate) presence: Presence,
-    /// Slots, by index in the plan's list of worker resources.
-    pub(crate) limits: Vec<i32>,
-    pub(crate) running: u32,
-    /// Use of its GPUs by running tasks, whether or not the worker still lists them.
-    pub(crate) card_use: CardUse,
-    /// Its credit, if it is a pull worker.
-    pub(crate) allowances: Option<Allowances>,
-    /// The resource whose slots are its processors.
-    pub(crate) cpu_slots: Option<ResourceId>,
-    /// Resources whose slots are all of its GPUs, without a reserve.
-    pub(crate) card_slots: Vec<ResourceId>,
+use crate::bit_tree::BitTree;
+use crate::forest::filter::CompiledFilter;
+use crate::runs::RunCards;
+use crate::slots::Slots;
+use crate::types::{Allowances, Due, Eligibility, WorkerIndex, WorkerResources};
+
+/// Whether a group of jobs existed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Known,
+    New,
 }
 
-impl Worker {
-    /// Returns whether the worker runs as many tasks as it can. Tasks of its predecessors that are charged to it count, too.
-    pub(crate) fn is_full(&self) -> bool {
-        let room = self.resources.room.as_ref();
-        room.is_some_and(|room| self.running >= room.most.get())
-    }
-}
-
-/// Whether an entry of the table of workers is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Presence {
-    Present,
-    /// Removed. The entry is kept while tasks are charged to it, and reused afterwards.
-    Gone,
+/// Whether a job has a task that may be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HasReady {
+    Yes,
+    No,
 }
 
 /// All workers and demands.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
-    pub(crate) workers: Vec<Worker>,
+    workers: Vec<Worker>,
     by_shard: SeededMap<Shard, u32>,
     by_host: IdMap<NodeId, BTreeSet<u32>>,
     unused: Vec<u32>,
     present: usize,
-    pub(crate) demands: Vec<Demand>,
-    pub(super) groups: SeededMap<String, usize>,
+    demands: Vec<Demand>,
+    groups: SeededMap<String, usize>,
     /// Indices of demands without jobs.
-    pub(super) vacant: Vec<usize>,
+    vacant: Vec<usize>,
     /// Tasks of each job, by job id, that its group's `could_start` includes.
-    pub(super) counted: Vec<u32>,
+    counted: Vec<u32>,
     /// The worker with which the next round-robin choice begins.
     cursor: usize,
 }
@@ -283,56 +266,20 @@ impl Pool {
     }
 
     /// Computes a worker's limits from the configuration and its report.
-    pub(crate) fn set_limits(&mut self, worker: WorkerIndex, config: &Config, plan: &SlotPlan) {
-        let Some(slot) = self.workers.get_mut(worker.index()) else {
-            return;
-        };
-        let r = &slot.resources;
-        let keys = [
-            format!("{}:{}", r.hostname, r.port),
-            r.hostname.to_string(),
-            slot.shard.to_string(),
-        ];
-        let replaced = keys
-            .iter()
-            .find_map(|key| config.worker_resources_override.get(key));
-        slot.limits = plan
-            .at(config.worker_level())
-            .iter()
-            .map(|id| {
-                replaced
-                    .and_then(|r| r.get(id))
-                    .copied()
-                    .unwrap_or_else(|| slots(config, *id, r))
-            })
-            .collect();
-        slot.cpu_slots = config.cpu_slots().map(|(id, _)| id);
-        let level = config.worker_level();
-        let card_slots = config.card_slots().filter(|entry| {
-            let resource = &config.resources[entry.logical_resource.index()];
-            entry.physical_reserve_amount <= 0.0 && resource.level == level
-        });
-        let all = card_slots.map(|entry| entry.logical_resource).into_iter();
-        let all = all.chain(config.card_models().map(|(id, _)| id));
-        let has_cards = !slot.resources.cards.is_empty();
-        let is_replaced = |id: &ResourceId| replaced.is_some_and(|r| r.get(id).is_some());
-        slot.card_slots = all.filter(|id| has_cards && !is_replaced(id)).collect();
+    pub(crate) fn set_limits(&mut self, worker: WorkerIndex, config: &Config, slots: &Slots) {
+        if let Some(slot) = self.workers.get_mut(worker.index()) {
+            slot.set_limits(config, slots);
+        }
     }
 
     /// Recomputes which demands a worker can serve. Returns the demands that newly fit.
-    pub(crate) fn update(
-        &mut self,
-        worker: WorkerIndex,
-        plan: &SlotPlan,
-        level: &[ResourceId],
-        ledger: &Ledger,
-    ) -> Vec<u32> {
+    pub(crate) fn update(&mut self, worker: WorkerIndex, slots: &Slots) -> Vec<u32> {
         let Some(slot) = self.workers.get(worker.index()) else {
             return Vec::new();
         };
         let mut opened = Vec::new();
         for (d, demand) in self.demands.iter_mut().enumerate() {
-            if demand.jobs > 0 && demand.look_at(worker.index(), slot, plan, level, ledger) {
+            if demand.jobs > 0 && demand.check_worker(worker.index(), slot, slots) {
                 opened.push(u32::try_from(d).unwrap_or(u32::MAX));
             }
         }
@@ -387,11 +334,10 @@ impl Pool {
         &mut self,
         demand: usize,
         host: Option<NodeId>,
-        selector: WorkerSelector,
-        leftover: impl Fn(&Worker, &Demand) -> i64,
+        (config, slots): (&Config, &Slots),
     ) -> Option<WorkerIndex> {
         let wanted = &self.demands[demand];
-        let chosen = match (selector, host) {
+        let chosen = match (config.worker_selector, host) {
             (WorkerSelector::RoundRobin, None) => wanted.fits.next_cyclic(self.cursor),
             (WorkerSelector::RoundRobin, Some(host)) => {
                 let fitting = || {
@@ -403,9 +349,9 @@ impl Pool {
                 after.or_else(|| fitting().next())
             }
             // The lowest index wins among equals.
-            (WorkerSelector::Busiest, _) => {
-                self.least(wanted, host, |worker| leftover(worker, wanted))
-            }
+            (WorkerSelector::Busiest, _) => self.least(wanted, host, |worker| {
+                leftover(config, slots, worker, wanted)
+            }),
             (WorkerSelector::Neediest, _) => self.least(wanted, host, |worker| {
                 Reverse(worker.wants(&wanted.work, &wanted.cards))
             }),
@@ -427,6 +373,50 @@ impl Pool {
                 let there = self.on_host(host).map(|i| i as usize);
                 there.filter(|i| wanted.fits.contains(*i)).min_by_key(key)
             }
+        }
+    }
+
+    /// Returns all entries, including those of workers that are gone.
+    #[cfg(test)]
+    pub(crate) fn workers(&self) -> &[Worker] {
+        &self.workers
+    }
+
+    pub(crate) fn demand(&self, demand: usize) -> Option<&Demand> {
+        self.demands.get(demand)
+    }
+
+    /// Iterates over the demands of jobs.
+    pub(crate) fn demands(&self) -> impl Iterator<Item = &Demand> {
+        self.demands.iter().filter(|demand| demand.jobs > 0)
+    }
+
+    /// Forgets which jobs have a ready task.
+    pub(crate) fn clear_active(&mut self) {
+        for demand in &mut self.demands {
+            demand.active = Default::default();
+        }
+    }
+
+    /// Sets how many tasks of a job lack nothing but slots, and whether one of them may be tried.
+    pub(crate) fn set_ready(&mut self, job: JobId, group: usize, tasks: u32, has_ready: HasReady) {
+        self.count(job, group, tasks);
+        let Some(demand) = self.demands.get_mut(group) else {
+            return;
+        };
+        match has_ready {
+            HasReady::Yes => demand.active.insert(job.index()),
+            HasReady::No => demand.active.remove(job.index()),
+        }
+    }
+
+    /// Notes that a worker that chooses GPUs had none for a task of a demand that may not be queued.
+    pub(crate) fn note_turned_down(&mut self, demand: usize, worker: WorkerIndex) {
+        if let Some(demand) = self.demands.get_mut(demand)
+            && !demand.work.bufferable
+        {
+            demand.turned_down.insert(worker.index());
+            demand.fits.remove(worker.index());
         }
     }
 
@@ -455,12 +445,10 @@ impl Pool {
         &self,
         (index, worker): (WorkerIndex, &Worker),
         demand: usize,
-        plan: &SlotPlan,
-        level: &[ResourceId],
-        ledger: &Ledger,
+        slots: &Slots,
     ) -> Option<Refusal> {
         let wanted = self.demands.get(demand)?;
-        let refusal = wanted.refusal(worker, plan, level, (ledger, &worker.card_use));
+        let refusal = wanted.refusal(worker, slots, Load::Present);
         let late = || wanted.late.contains(index.index()).then_some(Refusal::Late);
         let turned_down = || {
             let turned_down = wanted.turned_down.contains(index.index());
@@ -485,4 +473,154 @@ impl Pool {
             .and_then(|i| u32::try_from(i).ok())
             .map(JobId)
     }
+
+    /// Returns the deadline to check before a task of a demand goes to a pull worker. Tasks with GPUs are not checked.
+    pub(crate) fn due_at(&self, demand: usize, worker: WorkerIndex) -> Option<Due> {
+        let demand = &self.demands[demand];
+        let asks = self.get(worker)?.allowances.is_some();
+        demand
+            .work
+            .due
+            .filter(|_| asks && demand.cards.is_nothing())
+    }
+
+    /// Notes that tasks of a demand would miss deadlines at a worker. None of them goes there until the worker sends a new request or has
+    /// less to do.
+    pub(crate) fn note_late(&mut self, demand: usize, worker: WorkerIndex) {
+        let demand = &mut self.demands[demand];
+        demand.late.insert(worker.index());
+        demand.fits.remove(worker.index());
+    }
+
+    /// Returns the hosts of the workers with room for a demand.
+    pub(crate) fn hosts_with_room(&self, demand: usize) -> BTreeSet<NodeId> {
+        let fits = self.demands.get(demand).map(|demand| demand.fits.iter());
+        let workers = fits.into_iter().flatten();
+        let on = workers.filter_map(|worker| {
+            let index = WorkerIndex(u32::try_from(worker).ok()?);
+            Some(self.get(index)?.host)
+        });
+        on.collect()
+    }
+
+    /// Forgets for which demands a worker lacked GPUs, because something may have changed there. Returns whether there were any.
+    pub(crate) fn forget_turned_down(&mut self, worker: WorkerIndex) -> bool {
+        let mut was_turned_down = false;
+        for demand in &mut self.demands {
+            was_turned_down |= demand.turned_down.contains(worker.index());
+            demand.turned_down.remove(worker.index());
+        }
+        was_turned_down
+    }
+
+    /// Forgets for which demands deadlines would be missed at a worker, which sent a new request, has less to do, or was replaced. Returns
+    /// whether there were any.
+    pub(crate) fn forget_late(&mut self, worker: WorkerIndex) -> bool {
+        let mut was_late = false;
+        for demand in &mut self.demands {
+            was_late |= demand.late.contains(worker.index());
+            demand.late.remove(worker.index());
+        }
+        was_late
+    }
+
+    /// Removes all groups of jobs.
+    pub(crate) fn clear_demands(&mut self) {
+        self.demands.clear();
+        self.groups.clear();
+        self.vacant.clear();
+        self.counted.clear();
+    }
+
+    /// Adds a job to its group. Returns the group, and whether it is new. If so, [`Pool::update_demand`] must follow once the workers have
+    /// limits.
+    pub(crate) fn join(
+        &mut self,
+        config: &Config,
+        slots: &Slots,
+        (job, learned): (&JobConfig, Option<LearnedStep>),
+        filter: Option<&CompiledFilter>,
+    ) -> (usize, Group) {
+        let mut demand = Demand::new(config, slots, job, learned, filter);
+        let per_job = filter.is_some_and(CompiledFilter::is_per_job);
+        let key = format!(
+            "{:?} {:?} {:?} {:?} {} {:?} {:?} {:?}",
+            demand.needs,
+            demand.root_needs,
+            demand.cards,
+            demand.work,
+            demand.needs_worker_command,
+            job.host_placement,
+            job.filters.get(&config.worker_level()),
+            per_job.then_some(&job.name),
+        );
+        if let Some(&group) = self.groups.get(&key) {
+            self.demands[group].jobs += 1;
+            return (group, Group::Known);
+        }
+        demand.key.clone_from(&key);
+        let group = match self.vacant.pop() {
+            Some(group) => {
+                self.demands[group] = demand;
+                group
+            }
+            None => {
+                self.demands.push(demand);
+                self.demands.len() - 1
+            }
+        };
+        self.groups.insert(key, group);
+        (group, Group::New)
+    }
+
+    /// Removes a job from its group. The group ends with its last job.
+    pub(crate) fn leave(&mut self, job: JobId, group: usize) {
+        self.count(job, group, 0);
+        let demand = &mut self.demands[group];
+        demand.active.remove(job.index());
+        demand.jobs -= 1;
+        if demand.jobs == 0 {
+            demand.fits = BitTree::default();
+            demand.late = BitTree::default();
+            demand.turned_down = BitTree::default();
+            demand.feasible = BitTree::default();
+            self.groups.remove(&demand.key);
+            self.vacant.push(group);
+        }
+    }
+
+    /// Sets how many tasks of a job lack nothing but slots.
+    fn count(&mut self, job: JobId, group: usize, tasks: u32) {
+        if self.counted.len() <= job.index() {
+            if tasks == 0 {
+                return;
+            }
+            self.counted.resize(job.index() + 1, 0);
+        }
+        let Some(demand) = self.demands.get_mut(group) else {
+            return;
+        };
+        let before = std::mem::replace(&mut self.counted[job.index()], tasks);
+        demand.could_start = demand.could_start - u64::from(before) + u64::from(tasks);
+    }
+
+    /// Computes which workers can serve a new demand.
+    pub(crate) fn update_demand(&mut self, demand: usize, slots: &Slots) {
+        let demand = &mut self.demands[demand];
+        for (i, slot) in self.workers.iter().enumerate() {
+            demand.check_worker(i, slot, slots);
+        }
+    }
+}
+
+/// Returns the slots that would be free on a worker after the task, weighted. The busiest worker that fits has the least.
+fn leftover(config: &Config, slots: &Slots, worker: &Worker, demand: &Demand) -> i64 {
+    let ids = slots.of_workers().iter();
+    let all = ids.zip(&worker.limits).zip(&demand.needs);
+    all.fold(0_i64, |sum, ((id, limit), need)| {
+        let used = slots.used(worker.node, *id);
+        let free = i64::from(*limit) - used - i64::from(*need);
+        let weight = i64::from(config.resources[id.index()].weight);
+        sum.saturating_add(free.saturating_mul(weight))
+    })
 }

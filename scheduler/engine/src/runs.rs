@@ -5,8 +5,8 @@ use std::sync::Arc;
 use brasserie_common::collections::IdMap;
 use brasserie_common::{CardNeed, GpuShare, NodeId};
 
-use super::resources::Charge;
 use crate::forest::index::Forest;
+use crate::slots::Charge;
 use crate::types::{Task, WorkerIndex};
 
 /// One running task.

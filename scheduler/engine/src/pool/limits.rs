@@ -1,4 +1,4 @@
-//! Computes a worker's slots from the configuration and its machine's report, the slots left after a task, and a task's machine limits.
+//! Computes a worker's slots from the configuration and its machine's report, and a task's machine limits.
 
 use brasserie_common::Card;
 use brasserie_common::sabotage::{self, Sabotage};
@@ -6,9 +6,6 @@ use brasserie_common_config::{
     Config, Enforcement, PhysicalKind, PhysicalResource, ResourceId, ResourceLimit,
 };
 
-use super::demands::Demand;
-use super::resources::{Ledger, SlotPlan};
-use super::workers::Worker;
 use crate::types::{MachineLimits, WorkerResources};
 
 const BYTES_PER_MB: f64 = 1_048_576.0;
@@ -19,7 +16,7 @@ const SHARES_PER_CORE: i16 = 2;
 const MILLI_PER_CORE: f64 = 1000.0;
 
 /// Returns a worker's slots of a resource, without the overrides for this worker.
-pub(super) fn slots(config: &Config, id: ResourceId, worker: &WorkerResources) -> i32 {
+pub(super) fn slots_of(config: &Config, id: ResourceId, worker: &WorkerResources) -> i32 {
     let resource = &config.resources[id.index()];
     let slots = match resource.limit {
         ResourceLimit::Fixed(limit) => measured_slots(config, id, worker).unwrap_or(limit),
@@ -95,22 +92,4 @@ pub(crate) fn machine_limits(config: &Config, taken: impl Fn(ResourceId) -> i32)
 
 fn physical_amount(entry: &PhysicalResource, slots: i32) -> f64 {
     f64::from(slots) * entry.multiply_logical_by
-}
-
-/// Returns the slots that would be free on a worker after the task, weighted. The busiest worker that fits has the least.
-pub(crate) fn leftover(
-    config: &Config,
-    plan: &SlotPlan,
-    ledger: &Ledger,
-    worker: &Worker,
-    demand: &Demand,
-) -> i64 {
-    let ids = plan.at(config.worker_level());
-    let slots = ids.iter().zip(&worker.limits).zip(&demand.needs);
-    slots.fold(0_i64, |sum, ((id, limit), need)| {
-        let used = ledger.used(worker.node, plan.name(*id));
-        let free = i64::from(*limit) - used - i64::from(*need);
-        let weight = i64::from(config.resources[id.index()].weight);
-        sum.saturating_add(free.saturating_mul(weight))
-    })
 }

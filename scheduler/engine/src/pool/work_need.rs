@@ -1,0 +1,89 @@
+//! What a group of jobs needs besides slots, and why a worker does not take its tasks.
+
+use brasserie_common::Estimate;
+use brasserie_common_config::{JobConfig, ResourceId};
+
+use crate::types::{Allowance, Due};
+
+/// The properties of a group of jobs that matter for work requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct WorkNeed {
+    /// Whether its tasks may be queued at a worker.
+    pub bufferable: bool,
+    /// Present if its tasks have deadlines.
+    pub due: Option<Due>,
+}
+
+impl WorkNeed {
+    /// Returns the properties of a job. `learned` is the run time of its tasks, for jobs without an estimate of their own.
+    pub(crate) fn of(job: &JobConfig, learned: Option<LearnedStep>) -> Self {
+        let given = job.est_duration.map(|est| est.as_secs_f64());
+        let estimate = Estimate::of(given, learned.map(LearnedStep::seconds));
+        WorkNeed {
+            bufferable: job.bufferable,
+            due: job.deadline().map(|bound| Due {
+                estimate: estimate.seconds,
+                bound: bound.as_secs_f64(),
+            }),
+        }
+    }
+
+    /// Returns whether a task would miss its deadline on a worker without other work.
+    pub(crate) fn is_late_anywhere(&self) -> bool {
+        self.due.is_some_and(|due| due.estimate > due.bound)
+    }
+
+    /// Returns why a pull worker with this credit gets no such task, if it does not.
+    pub(crate) fn refusal(&self, allowance: Option<&Allowance>) -> Option<Refusal> {
+        let allowance = allowance.filter(|allowance| match self.bufferable {
+            true => allowance.bufferable,
+            false => allowance.immediate,
+        });
+        let Some(allowance) = allowance else {
+            return Some(Refusal::NotAsked);
+        };
+        // A worker without a delay meets the deadline.
+        let delay = allowance.estimated_delay;
+        let is_late = |due: Due| delay > 0.0 && delay + due.estimate > due.bound;
+        self.due.is_some_and(is_late).then_some(Refusal::Late)
+    }
+}
+
+/// A job's learned run time, in steps of a tenth, so that jobs share groups and rarely change them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LearnedStep(i32);
+
+impl LearnedStep {
+    const BASE: f64 = 1.1;
+
+    pub(crate) fn of(seconds: f64) -> Self {
+        // A cast of a float saturates, and makes 0 of NaN.
+        LearnedStep((seconds.ln() / Self::BASE.ln()).round() as i32)
+    }
+
+    fn seconds(self) -> f64 {
+        Self::BASE.powi(self.0)
+    }
+}
+
+/// The reason why a worker cannot take a task now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Ineligible,
+    Draining,
+    Filtered,
+    OtherHost,
+    NoCommand,
+    /// The first resource that is short, and its limit there.
+    Short(ResourceId, i32),
+    /// There are slots, but no GPUs to assign.
+    Cards,
+    /// The worker runs as many tasks as it can.
+    Full,
+    /// The pull worker has not requested such a task, or its credit is used up.
+    NotAsked,
+    /// The task would miss its deadline, by the worker's report of its own work.
+    Late,
+    /// The worker chooses GPUs, and had none for such a task a moment ago.
+    TurnedDown,
+}
