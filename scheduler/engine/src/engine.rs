@@ -7,7 +7,6 @@ mod fingerprint;
 mod gates;
 mod histogram;
 mod in_turn;
-mod links;
 mod place;
 mod presence;
 mod reclaim;
@@ -23,26 +22,23 @@ mod workers;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use brasserie_common::collections::IdSet;
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::{JobId, JobName, NodeId, NodeName, Time};
+use brasserie_common::{JobId, JobName, NodeId, NodeName};
 use brasserie_common_config::{Config, JobConfig};
 
 use crate::forest::NodeTable;
 use crate::forest::index::Forest;
-use crate::names::{Names, NodeNames};
+use crate::names::NodeNames;
 use crate::placement::needs::Needs;
 use crate::placement::policy::{self, Policy};
 use crate::placement::wait_lists::WaitLists;
 use crate::pool::Pool;
 use crate::refresh::disposal::Rubbish;
 use crate::refresh::slices::Patience;
-use crate::runs::Runs;
 use crate::slots::Slots;
 use crate::statuses::columns::Columns;
-use crate::statuses::job::Job;
-use crate::statuses::waits::Waits;
-use crate::types::{NodesOf, Task};
+use crate::tasks::Tasks;
+use crate::types::NodesOf;
 pub use presence::Presence;
 use reclaim::Reclaim;
 use refresh::{Refresh, Side};
@@ -54,13 +50,10 @@ use refresh::{Refresh, Side};
 /// affected jobs. A node table builds new columns of all jobs beside those in force.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    job_names: Names<JobName>,
     node_names: NodeNames,
     config: Option<Arc<Config>>,
     /// The node table in force.
     nodes: Option<Arc<NodeTable>>,
-    /// The configuration that the nodes in force belong to.
-    nodes_of: NodesOf,
     /// The table in force under the configuration; absent until both exist.
     forest: Option<Box<Forest>>,
     /// The newest node table, if its processing has not begun.
@@ -75,21 +68,9 @@ pub struct Engine {
     patience: Patience,
     reclaim: Reclaim,
     slots: Slots,
-    /// Indexed by job id.
-    jobs: Vec<Job>,
+    tasks: Tasks,
     /// Indexed by job id; empty for a job that is not configured.
     columns: Vec<Columns>,
-    /// Configured jobs, in file order.
-    configured: Vec<JobId>,
-    /// Configured jobs, those first that others depend on. Jobs in a cycle come in between.
-    by_dependency: Vec<JobId>,
-    /// Number of links between jobs and the jobs that they wait for as a whole.
-    gates: usize,
-    running: Runs,
-    held: IdSet<Task>,
-    waits: Waits,
-    /// No task starts before this time.
-    barrier: Option<Time>,
     needs: Needs,
     lists: WaitLists,
     pool: Pool,
@@ -117,11 +98,9 @@ impl Engine {
     /// Creates an engine without a configuration. `seed` fixes the hashing of names, the shuffle of nodes and random policies.
     pub fn new(seed: u64) -> Self {
         Engine {
-            job_names: Names::new(seed),
             node_names: NodeNames::new(seed),
             config: None,
             nodes: None,
-            nodes_of: NodesOf::default(),
             forest: None,
             waiting: None,
             put_in_force: 0,
@@ -131,15 +110,8 @@ impl Engine {
             patience: Patience::default(),
             reclaim: Reclaim::default(),
             slots: Slots::new(seed),
-            jobs: Vec::new(),
+            tasks: Tasks::new(seed),
             columns: Vec::new(),
-            configured: Vec::new(),
-            by_dependency: Vec::new(),
-            gates: 0,
-            running: Runs::default(),
-            held: IdSet::default(),
-            waits: Waits::default(),
-            barrier: None,
             needs: Needs::default(),
             lists: WaitLists::default(),
             pool: Pool::default(),
@@ -159,8 +131,8 @@ impl Engine {
     /// Sets the configuration that the nodes in force belong to. Re-evaluates every gate if that changed, because a job can be done as a
     /// whole only on its own nodes.
     pub fn set_nodes_of(&mut self, of: NodesOf) {
-        let before = std::mem::replace(&mut self.nodes_of, of);
-        if before != of && self.gates > 0 {
+        let before = self.tasks.set_nodes_of(of);
+        if before != of && self.tasks.has_gates() {
             self.rebuild_jobs(BTreeSet::new(), &BTreeSet::new());
         }
     }
@@ -171,15 +143,20 @@ impl Engine {
     }
 
     pub fn intern_job(&mut self, name: &JobName) -> JobId {
-        let id = JobId(self.job_names.intern(name));
-        if self.jobs.len() <= id.index() {
-            self.jobs.resize_with(id.index() + 1, Job::default);
-            self.columns.resize_with(id.index() + 1, Columns::default);
+        let id = self.tasks.intern(name);
+        self.expect_jobs();
+        id
+    }
+
+    /// Makes room for the columns of all known jobs.
+    fn expect_jobs(&mut self) {
+        let known = self.tasks.len();
+        if self.columns.len() < known {
+            self.columns.resize_with(known, Columns::default);
             if let Some(refresh) = &mut self.refresh {
-                refresh.expect_jobs(self.jobs.len());
+                refresh.expect_jobs(known);
             }
         }
-        id
     }
 
     pub fn intern_node(&mut self, name: &NodeName) -> NodeId {
@@ -193,7 +170,7 @@ impl Engine {
 
     /// Returns the job's name, or the empty name for an id that this engine did not assign.
     pub fn job_name(&self, job: JobId) -> &JobName {
-        self.job_names.get(job.0)
+        self.tasks.name(job)
     }
 
     /// Returns the node's name, or the empty name for an id that this engine did not assign.
@@ -208,7 +185,7 @@ impl Engine {
     }
 
     pub fn find_job(&self, name: &str) -> Option<JobId> {
-        self.job_names.find(name).map(JobId)
+        self.tasks.find(name)
     }
 
     pub fn find_node(&self, name: &str) -> Option<NodeId> {
@@ -217,11 +194,11 @@ impl Engine {
 
     /// Returns `None` for a job that is not configured.
     pub fn job_config(&self, job: JobId) -> Option<&JobConfig> {
-        self.jobs.get(job.index())?.config.as_deref()
+        self.tasks.settings(job)
     }
 
     /// Iterates over the configured jobs, in file order.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> + '_ {
-        self.configured.iter().copied()
+        self.tasks.configured().iter().copied()
     }
 }

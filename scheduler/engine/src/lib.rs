@@ -10,9 +10,9 @@ mod placement;
 mod pool;
 mod reason;
 mod refresh;
-mod runs;
 mod slots;
 mod statuses;
+mod tasks;
 mod types;
 mod work;
 

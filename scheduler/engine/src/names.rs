@@ -54,10 +54,6 @@ impl<N: Clone + Default + Eq + Hash + Borrow<str>> Names<N> {
         self.names.get(id as usize).unwrap_or(&self.nobody)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.names.len()
-    }
-
     /// Returns all names in the order of their ids.
     pub(crate) fn all(&self) -> &[N] {
         &self.names

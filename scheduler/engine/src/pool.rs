@@ -21,8 +21,8 @@ use worker::{Presence, Worker};
 
 use crate::bit_tree::BitTree;
 use crate::forest::filter::CompiledFilter;
-use crate::runs::RunCards;
 use crate::slots::Slots;
+use crate::tasks::runs::RunCards;
 use crate::types::{Allowances, Due, Eligibility, WorkerIndex, WorkerResources};
 
 /// Whether a group of jobs existed before.

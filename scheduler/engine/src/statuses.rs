@@ -1,8 +1,5 @@
-//! Task statuses: how runs completed, how long tasks wait, and how a change reaches dependent tasks.
+//! Columns: the state of each task, and the gates of jobs that wait for others as a whole.
 
-pub(crate) mod column;
 pub(crate) mod columns;
 pub(crate) mod gate;
-pub(crate) mod job;
 pub(crate) mod tally;
-pub(crate) mod waits;

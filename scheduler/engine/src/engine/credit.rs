@@ -17,13 +17,12 @@ impl Engine {
     /// same.
     pub fn set_learned(&mut self, id: JobId, seconds: Option<f64>) {
         let learned = seconds.map(LearnedStep::of);
-        let Some(job) = self.jobs.get_mut(id.index()) else {
+        let Some(left) = self.tasks.get(id).map(|job| job.demand) else {
             return;
         };
-        let before = std::mem::replace(&mut job.learned, learned);
-        let left = job.demand;
+        let before = self.tasks.set_learned(id, learned);
         let counts = |job: &JobConfig| job.deadline().is_some() && job.est_duration.is_none();
-        if before == learned || !job.config.as_deref().is_some_and(counts) {
+        if before == learned || !self.tasks.settings(id).is_some_and(counts) {
             return;
         }
         let Some(config) = self.config.clone() else {
@@ -33,7 +32,7 @@ impl Engine {
             self.look_at_demand(id);
         }
         self.pool.leave(id, left);
-        match self.jobs[id.index()].host_level {
+        match self.tasks.job(id).host_level {
             // Tasks that wait for a host may fit now.
             Some(_) => self.wake_where_it_fits(id),
             None => self.sync_active(id),
@@ -46,7 +45,7 @@ impl Engine {
         let Some(forest) = self.forest.take() else {
             return;
         };
-        for host in self.pool.hosts_with_room(self.jobs[id.index()].demand) {
+        for host in self.pool.hosts_with_room(self.tasks.job(id).demand) {
             let key = WaitKey::Host(host);
             let first = self.lists.first(key, id);
             if let Some((rank, below)) = first.zip(self.below(&forest, id, key)) {
@@ -76,13 +75,13 @@ impl Engine {
     /// [`Engine::forget_turned_down`], because it would be sent in vain in place of others. Ignored if the worker was removed meanwhile,
     /// because another one may have its place, or if it no longer chooses GPUs.
     pub fn note_turned_down(&mut self, task: Task) {
-        let run = self.running.get(&task);
+        let run = self.tasks.run(task);
         let run = run.filter(|run| run.cards.need.is_some());
         let run = run.filter(|run| {
             let worker = self.pool.get(run.worker);
             worker.is_some_and(Worker::chooses_cards)
         });
-        let job = self.jobs.get(task.job.index());
+        let job = self.tasks.get(task.job);
         if let Some((run, job)) = run.zip(job) {
             self.pool.note_turned_down(job.demand, run.worker);
         }
@@ -116,12 +115,12 @@ impl Engine {
         worker: WorkerIndex,
     ) -> (Processor, f64) {
         let cards = config.card_need(job).unwrap_or_default();
-        let run = self.running.get(&task).filter(|run| run.worker == worker);
+        let run = self.tasks.run(task).filter(|run| run.worker == worker);
         let slot = self.pool.get_any(worker);
         let of_run = run.and_then(|run| slot?.model_of(&run.cards.gpus));
         let counted = run.and_then(|run| run.cards.counts_as.clone());
         let of_run = counted.or(of_run);
-        let learned = self.jobs.get(task.job.index()).and_then(|job| job.learned);
+        let learned = self.tasks.get(task.job).and_then(|job| job.learned);
         let now = slot.map(|slot| slot.processor_of(&WorkNeed::of(job, learned), &cards));
         match of_run.map(Processor::Cards).or(now) {
             Some(Processor::Cards(model)) => (Processor::Cards(model), cards.amount()),

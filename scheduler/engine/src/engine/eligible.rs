@@ -12,7 +12,7 @@ use crate::forest::index::Forest;
 use crate::pool::HasReady;
 use crate::statuses::columns::Columns;
 use crate::statuses::gate::Gate;
-use crate::statuses::job::Job;
+use crate::tasks::job::Job;
 use crate::types::{Task, TaskState};
 use crate::work::Work;
 
@@ -66,13 +66,13 @@ impl Engine {
         let Some(mut forest) = self.forest.take() else {
             return;
         };
-        self.index_forest(&mut forest, &self.configured);
-        for i in 0..self.jobs.len() {
-            if self.jobs[i].config.is_none() {
+        self.index_forest(&mut forest, self.tasks.configured());
+        for i in 0..self.tasks.len() {
+            if self.tasks.jobs()[i].config.is_none() {
                 self.columns[i].reset();
             }
         }
-        self.rebuild_in_order(&forest, self.configured.iter().copied().collect());
+        self.rebuild_in_order(&forest, self.tasks.configured().iter().copied().collect());
         self.look_at_root(&forest);
         self.forest = Some(forest);
     }
@@ -86,8 +86,9 @@ impl Engine {
 
     /// Computes whether the job is infeasible: no worker could ever run it, or no node ever has what it needs.
     pub(super) fn look_whether_infeasible(&mut self, id: JobId) {
-        let job = &mut self.jobs[id.index()];
-        job.infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
+        let job = self.tasks.job(id);
+        let infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
+        self.tasks.set_infeasible(id, infeasible);
     }
 
     pub(super) fn begin_columns(&mut self, id: JobId) {
@@ -104,7 +105,7 @@ impl Engine {
         work: &mut Work,
     ) -> Option<Filling> {
         // Invariant: a configured job has a level, and only configured jobs get columns.
-        let level = self.jobs[id.index()].level.expect("a configured job");
+        let level = self.tasks.job(id).level.expect("a configured job");
         // The columns are taken out, so that they can be written while everything else is read. A job's classification reads nothing in its
         // own columns.
         let mut columns = std::mem::take(&mut self.columns[id.index()]);
@@ -131,7 +132,7 @@ impl Engine {
         (first, mut replica): (usize, Option<u32>),
         work: &mut Work,
     ) -> Option<Filling> {
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         // Invariant: as in `fill_columns`.
         let scan = forest.scan(job.level.expect("a configured job"));
         for step in first..forest.scan_len(scan) {
@@ -208,11 +209,10 @@ impl Engine {
         if job.infeasible || dependencies == Dependency::Hopeless {
             return (TaskState::Never, false);
         }
-        if self.waits.get(task).is_some() {
+        if self.tasks.wait(task).is_some() {
             return (TaskState::InBackoff, false);
         }
-        let eligible =
-            job.can_run && dependencies == Dependency::Done && !self.held.contains(&task);
+        let eligible = job.can_run && dependencies == Dependency::Done && !self.tasks.is_held(task);
         (resting_state(status), eligible)
     }
 
@@ -256,13 +256,13 @@ impl Engine {
 
     /// Checks the path from the node to the root; the first negative answer wins.
     pub(super) fn structure(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> Structure {
-        structure_of(forest, &job.filters, self.job_names.get(id.0).as_str(), row)
+        structure_of(forest, &job.filters, self.tasks.name(id).as_str(), row)
     }
 
     fn dependencies(&self, forest: &Forest, job: &Job, node: NodeId) -> Dependency {
         let mut all = Dependency::Done;
         for &on in &job.depends_on {
-            if self.is_done(Task { job: on, node }) {
+            if self.tasks.is_done(Task { job: on, node }) {
                 continue;
             }
             // A job in a cycle must not read states that follow from its own.
@@ -274,20 +274,14 @@ impl Engine {
         all
     }
 
-    /// Returns whether the task's last run ended in DONE and no other runs now, also for jobs and nodes that are no longer configured.
-    pub(super) fn is_done(&self, task: Task) -> bool {
-        let job = &self.jobs[task.job.index()];
-        job.is_done_on(task.node) && (job.running == 0 || !self.is_running(task))
-    }
-
     /// Returns the state of a job on a node as a dependent sees it.
     pub(super) fn dependency(&self, forest: &Forest, id: JobId, node: NodeId) -> Dependency {
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         let task = Task { job: id, node };
         if self.is_running(task) {
             return Dependency::Open;
         }
-        if self.is_done(task) {
+        if self.tasks.is_done(task) {
             return Dependency::Done;
         }
         if job.config.is_none() || !job.can_run {
@@ -322,7 +316,7 @@ impl Engine {
         self.forest = Some(forest);
         match changed.is_empty() {
             true => changed,
-            false => self.with_dependents(changed),
+            false => self.tasks.with_dependents(changed),
         }
     }
 
@@ -336,7 +330,7 @@ impl Engine {
             let hope_changed = row.is_some_and(|row| self.refresh_one(forest, task, row));
             changed.extend(self.spread_hope(task.job));
             if hope_changed || reach == Reach::Dependents {
-                let dependents = self.jobs[task.job.index()].dependents.iter();
+                let dependents = self.tasks.job(task.job).dependents.iter();
                 open.extend(dependents.map(|&job| {
                     let node = task.node;
                     let task = Task { job, node };
@@ -349,7 +343,7 @@ impl Engine {
 
     /// Returns the task's canonical row, if its job's columns have it.
     fn row_of(&self, forest: &Forest, task: Task) -> Option<u32> {
-        let job = self.jobs.get(task.job.index())?;
+        let job = self.tasks.get(task.job)?;
         let row = forest.row_of(job.level?, task.node)?;
         let columns = &self.columns[task.job.index()];
         ((forest.position(row) as usize) < columns.len()).then_some(row)
@@ -359,7 +353,7 @@ impl Engine {
     fn refresh_one(&mut self, forest: &Forest, task: Task, row: u32) -> bool {
         let id = task.job;
         let position = forest.position(row);
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         let (state, eligible) = self.classify(forest, job, id, row);
         let columns = &mut self.columns[id.index()];
         let before = columns.set_state(position, state);
@@ -384,7 +378,7 @@ impl Engine {
             // Nothing is placed there yet.
             Side::Next => return,
         }
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         let columns = &self.columns[id.index()];
         let is_open = job.config.is_some() && columns.gate == Gate::Open;
         let may_start = match sabotage::on(Sabotage::IgnoreMaxRunning) {

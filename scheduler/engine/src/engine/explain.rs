@@ -14,7 +14,7 @@ use crate::pool::worker::Worker;
 use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 use crate::slots::{is_met, need_of};
 use crate::statuses::gate::Gate;
-use crate::statuses::job::Job;
+use crate::tasks::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
 impl Engine {
@@ -23,7 +23,7 @@ impl Engine {
     /// A runnable or running task, and a task that is done or has failed for good, has only this one reason. A task that can never run has
     /// no reason about slots.
     pub fn explain(&self, now: Time, task: Task) -> Vec<Reason> {
-        if let Some(run) = self.running.get(&task) {
+        if let Some(run) = self.tasks.run(task) {
             let shard = self.pool.get_any(run.worker).map(|w| w.shard.clone());
             return vec![Reason::RunningOn(shard.unwrap_or_default())];
         }
@@ -45,7 +45,7 @@ impl Engine {
         match (&self.config, &self.forest, self.job_config(task.job)) {
             (Some(_), _, None) => reasons.push(Reason::UnknownJob),
             (Some(config), Some(forest), Some(job_config)) => {
-                let job = &self.jobs[task.job.index()];
+                let job = self.tasks.job(task.job);
                 explain_state(job, job_config, &mut reasons);
                 self.explain_dependencies(forest, job, task, &mut reasons);
                 self.explain_gates(forest, job, &mut reasons);
@@ -75,7 +75,7 @@ impl Engine {
         match (&self.config, &self.forest, self.job_config(id)) {
             (Some(_), _, None) => reasons.push(Reason::UnknownJob),
             (Some(config), Some(forest), Some(job_config)) => {
-                let job = &self.jobs[id.index()];
+                let job = self.tasks.job(id);
                 explain_state(job, job_config, &mut reasons);
                 self.explain_gates(forest, job, &mut reasons);
                 self.explain_limits(config, job, job_config, &mut reasons);
@@ -105,7 +105,7 @@ impl Engine {
             Some(s) if s.is_failed() => reasons.push(Reason::Failed(s.to_string())),
             Some(_) | None => {}
         }
-        if let Some(until) = self.waits.get(task) {
+        if let Some(until) = self.tasks.wait(task) {
             // The stored backoff is the longer of both waits. It equals the safety wait if that one decided.
             let is_safety =
                 |s: &StoredStatus| s.safety_seconds > 0 && s.safety_seconds == s.backoff_seconds;
@@ -122,12 +122,12 @@ impl Engine {
                 status,
             });
         }
-        if let Some(until) = self.barrier {
+        if let Some(until) = self.tasks.all_held_until() {
             reasons.push(Reason::HeldBackFor {
                 remaining: until.since(now),
             });
         }
-        if self.held.contains(&task) {
+        if self.tasks.is_held(task) {
             reasons.push(Reason::HeldUntilDurable);
         }
     }
@@ -140,12 +140,12 @@ impl Engine {
         reasons: &mut Vec<Reason>,
     ) {
         for &on in &job.depends_on {
-            let upstream = &self.jobs[on.index()];
+            let upstream = self.tasks.job(on);
             let depends = Task {
                 job: on,
                 node: task.node,
             };
-            if self.is_done(depends) {
+            if self.tasks.is_done(depends) {
                 continue;
             }
             let name = self.job_name(on).clone();
@@ -210,13 +210,13 @@ impl Engine {
     }
 
     fn is_at_level(&self, forest: &Forest, task: Task) -> bool {
-        let level = self.jobs[task.job.index()].level;
+        let level = self.tasks.job(task.job).level;
         level.is_some_and(|level| forest.row_of(level, task.node).is_some())
     }
 
     /// Adds the jobs that must be done as a whole before this one.
     fn explain_gates(&self, forest: &Forest, job: &Job, reasons: &mut Vec<Reason>) {
-        if self.nodes_of == NodesOf::AnotherConfig && !job.after_all.is_empty() {
+        if self.tasks.nodes_of() == NodesOf::AnotherConfig && !job.after_all.is_empty() {
             reasons.push(Reason::OtherNodes);
         }
         for &on in &job.after_all {
@@ -299,7 +299,7 @@ impl Engine {
         row: u32,
         reasons: &mut Vec<Reason>,
     ) {
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         let name = |row| self.node_name(forest.node(row));
         match self.structure(forest, job, id, row) {
             Structure::Open => {}
@@ -325,7 +325,7 @@ impl Engine {
         row: u32,
         reasons: &mut Vec<Reason>,
     ) {
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         for above in forest.upward(row) {
             let Some(level) = forest.level(above) else {
                 continue;

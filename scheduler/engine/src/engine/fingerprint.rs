@@ -16,22 +16,21 @@ use brasserie_common::fingerprint::{Shape, fingerprint_of};
 use brasserie_common_config::NodeOrder;
 
 use super::Engine;
-use crate::types::Task;
 
 impl Engine {
     /// Writes the state into a hash. Ids are written as they are, because they are assigned in order of appearance.
     pub fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         s.put(*self.sources_shape.get_or_init(|| self.hash_sources()));
-        s.each(self.job_names.all(), |s, name| s.put(name));
+        s.each(self.tasks.names(), |s, name| s.put(name));
         self.node_names.shape(s);
         self.reclaim.shape(s);
         s.put(self.is_refreshing());
         s.each(self.slots.names(), |s, name| s.put(name));
         self.shape_order(s);
-        self.shape_tasks(s);
-        s.opt(self.barrier, Shape::deadline);
+        self.tasks.shape(s);
+        s.opt(self.tasks.all_held_until(), Shape::deadline);
         self.pool.shape(s);
-        s.put((self.policy.cursor(), self.nodes_of));
+        s.put((self.policy.cursor(), self.tasks.nodes_of()));
     }
 
     /// Returns a hash of the state, for searches that visit each state once.
@@ -60,34 +59,9 @@ impl Engine {
         let (Some(forest), Some(_)) = (&self.forest, self.config.as_ref().filter(is_random)) else {
             return;
         };
-        for id in &self.configured {
-            let level = self.jobs[id.index()].level;
+        for id in self.tasks.configured() {
+            let level = self.tasks.job(*id).level;
             s.put(level.map_or(&[][..], |level| forest.order(level)));
         }
-    }
-
-    fn shape_tasks<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        for job in &self.jobs {
-            if let Some(learned) = job.learned {
-                s.put(learned);
-            }
-            s.each(job.statuses.iter(), |s, (node, status)| {
-                s.put(node);
-                s.stored(&status);
-            });
-        }
-        let mut running: Vec<_> = self.running.iter().collect();
-        running.sort_unstable_by_key(|(task, _)| *task);
-        s.each(running, |s, (task, run)| {
-            s.put((task, run.worker));
-            s.each(&run.charges, |s, charge| {
-                s.put((charge.node, charge.resource, charge.amount));
-            });
-            s.put((&run.cards.gpus, &run.cards.need, &run.cards.counts_as));
-        });
-        let mut held: Vec<Task> = self.held.iter().copied().collect();
-        held.sort_unstable();
-        s.put(held);
-        self.waits.shape(s);
     }
 }

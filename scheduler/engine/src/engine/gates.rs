@@ -9,7 +9,7 @@ use super::Engine;
 use super::refresh::Side;
 use crate::forest::index::Forest;
 use crate::statuses::gate::{Gate, HOPELESS, WAITING};
-use crate::statuses::job::Job;
+use crate::tasks::job::Job;
 use crate::types::{NodesOf, TaskState};
 
 impl Engine {
@@ -17,13 +17,13 @@ impl Engine {
     /// that the followers read.
     pub(super) fn not_done(&self, id: JobId) -> u64 {
         let columns = &self.columns[id.index()];
-        let running = self.jobs[id.index()].running;
+        let running = self.tasks.job(id).running;
         columns.count_all(&WAITING) + columns.count_all(&HOPELESS) + u64::from(running)
     }
 
     /// Returns the job's gate for its followers, from the counts that each transition keeps.
     pub(super) fn gate_of(&self, id: JobId) -> Gate {
-        let (job, columns) = (&self.jobs[id.index()], &self.columns[id.index()]);
+        let (job, columns) = (self.tasks.job(id), &self.columns[id.index()]);
         let may_be_done = self
             .job_config(id)
             .is_some_and(|config| config.can_be_waited_for());
@@ -46,7 +46,7 @@ impl Engine {
     /// depend on the answer itself.
     pub(super) fn gate_before(&self, job: &Job) -> Gate {
         let gates = job.after_all.iter().map(|on| self.gate_of(*on));
-        let known = match self.nodes_of {
+        let known = match self.tasks.nodes_of() {
             NodesOf::AnotherConfig if !job.after_all.is_empty() => Gate::Closed,
             NodesOf::AnotherConfig | NodesOf::ThisConfig => Gate::Open,
         };
@@ -69,7 +69,7 @@ impl Engine {
     /// Opens or closes the gates of a job's followers after one of its tasks, or its configuration, has changed. Returns the followers
     /// whose tasks became hopeless or stopped being so.
     fn move_gates(&mut self, id: JobId) -> Vec<JobId> {
-        if self.jobs[id.index()].followers.is_empty() || !self.is_told(id) {
+        if self.tasks.job(id).followers.is_empty() || !self.is_told(id) {
             return Vec::new();
         }
         let now = self.gate_of(id);
@@ -77,14 +77,14 @@ impl Engine {
         if before == now {
             return Vec::new();
         }
-        let mut followers = self.jobs[id.index()].followers.clone();
+        let mut followers = self.tasks.job(id).followers.clone();
         followers.retain(|follower| self.move_gate(*follower));
         followers
     }
 
     /// Recomputes a job's gate. Returns whether its tasks became hopeless or stopped being so.
     pub(super) fn move_gate(&mut self, id: JobId) -> bool {
-        let gate = self.gate_before(&self.jobs[id.index()]);
+        let gate = self.gate_before(self.tasks.job(id));
         let before = std::mem::replace(&mut self.columns[id.index()].gate, gate);
         self.sync_active(id);
         (before == Gate::Hopeless) != (gate == Gate::Hopeless)
@@ -99,17 +99,11 @@ impl Engine {
         let mut open = vec![id];
         while let Some(id) = open.pop() {
             for turned in self.move_gates(id) {
-                changed.extend(self.dependents_in_order(turned));
+                changed.extend(self.tasks.dependents_in_order(turned));
                 open.push(turned);
             }
         }
         changed
-    }
-
-    /// Iterates over the dependents that read more of a job's tasks than whether they are done: those outside cycles.
-    pub(super) fn dependents_in_order(&self, id: JobId) -> impl Iterator<Item = JobId> + '_ {
-        let dependents = self.jobs[id.index()].dependents.iter().copied();
-        dependents.filter(|job| !self.jobs[job.index()].cyclic)
     }
 
     /// Recomputes the columns in force of the changed jobs, in the order of dependency, and of all jobs that then see them differently.
@@ -124,25 +118,25 @@ impl Engine {
             self.lists.forget(|job| changed.contains(&job));
         }
         for id in &changed {
-            if self.jobs[id.index()].config.is_none() {
+            if self.tasks.job(*id).config.is_none() {
                 self.columns[id.index()].reset();
             }
         }
-        if self.gates == 0 {
+        if !self.tasks.has_gates() {
             return self.rebuild_without_gates(forest, &changed);
         }
         let mut open = changed;
         loop {
-            for i in 0..self.by_dependency.len() {
-                let id = self.by_dependency[i];
+            for i in 0..self.tasks.by_dependency().len() {
+                let id = self.tasks.by_dependency()[i];
                 if open.remove(&id) {
                     self.rebuild_job(forest, id);
-                    open.extend(self.dependents_in_order(id));
+                    open.extend(self.tasks.dependents_in_order(id));
                 }
                 let changed = self.spread_hope(id);
                 self.add_changed(changed, &mut open);
             }
-            open.retain(|id| self.jobs[id.index()].config.is_some());
+            open.retain(|id| self.tasks.job(*id).config.is_some());
             let changed = self.settle_gates();
             self.add_changed(changed, &mut open);
             if open.is_empty() {
@@ -153,29 +147,14 @@ impl Engine {
 
     /// Recomputes columns where no job waits for another as a whole, so that other jobs need no check.
     fn rebuild_without_gates(&mut self, forest: &Forest, changed: &BTreeSet<JobId>) {
-        for id in self.in_order(changed) {
+        for id in self.tasks.in_order(changed) {
             self.rebuild_job(forest, id);
-        }
-    }
-
-    /// Returns the configured ones of some jobs, in the order of dependency.
-    fn in_order(&self, jobs: &BTreeSet<JobId>) -> Vec<JobId> {
-        let is_configured = |id: &JobId| self.jobs[id.index()].config.is_some();
-        match jobs.first() {
-            Some(only) if jobs.len() == 1 => {
-                let only = Some(*only).filter(is_configured);
-                only.into_iter().collect()
-            }
-            Some(_) | None => {
-                let in_order = self.by_dependency.iter().filter(|id| jobs.contains(id));
-                in_order.copied().collect()
-            }
         }
     }
 
     fn add_changed(&mut self, changed: Vec<JobId>, open: &mut BTreeSet<JobId>) {
         if !changed.is_empty() {
-            let more = self.with_dependents(changed.into_iter().collect());
+            let more = self.tasks.with_dependents(changed.into_iter().collect());
             self.lists.forget(|job| more.contains(&job));
             open.extend(more);
         }
@@ -184,15 +163,15 @@ impl Engine {
     /// Recomputes every gate, whatever has changed. Returns the same jobs as [`Engine::spread_hope`].
     pub(super) fn settle_gates(&mut self) -> Vec<JobId> {
         let mut changed = Vec::new();
-        for i in 0..self.jobs.len() {
+        for i in 0..self.tasks.len() {
             let id = JobId(i as u32);
-            if !self.jobs[i].after_all.is_empty() && self.move_gate(id) {
-                changed.extend(self.dependents_in_order(id));
+            if !self.tasks.jobs()[i].after_all.is_empty() && self.move_gate(id) {
+                changed.extend(self.tasks.dependents_in_order(id));
                 changed.extend(self.spread_hope(id));
             }
         }
-        for i in 0..self.jobs.len() {
-            if !self.jobs[i].followers.is_empty() {
+        for i in 0..self.tasks.len() {
+            if !self.tasks.jobs()[i].followers.is_empty() {
                 self.columns[i].seen_as = self.gate_of(JobId(i as u32));
             }
         }
@@ -202,7 +181,7 @@ impl Engine {
     /// Returns the first task, in scheduling order, that keeps a job from being done as a whole: a hopeless one if there is any.
     pub(super) fn first_not_done(&self, forest: &Forest, id: JobId) -> Option<(NodeId, TaskState)> {
         let columns = &self.columns[id.index()];
-        let order = forest.order(self.jobs[id.index()].level?);
+        let order = forest.order(self.tasks.job(id).level?);
         let is = |states: &'static [TaskState]| {
             let position =
                 (0..columns.len() as u32).find(|p| states.contains(&columns.state(*p)))?;

@@ -7,8 +7,8 @@ use brasserie_common::{JobId, StatusBits};
 use super::Engine;
 use super::eligible::Structure;
 use crate::forest::index::Forest;
-use crate::statuses::job::Job;
 use crate::statuses::tally::Tally;
+use crate::tasks::job::Job;
 use crate::types::{Histogram, Task};
 
 impl Engine {
@@ -19,7 +19,7 @@ impl Engine {
     /// rows until it has enough names of each kind.
     pub fn histogram(&self, id: JobId, samples: usize) -> Histogram {
         let (Some(config), Some(forest), Some(job)) =
-            (&self.config, &self.forest, self.jobs.get(id.index()))
+            (&self.config, &self.forest, self.tasks.get(id))
         else {
             return Vec::new();
         };
@@ -86,7 +86,7 @@ impl Engine {
         let Some(mut tally) = self.columns[id.index()].tally.take() else {
             return;
         };
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         for row in forest.rows(canonical) {
             tally.set(forest, row, self.task_bits(forest, job, id, row));
         }
@@ -107,7 +107,7 @@ impl Engine {
         } else {
             match job.statuses.bits(node) {
                 None => fresh,
-                Some(bits) if self.waits.get(task).is_some() => bits,
+                Some(bits) if self.tasks.wait(task).is_some() => bits,
                 Some(bits) => bits.without(StatusBits::USES_BACKOFF),
             }
         };

@@ -99,17 +99,17 @@ impl Engine {
             let has_room = match last {
                 Some((of, has_room)) if of == class => has_room,
                 Some(_) | None => {
-                    let needs = self.job_config(id).map_or(&[][..], |c| &c.resources);
+                    let needs = self.tasks.needs(id);
                     !self.slots.is_short(forest, needs, row)
                 }
             };
             last = Some((class, has_room));
-            let is_candidate = self.columns[id.index()].gate == Gate::Open
-                && self.jobs[id.index()].may_start() > 0;
+            let is_candidate =
+                self.columns[id.index()].gate == Gate::Open && self.tasks.job(id).may_start() > 0;
             if has_room && !is_candidate {
                 not_yet.push((id, rank));
             } else if has_room {
-                if self.pool.has_room_for(self.jobs[id.index()].demand) {
+                if self.pool.has_room_for(self.tasks.job(id).demand) {
                     return Next::Job(id, rank);
                 }
                 answer = Next::NoWorker;

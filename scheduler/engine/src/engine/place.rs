@@ -11,9 +11,9 @@ use crate::forest::below::Below;
 use crate::forest::index::Forest;
 use crate::placement::policy::Candidates;
 use crate::placement::wait_lists::{WaitKey, WaitLists};
-use crate::runs::Run;
 use crate::slots::Charge;
 use crate::statuses::columns::Parked;
+use crate::tasks::runs::Run;
 use crate::types::{Due, Judged, Placement, Task, TaskState, Timeliness, Tries, WorkerIndex};
 
 /// The result of trying a task.
@@ -62,7 +62,7 @@ impl Engine {
     ) -> Option<Placement> {
         self.expire(now);
         let config = self.config.clone()?;
-        if !config.enabled || self.barrier.is_some() {
+        if !config.enabled || self.tasks.all_held_until().is_some() {
             return None;
         }
         let forest = self.forest.take()?;
@@ -82,7 +82,7 @@ impl Engine {
             self.call_in_turn(forest);
             let job = self.policy.pick(&Candidates {
                 pool: &self.pool,
-                jobs: &self.jobs,
+                tasks: &self.tasks,
                 columns: &self.columns,
             })?;
             if let Some(placement) = self.place_job(forest, config, job, tries, judge) {
@@ -101,7 +101,7 @@ impl Engine {
         tries: &mut Tries,
         judge: KeepsDeadlines<'_>,
     ) -> Option<Placement> {
-        let job_config = &self.jobs[id.index()].config.clone()?;
+        let job_config = &self.tasks.job(id).config.clone()?;
         while tries.are_left() {
             let position = self.columns[id.index()].ready.first()? as u32;
             let judged = (&mut *tries, &mut *judge as KeepsDeadlines<'_>);
@@ -129,7 +129,7 @@ impl Engine {
         let mut waits_at = None;
         let mut more = Vec::new();
         for row in forest.rows(canonical) {
-            let job = &self.jobs[id.index()];
+            let job = self.tasks.job(id);
             if forest.has_replicas() && self.structure(forest, job, id, row) != Structure::Open {
                 continue;
             }
@@ -186,7 +186,7 @@ impl Engine {
         (tries, judge): (&mut Tries, KeepsDeadlines<'_>),
     ) -> Result<WorkerIndex, NoWorker> {
         let host = self.required_host(forest, job_config, row);
-        let demand = self.jobs[id.index()].demand;
+        let demand = self.tasks.job(id).demand;
         let chosen = self.pool.select(demand, host, (config, &self.slots));
         let worker = chosen.ok_or(host.map_or(NoWorker::Anywhere, NoWorker::OnHost))?;
         let due = self.pool.due_at(demand, worker);
@@ -255,9 +255,8 @@ impl Engine {
             self.slots.charge(*charge);
         }
         self.pool.take_cards(worker, &run.cards.gpus);
-        self.running.insert(task, run);
+        self.tasks.start(task, run);
         self.pool.task_started(worker);
-        self.jobs[id.index()].running += 1;
         let columns = &mut self.columns[id.index()];
         columns.set_state(position, TaskState::Running);
         columns.clear_eligible(position);
@@ -288,7 +287,7 @@ impl Engine {
             worker,
             path: self.path_of_run(forest, row),
             charges,
-            cards: self.pool.cards_for(worker, self.jobs[id.index()].demand),
+            cards: self.pool.cards_for(worker, self.tasks.job(id).demand),
         }
     }
 
@@ -299,7 +298,7 @@ impl Engine {
         id: JobId,
         key: WaitKey,
     ) -> Option<Below<'f>> {
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         let canonical = match key {
             WaitKey::Node(row) => row,
             WaitKey::Host(host) => forest.row_of(job.host_level?, host)?,
@@ -363,7 +362,7 @@ impl Engine {
         let above = columns.is_parked_at(position, Parked::Above);
         columns.clear_parked(position);
         let (level, host_level) = {
-            let job = &self.jobs[id.index()];
+            let job = self.tasks.job(id);
             (job.level.unwrap_or_default(), job.host_level)
         };
         let mut left = Vec::new();
@@ -414,11 +413,11 @@ impl Engine {
         }
         let has_room = match key {
             WaitKey::Node(row) => {
-                let needs = self.job_config(id).map_or(&[][..], |c| &c.resources);
+                let needs = self.tasks.needs(id);
                 !self.slots.is_short(forest, needs, row)
             }
             WaitKey::Host(host) => {
-                let demand = self.jobs[id.index()].demand;
+                let demand = self.tasks.job(id).demand;
                 self.pool.host_has_room(host, demand)
             }
         };

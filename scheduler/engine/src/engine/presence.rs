@@ -53,25 +53,23 @@ impl Engine {
 
     /// Returns since when the job has been missing, if a caller noted it. The caller decides which jobs are missing.
     pub fn job_missing_since(&self, job: JobId) -> Option<u32> {
-        self.jobs.get(job.index())?.missing_since
+        self.tasks.get(job)?.missing_since
     }
 
     /// Notes that a job is missing, until it is configured or a task of it completes; `None` drops the note.
     pub fn note_job_missing(&mut self, job: JobId, since: Option<u32>) {
-        if let Some(job) = self.jobs.get_mut(job.index()) {
-            job.missing_since = since;
-        }
+        self.tasks.note_missing(job, since);
     }
 
     /// Returns the nodes of one page of the job's statuses; `None` behind the last page.
     pub fn ended_nodes_of_page(&self, job: JobId, page: usize) -> Option<Vec<NodeId>> {
-        let statuses = &self.jobs.get(job.index())?.statuses;
+        let statuses = &self.tasks.get(job)?.statuses;
         Some(statuses.page(page)?.collect())
     }
 
     /// Returns whether a job has this id.
     pub fn has_job(&self, job: JobId) -> bool {
-        job.index() < self.jobs.len()
+        job.index() < self.tasks.len()
     }
 
     /// Notes that up to `names` node names may have become unused, so that the engine releases them soon.

@@ -12,8 +12,8 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId, Time};
 
 use super::Engine;
-use crate::runs::RunPath;
 use crate::slots::Charge;
+use crate::tasks::runs::RunPath;
 use crate::work::Work;
 
 /// Nanoseconds for a row of the forest.
@@ -175,7 +175,7 @@ impl Engine {
         }
         // These are few, and each may come and go at any time.
         let workers = self.pool.nodes();
-        let held = self.held.iter().map(|task| task.node);
+        let held = self.tasks.held().map(|task| task.node);
         let charged = self.reclaim.charged.keys().copied();
         for node in workers.chain(held).chain(charged) {
             self.node_names.mark(node.0);
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     fn mark_statuses(&mut self, job: usize, page: usize, work: &mut Work) -> Stage {
-        let Some(of) = self.jobs.get(job) else {
+        let Some(of) = self.tasks.jobs().get(job) else {
             return Stage::Waits {
                 job: 0,
                 after: None,
@@ -243,12 +243,12 @@ impl Engine {
     }
 
     fn mark_waits(&mut self, job: usize, after: Option<(Time, NodeId)>, work: &mut Work) -> Stage {
-        if job >= self.jobs.len() {
+        if job >= self.tasks.len() {
             return Stage::Running(0);
         }
         let id = JobId(job as u32);
         work.spend(JOB_COST);
-        for wait in self.waits.after(id, after) {
+        for wait in self.tasks.waits_after(id, after) {
             work.spend(WAIT_COST);
             self.node_names.mark(wait.1.0);
             if !work.is_left() {
@@ -262,7 +262,7 @@ impl Engine {
 
     fn mark_run(&mut self, place: usize, work: &mut Work) -> Stage {
         work.spend(RUN_COST);
-        match self.running.at(place) {
+        match self.tasks.runs().at(place) {
             None => return Stage::Others,
             Some(None) => {}
             Some(Some(_)) if sabotage::on(Sabotage::GiveBackNamesInUse) => {}

@@ -11,7 +11,6 @@ use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared}
 
 use super::Engine;
 use crate::forest::below_builder::index_below;
-use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::placement::needs::Needs;
 use crate::placement::policy;
@@ -19,6 +18,7 @@ use crate::placement::wait_lists::WaitKey;
 use crate::pool::Group;
 use crate::pool::work_need::WorkNeed;
 use crate::slots::FormerLimits;
+use crate::tasks::WasMissing;
 use crate::types::WorkerIndex;
 
 /// The inputs of a job's columns, except its statuses and the nodes.
@@ -71,12 +71,14 @@ impl Engine {
         if before.as_ref().is_none_or(|b| b.policy != config.policy) {
             self.policy = policy::make(config.policy, self.seed);
         }
-        let standing = self.standing(&self.configured);
+        let standing = self.standing(self.tasks.configured());
         self.sources_shape = Default::default();
         let former_limits = self.slots.configure(&config);
         self.config_problems.clear();
         self.adopt_jobs(&config);
-        self.link_dependencies();
+        self.tasks.link_dependencies();
+        self.expect_jobs();
+        self.order_has_changed();
         let limits = match &before {
             Some(before) if same_worker_limits(before, &config) => WorkerLimits::Kept,
             Some(_) | None => WorkerLimits::Changed,
@@ -91,16 +93,16 @@ impl Engine {
                 self.begin_anew();
             }
             Some(before) => {
-                let ids = standing.keys().chain(&self.configured).copied();
+                let ids = standing.keys().chain(self.tasks.configured()).copied();
                 let (changed, requeued) = self.changes(ids.collect(), &standing);
-                for i in 0..self.configured.len() {
-                    self.look_whether_infeasible(self.configured[i]);
+                for i in 0..self.tasks.configured().len() {
+                    self.look_whether_infeasible(self.tasks.configured()[i]);
                 }
                 if same_resources(&before, &config) {
                     self.rebuild_changed(&config, changed, &requeued, &former_limits);
                 } else {
-                    let changed = self.with_dependents(changed);
-                    self.build_again(&changed, self.levels_below(&self.configured));
+                    let changed = self.tasks.with_dependents(changed);
+                    self.build_again(&changed, self.levels_below(self.tasks.configured()));
                     self.keep_paths();
                     if self.refresh.is_some() || self.waiting.is_some() {
                         // The lists must be freed before other work.
@@ -119,16 +121,15 @@ impl Engine {
         let Some(forest) = &self.forest else {
             return;
         };
-        let mut place = 0;
-        while let Some(run) = self.running.at_mut(place) {
-            run.into_iter().for_each(|run| run.keep_path(forest));
-            place += 1;
+        let mut index = 0;
+        while self.tasks.keep_path(index, Some(forest)) {
+            index += 1;
         }
     }
 
     fn standing(&self, jobs: &[JobId]) -> BTreeMap<JobId, Standing> {
         let of = |id: &JobId| {
-            let job = &self.jobs[id.index()];
+            let job = self.tasks.job(*id);
             let standing = Standing {
                 config: job.config.clone()?,
                 depends_on: job.depends_on.clone(),
@@ -142,50 +143,34 @@ impl Engine {
     }
 
     fn adopt_jobs(&mut self, config: &Config) {
-        for job in &mut self.jobs {
-            job.config = None;
-            job.can_run = false;
-        }
-        self.configured.clear();
+        self.tasks.clear_settings();
         self.needs = Needs::default();
         for job_config in &config.jobs {
             let id = self.intern_job(&job_config.name);
-            if self.jobs[id.index()].config.is_some() {
+            if self.tasks.job(id).config.is_some() {
                 self.config_problems
                     .push(format!("job `{}` is configured twice", job_config.name));
                 continue;
             }
             self.adopt(id, job_config);
-            self.configured.push(id);
+            self.tasks.append(id);
         }
     }
 
     /// Applies a job's configuration.
     fn adopt(&mut self, id: JobId, job_config: &Shared<JobConfig>) {
-        let (filters, errors) = JobFilters::new(job_config);
-        let unmeetable = self.slots.above_limit(job_config);
-        let job = &mut self.jobs[id.index()];
-        if !sabotage::on(Sabotage::ExpireWhatCameBack) && job.missing_since.take().is_some() {
+        let expires = sabotage::on(Sabotage::ExpireWhatCameBack);
+        if !expires && self.tasks.note_returned(id) == WasMissing::Yes {
             self.returned_jobs.push(id);
         }
-        job.config = Some(job_config.clone());
-        job.level = Some(job_config.level_for_tasks);
-        job.can_run = job_config.can_run();
-        job.host_level = job_config.level_for_host_placement.filter(|_| {
-            job_config
-                .host_placement
-                .as_ref()
-                .is_none_or(String::is_empty)
-        });
-        job.filters = filters;
-        job.filter_problems = errors.iter().map(ToString::to_string).collect();
-        job.unmeetable = unmeetable;
+        let unmeetable = self.slots.above_limit(job_config);
+        self.tasks.configure(id, job_config, unmeetable);
         self.needs.join(id, job_config);
     }
 
     fn rebuild_pool(&mut self, config: &Config, limits: WorkerLimits) {
         self.pool.clear_demands();
-        for id in self.configured.clone() {
+        for id in self.tasks.configured().to_vec() {
             self.join_pool(id, config);
         }
         let workers: Vec<WorkerIndex> = self.pool.present().map(|(index, _)| index).collect();
@@ -200,20 +185,20 @@ impl Engine {
 
     /// Assigns a configured job to its demand.
     pub(super) fn join_pool(&mut self, id: JobId, config: &Config) -> Group {
-        let job = &mut self.jobs[id.index()];
+        let job = self.tasks.job(id);
         let Some(job_config) = &job.config else {
             return Group::Known;
         };
         let filter = job.filters.at(config.worker_level());
         let job_config = (&**job_config, job.learned);
         let (demand, group) = self.pool.join(config, &self.slots, job_config, filter);
-        job.demand = demand;
+        self.tasks.set_demand(id, demand);
         group
     }
 
     /// Computes which workers can run the first job of a demand.
     pub(super) fn look_at_demand(&mut self, id: JobId) {
-        let demand = self.jobs[id.index()].demand;
+        let demand = self.tasks.job(id).demand;
         self.pool.update_demand(demand, &self.slots);
     }
 
@@ -235,7 +220,7 @@ impl Engine {
     ) -> Vec<(LevelId, LevelId)> {
         let mut levels = BTreeSet::new();
         for id in jobs {
-            let job = &self.jobs[id.index()];
+            let job = self.tasks.job(*id);
             let Some(tasks) = job.level else { continue };
             let above = (1..tasks.0).map(LevelId);
             let with_slots = above.filter(|level| !self.slots.at(*level).is_empty());
@@ -256,7 +241,7 @@ impl Engine {
         let Some(forest) = self.forest.take() else {
             return;
         };
-        for id in self.configured.clone() {
+        for id in self.tasks.configured().to_vec() {
             self.sync_active(id);
         }
         self.look_at_root(&forest);
@@ -306,7 +291,7 @@ impl Engine {
 
     /// Returns how far a job differs from its former state.
     fn change_of(&self, id: JobId, standing: Option<&Standing>) -> Change {
-        let job = &self.jobs[id.index()];
+        let job = self.tasks.job(id);
         let (Some(old), Some(is)) = (standing, &job.config) else {
             return Change::Columns;
         };
@@ -341,12 +326,12 @@ impl Engine {
     /// Recomputes the columns of the changed jobs and their dependents. Afterwards none of their tasks, and none of those of `requeued`, is
     /// in a wait list.
     pub(super) fn rebuild_jobs(&mut self, changed: BTreeSet<JobId>, requeued: &BTreeSet<JobId>) {
-        let changed = self.with_dependents(changed);
+        let changed = self.tasks.with_dependents(changed);
         for id in &changed {
             self.look_whether_infeasible(*id);
         }
         // The gates of jobs that wait for others as a whole may change with the same columns.
-        if !changed.is_empty() || !requeued.is_empty() || self.gates > 0 {
+        if !changed.is_empty() || !requeued.is_empty() || self.tasks.has_gates() {
             let levels = self.levels_below(changed.iter().chain(requeued));
             self.build_again(&changed, levels);
         }
@@ -363,16 +348,6 @@ impl Engine {
             self.sync_active(id);
         }
         self.forest = Some(forest);
-    }
-
-    pub(super) fn with_dependents(&self, changed: BTreeSet<JobId>) -> BTreeSet<JobId> {
-        let mut open: Vec<JobId> = changed.iter().copied().collect();
-        let mut all = changed;
-        while let Some(id) = open.pop() {
-            let dependents = self.jobs[id.index()].dependents.iter();
-            open.extend(dependents.filter(|job| all.insert(**job)));
-        }
-        all
     }
 }
 

@@ -16,8 +16,8 @@ use crate::forest::below_builder::BelowBuilder;
 use crate::forest::growing::Growing;
 use crate::forest::index::Forest;
 use crate::refresh::slices::Progress;
-use crate::runs::RunPath;
 use crate::statuses::columns::Columns;
+use crate::tasks::runs::RunPath;
 use crate::work::Work;
 
 /// Work of one turn, in nanoseconds. A slice must stay below five milliseconds even on a machine half as fast as the one on which the costs
@@ -185,7 +185,7 @@ impl Engine {
                 return;
             };
             if let Stage::Ready = refresh.stage {
-                let cost = EXCHANGE_COST * self.jobs.len() as u64
+                let cost = EXCHANGE_COST * self.tasks.len() as u64
                     + PLACE_COST * self.lists.places() as u64;
                 if !work.has_room_for(cost) {
                     self.refresh = Some(refresh);
@@ -223,7 +223,7 @@ impl Engine {
             known_jobs: 0,
             rng: self.rng.clone(),
         };
-        refresh.expect_jobs(self.jobs.len());
+        refresh.expect_jobs(self.tasks.len());
         self.refresh = Some(Box::new(refresh));
     }
 
@@ -286,11 +286,11 @@ impl Engine {
             Stage::Growing(growing) => {
                 self.patience.note_progress(Progress::Lasting);
                 if growing.grow(&mut self.node_names, &mut refresh.rng, work) {
-                    let below = Stage::Below(self.levels_below(&self.configured));
+                    let below = Stage::Below(self.levels_below(self.tasks.configured()));
                     if let Stage::Growing(growing) = std::mem::replace(&mut refresh.stage, below) {
                         refresh.forest = Some(growing.into_forest());
                     }
-                    refresh.known_jobs = self.jobs.len();
+                    refresh.known_jobs = self.tasks.len();
                 }
             }
             Stage::Below(levels) => {
@@ -329,12 +329,9 @@ impl Engine {
             Stage::Paths => {
                 work.spend(PATH_COST);
                 let place = refresh.paths.get_or_insert(0);
-                match (self.running.at_mut(*place), &self.forest) {
-                    (None, _) => refresh.stage = Stage::Ready,
-                    (Some(run), forest) => {
-                        if let (Some(run), Some(forest)) = (run, forest) {
-                            run.keep_path(forest);
-                        }
+                match self.tasks.keep_path(*place, self.forest.as_deref()) {
+                    false => refresh.stage = Stage::Ready,
+                    true => {
                         *place += 1;
                         self.patience.note_progress(Progress::Lasting);
                     }
@@ -352,10 +349,10 @@ impl Engine {
         if let Some((id, _)) = refresh.under_way {
             return Next::Build(id);
         }
-        let jobs = self.by_dependency.len();
+        let jobs = self.tasks.by_dependency().len();
         let (id, are_restless) = match place.checked_sub(jobs) {
-            None => (self.by_dependency.get(place), false),
-            Some(place) => (self.by_dependency.get(place), true),
+            None => (self.tasks.by_dependency().get(place), false),
+            Some(place) => (self.tasks.by_dependency().get(place), true),
         };
         let Some(&id) = id else {
             return Next::Settle;
@@ -380,7 +377,7 @@ impl Engine {
             if first.is_none() {
                 work.spend(BEGIN_COST);
                 if engine.move_gate(id) {
-                    changed.extend(engine.dependents_in_order(id));
+                    changed.extend(engine.tasks.dependents_in_order(id));
                 }
                 engine.begin_columns(id);
             }
@@ -400,8 +397,8 @@ impl Engine {
     ///
     /// Terminates: these are the passes of [`Engine::rebuild_in_order`].
     fn settle(&mut self, refresh: &mut Refresh, work: &mut Work) {
-        if self.gates > 0 {
-            let cost = EXCHANGE_COST * self.jobs.len() as u64;
+        if self.tasks.has_gates() {
+            let cost = EXCHANGE_COST * self.tasks.len() as u64;
             if !work.has_room_for(cost) {
                 work.spend(cost);
                 return;
@@ -457,8 +454,8 @@ impl Engine {
         self.rubbish.take_columns(former);
         self.rubbish.take_lists(&mut self.lists);
         self.pool.clear_active();
-        for i in 0..self.configured.len() {
-            self.sync_active(self.configured[i]);
+        for i in 0..self.tasks.configured().len() {
+            self.sync_active(self.tasks.configured()[i]);
         }
         self.look_at_root(&forest);
         self.forest = Some(forest);

@@ -4,8 +4,8 @@ use brasserie_common::Time;
 use brasserie_common::status::StoredStatus;
 
 use super::{Engine, Reach};
-use crate::runs::{Run, RunPath};
 use crate::slots::Charge;
+use crate::tasks::runs::{Run, RunPath};
 use crate::types::{HoldBack, Restart, Task, WorkerIndex};
 
 impl Engine {
@@ -21,7 +21,7 @@ impl Engine {
             return;
         }
         // The task may already be held back because a worker may be running it; the later time counts.
-        let until = not_before.max(self.waits.get(task));
+        let until = not_before.max(self.tasks.wait(task));
         self.set_status(now, task, status, until, Restart::AtOnce);
     }
 
@@ -92,9 +92,9 @@ impl Engine {
     /// Removes the status and the wait of a task; ignored while the task runs. The task may start again once it is released.
     pub fn forget_status(&mut self, task: Task) {
         if self.knows(task) && !self.is_running(task) {
-            self.jobs[task.job.index()].statuses.remove(task.node);
-            self.waits.set(task, None);
-            self.held.insert(task);
+            self.tasks.remove_status(task);
+            self.tasks
+                .set_restart(task, None, Restart::HeldUntilReleased);
             self.refresh(task, Reach::Dependents);
         }
     }
@@ -102,22 +102,21 @@ impl Engine {
     /// Records the status of a further run of a running task. The caller passes the waits when the last run completes.
     pub fn note_status(&mut self, task: Task, status: StoredStatus) {
         if self.knows(task) && self.is_running(task) {
-            let job = &mut self.jobs[task.job.index()];
-            job.statuses.insert(task.node, status);
+            self.tasks.set_status(task, status);
             self.refresh(task, Reach::Dependents);
         }
     }
 
     /// Keeps a task from starting until it is released.
     pub fn hold(&mut self, task: Task) {
-        if self.knows(task) && self.held.insert(task) {
+        if self.knows(task) && self.tasks.hold(task) {
             self.refresh(task, Reach::Own);
         }
     }
 
     /// Ends a hold; other obstacles stay.
     pub fn release(&mut self, now: Time, task: Task) {
-        if self.held.remove(&task) {
+        if self.tasks.release(task) {
             self.expire(now);
             self.refresh(task, Reach::Own);
         }
@@ -126,12 +125,12 @@ impl Engine {
     /// Keeps tasks that may be running unseen from starting before `until`. A later time that is already set stays.
     pub fn hold_back_unknown(&mut self, which: HoldBack<'_>, until: Time) {
         match which {
-            HoldBack::All => self.barrier = self.barrier.max(Some(until)),
+            HoldBack::All => self.tasks.hold_all(until),
             HoldBack::Tasks(tasks) => {
                 for &task in tasks {
                     if self.knows(task) && !self.is_running(task) {
-                        let until = self.waits.get(task).max(Some(until));
-                        self.waits.set(task, until);
+                        let until = self.tasks.wait(task).max(Some(until));
+                        self.tasks.set_wait(task, until);
                         self.refresh(task, Reach::Own);
                     }
                 }
@@ -141,16 +140,12 @@ impl Engine {
 
     /// Returns when the task's wait ends, if it waits.
     pub fn waits_until(&self, task: Task) -> Option<Time> {
-        self.waits.get(task)
+        self.tasks.wait(task)
     }
 
     /// Returns when [`Engine::handle_timeout`] has work next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let waits = self.waits.next();
-        let first = match (waits, self.barrier) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        let first = self.tasks.next_timeout();
         first.filter(|time| *time < Time::NEVER)
     }
 
@@ -160,10 +155,8 @@ impl Engine {
     }
 
     pub(super) fn expire(&mut self, now: Time) {
-        if self.barrier.is_some_and(|until| until <= now) {
-            self.barrier = None;
-        }
-        while let Some(task) = self.waits.pop(now) {
+        self.tasks.end_hold_of_all(now);
+        while let Some(task) = self.tasks.pop_wait(now) {
             self.refresh(task, Reach::Own);
         }
     }
@@ -171,7 +164,7 @@ impl Engine {
     /// Returns whether this engine assigned both ids. Marks the node as in use, because the caller may keep it.
     pub(super) fn knows(&mut self, task: Task) -> bool {
         self.node_names.mark(task.node.0);
-        task.job.index() < self.jobs.len() && self.node_names.has(task.node.0)
+        task.job.index() < self.tasks.len() && self.node_names.has(task.node.0)
     }
 
     fn set_status(
@@ -182,28 +175,22 @@ impl Engine {
         not_before: Option<Time>,
         restart: Restart,
     ) {
-        let job = &mut self.jobs[task.job.index()];
-        job.statuses.insert(task.node, status);
+        self.tasks.set_status(task, status);
         // The retention age of the status counts from now.
-        job.missing_since = None;
+        self.tasks.note_missing(task.job, None);
         self.node_names.note_present(task.node.0);
         self.set_wait(now, task, not_before, restart);
     }
 
     fn set_wait(&mut self, now: Time, task: Task, not_before: Option<Time>, restart: Restart) {
-        self.waits
-            .set(task, not_before.filter(|until| *until > now));
-        match restart {
-            Restart::AtOnce => self.held.remove(&task),
-            Restart::HeldUntilReleased => self.held.insert(task),
-        };
+        let until = not_before.filter(|until| *until > now);
+        self.tasks.set_restart(task, until, restart);
         self.refresh(task, Reach::Dependents);
     }
 
     /// Removes a run from all tables.
     fn stop(&mut self, task: Task) -> Option<Run> {
-        let run = self.running.remove(&task)?;
-        self.jobs[task.job.index()].running -= 1;
+        let run = self.tasks.stop(task)?;
         self.sync_active(task.job);
         for charge in &run.charges {
             self.slots.free(*charge);

@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use crate::pool::limits::machine_limits;
-use crate::runs::{Run, RunPath};
 use crate::slots::Charge;
 use crate::statuses::columns::Columns;
 use crate::statuses::gate::{Gate, WAITING};
-use crate::statuses::job::Job;
+use crate::tasks::job::Job;
+use crate::tasks::runs::{Run, RunPath};
 use crate::types::{Counts, MachineLimits, Task, TaskState};
 
 /// The most problems that are listed: more than a person reads, few enough for one frame.
@@ -68,12 +68,12 @@ impl Engine {
 
     /// Returns the status of the task's last run.
     pub fn previous_status(&self, task: Task) -> Option<StoredStatus> {
-        self.jobs.get(task.job.index())?.statuses.get(task.node)
+        self.tasks.get(task.job)?.statuses.get(task.node)
     }
 
     /// Returns the nodes, sorted by id, on which the job's status is not done, whether or not they are in the forest.
     pub fn unfinished_nodes(&self, job: JobId) -> Vec<NodeId> {
-        let statuses = self.jobs.get(job.index()).map(|job| &job.statuses);
+        let statuses = self.tasks.get(job).map(|job| &job.statuses);
         let unfinished = statuses.into_iter().flat_map(|all| all.iter());
         let unfinished = unfinished.filter(|(_, status)| !status.is_done());
         let mut nodes: Vec<NodeId> = unfinished.map(|(node, _)| node).collect();
@@ -83,7 +83,7 @@ impl Engine {
 
     /// Returns the nodes, sorted by id, on which the job has a status, whether or not they are in the forest.
     pub fn ended_nodes(&self, job: JobId) -> Vec<NodeId> {
-        let statuses = self.jobs.get(job.index()).map(|job| &job.statuses);
+        let statuses = self.tasks.get(job).map(|job| &job.statuses);
         let all = statuses.into_iter().flat_map(|all| all.iter());
         let mut nodes: Vec<NodeId> = all.map(|(node, _)| node).collect();
         nodes.sort_unstable();
@@ -93,7 +93,7 @@ impl Engine {
     /// Returns the names on a task's path, root first and its own node last: the path that a running task was placed along, else its node's
     /// first path. Returns the node alone if the forest does not have it.
     pub fn path(&self, task: Task) -> Vec<NodeName> {
-        let placed_on = match self.running.get(&task).map(|run| &run.path) {
+        let placed_on = match self.tasks.run(task).map(|run| &run.path) {
             Some(RunPath::Nodes(nodes)) => return self.names(nodes),
             Some(RunPath::Row(row)) => Some(*row),
             Some(RunPath::Unknown) | None => None,
@@ -102,7 +102,7 @@ impl Engine {
             if placed_on.is_some() {
                 return placed_on;
             }
-            let level = self.jobs.get(task.job.index()).and_then(|job| job.level);
+            let level = self.tasks.get(task.job).and_then(|job| job.level);
             let row = level.and_then(|level| forest.row_of(level, task.node));
             row.or_else(|| forest.any_row_of(task.node))
         });
@@ -154,7 +154,7 @@ impl Engine {
 
     /// Returns the machine limits of a running task, from the slots charged at its start and the configuration in force.
     pub fn machine_limits(&self, task: Task) -> MachineLimits {
-        let (Some(config), Some(run)) = (&self.config, self.running.get(&task)) else {
+        let (Some(config), Some(run)) = (&self.config, self.tasks.run(task)) else {
             return MachineLimits::default();
         };
         let worker = self.pool.get_any(run.worker).map(|w| w.node);
@@ -218,15 +218,14 @@ impl Engine {
 
     /// Returns when the first wait of the job's tasks ends.
     pub fn next_backoff_end(&self, job: JobId) -> Option<Time> {
-        self.waits.next_of(job)
+        self.tasks.next_wait_of(job)
     }
 
     /// Returns whether no task of the job runs or can start while configuration, nodes, workers and other jobs' results stay as they are.
     /// False before there are a configuration and nodes.
     pub fn is_settled(&self, job: JobId) -> bool {
         let columns = &self.columns.get(job.index());
-        let (Some(job), Some(columns), Some(_)) =
-            (self.jobs.get(job.index()), columns, &self.forest)
+        let (Some(job), Some(columns), Some(_)) = (self.tasks.get(job), columns, &self.forest)
         else {
             return false;
         };
@@ -241,7 +240,7 @@ impl Engine {
 
     /// Iterates over the job's tasks in scheduling order from index `place` on, each with its index.
     pub fn tasks_from(&self, job: JobId, place: usize) -> impl Iterator<Item = (usize, Task)> + '_ {
-        let level = self.jobs.get(job.index()).and_then(|job| {
+        let level = self.tasks.get(job).and_then(|job| {
             job.config.as_ref()?;
             job.level
         });
@@ -266,7 +265,7 @@ impl Engine {
     /// Returns a bound for job ids: the id of every known job is lower.
     pub fn job_ids(&self) -> u32 {
         // Invariant: ids are 32 bits.
-        self.jobs.len() as u32
+        self.tasks.len() as u32
     }
 
     /// Returns the task's state; `Disabled` for a node that is not at the job's level and on which the job has no status.
@@ -274,7 +273,7 @@ impl Engine {
         if self.is_running(task) {
             return TaskState::Running;
         }
-        let Some(job) = self.jobs.get(task.job.index()) else {
+        let Some(job) = self.tasks.get(task.job) else {
             return TaskState::Disabled;
         };
         let forest = self.forest.as_ref();
@@ -291,16 +290,16 @@ impl Engine {
     /// their limit, and jobs that can never run.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = self.config_problems.clone();
-        let configured = self.configured.iter().map(|id| &self.jobs[id.index()]);
+        let configured = self.tasks.configured().iter().map(|id| self.tasks.job(*id));
         problems.extend(configured.flat_map(|job| job.filter_problems.iter().cloned()));
-        problems.extend(self.dependency_problems());
-        let mut tasks: Vec<Task> = self.running.keys().collect();
+        problems.extend(self.tasks.dependency_problems());
+        let mut tasks: Vec<Task> = self.tasks.runs().keys().collect();
         tasks.sort_unstable();
         for task in tasks {
             if problems.len() >= MAX_PROBLEMS {
                 break;
             }
-            if let Some(run) = self.running.get(&task) {
+            if let Some(run) = self.tasks.run(task) {
                 problems.extend(self.unknown_charges(task, run.worker, &run.charges));
             }
         }
@@ -325,12 +324,11 @@ impl Engine {
         let job_name = 2 * size_of::<JobName>() + size_of::<u32>();
         let run = size_of::<(Task, Run)>() + CHARGES * size_of::<Charge>() + RUN_ELSEWHERE;
         self.node_names.bytes()
-            + self.job_names.len() * job_name
-            + self.jobs.iter().map(of_job).sum::<usize>()
+            + self.tasks.len() * job_name
+            + self.tasks.jobs().iter().map(of_job).sum::<usize>()
             + self.columns.iter().map(tally).sum::<usize>()
-            + self.waits.bytes()
-            + self.held.capacity() * (size_of::<Task>() + 1)
-            + self.running.capacity() * run
+            + self.tasks.bytes_of_waits()
+            + self.tasks.runs().capacity() * run
     }
 
     fn add_overcommitted(&self, problems: &mut Vec<String>) {

@@ -6,8 +6,8 @@ use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
 
 use super::{Engine, Reach};
-use crate::runs::{Run, RunCards, RunPath};
 use crate::slots::{Charge, ChargeGroup};
+use crate::tasks::runs::{Run, RunCards, RunPath};
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
 
 impl Engine {
@@ -61,10 +61,16 @@ impl Engine {
             return;
         }
         let is_other = |id: &&JobId| {
-            let demand = self.jobs[id.index()].demand;
+            let demand = self.tasks.job(**id).demand;
             after.get(demand) != before.get(demand)
         };
-        let changed = self.configured.iter().filter(is_other).copied().collect();
+        let changed = self
+            .tasks
+            .configured()
+            .iter()
+            .filter(is_other)
+            .copied()
+            .collect();
         self.rebuild_jobs(changed, &BTreeSet::new());
     }
 
@@ -77,23 +83,23 @@ impl Engine {
     }
 
     pub fn is_running(&self, task: Task) -> bool {
-        self.running.contains_key(&task)
+        self.tasks.is_running(task)
     }
 
     pub fn running_on(&self, task: Task) -> Option<WorkerIndex> {
-        self.running.get(&task).map(|run| run.worker)
+        self.tasks.run(task).map(|run| run.worker)
     }
 
     /// Returns the number of running tasks.
     pub fn running_count(&self) -> usize {
-        self.running.len()
+        self.tasks.runs().len()
     }
 
     /// Returns the slots that a running task holds: first on the nodes of its path, root first, then on its worker's shard. Empty if the
     /// task does not run.
     pub fn charges(&self, task: Task) -> Vec<NodeResources> {
         let mut all: Vec<NodeResources> = Vec::new();
-        let charges = self.running.get(&task).map_or(&[][..], |run| &run.charges);
+        let charges = self.tasks.run(task).map_or(&[][..], |run| &run.charges);
         for charge in charges {
             let amount = ResourceAmount {
                 name: self.slots.text(charge.resource).to_owned(),
@@ -112,12 +118,12 @@ impl Engine {
 
     /// Returns the GPUs that a running task holds. Empty if it does not run.
     pub fn gpus(&self, task: Task) -> &[GpuShare] {
-        self.running.get(&task).map_or(&[], |run| &run.cards.gpus)
+        self.tasks.run(task).map_or(&[], |run| &run.cards.gpus)
     }
 
     /// Returns the GPUs that a running task needs, if its worker chooses them.
     pub fn gpus_wanted(&self, task: Task) -> Option<CardsWanted> {
-        let cards = &self.running.get(&task)?.cards;
+        let cards = &self.tasks.run(task)?.cards;
         Some(CardsWanted {
             need: cards.need.clone()?,
             counts_as: cards.counts_as.clone(),
@@ -126,12 +132,12 @@ impl Engine {
 
     /// Records the GPUs that a worker has chosen for a running task.
     pub fn learn_gpus(&mut self, task: Task, gpus: &[GpuShare]) {
-        let run = self.running.get_mut(&task);
+        let run = self.tasks.run(task);
         let Some(run) = run.filter(|run| run.cards.need.is_some()) else {
             return;
         };
         let worker = run.worker;
-        let before = std::mem::replace(&mut run.cards.gpus, gpus.into());
+        let before = self.tasks.set_gpus(task, gpus).unwrap_or_default();
         self.pool.give_cards_back(worker, &before);
         self.pool.take_cards(worker, gpus);
         self.offer_worker(worker);
@@ -146,7 +152,7 @@ impl Engine {
         charges: &[NodeResources],
         (gpus, wanted): (&[GpuShare], Option<&CardsWanted>),
     ) -> AdoptOutcome {
-        if let Some(run) = self.running.get(&task) {
+        if let Some(run) = self.tasks.run(task) {
             return AdoptOutcome::AlreadyRunning(run.worker);
         }
         if self.pool.get(worker).is_none() || !self.knows(task) {
@@ -159,7 +165,7 @@ impl Engine {
         }
         self.pool.take_cards(worker, gpus);
         self.offer_workers(worker, &charges);
-        self.running.insert(
+        self.tasks.start(
             task,
             Run {
                 worker,
@@ -173,8 +179,7 @@ impl Engine {
             },
         );
         self.pool.task_started(worker);
-        self.jobs[task.job.index()].running += 1;
-        self.waits.set(task, None);
+        self.tasks.set_wait(task, None);
         self.refresh(task, Reach::Dependents);
         self.sync_active(task.job);
         self.offer_worker(worker);

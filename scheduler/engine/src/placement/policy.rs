@@ -14,13 +14,13 @@ use brasserie_common_config::{JobConfig, SchedulerPolicy};
 
 use crate::pool::Pool;
 use crate::statuses::columns::Columns;
-use crate::statuses::job::Job;
+use crate::tasks::Tasks;
 
 /// Jobs that have a ready task and for which some worker has room.
 pub(crate) struct Candidates<'a> {
-    pub(crate) pool: &'a Pool,
-    pub(crate) jobs: &'a [Job],
-    pub(crate) columns: &'a [Columns],
+    pub pool: &'a Pool,
+    pub tasks: &'a Tasks,
+    pub columns: &'a [Columns],
 }
 
 impl<'a> Candidates<'a> {
@@ -38,7 +38,7 @@ impl<'a> Candidates<'a> {
 
     /// Returns the job's configuration, with priority and owner.
     pub(crate) fn job(&self, job: JobId) -> Option<&'a JobConfig> {
-        self.jobs.get(job.index())?.config.as_deref()
+        self.tasks.settings(job)
     }
 
     /// Returns a priority that can be compared and added up; one that is not finite counts as 0.

@@ -11,8 +11,8 @@ use brasserie_common_config::{Config, ResourceId};
 
 use super::limits::slots_of;
 use super::work_need::{Refusal, WorkNeed};
-use crate::runs::RunCards;
 use crate::slots::Slots;
+use crate::tasks::runs::RunCards;
 use crate::types::{Allowances, Eligibility, WorkerResources};
 
 /// The worker of one shard.

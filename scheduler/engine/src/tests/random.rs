@@ -276,7 +276,7 @@ impl Pair {
             2..=4 => self.worker_step(kind, &mut dice),
             5 | 6 => self.end_some(&mut dice),
             7 => {
-                let mut held: Vec<Task> = self.engine.held.iter().copied().collect();
+                let mut held: Vec<Task> = self.engine.tasks.held().collect();
                 held.sort_unstable();
                 if !held.is_empty() {
                     let task = held[dice.below(held.len())];
@@ -458,7 +458,7 @@ impl Pair {
     }
 
     fn end_some(&mut self, dice: &mut Dice) {
-        let mut running: Vec<Task> = self.engine.running.keys().collect();
+        let mut running: Vec<Task> = self.engine.tasks.runs().keys().collect();
         running.sort_unstable();
         if running.is_empty() {
             return;
@@ -655,7 +655,7 @@ impl Pair {
                 engine.previous_status(task).as_ref(),
                 plain.statuses.get(key)
             );
-            assert_eq!(engine.held.contains(&task), plain.held.contains(key));
+            assert_eq!(engine.tasks.is_held(task), plain.held.contains(key));
             assert_eq!(engine.is_running(task), plain.running.contains_key(key));
             let until = plain.waits.get(key).filter(|until| **until > self.now);
             assert_eq!(engine.waits_until(task).as_ref(), until);
@@ -668,7 +668,7 @@ impl Pair {
         for (index, worker) in engine.pool.present() {
             let mut plain: BTreeMap<Processor, WorkFound> = BTreeMap::new();
             for id in engine.jobs() {
-                let (job, columns) = (&engine.jobs[id.index()], &engine.columns[id.index()]);
+                let (job, columns) = (engine.tasks.job(id), &engine.columns[id.index()]);
                 let demand = engine.pool.demand(job.demand).unwrap();
                 let ready = match job.can_run && columns.gate == Gate::Open {
                     true => u64::from(
@@ -791,7 +791,7 @@ impl Pair {
     }
 
     fn end_all(&mut self) {
-        let running: Vec<Task> = self.engine.running.keys().collect();
+        let running: Vec<Task> = self.engine.tasks.runs().keys().collect();
         for task in running {
             end(&mut self.engine, self.now, task, StatusBits::DONE);
             self.plain.running.remove(&self.key(task));
@@ -859,7 +859,7 @@ fn a_request_of_a_removed_worker_is_not_that_of_the_next_one_with_its_name() {
     };
     let worker = arrives(&mut pair);
     pair.place_and_check();
-    let running: Vec<Task> = pair.engine.running.keys().collect();
+    let running: Vec<Task> = pair.engine.tasks.runs().keys().collect();
     assert_eq!(running.len(), 1);
 
     pair.engine.remove_worker(worker);

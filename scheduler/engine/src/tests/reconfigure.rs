@@ -147,9 +147,9 @@ fn from_scratch(engine: &Engine) -> Engine {
 
 fn agrees_with_scratch(engine: &Engine) {
     let again = from_scratch(engine);
-    assert_eq!(engine.configured, again.configured);
+    assert_eq!(engine.tasks.configured(), again.tasks.configured());
     for id in engine.jobs() {
-        let (one, other) = (&engine.jobs[id.index()], &again.jobs[id.index()]);
+        let (one, other) = (engine.tasks.job(id), again.tasks.job(id));
         let name = engine.job_name(id);
         assert_eq!(engine.counts(id), again.counts(id), "{name}");
         let eligible = |engine: &Engine| engine.columns[id.index()].eligible;
@@ -168,15 +168,22 @@ fn agrees_with_scratch(engine: &Engine) {
         assert_eq!(of(engine, one.demand), of(&again, other.demand), "{name}");
     }
     let place = |engine: &Engine, id: &brasserie_common::JobId| {
-        engine.by_dependency.iter().position(|other| other == id)
+        engine
+            .tasks
+            .by_dependency()
+            .iter()
+            .position(|other| other == id)
     };
-    for id in engine.jobs().filter(|id| !engine.jobs[id.index()].cyclic) {
-        for on in &engine.jobs[id.index()].depends_on {
+    for id in engine.jobs().filter(|id| !engine.tasks.job(*id).cyclic) {
+        for on in &engine.tasks.job(id).depends_on {
             let (own, before) = (place(engine, &id), place(engine, on));
             assert!(before.is_none() || before < own, "{}", engine.job_name(id));
         }
     }
-    assert_eq!(engine.by_dependency.len(), again.by_dependency.len());
+    assert_eq!(
+        engine.tasks.by_dependency().len(),
+        again.tasks.by_dependency().len()
+    );
     assert_eq!(engine.problems(), again.problems());
     for resource in 0..engine.config().unwrap().resources.len() {
         let id = brasserie_common_config::ResourceId(resource as u16);

@@ -10,7 +10,7 @@ use crate::pool::demand::{Demand, Load};
 use crate::pool::work_need::Refusal;
 use crate::reason::{CardList, Reason};
 use crate::slots::need_of;
-use crate::statuses::job::Job;
+use crate::tasks::job::Job;
 
 /// The most nodes that are checked for one on which a job, which is not configured yet, could run. A filter takes about 100 ns for a node,
 /// so a person who saves a job waits for 10 ms at most. With more nodes, nothing is reported if none of these fits.
@@ -74,7 +74,7 @@ impl Engine {
     pub(in crate::engine) fn infeasible_jobs(&self) -> impl Iterator<Item = String> + '_ {
         let (config, forest) = (self.config.as_ref(), self.forest.as_ref());
         let of_job = move |id: &brasserie_common::JobId| {
-            let (job, settings, _) = (&self.jobs[id.index()], self.job_config(*id)?, forest?);
+            let (job, settings, _) = (self.tasks.job(*id), self.job_config(*id)?, forest?);
             let mut reasons = Vec::new();
             if job.can_run && job.infeasible {
                 self.explain_limits(config?, job, settings, &mut reasons);
@@ -82,7 +82,7 @@ impl Engine {
             let reason = reasons.first()?;
             Some(format!("job `{}`: {reason}", settings.name))
         };
-        self.configured.iter().filter_map(of_job)
+        self.tasks.configured().iter().filter_map(of_job)
     }
 
     fn above_limit_reason(&self, config: &Config, job: &JobConfig, id: ResourceId) -> Reason {

@@ -9,6 +9,7 @@ use brasserie_common_config::{Config, JobConfig, Shared};
 use super::super::Engine;
 use super::Standing;
 use crate::pool::Group;
+use crate::tasks::links::InOrder;
 
 /// The part of the job list in which two configurations differ.
 pub(super) struct Step {
@@ -23,7 +24,7 @@ impl Engine {
     pub(super) fn step_to(&self, config: &Config) -> Option<Step> {
         let before = self.config.as_ref()?;
         let (old, new) = (&before.jobs, &config.jobs);
-        if self.configured.len() != old.len() || !before.has_settings_of(config) {
+        if self.tasks.configured().len() != old.len() || !before.has_settings_of(config) {
             return None;
         }
         let is_same = |(a, b): &(&Shared<JobConfig>, &Shared<JobConfig>)| a.is_same(b);
@@ -32,10 +33,13 @@ impl Engine {
         let back = old_end.zip(new_end).take_while(is_same).count();
         let range = front..old.len() - back;
         let jobs = &new[front..new.len() - back];
-        let leaving: BTreeSet<JobId> = self.configured[range.clone()].iter().copied().collect();
+        let leaving: BTreeSet<JobId> = self.tasks.configured()[range.clone()]
+            .iter()
+            .copied()
+            .collect();
         let mut names: BTreeSet<&JobName> = BTreeSet::new();
         let is_elsewhere =
-            |id: JobId| self.jobs[id.index()].config.is_some() && !leaving.contains(&id);
+            |id: JobId| self.tasks.job(id).config.is_some() && !leaving.contains(&id);
         for job in jobs {
             let id = self.find_job(job.name.as_str());
             if id.is_some_and(is_elsewhere) || !names.insert(&job.name) {
@@ -52,10 +56,10 @@ impl Engine {
         let Some(config) = self.config.clone() else {
             return;
         };
-        let old = self.configured[range.clone()].to_vec();
+        let old = self.tasks.configured()[range.clone()].to_vec();
         let standing = self.standing(&old);
         let new: Vec<JobId> = jobs.iter().map(|job| self.intern_job(&job.name)).collect();
-        self.configured.splice(range, new.iter().copied());
+        self.tasks.replace(range, &new);
         let stay: BTreeSet<JobId> = new.iter().copied().collect();
         let mut touched: BTreeSet<JobId> =
             old.into_iter().filter(|id| !stay.contains(id)).collect();
@@ -84,10 +88,8 @@ impl Engine {
 
     /// Removes a job that is no longer configured.
     fn let_go(&mut self, id: JobId, standing: &BTreeMap<JobId, Standing>) {
-        let job = &mut self.jobs[id.index()];
-        job.config = None;
-        job.can_run = false;
-        self.pool.leave(id, job.demand);
+        self.tasks.remove_settings(id);
+        self.pool.leave(id, self.tasks.job(id).demand);
         if let Some(standing) = standing.get(&id) {
             self.needs.leave(id, &standing.config);
         }
@@ -104,7 +106,7 @@ impl Engine {
         if let Some(before) = before {
             self.needs.leave(id, before);
         }
-        let left = self.jobs[id.index()].demand;
+        let left = self.tasks.job(id).demand;
         self.adopt(id, job);
         if self.join_pool(id, config) == Group::New {
             self.look_at_demand(id);
@@ -132,7 +134,7 @@ impl Engine {
                 (depends_on.clone(), after_all.clone())
             };
             let was = standing.get(&id).map(|standing| links(&standing.config));
-            let is = self.jobs[id.index()].config.as_ref().map(links);
+            let is = self.tasks.job(id).config.as_ref().map(links);
             if was != is {
                 moved.insert(id);
             }
@@ -140,30 +142,14 @@ impl Engine {
         if moved.is_empty() {
             return Vec::new();
         }
-        if moved.iter().any(|id| standing.contains_key(id)) {
-            self.by_dependency.retain(|id| !moved.contains(id));
-        }
-        for &id in &moved {
-            self.unlink(id);
-            self.jobs[id.index()].cyclic = false;
-        }
-        for &id in &moved {
-            self.link(id);
-        }
-        if moved.iter().any(|id| self.jobs[id.index()].is_waited_for()) {
-            let before: Vec<bool> = self.jobs.iter().map(|job| job.cyclic).collect();
-            self.link_dependencies();
-            let configured = self.configured.iter().copied();
-            let has_turned = |id: &JobId| {
-                let was = before.get(id.index()).copied().unwrap_or(false);
-                was != self.jobs[id.index()].cyclic && !touched.contains(id)
-            };
-            return configured.filter(has_turned).collect();
-        }
-        let is_configured = |id: &JobId| self.jobs[id.index()].config.is_some();
-        let last: Vec<JobId> = moved.iter().copied().filter(is_configured).collect();
-        self.by_dependency.extend(last);
+        let order = match moved.iter().any(|id| standing.contains_key(id)) {
+            true => InOrder::Some,
+            false => InOrder::None,
+        };
+        let mut turned = self.tasks.relink(&moved, order);
+        self.expect_jobs();
         self.order_has_changed();
-        Vec::new()
+        turned.retain(|id| !touched.contains(id));
+        turned
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
     /// An event may have moved only a gate, and the loss shows when the gate is evaluated. So the loss counts here.
     pub(super) fn hope_has_changed(&mut self, refresh: &mut Refresh, changed: Vec<JobId>) {
         if !changed.is_empty() {
-            let changed = self.with_dependents(changed.into_iter().collect());
+            let changed = self.tasks.with_dependents(changed.into_iter().collect());
             self.take_out(refresh, &changed, Vec::new());
         }
     }
@@ -129,7 +129,7 @@ impl Engine {
         let mut open: Vec<JobId> = changed.iter().copied().collect();
         open.retain(|id| restless.insert(*id));
         while let Some(id) = open.pop() {
-            let job = &self.jobs[id.index()];
+            let job = self.tasks.job(id);
             let after = job.dependents.iter().chain(&job.followers);
             open.extend(after.copied().filter(|id| restless.insert(*id)));
         }

@@ -3,46 +3,52 @@
 use brasserie_common::{JobId, NodeId, StatusBits};
 use brasserie_common_config::{JobConfig, LevelId, ResourceId, Shared};
 
+use super::statuses::Statuses;
 use crate::forest::filter::JobFilters;
 use crate::pool::work_need::LearnedStep;
-use crate::statuses::column::Statuses;
 
+/// A job. [`super::Tasks`] alone changes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Job {
     /// `None` if the job is not configured and only its name is known.
-    pub(crate) config: Option<Shared<JobConfig>>,
-    pub(crate) level: Option<LevelId>,
-    pub(crate) can_run: bool,
-    pub(crate) filters: JobFilters,
+    pub config: Option<Shared<JobConfig>>,
+    pub level: Option<LevelId>,
+    pub can_run: bool,
+    pub filters: JobFilters,
     /// Messages about filters that cannot be used.
-    pub(crate) filter_problems: Vec<String>,
+    pub filter_problems: Vec<String>,
     /// Index into the pool's demands.
-    pub(crate) demand: usize,
+    pub demand: usize,
     /// Learned run time of its tasks, if any.
-    pub(crate) learned: Option<LearnedStep>,
+    pub learned: Option<LearnedStep>,
     /// A resource of the path of which no node has enough.
-    pub(crate) unmeetable: Option<ResourceId>,
+    pub unmeetable: Option<ResourceId>,
     /// Whether `unmeetable` is set or no worker could ever run the job.
-    pub(crate) infeasible: bool,
-    pub(crate) depends_on: Vec<JobId>,
-    pub(crate) dependents: Vec<JobId>,
+    pub infeasible: bool,
+    pub depends_on: Vec<JobId>,
+    pub dependents: Vec<JobId>,
     /// Jobs all of whose tasks must be done before one of this job starts.
-    pub(crate) after_all: Vec<JobId>,
+    pub after_all: Vec<JobId>,
     /// Jobs that have this one in `after_all`.
-    pub(crate) followers: Vec<JobId>,
+    pub followers: Vec<JobId>,
     /// The job's tasks run on workers of the host that the node above them at this level names.
-    pub(crate) host_level: Option<LevelId>,
+    pub host_level: Option<LevelId>,
     /// Whether the job is in a dependency cycle, or between two.
-    pub(crate) cyclic: bool,
+    pub cyclic: bool,
     /// The last status of each task.
-    pub(crate) statuses: Statuses,
+    pub statuses: Statuses,
     /// Number of running tasks, including those on nodes that are no longer in the forest.
-    pub(crate) running: u32,
+    pub running: u32,
     /// Time since which the job has been missing, if a caller noted it.
-    pub(crate) missing_since: Option<u32>,
+    pub missing_since: Option<u32>,
 }
 
 impl Job {
+    pub(super) fn remove_settings(&mut self) {
+        self.config = None;
+        self.can_run = false;
+    }
+
     /// Returns whether another job waits for this one, node by node or as a whole.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.dependents.is_empty() || !self.followers.is_empty()

@@ -12,21 +12,21 @@ use crate::types::{Task, WorkerIndex};
 /// One running task.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    pub(crate) worker: WorkerIndex,
-    pub(crate) path: RunPath,
-    pub(crate) charges: Vec<Charge>,
-    pub(crate) cards: RunCards,
+    pub worker: WorkerIndex,
+    pub path: RunPath,
+    pub charges: Vec<Charge>,
+    pub cards: RunCards,
 }
 
 /// The GPUs of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunCards {
     /// GPUs that the engine chose or the worker reported.
-    pub(crate) gpus: Box<[GpuShare]>,
+    pub gpus: Box<[GpuShare]>,
     /// Needed GPUs, if the worker chooses them.
-    pub(crate) need: Option<CardNeed>,
+    pub need: Option<CardNeed>,
     /// The model that the run counts as, if its worker is a pull worker.
-    pub(crate) counts_as: Option<Arc<str>>,
+    pub counts_as: Option<Arc<str>>,
 }
 
 /// The nodes that a run was placed along.
@@ -42,7 +42,7 @@ pub(crate) enum RunPath {
 
 impl Run {
     /// Stores the path as node ids, so that it survives changes of the forest. The run's charges are then looked up by name.
-    pub(crate) fn keep_path(&mut self, forest: &Forest) {
+    pub(super) fn keep_path(&mut self, forest: &Forest) {
         match self.path {
             RunPath::Row(row) => self.path = RunPath::Nodes(forest.path(row)),
             RunPath::Unknown | RunPath::Nodes(_) => {}
@@ -78,14 +78,14 @@ impl Runs {
         entry.map(|(_, run)| run)
     }
 
-    pub(crate) fn get_mut(&mut self, task: &Task) -> Option<&mut Run> {
+    pub(super) fn get_mut(&mut self, task: &Task) -> Option<&mut Run> {
         let place = *self.ids.get(task)?;
         let entry = self.entries[place as usize].as_mut();
         entry.map(|(_, run)| run)
     }
 
     /// Inserts the run of a task that does not run yet.
-    pub(crate) fn insert(&mut self, task: Task, run: Run) {
+    pub(super) fn insert(&mut self, task: Task, run: Run) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             // Invariant: 2^32 runs need more memory than any supported machine has.
@@ -95,7 +95,7 @@ impl Runs {
         self.ids.insert(task, place);
     }
 
-    pub(crate) fn remove(&mut self, task: &Task) -> Option<Run> {
+    pub(super) fn remove(&mut self, task: &Task) -> Option<Run> {
         let place = self.ids.remove(task)?;
         self.free.push(place);
         self.entries[place as usize].take().map(|(_, run)| run)
@@ -117,7 +117,7 @@ impl Runs {
     }
 
     /// Returns the run at an index, if there is one; `None` behind the last index.
-    pub(crate) fn at_mut(&mut self, place: usize) -> Option<Option<&mut Run>> {
+    pub(super) fn at_mut(&mut self, place: usize) -> Option<Option<&mut Run>> {
         let entry = self.entries.get_mut(place)?;
         Some(entry.as_mut().map(|(_, run)| run))
     }
