@@ -1,12 +1,9 @@
 //! The engine: the coordinator, which alone sees all components. Its files follow the events and queries of its interface.
 
 mod credit;
-mod eligible;
 mod explain;
 mod fingerprint;
-mod gates;
 mod histogram;
-mod in_turn;
 mod place;
 mod presence;
 mod reclaim;
@@ -17,6 +14,7 @@ mod refresh;
 mod tests;
 mod transitions;
 mod view;
+mod wake;
 mod workers;
 
 use std::collections::BTreeSet;
@@ -31,17 +29,16 @@ use crate::forest::index::Forest;
 use crate::names::NodeNames;
 use crate::placement::needs::Needs;
 use crate::placement::policy::{self, Policy};
-use crate::placement::wait_lists::WaitLists;
 use crate::pool::Pool;
+use crate::queues::Queues;
+use crate::refresh::Refresh;
 use crate::refresh::disposal::Rubbish;
 use crate::refresh::slices::Patience;
 use crate::slots::Slots;
-use crate::statuses::columns::Columns;
 use crate::tasks::Tasks;
 use crate::types::NodesOf;
 pub use presence::Presence;
 use reclaim::Reclaim;
-use refresh::{Refresh, Side};
 
 /// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
 ///
@@ -52,8 +49,6 @@ use refresh::{Refresh, Side};
 pub struct Engine {
     node_names: NodeNames,
     config: Option<Arc<Config>>,
-    /// The node table in force.
-    nodes: Option<Arc<NodeTable>>,
     /// The table in force under the configuration; absent until both exist.
     forest: Option<Box<Forest>>,
     /// The newest node table, if its processing has not begun.
@@ -62,17 +57,13 @@ pub struct Engine {
     put_in_force: u64,
     /// The node table that comes into force next.
     refresh: Option<Box<Refresh>>,
-    /// Says whether `forest` and `columns` are at the moment those in force or the next ones.
-    side: Side,
     rubbish: Rubbish,
     patience: Patience,
     reclaim: Reclaim,
     slots: Slots,
     tasks: Tasks,
-    /// Indexed by job id; empty for a job that is not configured.
-    columns: Vec<Columns>,
+    queues: Queues,
     needs: Needs,
-    lists: WaitLists,
     pool: Pool,
     policy: Box<dyn Policy>,
     /// Jobs that were noted as missing and are configured again, until [`Engine::take_returned_jobs`].
@@ -85,35 +76,23 @@ pub struct Engine {
     sources_shape: OnceLock<u64>,
 }
 
-/// The tasks that a refresh of one task updates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// The task alone. Its dependents follow only if it becomes hopeless or stops being so.
-    Own,
-    /// The task and its dependents.
-    Dependents,
-}
-
 impl Engine {
     /// Creates an engine without a configuration. `seed` fixes the hashing of names, the shuffle of nodes and random policies.
     pub fn new(seed: u64) -> Self {
         Engine {
             node_names: NodeNames::new(seed),
             config: None,
-            nodes: None,
             forest: None,
             waiting: None,
             put_in_force: 0,
             refresh: None,
-            side: Side::InForce,
             rubbish: Rubbish::default(),
             patience: Patience::default(),
             reclaim: Reclaim::default(),
             slots: Slots::new(seed),
             tasks: Tasks::new(seed),
-            columns: Vec::new(),
+            queues: Queues::default(),
             needs: Needs::default(),
-            lists: WaitLists::default(),
             pool: Pool::default(),
             policy: policy::make(brasserie_common_config::SchedulerPolicy::default(), seed),
             returned_jobs: Vec::new(),
@@ -139,7 +118,8 @@ impl Engine {
 
     /// Returns the node table in force, not one that waits or is being processed.
     pub fn nodes(&self) -> Option<&Arc<NodeTable>> {
-        self.nodes.as_ref()
+        let forest = self.forest.as_ref();
+        forest.map(|forest| forest.table())
     }
 
     pub fn intern_job(&mut self, name: &JobName) -> JobId {
@@ -151,8 +131,8 @@ impl Engine {
     /// Makes room for the columns of all known jobs.
     fn expect_jobs(&mut self) {
         let known = self.tasks.len();
-        if self.columns.len() < known {
-            self.columns.resize_with(known, Columns::default);
+        if self.queues.columns().len() < known {
+            self.queues.expect_jobs(known);
             if let Some(refresh) = &mut self.refresh {
                 refresh.expect_jobs(known);
             }

@@ -1,5 +1,4 @@
-//! Placement: which jobs are tried next, and where their tasks wait.
+//! The choice of the job whose task is tried next.
 
 pub(crate) mod needs;
 pub(crate) mod policy;
-pub(crate) mod wait_lists;

@@ -77,6 +77,11 @@ impl Slots {
         self.names.all()
     }
 
+    /// Returns the number of configured resources.
+    pub(crate) fn len(&self) -> usize {
+        self.plan.names.len()
+    }
+
     /// Returns the resources of a level.
     pub(crate) fn at(&self, level: LevelId) -> &[ResourceId] {
         let ids = self.plan.by_level.get(level.index());

@@ -6,10 +6,10 @@ use brasserie_common::{GpuShare, JobId, Processor};
 use brasserie_common_config::{Config, JobConfig};
 
 use super::Engine;
-use crate::placement::wait_lists::WaitKey;
 use crate::pool::Group;
 use crate::pool::work_need::{LearnedStep, Refusal, WorkNeed};
 use crate::pool::worker::Worker;
+use crate::queues::wait_lists::WaitKey;
 use crate::types::{Allowances, Eligibility, Task, WorkFound, WorkerIndex};
 
 impl Engine {
@@ -29,31 +29,28 @@ impl Engine {
             return;
         };
         if self.join_pool(id, &config) == Group::New {
-            self.look_at_demand(id);
+            self.check_demand(id);
         }
         self.pool.leave(id, left);
         match self.tasks.job(id).host_level {
             // Tasks that wait for a host may fit now.
             Some(_) => self.wake_where_it_fits(id),
-            None => self.sync_active(id),
+            None => self.count_ready(id),
         }
     }
 
     /// Wakes the first of a job's tasks that wait for a host, on each host with room. This wakes no more tasks than there are workers,
     /// however many wait.
     fn wake_where_it_fits(&mut self, id: JobId) {
-        let Some(forest) = self.forest.take() else {
+        let Some(forest) = self.forest.as_deref() else {
             return;
         };
         for host in self.pool.hosts_with_room(self.tasks.job(id).demand) {
             let key = WaitKey::Host(host);
-            let first = self.lists.first(key, id);
-            if let Some((rank, below)) = first.zip(self.below(&forest, id, key)) {
-                self.wake(&forest, key, id, below.position(rank));
-            }
+            self.queues.offer_to(forest, &self.tasks, key, id);
         }
-        self.forest = Some(forest);
-        self.sync_active(id);
+        self.settle_queues();
+        self.count_ready(id);
     }
 
     /// Sets the credit of a pull worker, by type of processors; `None` for a worker that requests no work. Ignored for a worker that is not

@@ -7,13 +7,14 @@ use brasserie_common::{JobId, Time};
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::Engine;
-use super::eligible::{Dependency, Structure};
+use super::place::required_host;
 use crate::forest::index::Forest;
 use crate::pool::work_need::Refusal;
 use crate::pool::worker::Worker;
+use crate::queues::gate::Gate;
+use crate::queues::states::{Dependency, Structure, structure};
 use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 use crate::slots::{is_met, need_of};
-use crate::statuses::gate::Gate;
 use crate::tasks::job::Job;
 use crate::types::{Eligibility, NodesOf, Task, TaskState};
 
@@ -92,7 +93,7 @@ impl Engine {
             Some(config) if !config.enabled => reasons.push(Reason::ConfigDisabled),
             Some(_) => {}
         }
-        if self.nodes.is_none() {
+        if self.forest.is_none() {
             reasons.push(Reason::NoNodes);
         }
         reasons
@@ -151,7 +152,8 @@ impl Engine {
             let name = self.job_name(on).clone();
             let node = self.node_name(task.node);
             let state = self.task_state(depends);
-            let hopeless = self.dependency(forest, on, task.node) == Dependency::Hopeless;
+            let hopeless =
+                self.queues.dependency(forest, &self.tasks, on, task.node) == Dependency::Hopeless;
             let why = match state {
                 _ if job.cyclic => "the jobs depend on each other in a circle",
                 _ if upstream.config.is_none() => "no such job is configured",
@@ -220,14 +222,14 @@ impl Engine {
             reasons.push(Reason::OtherNodes);
         }
         for &on in &job.after_all {
-            let gate = self.gate_of(on);
+            let gate = self.queues.gate_of(&self.tasks, on);
             if gate == Gate::Open {
                 continue;
             }
             let settings = self.job_config(on);
-            let first = self.first_not_done(forest, on);
+            let first = self.queues.first_not_done(forest, &self.tasks, on);
             let first = first.map(|(node, state)| (self.node_name(node), state));
-            let left = self.not_done(on);
+            let left = self.queues.not_done(&self.tasks, on);
             let name = self.job_name(on).clone();
             let why = match (gate, settings) {
                 _ if job.cyclic => "the jobs wait for each other in a circle",
@@ -243,9 +245,7 @@ impl Engine {
                 (Gate::Hopeless, Some(job)) if !job.errors.is_empty() || !job.enabled => {
                     self.why_job_cannot_run(on)
                 }
-                (Gate::Hopeless, Some(_))
-                    if self.columns[on.index()].count(TaskState::Failed) > 0 =>
-                {
+                (Gate::Hopeless, Some(_)) if self.queues.of(on).count(TaskState::Failed) > 0 => {
                     "it has failed for good"
                 }
                 (Gate::Hopeless, Some(job)) if job.hold.is_some() => self.why_job_cannot_run(on),
@@ -299,9 +299,8 @@ impl Engine {
         row: u32,
         reasons: &mut Vec<Reason>,
     ) {
-        let job = self.tasks.job(id);
         let name = |row| self.node_name(forest.node(row));
-        match self.structure(forest, job, id, row) {
+        match structure(forest, &self.tasks, id, row) {
             Structure::Open => {}
             Structure::Disabled(above) => {
                 reasons.push(Reason::NodeDisabled { node: name(above) });
@@ -364,7 +363,7 @@ impl Engine {
             reasons.push(Reason::NoWorkers);
             return;
         }
-        let host = self.required_host(forest, job_config, row);
+        let host = required_host(forest, job_config, row);
         let (mut not_ready, mut not_asked) = (Refusers::default(), Refusers::default());
         let (mut draining, mut unsuitable, mut short, mut example) = (0, 0, 0, None);
         let (mut full, mut fullest, mut late, mut turned_down) = (0, None, 0, 0);

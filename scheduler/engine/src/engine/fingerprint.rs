@@ -42,11 +42,7 @@ impl Engine {
     fn hash_sources(&self) -> u64 {
         let state = SeededState::default();
         let config = self.config.as_ref().map(|config| format!("{config:?}"));
-        let tables = [
-            self.nodes.as_ref(),
-            self.table_on_its_way(),
-            self.waiting.as_ref(),
-        ];
+        let tables = [self.nodes(), self.table_on_its_way(), self.waiting.as_ref()];
         let tables = tables.map(|table| table.map(|table| format!("{table:?}")));
         state.hash_one((config, tables))
     }

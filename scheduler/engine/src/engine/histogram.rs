@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use brasserie_common::{JobId, StatusBits};
+use brasserie_common::JobId;
 
 use super::Engine;
-use super::eligible::Structure;
 use crate::forest::index::Forest;
-use crate::statuses::tally::Tally;
-use crate::tasks::job::Job;
-use crate::types::{Histogram, Task};
+use crate::queues::tally::Tally;
+use crate::types::Histogram;
 
 impl Engine {
     /// Returns how many nodes of each level, from `instance` down to the job's, have which bits, with up to `samples` names each. A node
@@ -30,14 +28,7 @@ impl Engine {
         let Some(level) = job.level.filter(|_| is_correct(id)) else {
             return Vec::new();
         };
-        let tally = self.columns[id.index()].tally.get_or_init(|| {
-            let mut tally = Tally::new(forest.len(), level.index() + 1);
-            let rows = forest.order(level).iter();
-            for row in rows.flat_map(|canonical| forest.rows(*canonical)) {
-                tally.set(forest, row, self.task_bits(forest, job, id, row));
-            }
-            Box::new(tally)
-        });
+        let tally = self.queues.tally(forest, &self.tasks, (id, level));
         let names = config.levels.iter();
         let mut histogram: Histogram = names
             .zip(tally.levels())
@@ -79,38 +70,5 @@ impl Engine {
                 missing -= 1;
             }
         }
-    }
-
-    /// Updates the histogram after a change of a task's bits.
-    pub(super) fn count_again(&mut self, forest: &Forest, id: JobId, canonical: u32) {
-        let Some(mut tally) = self.columns[id.index()].tally.take() else {
-            return;
-        };
-        let job = self.tasks.job(id);
-        for row in forest.rows(canonical) {
-            tally.set(forest, row, self.task_bits(forest, job, id, row));
-        }
-        self.columns[id.index()].tally = tally.into();
-    }
-
-    /// Returns one task's bits for a histogram, where USES_BACKOFF means "in backoff now".
-    fn task_bits(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> StatusBits {
-        let node = forest.node(row);
-        let task = Task { job: id, node };
-        let (mask, fresh) = match self.structure(forest, job, id, row) {
-            Structure::Open => (StatusBits::EMPTY, StatusBits::UNSTARTED),
-            Structure::Avoided(_) => (StatusBits::AVOIDED, StatusBits::EMPTY),
-            Structure::Disabled(_) => (StatusBits::DISABLED, StatusBits::EMPTY),
-        };
-        let own = if job.running > 0 && self.is_running(task) {
-            StatusBits::RUNNING
-        } else {
-            match job.statuses.bits(node) {
-                None => fresh,
-                Some(bits) if self.tasks.wait(task).is_some() => bits,
-                Some(bits) => bits.without(StatusBits::USES_BACKOFF),
-            }
-        };
-        mask.with(own)
     }
 }

@@ -11,14 +11,13 @@ use brasserie_common_config::{Config, JobConfig, LevelId, ResourceLimit, Shared}
 
 use super::Engine;
 use crate::forest::below_builder::index_below;
-use crate::forest::index::Forest;
 use crate::placement::needs::Needs;
 use crate::placement::policy;
-use crate::placement::wait_lists::WaitKey;
 use crate::pool::Group;
 use crate::pool::work_need::WorkNeed;
-use crate::slots::FormerLimits;
-use crate::tasks::WasMissing;
+use crate::queues::wait_lists::WaitKey;
+use crate::slots::{FormerLimits, Slots};
+use crate::tasks::{Tasks, WasMissing};
 use crate::types::WorkerIndex;
 
 /// The inputs of a job's columns, except its statuses and the nodes.
@@ -96,19 +95,20 @@ impl Engine {
                 let ids = standing.keys().chain(self.tasks.configured()).copied();
                 let (changed, requeued) = self.changes(ids.collect(), &standing);
                 for i in 0..self.tasks.configured().len() {
-                    self.look_whether_infeasible(self.tasks.configured()[i]);
+                    self.check_feasibility(self.tasks.configured()[i]);
                 }
                 if same_resources(&before, &config) {
                     self.rebuild_changed(&config, changed, &requeued, &former_limits);
                 } else {
                     let changed = self.tasks.with_dependents(changed);
-                    self.build_again(&changed, self.levels_below(self.tasks.configured()));
+                    let levels = levels_below(&self.tasks, &self.slots, self.tasks.configured());
+                    self.build_again(&changed, levels);
                     self.keep_paths();
                     if self.refresh.is_some() || self.waiting.is_some() {
                         // The lists must be freed before other work.
                         self.patience.undo();
                     }
-                    self.rubbish.take_lists(&mut self.lists);
+                    self.rubbish.take_lists(self.queues.take_lists());
                     self.rebuild_columns();
                 }
             }
@@ -197,36 +197,55 @@ impl Engine {
     }
 
     /// Computes which workers can run the first job of a demand.
-    pub(super) fn look_at_demand(&mut self, id: JobId) {
+    pub(super) fn check_demand(&mut self, id: JobId) {
         let demand = self.tasks.job(id).demand;
         self.pool.update_demand(demand, &self.slots);
     }
 
-    /// Indexes the tasks below each node where tasks of these jobs may have to wait.
-    pub(super) fn index_forest<'a>(
-        &self,
-        forest: &mut Forest,
-        jobs: impl IntoIterator<Item = &'a JobId>,
-    ) {
-        for (tasks, above) in self.levels_below(jobs) {
-            index_below(forest, tasks, above);
+    /// Computes whether the job is infeasible: no worker could ever run it, or no node ever has what it needs.
+    pub(super) fn check_feasibility(&mut self, id: JobId) {
+        let job = self.tasks.job(id);
+        let infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
+        self.tasks.set_infeasible(id, infeasible);
+    }
+
+    /// Counts the ready tasks of all configured jobs in the pool.
+    pub(super) fn count_all_ready(&mut self) {
+        for i in 0..self.tasks.configured().len() {
+            self.count_ready(self.tasks.configured()[i]);
         }
     }
 
-    /// Returns the levels of these jobs' tasks, each with a level above where they may have to wait.
-    pub(super) fn levels_below<'a>(
-        &self,
-        jobs: impl IntoIterator<Item = &'a JobId>,
-    ) -> Vec<(LevelId, LevelId)> {
-        let mut levels = BTreeSet::new();
-        for id in jobs {
-            let job = self.tasks.job(*id);
-            let Some(tasks) = job.level else { continue };
-            let above = (1..tasks.0).map(LevelId);
-            let with_slots = above.filter(|level| !self.slots.at(*level).is_empty());
-            levels.extend(with_slots.chain(job.host_level).map(|above| (tasks, above)));
+    /// Indexes the tasks below each node where tasks of these jobs may have to wait.
+    fn index_forest<'a>(&mut self, jobs: impl IntoIterator<Item = &'a JobId>) {
+        if let Some(forest) = &mut self.forest {
+            for (tasks, above) in levels_below(&self.tasks, &self.slots, jobs) {
+                index_below(forest, tasks, above);
+            }
         }
-        levels.into_iter().collect()
+    }
+
+    /// Recomputes the columns of all jobs.
+    pub(super) fn rebuild_columns(&mut self) {
+        self.pool.clear_active();
+        let configured = self.tasks.configured().to_vec();
+        self.index_forest(&configured);
+        if self.forest.is_some() {
+            let jobs = (0_u32..).map(JobId).zip(self.tasks.jobs());
+            for (id, _) in jobs.filter(|(_, job)| job.config.is_none()) {
+                self.queues.reset(id);
+            }
+        }
+        self.rebuild_columns_of(configured.into_iter().collect());
+        self.check_root();
+    }
+
+    /// Recomputes the columns in force of these jobs, and of all jobs that then see them differently.
+    pub(super) fn rebuild_columns_of(&mut self, changed: BTreeSet<JobId>) {
+        if let Some(forest) = self.forest.as_deref() {
+            self.queues.rebuild(forest, &self.tasks, changed);
+            self.settle_queues();
+        }
     }
 
     /// Applies a change that leaves the forest and the list of resources as they were.
@@ -238,17 +257,13 @@ impl Engine {
         former_limits: &FormerLimits,
     ) {
         self.rebuild_jobs(changed, requeued);
-        let Some(forest) = self.forest.take() else {
+        let Some(forest) = self.forest.as_deref() else {
             return;
         };
-        for id in self.tasks.configured().to_vec() {
-            self.sync_active(id);
-        }
-        self.look_at_root(&forest);
         let is_raised = |level: LevelId| self.slots.are_raised(level, former_limits);
         let below_root = (1..config.worker_level().0).map(LevelId);
         let raised: Vec<LevelId> = below_root.filter(|level| is_raised(*level)).collect();
-        let keys = self.lists.keys(|key| match key {
+        let keys = self.queues.lists().keys(|key| match key {
             WaitKey::Node(row) => {
                 !raised.is_empty()
                     && forest
@@ -258,13 +273,14 @@ impl Engine {
             // Workers may have other limits.
             WaitKey::Host(_) => true,
         });
+        self.count_all_ready();
+        self.check_root();
         for key in keys {
             match key {
-                WaitKey::Node(row) => self.offer_place(&forest, row),
-                WaitKey::Host(_) => self.wake_all(&forest, key),
+                WaitKey::Node(row) => self.offer_place(row),
+                WaitKey::Host(_) => self.wake_all(key),
             }
         }
-        self.forest = Some(forest);
     }
 
     /// Returns the jobs whose columns no longer hold, and the jobs whose tasks may have to wait elsewhere.
@@ -328,27 +344,44 @@ impl Engine {
     pub(super) fn rebuild_jobs(&mut self, changed: BTreeSet<JobId>, requeued: &BTreeSet<JobId>) {
         let changed = self.tasks.with_dependents(changed);
         for id in &changed {
-            self.look_whether_infeasible(*id);
+            self.check_feasibility(*id);
         }
         // The gates of jobs that wait for others as a whole may change with the same columns.
         if !changed.is_empty() || !requeued.is_empty() || self.tasks.has_gates() {
-            let levels = self.levels_below(changed.iter().chain(requeued));
+            let jobs = changed.iter().chain(requeued);
+            let levels = levels_below(&self.tasks, &self.slots, jobs);
             self.build_again(&changed, levels);
         }
-        let Some(mut forest) = self.forest.take() else {
+        if self.forest.is_none() {
             return;
-        };
-        self.index_forest(&mut forest, changed.iter().chain(requeued));
+        }
+        self.index_forest(changed.iter().chain(requeued));
         if !requeued.is_empty() {
-            self.lists.forget(|job| requeued.contains(&job));
+            self.queues.forget(|job| requeued.contains(&job));
         }
-        self.rebuild_in_order(&forest, changed);
+        self.rebuild_columns_of(changed);
         for &id in requeued {
-            self.columns[id.index()].requeue();
-            self.sync_active(id);
+            self.queues.requeue(id);
         }
-        self.forest = Some(forest);
+        self.settle_queues();
     }
+}
+
+/// Returns the levels of these jobs' tasks, each with a level above where they may have to wait.
+pub(super) fn levels_below<'a>(
+    tasks: &Tasks,
+    slots: &Slots,
+    jobs: impl IntoIterator<Item = &'a JobId>,
+) -> Vec<(LevelId, LevelId)> {
+    let mut levels = BTreeSet::new();
+    for id in jobs {
+        let job = tasks.job(*id);
+        let Some(own) = job.level else { continue };
+        let above = (1..own.0).map(LevelId);
+        let with_slots = above.filter(|level| !slots.at(*level).is_empty());
+        levels.extend(with_slots.chain(job.host_level).map(|above| (own, above)));
+    }
+    levels.into_iter().collect()
 }
 
 /// Returns whether every worker has the same limits under both configurations, and resource ids mean the same.

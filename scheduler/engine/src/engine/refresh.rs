@@ -1,23 +1,20 @@
 //! Puts a new node table into force: builds in slices everything that follows from it, beside what is in force, and exchanges both at once.
 
-mod arrivals;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use brasserie_common::rng::Rng;
 use brasserie_common::{JobId, Time};
 use brasserie_common_config::LevelId;
 
 use super::Engine;
-use super::eligible::Filling;
+use super::reconfigure::levels_below;
 use crate::forest::NodeTable;
-use crate::forest::below_builder::BelowBuilder;
-use crate::forest::growing::Growing;
 use crate::forest::index::Forest;
+use crate::queues::states::Reach;
 use crate::refresh::slices::Progress;
-use crate::statuses::columns::Columns;
+use crate::refresh::{Complete, Refresh, Step};
 use crate::tasks::runs::RunPath;
+use crate::types::Task;
 use crate::work::Work;
 
 /// Work of one turn, in nanoseconds. A slice must stay below five milliseconds even on a machine half as fast as the one on which the costs
@@ -27,95 +24,10 @@ const SLICE: u64 = 2_000_000;
 const EXCHANGE_COST: u64 = 50;
 /// Nanoseconds to reserve room for the tasks that will wait at a place again.
 const PLACE_COST: u64 = 3;
-/// Nanoseconds to begin a job's columns and to update the jobs that depend on it.
-const BEGIN_COST: u64 = 500;
 /// Nanoseconds to store a run's path.
 const PATH_COST: u64 = 500;
-/// Nanoseconds to skip a job.
-const LOOK_COST: u64 = 10;
-
-/// Says which forest and columns the engine's fields hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    /// Those that placement uses.
-    InForce,
-    /// Those under construction, for as long as it takes to write to them. Meanwhile nothing is placed, and no task waits in a list.
-    Next,
-}
-
-/// ```text
-///                        a job's columns, or what jobs wait for as a whole, no longer hold
-///                      +---------------------------------------+----------+
-///                      v                                       |          |
-///   Growing ------> Below ------> Columns ------------------> Paths ---> Ready ---> in force
-/// ```
-/// If the levels or the node order change, in any stage, the newest table begins anew.
-#[derive(Clone, Debug)]
-enum Stage {
-    /// The forest is incomplete, and there are no columns.
-    Growing(Box<Growing>),
-    /// Indexes that jobs need may be missing. These pairs of levels are still to be checked.
-    Below(Vec<(LevelId, LevelId)>),
-    /// Progress of two passes over the order of dependency: the first builds the columns of all but the restless jobs, the second theirs.
-    Columns(usize),
-    /// All jobs have their columns, and all gates follow from them.
-    Paths,
-    /// Only the exchange is left.
-    Ready,
-}
-
-/// The next step of building columns.
-enum Next {
-    Build(JobId),
-    PassOver,
-    /// All jobs have columns.
-    Settle,
-}
-
-/// A node table on its way into force.
-///
-/// Invariant: the columns that exist are what they would be in force, except that no task waits in a list. Each event that changes a task
-/// in force changes it here, too.
-#[derive(Clone, Debug)]
-pub(super) struct Refresh {
-    stage: Stage,
-    /// Absent while the forest grows.
-    forest: Option<Box<Forest>>,
-    columns: Vec<Columns>,
-    /// Runs before this index, and runs that have started since, no longer refer to a row of the forest in force.
-    paths: Option<usize>,
-    /// The job whose columns are under construction, and their progress.
-    under_way: Option<(JobId, Filling)>,
-    below: Option<Box<BelowBuilder>>,
-    /// Jobs that changed during this refresh, and all jobs that wait for them. They may change again, so they come last.
-    restless: BTreeSet<JobId>,
-    /// Number of known jobs when the forest was complete.
-    known_jobs: usize,
-    /// The random numbers of this refresh. It has its own, so that an abandoned refresh leaves no trace.
-    rng: Rng,
-}
-
-impl Refresh {
-    fn table(&self) -> Option<&Arc<NodeTable>> {
-        match &self.stage {
-            Stage::Growing(growing) => Some(growing.table()),
-            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => {
-                self.forest.as_ref().map(|forest| forest.table())
-            }
-        }
-    }
-
-    pub(super) fn expect_jobs(&mut self, jobs: usize) {
-        self.columns.resize_with(jobs, Columns::default);
-    }
-
-    pub(super) fn has_columns(&self) -> bool {
-        match self.stage {
-            Stage::Growing(_) => false,
-            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => true,
-        }
-    }
-}
+/// Nanoseconds to pass over a job.
+const PASS_OVER_COST: u64 = 10;
 
 impl Engine {
     /// Puts a node table into force at once, however long it takes. Tasks that run on removed nodes go on.
@@ -181,21 +93,20 @@ impl Engine {
                 continue;
             }
             self.begin_refresh();
-            let Some(mut refresh) = self.refresh.take() else {
+            let Some(refresh) = &self.refresh else {
                 return;
             };
-            if let Stage::Ready = refresh.stage {
-                let cost = EXCHANGE_COST * self.tasks.len() as u64
-                    + PLACE_COST * self.lists.places() as u64;
-                if !work.has_room_for(cost) {
-                    self.refresh = Some(refresh);
-                    return;
+            match refresh.next_step(&self.tasks) {
+                Step::Exchange => {
+                    let cost = EXCHANGE_COST * self.tasks.len() as u64
+                        + PLACE_COST * self.queues.lists().places() as u64;
+                    if !work.has_room_for(cost) {
+                        return;
+                    }
+                    work.spend(cost);
+                    self.put_in_force();
                 }
-                work.spend(cost);
-                self.put_in_force(*refresh);
-            } else {
-                self.advance(&mut refresh, work);
-                self.refresh = Some(refresh);
+                step => self.advance(step, work),
             }
         }
     }
@@ -211,19 +122,8 @@ impl Engine {
             return;
         };
         self.give_reclaim_up();
-        let growing = Growing::new(&config, table, &mut self.node_names);
-        let mut refresh = Refresh {
-            stage: Stage::Growing(Box::new(growing)),
-            forest: None,
-            columns: Vec::new(),
-            paths: None,
-            under_way: None,
-            below: None,
-            restless: BTreeSet::new(),
-            known_jobs: 0,
-            rng: self.rng.clone(),
-        };
-        refresh.expect_jobs(self.tasks.len());
+        let (jobs, rng) = (self.tasks.len(), self.rng.clone());
+        let refresh = Refresh::new(&config, table, &mut self.node_names, jobs, rng);
         self.refresh = Some(Box::new(refresh));
     }
 
@@ -232,42 +132,25 @@ impl Engine {
         self.give_reclaim_up();
         self.patience.undo_again();
         let on_its_way = self.give_refresh_up();
-        let in_force = self.nodes.take();
+        let forest = self.forest.take();
         if self.waiting.is_none() {
+            let in_force = forest.as_ref().map(|forest| Arc::clone(forest.table()));
             self.waiting = on_its_way.or(in_force);
         } else {
-            // Their forests hold these tables too, and free them as rubbish. So nothing is freed here, and the cost is charged once.
-            drop((on_its_way, in_force));
+            // Its forest holds this table too, and frees it as rubbish. So nothing is freed here, and the cost is charged once.
+            drop(on_its_way);
         }
-        let forest = self.forest.take();
         self.rubbish.take_forest(forest);
-        let columns = std::mem::take(&mut self.columns);
-        self.columns.resize_with(columns.len(), Columns::default);
-        self.rubbish.take_columns(columns);
-        self.rubbish.take_lists(&mut self.lists);
+        self.rubbish.take_columns(self.queues.take_all());
+        self.rubbish.take_lists(self.queues.take_lists());
     }
 
     /// Abandons the refresh. Returns its table.
     fn give_refresh_up(&mut self) -> Option<Arc<NodeTable>> {
-        let refresh = *self.refresh.take()?;
-        let table = refresh.table().cloned();
-        let Refresh {
-            stage,
-            mut forest,
-            columns,
-            below,
-            ..
-        } = refresh;
-        if let (Some(forest), Some(below)) = (&mut forest, below) {
-            below.give_up(forest);
-        }
-        self.rubbish.take_forest(forest);
-        self.rubbish.take_columns(columns);
-        match stage {
-            Stage::Growing(growing) => self.rubbish.take_forest(Some(growing.into_forest())),
-            Stage::Below(_) | Stage::Columns(_) | Stage::Paths | Stage::Ready => {}
-        }
-        table
+        let abandoned = self.refresh.take()?.abandon();
+        self.rubbish.take_forest(abandoned.forest);
+        self.rubbish.take_columns(abandoned.columns);
+        abandoned.table
     }
 
     /// Iterates over the node tables that are in force, on their way, or waiting; the newest comes last.
@@ -280,184 +163,149 @@ impl Engine {
         self.refresh.as_ref()?.table()
     }
 
-    /// Runs a step of the stage, or moves to the next one.
-    fn advance(&mut self, refresh: &mut Refresh, work: &mut Work) {
-        match &mut refresh.stage {
-            Stage::Growing(growing) => {
+    /// Runs a step of the refresh, except the exchange.
+    fn advance(&mut self, step: Step, work: &mut Work) {
+        let Some(refresh) = &mut self.refresh else {
+            return;
+        };
+        match step {
+            Step::Grow => {
                 self.patience.note_progress(Progress::Lasting);
-                if growing.grow(&mut self.node_names, &mut refresh.rng, work) {
-                    let below = Stage::Below(self.levels_below(self.tasks.configured()));
-                    if let Stage::Growing(growing) = std::mem::replace(&mut refresh.stage, below) {
-                        refresh.forest = Some(growing.into_forest());
-                    }
-                    refresh.known_jobs = self.tasks.len();
+                if refresh.grow(&mut self.node_names, work) {
+                    let jobs = self.tasks.configured();
+                    let levels = levels_below(&self.tasks, &self.slots, jobs);
+                    refresh.begin_indexes(levels, self.tasks.len());
                 }
             }
-            Stage::Below(levels) => {
-                let forest = refresh.forest.as_mut();
-                let forest = forest.expect("Invariant: past its growth there is a forest");
-                if let Some(builder) = &mut refresh.below {
-                    self.patience.note_progress(Progress::Lasting);
-                    if builder.build(forest, work)
-                        && let Some(builder) = refresh.below.take()
-                    {
-                        let (tasks, above) = builder.levels();
-                        forest.put_below(tasks, above, builder.finish());
-                    }
-                    return;
+            Step::Index => self.patience.note_progress(refresh.build_index(work)),
+            Step::Build(id) => {
+                self.patience.note_progress(refresh.progress_of(id));
+                if !refresh.is_building(id) {
+                    self.check_feasibility(id);
                 }
-                match levels.pop() {
-                    Some((tasks, above)) if forest.lacks_below(tasks, above) => {
-                        let builder = BelowBuilder::new(forest, tasks, above);
-                        refresh.below = Some(Box::new(builder));
-                    }
-                    Some(_) => {}
-                    None => refresh.stage = Stage::Columns(0),
-                }
+                self.build_columns(id, work);
             }
-            Stage::Columns(place) => {
-                let place = *place;
-                match self.next_to_build(refresh, place) {
-                    Next::Build(id) => self.build_columns(refresh, id, work),
-                    Next::PassOver => {
-                        work.spend(LOOK_COST);
-                        refresh.stage = Stage::Columns(place + 1);
-                    }
-                    Next::Settle => self.settle(refresh, work),
-                }
+            Step::PassOver => {
+                work.spend(PASS_OVER_COST);
+                refresh.pass_over();
             }
-            Stage::Paths => {
+            Step::Settle => self.settle(work),
+            Step::KeepPath(index) => {
                 work.spend(PATH_COST);
-                let place = refresh.paths.get_or_insert(0);
-                match self.tasks.keep_path(*place, self.forest.as_deref()) {
-                    false => refresh.stage = Stage::Ready,
-                    true => {
-                        *place += 1;
-                        self.patience.note_progress(Progress::Lasting);
-                    }
+                let exists = self.tasks.keep_path(index, self.forest.as_deref());
+                refresh.note_path(index, exists);
+                if exists {
+                    self.patience.note_progress(Progress::Lasting);
                 }
             }
-            Stage::Ready => {}
+            Step::Exchange => {}
         }
     }
 
-    /// Returns the next step. A job under construction goes first, so that a job that changes again and again does not undo the progress of
-    /// others. All jobs that it depends on are built, or its construction would not have begun.
-    ///
-    /// A job that waits for a restless job, task by task or as a whole, is restless. So no job is built before those that it depends on.
-    fn next_to_build(&self, refresh: &Refresh, place: usize) -> Next {
-        if let Some((id, _)) = refresh.under_way {
-            return Next::Build(id);
+    fn build_columns(&mut self, id: JobId, work: &mut Work) {
+        if let Some(refresh) = &mut self.refresh {
+            let changed = refresh.build_columns(&self.tasks, id, work);
+            self.hope_has_changed(changed);
         }
-        let jobs = self.tasks.by_dependency().len();
-        let (id, are_restless) = match place.checked_sub(jobs) {
-            None => (self.tasks.by_dependency().get(place), false),
-            Some(place) => (self.tasks.by_dependency().get(place), true),
+    }
+
+    fn settle(&mut self, work: &mut Work) {
+        let Some(refresh) = &mut self.refresh else {
+            return;
         };
-        let Some(&id) = id else {
-            return Next::Settle;
-        };
-        let is_its_turn = refresh.restless.contains(&id) == are_restless;
-        match is_its_turn && !refresh.columns[id.index()].are_whole {
-            true => Next::Build(id),
-            false => Next::PassOver,
-        }
-    }
-
-    fn build_columns(&mut self, refresh: &mut Refresh, id: JobId, work: &mut Work) {
-        self.patience.note_progress(match refresh.is_added(id) {
-            true => Progress::Added,
-            false => Progress::Lasting,
-        });
-        let first = refresh.under_way.filter(|(job, _)| *job == id);
-        let (rest, changed) = self.on_next_side(refresh, |engine| {
-            let forest = engine.forest.take();
-            let forest = forest.expect("Invariant: past its growth there is a forest");
-            let mut changed = Vec::new();
-            if first.is_none() {
-                work.spend(BEGIN_COST);
-                if engine.move_gate(id) {
-                    changed.extend(engine.tasks.dependents_in_order(id));
-                }
-                engine.begin_columns(id);
-            }
-            let first = first.map_or(Filling::Room, |(_, filling)| filling);
-            let rest = engine.fill_columns(&forest, id, first, work);
-            engine.forest = Some(forest);
-            if rest.is_none() {
-                changed.extend(engine.spread_hope(id));
-            }
-            (rest, changed)
-        });
-        refresh.under_way = rest.map(|filling| (id, filling));
-        self.hope_has_changed(refresh, changed);
-    }
-
-    /// Brings all gates in line with the columns, which are complete.
-    ///
-    /// Terminates: these are the passes of [`Engine::rebuild_in_order`].
-    fn settle(&mut self, refresh: &mut Refresh, work: &mut Work) {
         if self.tasks.has_gates() {
             let cost = EXCHANGE_COST * self.tasks.len() as u64;
-            if !work.has_room_for(cost) {
-                work.spend(cost);
+            let has_room = work.has_room_for(cost);
+            work.spend(cost);
+            if !has_room {
                 return;
             }
-            work.spend(cost);
-            let changed = self.on_next_side(refresh, Engine::settle_gates);
-            if !changed.is_empty() {
-                return self.hope_has_changed(refresh, changed);
-            }
         }
-        refresh.stage = Stage::Paths;
-    }
-
-    /// Calls `do_it` while the forest and the columns of the refresh take the place of those in force.
-    fn on_next_side<T>(
-        &mut self,
-        refresh: &mut Refresh,
-        do_it: impl FnOnce(&mut Engine) -> T,
-    ) -> T {
-        std::mem::swap(&mut self.forest, &mut refresh.forest);
-        std::mem::swap(&mut self.columns, &mut refresh.columns);
-        self.side = Side::Next;
-        let result = do_it(self);
-        self.side = Side::InForce;
-        std::mem::swap(&mut self.forest, &mut refresh.forest);
-        std::mem::swap(&mut self.columns, &mut refresh.columns);
-        result
+        let changed = refresh.settle(&self.tasks);
+        self.hope_has_changed(changed);
     }
 
     /// Returns the path that a run that starts now stores.
     pub(super) fn path_of_run(&self, forest: &Forest, row: u32) -> RunPath {
-        let paths = self.refresh.as_ref().map(|refresh| refresh.paths);
-        match paths {
-            Some(Some(_)) => RunPath::Nodes(forest.path(row)),
-            Some(None) | None => RunPath::Row(row),
+        match self.refresh.as_ref().is_some_and(|r| r.keeps_paths()) {
+            true => RunPath::Nodes(forest.path(row)),
+            false => RunPath::Row(row),
         }
     }
 
-    fn put_in_force(&mut self, refresh: Refresh) {
-        let forest = refresh.forest;
-        let forest = forest.expect("Invariant: past its growth there is a forest");
-        self.rng = refresh.rng;
+    fn put_in_force(&mut self) {
+        let Some(refresh) = self.refresh.take() else {
+            return;
+        };
+        let Complete {
+            forest,
+            queues,
+            rng,
+        } = refresh.complete();
+        self.rng = rng;
         self.put_in_force += 1;
         self.patience.table_is_in_force();
         self.sources_shape = Default::default();
-        self.nodes = Some(Arc::clone(forest.table()));
-        let former = self.forest.take();
+        let rows = forest.len();
+        let former = self.forest.replace(forest);
         if let Some(former) = &former {
-            self.reclaim.table_changes(former.len(), forest.len());
+            self.reclaim.table_changes(former.len(), rows);
         }
         self.rubbish.take_forest(former);
-        let former = std::mem::replace(&mut self.columns, refresh.columns);
-        self.rubbish.take_columns(former);
-        self.rubbish.take_lists(&mut self.lists);
+        self.rubbish.take_columns(self.queues.exchange(queues));
+        self.rubbish.take_lists(self.queues.take_lists());
         self.pool.clear_active();
-        for i in 0..self.tasks.configured().len() {
-            self.sync_active(self.tasks.configured()[i]);
+        self.count_all_ready();
+        self.check_root();
+    }
+
+    /// Applies a task's change to the refresh, too.
+    pub(super) fn refresh_next(&mut self, task: Task, reach: Reach) {
+        if let Some(refresh) = &mut self.refresh
+            && refresh.has_columns()
+        {
+            let changed = refresh.refresh(&self.tasks, task, reach);
+            if !changed.is_empty() {
+                self.patience.undo();
+            }
+            self.hope_has_changed(changed);
         }
-        self.look_at_root(&forest);
-        self.forest = Some(forest);
+    }
+
+    /// Drops these jobs' columns of the refresh. Gates may have to be re-evaluated, and indexes of these levels are needed.
+    pub(super) fn build_again(
+        &mut self,
+        changed: &BTreeSet<JobId>,
+        levels: Vec<(LevelId, LevelId)>,
+    ) {
+        if self.refresh.as_ref().is_some_and(|r| r.has_columns()) {
+            self.patience.undo();
+            self.take_out(changed, levels);
+        }
+    }
+
+    /// Drops the columns of jobs that depend on tasks which became hopeless or stopped being so.
+    ///
+    /// An event may have moved only a gate, and the loss shows when the gate is evaluated. So the loss counts here.
+    fn hope_has_changed(&mut self, changed: Vec<JobId>) {
+        if !changed.is_empty() {
+            let changed = self.tasks.with_dependents(changed.into_iter().collect());
+            self.take_out(&changed, Vec::new());
+        }
+    }
+
+    fn take_out(&mut self, changed: &BTreeSet<JobId>, levels: Vec<(LevelId, LevelId)>) {
+        if let Some(refresh) = &mut self.refresh {
+            let (loss, columns) = refresh.take_out(&self.tasks, changed, levels);
+            self.rubbish.take_columns(columns);
+            self.patience.lose(loss);
+        }
+    }
+
+    /// Restarts the pass over all jobs, because indexes into the order of dependency have a new meaning.
+    pub(super) fn order_has_changed(&mut self) {
+        if self.refresh.as_mut().is_some_and(|r| r.restart_pass()) {
+            self.patience.undo();
+        }
     }
 }

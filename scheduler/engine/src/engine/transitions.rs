@@ -3,10 +3,10 @@
 use brasserie_common::Time;
 use brasserie_common::status::StoredStatus;
 
-use super::{Engine, Reach};
-use crate::slots::Charge;
+use super::Engine;
+use crate::queues::states::Reach;
 use crate::tasks::runs::{Run, RunPath};
-use crate::types::{HoldBack, Restart, Task, WorkerIndex};
+use crate::types::{HoldBack, Restart, Task};
 
 impl Engine {
     /// Loads a status from the store at startup, possibly before the configuration and the nodes.
@@ -167,6 +167,18 @@ impl Engine {
         task.job.index() < self.tasks.len() && self.node_names.has(task.node.0)
     }
 
+    /// Updates a task in all columns, and through it the tasks that depend on it.
+    pub(super) fn refresh(&mut self, task: Task, reach: Reach) {
+        if let Some(forest) = self.forest.as_deref() {
+            let changed = self.queues.refresh(forest, &self.tasks, task, reach);
+            self.settle_queues();
+            if !changed.is_empty() {
+                self.rebuild_columns_of(self.tasks.with_dependents(changed));
+            }
+        }
+        self.refresh_next(task, reach);
+    }
+
     fn set_status(
         &mut self,
         now: Time,
@@ -191,54 +203,11 @@ impl Engine {
     /// Removes a run from all tables.
     fn stop(&mut self, task: Task) -> Option<Run> {
         let run = self.tasks.stop(task)?;
-        self.sync_active(task.job);
+        self.count_ready(task.job);
         for charge in &run.charges {
             self.slots.free(*charge);
         }
         self.pool.give_cards_back(run.worker, &run.cards.gpus);
         Some(run)
-    }
-
-    /// Wakes tasks that wait for slots of a path of the forest in force.
-    fn offer_path(&mut self, worker: WorkerIndex, row: u32) {
-        if let Some(forest) = self.forest.take() {
-            for above in forest.upward(row) {
-                self.offer_node(&forest, forest.canonical(above));
-            }
-            self.forest = Some(forest);
-        }
-        // The count is lowered first, because that alone may make room for another task.
-        self.pool.task_ended(worker);
-        self.offer_worker(worker);
-    }
-
-    /// Wakes tasks that wait for freed slots.
-    pub(super) fn offer_freed(&mut self, worker: WorkerIndex, charges: &[Charge]) {
-        let mut last = None;
-        for charge in charges.iter().filter(|charge| charge.amount != 0) {
-            let Some(row) = self.charged_row(*charge) else {
-                continue;
-            };
-            // Charges on one node are adjacent.
-            if last.replace(row) != Some(row)
-                && let Some(forest) = self.forest.take()
-            {
-                self.offer_node(&forest, row);
-                self.forest = Some(forest);
-            }
-        }
-        self.pool.task_ended(worker);
-        self.offer_workers(worker, charges);
-    }
-
-    /// Offers the worker of a run, and other workers that its charges name: a reported run may charge them.
-    pub(super) fn offer_workers(&mut self, worker: WorkerIndex, charges: &[Charge]) {
-        self.offer_worker(worker);
-        for charge in charges {
-            let named = self.pool.find(self.node_names.get(charge.node.0));
-            if let Some(named) = named.filter(|named| *named != worker) {
-                self.offer_worker(named);
-            }
-        }
     }
 }

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use super::Engine;
 use crate::pool::limits::machine_limits;
+use crate::queues::columns::Columns;
+use crate::queues::gate::{Gate, WAITING};
 use crate::slots::Charge;
-use crate::statuses::columns::Columns;
-use crate::statuses::gate::{Gate, WAITING};
 use crate::tasks::job::Job;
 use crate::tasks::runs::{Run, RunPath};
 use crate::types::{Counts, MachineLimits, Task, TaskState};
@@ -185,7 +185,7 @@ impl Engine {
 
     /// Returns the numbers of the job's tasks by state. Each transition keeps them up to date.
     pub fn counts(&self, job: JobId) -> Counts {
-        let Some(columns) = self.columns.get(job.index()) else {
+        let Some(columns) = self.queues.columns().get(job.index()) else {
             return Counts::default();
         };
         let of = |state| columns.count(state);
@@ -224,7 +224,7 @@ impl Engine {
     /// Returns whether no task of the job runs or can start while configuration, nodes, workers and other jobs' results stay as they are.
     /// False before there are a configuration and nodes.
     pub fn is_settled(&self, job: JobId) -> bool {
-        let columns = &self.columns.get(job.index());
+        let columns = &self.queues.columns().get(job.index());
         let (Some(job), Some(columns), Some(_)) = (self.tasks.get(job), columns, &self.forest)
         else {
             return false;
@@ -258,7 +258,9 @@ impl Engine {
     /// Returns the task's index in scheduling order; `None` if its job has no such task.
     pub fn place_of(&self, task: Task) -> Option<usize> {
         self.job_config(task.job)?;
-        let position = self.position_of(self.forest.as_ref()?, task)?;
+        let position = self
+            .queues
+            .position_of(self.forest.as_ref()?, &self.tasks, task)?;
         Some(position as usize)
     }
 
@@ -277,9 +279,9 @@ impl Engine {
             return TaskState::Disabled;
         };
         let forest = self.forest.as_ref();
-        let position = forest.and_then(|forest| self.position_of(forest, task));
+        let position = forest.and_then(|forest| self.queues.position_of(forest, &self.tasks, task));
         match (position, job.statuses.bits(task.node)) {
-            (Some(position), _) => self.columns[task.job.index()].shown_state(position),
+            (Some(position), _) => self.queues.of(task.job).shown_state(position),
             (None, Some(bits)) if bits.has(StatusBits::DONE) => TaskState::Done,
             (None, Some(bits)) if bits.has(StatusBits::FAILED) => TaskState::Failed,
             (None, Some(_) | None) => TaskState::Disabled,
@@ -326,7 +328,7 @@ impl Engine {
         self.node_names.bytes()
             + self.tasks.len() * job_name
             + self.tasks.jobs().iter().map(of_job).sum::<usize>()
-            + self.columns.iter().map(tally).sum::<usize>()
+            + self.queues.columns().iter().map(tally).sum::<usize>()
             + self.tasks.bytes_of_waits()
             + self.tasks.runs().capacity() * run
     }

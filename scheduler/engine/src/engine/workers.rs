@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use brasserie_common::resources::{NodeResources, ResourceAmount};
 use brasserie_common::{CardsWanted, GpuShare, JobId, NodeId, NodeName, Shard};
 
-use super::{Engine, Reach};
+use super::Engine;
+use crate::queues::states::Reach;
 use crate::slots::{Charge, ChargeGroup};
 use crate::tasks::runs::{Run, RunCards, RunPath};
 use crate::types::{AdoptOutcome, Eligibility, Task, WorkerIndex, WorkerResources};
@@ -181,7 +182,7 @@ impl Engine {
         self.pool.task_started(worker);
         self.tasks.set_wait(task, None);
         self.refresh(task, Reach::Dependents);
-        self.sync_active(task.job);
+        self.count_ready(task.job);
         self.offer_worker(worker);
         if unknown.is_empty() {
             AdoptOutcome::Adopted

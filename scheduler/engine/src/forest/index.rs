@@ -201,6 +201,11 @@ impl Forest {
         self.replicas.from(canonical)
     }
 
+    /// Returns the replica behind a row of the same name.
+    pub(crate) fn next_replica(&self, row: u32) -> Option<u32> {
+        self.replicas.next(row)
+    }
+
     /// Returns the canonical row of a name at a level.
     pub(crate) fn row_of(&self, level: LevelId, node: NodeId) -> Option<u32> {
         let mut rows = self.more_rows.from(self.any_row_of(node)?);
@@ -238,6 +243,12 @@ impl Forest {
             }
             Some(_) | None => Below::All(self.order(tasks).len() as u32),
         }
+    }
+
+    /// Returns the tasks of a level below a node above that level; `None` without an index of them, because no task waits there then.
+    pub(crate) fn indexed_below(&self, tasks: LevelId, canonical: u32) -> Option<Below<'_>> {
+        let index = self.below.get(&(tasks, self.level(canonical)?))?;
+        Some(index.below(self.position(canonical)))
     }
 
     /// Returns whether a node of this name is itself enabled, at any level and as any replica.

@@ -13,7 +13,7 @@ use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common_config::{JobConfig, SchedulerPolicy};
 
 use crate::pool::Pool;
-use crate::statuses::columns::Columns;
+use crate::queues::columns::Columns;
 use crate::tasks::Tasks;
 
 /// Jobs that have a ready task and for which some worker has room.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::forest::NodeTable;
 use crate::forest::index::Forest;
-use crate::placement::wait_lists::{WaitKey, WaitLists, Waiters};
-use crate::statuses::columns::Columns;
+use crate::queues::columns::Columns;
+use crate::queues::wait_lists::{WaitKey, Waiters};
 use crate::work::{PIECE_COST, Work};
 
 /// Nanoseconds to free the wait list of one place.
@@ -95,8 +95,8 @@ impl Rubbish {
         }
     }
 
-    pub(crate) fn take_lists(&mut self, lists: &mut WaitLists) {
-        self.lists.push(lists.take_all());
+    pub(crate) fn take_lists(&mut self, lists: IntoIter<WaitKey, Waiters>) {
+        self.lists.push(lists);
     }
 
     /// Frees a part. Returns whether all is gone.

@@ -24,6 +24,17 @@ pub(crate) enum Progress {
     Lasting,
 }
 
+/// The work that is lost when columns of some jobs no longer hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The progress of the pass over all jobs, and columns of jobs that had not changed before. Each job causes such a loss only once.
+    Once,
+    /// The same, and there is more work because jobs were added.
+    Added,
+    /// Columns of jobs that had changed before. Such losses may repeat without end.
+    Again,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Patience {
     /// Whether an event since the last slice undid some work, if only the progress of a pass over all jobs.
@@ -32,7 +43,7 @@ pub(crate) struct Patience {
     lost: bool,
     progress: Progress,
     /// Number of slices that did nothing new.
-    pub(crate) in_vain: u32,
+    in_vain: u32,
 }
 
 impl Patience {
@@ -46,8 +57,23 @@ impl Patience {
         self.lost = true;
     }
 
+    /// Notes that columns of some jobs no longer hold.
+    pub(crate) fn lose(&mut self, loss: Loss) {
+        match loss {
+            Loss::Once => {}
+            Loss::Added => self.undo_by_adding(),
+            Loss::Again => self.undo_again(),
+        }
+    }
+
+    /// Returns the number of slices that did nothing new.
+    #[cfg(test)]
+    pub(crate) fn in_vain(&self) -> u32 {
+        self.in_vain
+    }
+
     /// Notes that jobs were added.
-    pub(crate) fn undo_by_adding(&mut self) {
+    fn undo_by_adding(&mut self) {
         self.undone = true;
         match self.progress {
             Progress::Added => self.progress = Progress::None,

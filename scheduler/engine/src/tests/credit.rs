@@ -291,7 +291,7 @@ fn what_was_learned_costs_a_look_a_worker_and_not_one_a_task() {
         worker
     });
     let id = engine.find_job("j").unwrap();
-    let ready = |engine: &Engine| engine.columns[id.index()].ready.iter().count();
+    let ready = |engine: &Engine| engine.queues.of(id).ready.iter().count();
     for (worker, delay) in [(first, 50.0), (second, 50.0), (third, 0.0)] {
         engine.set_allowances(worker, asked(true, true, delay));
     }

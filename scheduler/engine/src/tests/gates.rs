@@ -6,7 +6,7 @@ use brasserie_common::{Hold, StatusBits, Time};
 use brasserie_common_config::{Config, JobConfig};
 
 use super::world::*;
-use crate::statuses::gate::Gate;
+use crate::queues::gate::Gate;
 use crate::{Engine, NodeTableBuilder, Reason, Restart, Row, Task, TaskState};
 
 const T0: Time = Time::ZERO;
@@ -36,7 +36,7 @@ fn done(engine: &mut Engine, name: &str, nodes: &[&str]) {
 }
 
 fn gate(engine: &Engine, name: &str) -> Gate {
-    engine.columns[engine.find_job(name).unwrap().index()].gate
+    engine.queues.of(engine.find_job(name).unwrap()).gate
 }
 
 fn why(engine: &mut Engine, name: &str, node: &str) -> Vec<String> {
@@ -70,17 +70,17 @@ fn a_gate_moves_without_a_look_at_the_tasks_behind_it() {
     let last = engine.find_job("last").unwrap();
     place_all(&mut engine, T0);
     // The tasks behind the gate stay eligible and ready all the time.
-    assert_eq!(engine.columns[last.index()].eligible, 3);
+    assert_eq!(engine.queues.of(last).eligible, 3);
     assert_eq!(gate(&engine, "last"), Gate::Closed);
     done(&mut engine, "first", &["a", "b"]);
     assert_eq!(gate(&engine, "last"), Gate::Closed);
     done(&mut engine, "first", &["c"]);
     assert_eq!(gate(&engine, "last"), Gate::Open);
-    assert_eq!(engine.columns[last.index()].eligible, 3);
+    assert_eq!(engine.queues.of(last).eligible, 3);
     let first = task(&mut engine, "first", "a");
     engine.restate(T0, first, status(StatusBits::FAILED), None, Restart::AtOnce);
     assert_eq!(gate(&engine, "last"), Gate::Hopeless);
-    assert_eq!(engine.columns[last.index()].eligible, 3);
+    assert_eq!(engine.queues.of(last).eligible, 3);
     assert_eq!(engine.counts(last).never, 3);
 }
 

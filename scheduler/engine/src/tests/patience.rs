@@ -7,7 +7,7 @@ use brasserie_common_config::{Config, Filter};
 
 use super::refresh::{NOW, finish, gated, in_spite_of, is_in_force, two_jobs, undisturbed, wide};
 use super::world::*;
-use crate::statuses::columns::Columns;
+use crate::queues::columns::Columns;
 use crate::work::Work;
 use crate::{Engine, NodeTable, NodeTableBuilder, Row};
 
@@ -62,7 +62,7 @@ fn what_leaves_a_restless_job_alone_makes_no_slice_longer() {
         let turns = in_spite_of((&mut engine, &table), 10_000, |engine, _| {
             change(&mut config);
             save(engine, &config);
-            let in_vain = engine.patience.in_vain;
+            let in_vain = engine.patience.in_vain();
             assert!(in_vain < 2, "{in_vain} slices in vain");
         });
         assert!(turns > 14, "{turns} turns: what is big takes some");
@@ -82,7 +82,7 @@ fn before_there_are_columns_saves_undo_nothing() {
         save(&mut engine, &config);
         engine.go_on(&mut Work::new(500));
         freeing += u32::from(!engine.rubbish.is_empty());
-        assert_eq!(engine.patience.in_vain, 0, "after {freeing} turns");
+        assert_eq!(engine.patience.in_vain(), 0, "after {freeing} turns");
     }
     assert!(freeing > 5, "{freeing} turns");
 }
@@ -152,7 +152,7 @@ fn paths_of_runs_that_are_written_down_stay_so() {
         // Every save re-evaluates all gates.
         config.jobs[0].priority += 1.0;
         save(engine, &config);
-        let in_vain = engine.patience.in_vain;
+        let in_vain = engine.patience.in_vain();
         assert!(in_vain < FIRST_DOUBLING, "{in_vain} slices in vain");
     });
     assert!(turns > 50, "{turns} turns");

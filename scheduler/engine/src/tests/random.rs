@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use super::plain::{Asked, Key, Plain, PlainRun};
 use super::world::*;
 use crate::pool::work_need::Refusal;
-use crate::statuses::gate::Gate;
+use crate::queues::gate::Gate;
 use crate::work::Work;
 use crate::{
     AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,
@@ -668,7 +668,7 @@ impl Pair {
         for (index, worker) in engine.pool.present() {
             let mut plain: BTreeMap<Processor, WorkFound> = BTreeMap::new();
             for id in engine.jobs() {
-                let (job, columns) = (engine.tasks.job(id), &engine.columns[id.index()]);
+                let (job, columns) = (engine.tasks.job(id), engine.queues.of(id));
                 let demand = engine.pool.demand(job.demand).unwrap();
                 let ready = match job.can_run && columns.gate == Gate::Open {
                     true => u64::from(
@@ -697,7 +697,7 @@ impl Pair {
         self.check_names();
         self.check_found();
         let mut fresh = self.engine.clone();
-        fresh.lists.take_all();
+        fresh.queues.take_lists();
         fresh.rebuild_columns();
         for job in self.engine.jobs().collect::<Vec<_>>() {
             for task in self.engine.tasks(job).collect::<Vec<_>>() {
@@ -762,14 +762,14 @@ impl Pair {
         let mut coming = self.engine.clone();
         coming.finish_refresh();
         let mut fresh = coming.clone();
-        fresh.lists.take_all();
+        fresh.queues.take_lists();
         fresh.rebuild_columns();
         for job in coming.jobs() {
-            let gate = |engine: &Engine| engine.columns[job.index()].gate;
+            let gate = |engine: &Engine| engine.queues.of(job).gate;
             let state = |engine: &Engine| {
                 let tasks = engine.tasks(job);
                 let states: Vec<TaskState> = tasks.map(|task| engine.task_state(task)).collect();
-                (states, engine.columns[job.index()].eligible)
+                (states, engine.queues.of(job).eligible)
             };
             let name = self.engine.job_name(job);
             assert_eq!(state(&coming), state(&fresh), "{name}");

@@ -30,17 +30,17 @@ fn change(engine: &mut Engine, change: impl FnOnce(&mut Config)) {
 
 fn ready(engine: &Engine, name: &str) -> usize {
     let id = engine.find_job(name).unwrap();
-    engine.columns[id.index()].ready.iter().count()
+    engine.queues.of(id).ready.iter().count()
 }
 
 #[test]
 fn a_changed_priority_wakes_nobody() {
     let (mut engine, placed) = started(two_jobs());
     assert_eq!(names(&engine, &placed), ["a d1", "b d4"]);
-    let waiting = engine.lists.keys(|_| true);
+    let waiting = engine.queues.lists().keys(|_| true);
     assert!(!waiting.is_empty());
     change(&mut engine, |config| config.jobs[0].priority = 9.0);
-    assert_eq!(engine.lists.keys(|_| true), waiting);
+    assert_eq!(engine.queues.lists().keys(|_| true), waiting);
     assert_eq!((ready(&engine, "a"), ready(&engine, "b")), (0, 0));
     assert_eq!(engine.place(NOW), None);
 }
@@ -88,7 +88,7 @@ fn a_new_job_starts_beside_those_that_wait() {
     change(&mut engine, |config| {
         config.jobs.remove(0);
     });
-    assert!(!engine.lists.keys(|_| true).is_empty(), "b waits");
+    assert!(!engine.queues.lists().keys(|_| true).is_empty(), "b waits");
     let c = engine.find_job("c").unwrap();
     assert_eq!(engine.counts(c).running, 6);
 }
@@ -100,7 +100,7 @@ fn a_full_root_takes_jobs_off_the_policy_and_a_free_one_gives_them_back() {
     let (mut engine, placed) = started(config);
     assert_eq!(names(&engine, &placed), ["a d1"]);
     assert!(
-        engine.lists.keys(|_| true).is_empty(),
+        engine.queues.lists().keys(|_| true).is_empty(),
         "nobody is listed for the root"
     );
     assert_eq!((ready(&engine, "a"), ready(&engine, "b")), (5, 6));
@@ -152,7 +152,7 @@ fn agrees_with_scratch(engine: &Engine) {
         let (one, other) = (engine.tasks.job(id), again.tasks.job(id));
         let name = engine.job_name(id);
         assert_eq!(engine.counts(id), again.counts(id), "{name}");
-        let eligible = |engine: &Engine| engine.columns[id.index()].eligible;
+        let eligible = |engine: &Engine| engine.queues.of(id).eligible;
         assert_eq!(eligible(engine), eligible(&again), "{name}");
         assert_eq!(one.cyclic, other.cyclic, "{name}");
         assert_eq!(one.depends_on, other.depends_on, "{name}");

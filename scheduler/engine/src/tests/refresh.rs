@@ -8,8 +8,8 @@ use proptest::prelude::*;
 
 use super::random::{random_config, random_nodes};
 use super::world::*;
-use crate::engine::eligible::Filling;
-use crate::statuses::gate::Gate;
+use crate::queues::gate::Gate;
+use crate::queues::states::Filling;
 use crate::work::Work;
 use crate::{Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries};
 
@@ -77,7 +77,7 @@ integration_tests_properties::properties! {
         sliced.begin_nodes(table);
         finish(&mut sliced, slice);
         prop_assert_eq!(format!("{:?}", whole.forest), format!("{:?}", sliced.forest));
-        prop_assert_eq!(format!("{:?}", whole.columns), format!("{:?}", sliced.columns));
+        prop_assert_eq!(format!("{:?}", whole.queues.columns()), format!("{:?}", sliced.queues.columns()));
         prop_assert_eq!(whole.fingerprint(NOW), sliced.fingerprint(NOW));
     }
 }
@@ -243,7 +243,7 @@ pub(super) fn gated() -> Config {
 }
 
 fn gate(engine: &Engine, name: &str) -> Gate {
-    engine.columns[engine.find_job(name).unwrap().index()].gate
+    engine.queues.of(engine.find_job(name).unwrap()).gate
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn at_every_slice(config: &Config, change: impl Fn(&mut Engine)) {
             let name = whole.job_name(id);
             assert_eq!(sliced.counts(id), whole.counts(id), "{name} after {slices}");
             let looks = |engine: &Engine| {
-                let columns = &engine.columns[id.index()];
+                let columns = engine.queues.of(id);
                 (columns.gate, columns.eligible, columns.are_whole)
             };
             assert_eq!(looks(&sliced), looks(&whole), "{name} after {slices}");
@@ -387,7 +387,7 @@ fn what_ends_while_columns_get_their_places_has_ended_under_all_of_them() {
     whole.apply_nodes(NOW, Arc::clone(&table));
     let looks = |engine: &Engine| {
         let jobs = engine.jobs().map(|id| {
-            let columns = &engine.columns[id.index()];
+            let columns = engine.queues.of(id);
             let ready: Vec<usize> = columns.ready.iter().collect();
             (engine.counts(id), columns.eligible, ready)
         });
@@ -422,11 +422,12 @@ fn a_slice_classifies_one_replica_of_many_if_there_is_no_work_for_more() {
         let slices = [50, 100].map(|count| {
             let (mut engine, _) = engine(config.clone(), &[]);
             engine.apply_nodes(NOW, replicas(count, last));
-            let forest = engine.forest.take().unwrap();
-            let id = engine.find_job("b").unwrap();
-            engine.begin_columns(id);
+            let forest = engine.forest.as_deref().unwrap();
+            let (tasks, queues) = (&engine.tasks, &mut engine.queues);
+            let id = tasks.find("b").unwrap();
+            queues.reset(id);
             let (mut filling, mut slices) = (Filling::Room, 1);
-            while let Some(rest) = engine.fill_columns(&forest, id, filling, &mut Work::new(1)) {
+            while let Some(rest) = queues.fill(forest, tasks, id, filling, &mut Work::new(1)) {
                 (filling, slices) = (rest, slices + 1);
             }
             let counts = engine.counts(id);

@@ -3,11 +3,11 @@
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::super::Engine;
-use super::super::eligible::{Structure, structure_of};
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
 use crate::pool::demand::{Demand, Load};
 use crate::pool::work_need::Refusal;
+use crate::queues::states::{Structure, structure_of};
 use crate::reason::{CardList, Reason};
 use crate::slots::need_of;
 use crate::tasks::job::Job;

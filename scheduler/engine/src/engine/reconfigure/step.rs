@@ -78,12 +78,9 @@ impl Engine {
         changed.extend(turned);
         self.rebuild_jobs(changed, &requeued);
         for &id in &touched {
-            self.sync_active(id);
+            self.count_ready(id);
         }
-        if let Some(forest) = self.forest.take() {
-            self.look_at_root(&forest);
-            self.forest = Some(forest);
-        }
+        self.check_root();
     }
 
     /// Removes a job that is no longer configured.
@@ -109,7 +106,7 @@ impl Engine {
         let left = self.tasks.job(id).demand;
         self.adopt(id, job);
         if self.join_pool(id, config) == Group::New {
-            self.look_at_demand(id);
+            self.check_demand(id);
         }
         if before.is_some() {
             self.pool.leave(id, left);

@@ -1,32 +1,32 @@
-//! Gates of jobs that wait until other jobs are done as a whole, and the order in which columns are recomputed.
+//! Gates of jobs that wait until other jobs are done as a whole, and the order in which columns are recomputed. Each job has one gate, so
+//! that a change costs one step, not one for each task.
 
 use std::collections::BTreeSet;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId};
 
-use super::Engine;
-use super::refresh::Side;
+use super::gate::{Gate, HOPELESS, WAITING};
+use super::{Queues, Side};
 use crate::forest::index::Forest;
-use crate::statuses::gate::{Gate, HOPELESS, WAITING};
+use crate::tasks::Tasks;
 use crate::tasks::job::Job;
 use crate::types::{NodesOf, TaskState};
 
-impl Engine {
+impl Queues {
     /// Returns how many tasks of the job its followers still wait for. A running task counts wherever it is, because it may be writing data
     /// that the followers read.
-    pub(super) fn not_done(&self, id: JobId) -> u64 {
-        let columns = &self.columns[id.index()];
-        let running = self.tasks.job(id).running;
+    pub(crate) fn not_done(&self, tasks: &Tasks, id: JobId) -> u64 {
+        let columns = self.of(id);
+        let running = tasks.job(id).running;
         columns.count_all(&WAITING) + columns.count_all(&HOPELESS) + u64::from(running)
     }
 
     /// Returns the job's gate for its followers, from the counts that each transition keeps.
-    pub(super) fn gate_of(&self, id: JobId) -> Gate {
-        let (job, columns) = (self.tasks.job(id), &self.columns[id.index()]);
-        let may_be_done = self
-            .job_config(id)
-            .is_some_and(|config| config.can_be_waited_for());
+    pub(crate) fn gate_of(&self, tasks: &Tasks, id: JobId) -> Gate {
+        let (job, columns) = (tasks.job(id), self.of(id));
+        let settings = tasks.settings(id);
+        let may_be_done = settings.is_some_and(|job| job.can_be_waited_for());
         let waiting = columns.count_all(&WAITING);
         let may_run = job.can_run && columns.gate != Gate::Hopeless;
         let hopeless = match sabotage::on(Sabotage::FailureOpensGate) {
@@ -44,9 +44,9 @@ impl Engine {
 
     /// Returns the worst gate of the jobs that a job waits for. For a job in a cycle, a closed gate counts as hopeless: its hope would
     /// depend on the answer itself.
-    pub(super) fn gate_before(&self, job: &Job) -> Gate {
-        let gates = job.after_all.iter().map(|on| self.gate_of(*on));
-        let known = match self.tasks.nodes_of() {
+    fn gate_before(&self, tasks: &Tasks, job: &Job) -> Gate {
+        let gates = job.after_all.iter().map(|on| self.gate_of(tasks, *on));
+        let known = match tasks.nodes_of() {
             NodesOf::AnotherConfig if !job.after_all.is_empty() => Gate::Closed,
             NodesOf::AnotherConfig | NodesOf::ThisConfig => Gate::Open,
         };
@@ -59,47 +59,47 @@ impl Engine {
 
     /// Returns whether a job's followers may see its gate. While columns are built, nothing is known of jobs without columns. All gates are
     /// settled once every job has columns.
-    fn is_told(&self, id: JobId) -> bool {
+    fn shows_gate(&self, id: JobId) -> bool {
         match self.side {
             Side::InForce => true,
-            Side::Next => self.columns[id.index()].are_whole,
+            Side::Next => self.of(id).are_whole,
         }
     }
 
     /// Opens or closes the gates of a job's followers after one of its tasks, or its configuration, has changed. Returns the followers
     /// whose tasks became hopeless or stopped being so.
-    fn move_gates(&mut self, id: JobId) -> Vec<JobId> {
-        if self.tasks.job(id).followers.is_empty() || !self.is_told(id) {
+    fn move_gates(&mut self, tasks: &Tasks, id: JobId) -> Vec<JobId> {
+        let followers = &tasks.job(id).followers;
+        if followers.is_empty() || !self.shows_gate(id) {
             return Vec::new();
         }
-        let now = self.gate_of(id);
+        let now = self.gate_of(tasks, id);
         let before = std::mem::replace(&mut self.columns[id.index()].seen_as, now);
         if before == now {
             return Vec::new();
         }
-        let mut followers = self.tasks.job(id).followers.clone();
-        followers.retain(|follower| self.move_gate(*follower));
-        followers
+        let followers = followers.iter().copied();
+        followers.filter(|id| self.move_gate(tasks, *id)).collect()
     }
 
     /// Recomputes a job's gate. Returns whether its tasks became hopeless or stopped being so.
-    pub(super) fn move_gate(&mut self, id: JobId) -> bool {
-        let gate = self.gate_before(self.tasks.job(id));
+    pub(crate) fn move_gate(&mut self, tasks: &Tasks, id: JobId) -> bool {
+        let gate = self.gate_before(tasks, tasks.job(id));
         let before = std::mem::replace(&mut self.columns[id.index()].gate, gate);
-        self.sync_active(id);
+        self.touch(id);
         (before == Gate::Hopeless) != (gate == Gate::Hopeless)
     }
 
-    /// Moves gates as [`Engine::move_gates`] does, and on to the followers of followers. Returns the jobs that need new columns, because
+    /// Moves gates as [`Queues::move_gates`] does, and on to the followers of followers. Returns the jobs that need new columns, because
     /// their tasks depend on tasks that became hopeless or stopped being so.
     ///
     /// Terminates: the gates of jobs in a cycle follow from what is done, not from hope.
-    pub(super) fn spread_hope(&mut self, id: JobId) -> Vec<JobId> {
+    pub(crate) fn spread_hope(&mut self, tasks: &Tasks, id: JobId) -> Vec<JobId> {
         let mut changed = Vec::new();
         let mut open = vec![id];
         while let Some(id) = open.pop() {
-            for turned in self.move_gates(id) {
-                changed.extend(self.tasks.dependents_in_order(turned));
+            for turned in self.move_gates(tasks, id) {
+                changed.extend(tasks.dependents_in_order(turned));
                 open.push(turned);
             }
         }
@@ -111,77 +111,78 @@ impl Engine {
     ///
     /// Terminates: whether a task is done depends on no gate. So one pass is enough for jobs in order. A second pass, for jobs in cycles,
     /// finds the same tasks done.
-    pub(super) fn rebuild_in_order(&mut self, forest: &Forest, changed: BTreeSet<JobId>) {
+    pub(crate) fn rebuild(&mut self, forest: &Forest, tasks: &Tasks, changed: BTreeSet<JobId>) {
         // A new job has no columns, so none of its tasks is in a wait list. A scan of all lists takes long.
-        let has_columns = |id: &JobId| self.columns[id.index()].len() > 0;
+        let has_columns = |id: &JobId| self.of(*id).len() > 0;
         if changed.iter().any(has_columns) {
             self.lists.forget(|job| changed.contains(&job));
         }
         for id in &changed {
-            if self.tasks.job(*id).config.is_none() {
-                self.columns[id.index()].reset();
+            if tasks.job(*id).config.is_none() {
+                self.reset(*id);
             }
         }
-        if !self.tasks.has_gates() {
-            return self.rebuild_without_gates(forest, &changed);
+        if !tasks.has_gates() {
+            // No job waits for another as a whole, so other jobs need no check.
+            for id in tasks.in_order(&changed) {
+                self.rebuild_job(forest, tasks, id);
+            }
+            return;
         }
         let mut open = changed;
         loop {
-            for i in 0..self.tasks.by_dependency().len() {
-                let id = self.tasks.by_dependency()[i];
+            for &id in tasks.by_dependency() {
                 if open.remove(&id) {
-                    self.rebuild_job(forest, id);
-                    open.extend(self.tasks.dependents_in_order(id));
+                    self.rebuild_job(forest, tasks, id);
+                    open.extend(tasks.dependents_in_order(id));
                 }
-                let changed = self.spread_hope(id);
-                self.add_changed(changed, &mut open);
+                let changed = self.spread_hope(tasks, id);
+                self.add_changed(tasks, changed, &mut open);
             }
-            open.retain(|id| self.tasks.job(*id).config.is_some());
-            let changed = self.settle_gates();
-            self.add_changed(changed, &mut open);
+            open.retain(|id| tasks.job(*id).config.is_some());
+            let changed = self.settle_gates(tasks);
+            self.add_changed(tasks, changed, &mut open);
             if open.is_empty() {
                 return;
             }
         }
     }
 
-    /// Recomputes columns where no job waits for another as a whole, so that other jobs need no check.
-    fn rebuild_without_gates(&mut self, forest: &Forest, changed: &BTreeSet<JobId>) {
-        for id in self.tasks.in_order(changed) {
-            self.rebuild_job(forest, id);
-        }
-    }
-
-    fn add_changed(&mut self, changed: Vec<JobId>, open: &mut BTreeSet<JobId>) {
+    fn add_changed(&mut self, tasks: &Tasks, changed: Vec<JobId>, open: &mut BTreeSet<JobId>) {
         if !changed.is_empty() {
-            let more = self.tasks.with_dependents(changed.into_iter().collect());
+            let more = tasks.with_dependents(changed.into_iter().collect());
             self.lists.forget(|job| more.contains(&job));
             open.extend(more);
         }
     }
 
-    /// Recomputes every gate, whatever has changed. Returns the same jobs as [`Engine::spread_hope`].
-    pub(super) fn settle_gates(&mut self) -> Vec<JobId> {
+    /// Recomputes every gate, whatever has changed. Returns the same jobs as [`Queues::spread_hope`].
+    pub(crate) fn settle_gates(&mut self, tasks: &Tasks) -> Vec<JobId> {
         let mut changed = Vec::new();
-        for i in 0..self.tasks.len() {
-            let id = JobId(i as u32);
-            if !self.tasks.jobs()[i].after_all.is_empty() && self.move_gate(id) {
-                changed.extend(self.tasks.dependents_in_order(id));
-                changed.extend(self.spread_hope(id));
+        let jobs = || (0_u32..).map(JobId).zip(tasks.jobs());
+        for (id, job) in jobs() {
+            if !job.after_all.is_empty() && self.move_gate(tasks, id) {
+                changed.extend(tasks.dependents_in_order(id));
+                changed.extend(self.spread_hope(tasks, id));
             }
         }
-        for i in 0..self.tasks.len() {
-            if !self.tasks.jobs()[i].followers.is_empty() {
-                self.columns[i].seen_as = self.gate_of(JobId(i as u32));
+        for (id, job) in jobs() {
+            if !job.followers.is_empty() {
+                self.columns[id.index()].seen_as = self.gate_of(tasks, id);
             }
         }
         changed
     }
 
     /// Returns the first task, in scheduling order, that keeps a job from being done as a whole: a hopeless one if there is any.
-    pub(super) fn first_not_done(&self, forest: &Forest, id: JobId) -> Option<(NodeId, TaskState)> {
-        let columns = &self.columns[id.index()];
-        let order = forest.order(self.tasks.job(id).level?);
+    pub(crate) fn first_not_done(
+        &self,
+        forest: &Forest,
+        tasks: &Tasks,
+        id: JobId,
+    ) -> Option<(NodeId, TaskState)> {
+        let columns = self.of(id);
+        let order = forest.order(tasks.job(id).level?);
         let is = |states: &'static [TaskState]| {
             let position =
                 (0..columns.len() as u32).find(|p| states.contains(&columns.state(*p)))?;

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId, StatusBits};
 
-use super::refresh::Side;
-use super::{Engine, Reach};
+use super::Queues;
+use super::columns::Columns;
 use crate::forest::filter::JobFilters;
 use crate::forest::index::Forest;
-use crate::pool::HasReady;
-use crate::statuses::columns::Columns;
-use crate::statuses::gate::Gate;
+use crate::tasks::Tasks;
 use crate::tasks::job::Job;
 use crate::types::{Task, TaskState};
 use crate::work::Work;
@@ -31,7 +28,7 @@ const REPLICA_COST: u64 = 300;
 ///              +--> whole
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Filling {
+pub(crate) enum Filling {
     /// Positions exist for some of the tasks.
     Room,
     /// Tasks before this step of the scan are classified.
@@ -42,7 +39,7 @@ pub(super) enum Filling {
 
 /// Whether the forest lets a job run on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Structure {
+pub(crate) enum Structure {
     Open,
     /// This row, the nearest such one, is disabled.
     Disabled(u32),
@@ -52,7 +49,7 @@ pub(super) enum Structure {
 
 /// A job's state on a node, as a job that depends on it sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dependency {
+pub(crate) enum Dependency {
     Done,
     /// The job may still become done there.
     Open,
@@ -60,52 +57,35 @@ pub(super) enum Dependency {
     Hopeless,
 }
 
-impl Engine {
-    pub(super) fn rebuild_columns(&mut self) {
-        self.pool.clear_active();
-        let Some(mut forest) = self.forest.take() else {
-            return;
-        };
-        self.index_forest(&mut forest, self.tasks.configured());
-        for i in 0..self.tasks.len() {
-            if self.tasks.jobs()[i].config.is_none() {
-                self.columns[i].reset();
-            }
-        }
-        self.rebuild_in_order(&forest, self.tasks.configured().iter().copied().collect());
-        self.look_at_root(&forest);
-        self.forest = Some(forest);
-    }
+/// The tasks that a refresh of one task updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The task alone. Its dependents follow only if it becomes hopeless or stops being so.
+    Own,
+    /// The task and its dependents.
+    Dependents,
+}
 
-    pub(super) fn rebuild_job(&mut self, forest: &Forest, id: JobId) {
-        self.move_gate(id);
-        self.begin_columns(id);
-        self.fill_columns(forest, id, Filling::Room, &mut Work::endless());
-        self.sync_active(id);
-    }
-
-    /// Computes whether the job is infeasible: no worker could ever run it, or no node ever has what it needs.
-    pub(super) fn look_whether_infeasible(&mut self, id: JobId) {
-        let job = self.tasks.job(id);
-        let infeasible = job.unmeetable.is_some() || self.pool.is_infeasible(job.demand);
-        self.tasks.set_infeasible(id, infeasible);
-    }
-
-    pub(super) fn begin_columns(&mut self, id: JobId) {
-        self.look_whether_infeasible(id);
-        self.columns[id.index()].reset();
+impl Queues {
+    /// Recomputes the columns of a job.
+    pub(super) fn rebuild_job(&mut self, forest: &Forest, tasks: &Tasks, id: JobId) {
+        self.move_gate(tasks, id);
+        self.reset(id);
+        self.fill(forest, tasks, id, Filling::Room, &mut Work::endless());
+        self.touch(id);
     }
 
     /// Continues to fill the job's columns. Returns their progress if the budget is spent.
-    pub(super) fn fill_columns(
+    pub(crate) fn fill(
         &mut self,
         forest: &Forest,
+        tasks: &Tasks,
         id: JobId,
         first: Filling,
         work: &mut Work,
     ) -> Option<Filling> {
         // Invariant: a configured job has a level, and only configured jobs get columns.
-        let level = self.tasks.job(id).level.expect("a configured job");
+        let level = tasks.job(id).level.expect("a configured job");
         // The columns are taken out, so that they can be written while everything else is read. A job's classification reads nothing in its
         // own columns.
         let mut columns = std::mem::take(&mut self.columns[id.index()]);
@@ -113,10 +93,12 @@ impl Engine {
             Filling::Room if !columns.make_room(forest.order(level).len(), work) => {
                 Some(Filling::Room)
             }
-            Filling::Room => self.fill_tasks(forest, (id, &mut columns), (0, None), work),
-            Filling::Tasks(step) => self.fill_tasks(forest, (id, &mut columns), (step, None), work),
+            Filling::Room => self.fill_tasks((forest, tasks), (id, &mut columns), (0, None), work),
+            Filling::Tasks(step) => {
+                self.fill_tasks((forest, tasks), (id, &mut columns), (step, None), work)
+            }
             Filling::Replicas(step, row) => {
-                self.fill_tasks(forest, (id, &mut columns), (step, Some(row)), work)
+                self.fill_tasks((forest, tasks), (id, &mut columns), (step, Some(row)), work)
             }
         };
         columns.are_whole = rest.is_none();
@@ -127,13 +109,13 @@ impl Engine {
     /// Classifies a job's tasks from a step of the scan on, and the task of that step from a replica on.
     fn fill_tasks(
         &self,
-        forest: &Forest,
+        (forest, tasks): (&Forest, &Tasks),
         (id, columns): (JobId, &mut Columns),
         (first, mut replica): (usize, Option<u32>),
         work: &mut Work,
     ) -> Option<Filling> {
-        let job = self.tasks.job(id);
-        // Invariant: as in `fill_columns`.
+        let job = tasks.job(id);
+        // Invariant: as in `fill`.
         let scan = forest.scan(job.level.expect("a configured job"));
         for step in first..forest.scan_len(scan) {
             if !work.is_left() {
@@ -145,11 +127,11 @@ impl Engine {
                 continue;
             };
             let from = replica.take().unwrap_or(row);
-            let (state, eligible) = if self.runs(forest, job, id, row) {
+            let (state, eligible) = if runs(forest, tasks, id, row) {
                 (TaskState::Running, false)
             } else {
-                match self.structure_from(forest, (id, job), (row, from), work) {
-                    Ok(structure) => self.classify_idle(forest, (id, job), row, structure),
+                match structure_from(forest, tasks, id, (row, from), work) {
+                    Ok(structure) => self.classify_idle(forest, tasks, (id, row), structure),
                     Err(next) => return Some(Filling::Replicas(step, next)),
                 }
             };
@@ -167,26 +149,23 @@ impl Engine {
         None
     }
 
-    fn runs(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> bool {
-        let node = forest.node(row);
-        job.running > 0 && self.is_running(Task { job: id, node })
-    }
-
     /// Returns the task's state, and whether it lacks nothing but slots.
-    fn classify(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> (TaskState, bool) {
-        if self.runs(forest, job, id, row) {
+    fn classify(&self, forest: &Forest, tasks: &Tasks, id: JobId, row: u32) -> (TaskState, bool) {
+        if runs(forest, tasks, id, row) {
             return (TaskState::Running, false);
         }
-        let structure = self.task_structure(forest, job, id, row);
-        self.classify_idle(forest, (id, job), row, structure)
+        let rows = (row, row);
+        let structure = structure_from(forest, tasks, id, rows, &mut Work::endless());
+        let structure = structure.expect("Invariant: endless work is never out");
+        self.classify_idle(forest, tasks, (id, row), structure)
     }
 
     /// Does the same for a task that does not run.
     fn classify_idle(
         &self,
         forest: &Forest,
-        (id, job): (JobId, &Job),
-        row: u32,
+        tasks: &Tasks,
+        (id, row): (JobId, u32),
         structure: Structure,
     ) -> (TaskState, bool) {
         match structure {
@@ -194,7 +173,7 @@ impl Engine {
             Structure::Disabled(_) => return (TaskState::Disabled, false),
             Structure::Avoided(_) => return (TaskState::Avoided, false),
         }
-        let node = forest.node(row);
+        let (job, node) = (tasks.job(id), forest.node(row));
         let task = Task { job: id, node };
         let status = job.statuses.bits(node);
         if let Some(bits) = status {
@@ -205,68 +184,25 @@ impl Engine {
                 return (TaskState::Failed, false);
             }
         }
-        let dependencies = self.dependencies(forest, job, node);
+        let dependencies = self.dependencies(forest, tasks, job, node);
         if job.infeasible || dependencies == Dependency::Hopeless {
             return (TaskState::Never, false);
         }
-        if self.tasks.wait(task).is_some() {
+        if tasks.wait(task).is_some() {
             return (TaskState::InBackoff, false);
         }
-        let eligible = job.can_run && dependencies == Dependency::Done && !self.tasks.is_held(task);
+        let eligible = job.can_run && dependencies == Dependency::Done && !tasks.is_held(task);
         (resting_state(status), eligible)
     }
 
-    /// Combines all replicas: open if one of them is.
-    pub(super) fn task_structure(
-        &self,
-        forest: &Forest,
-        job: &Job,
-        id: JobId,
-        canonical: u32,
-    ) -> Structure {
-        let rows = (canonical, canonical);
-        let structure = self.structure_from(forest, (id, job), rows, &mut Work::endless());
-        structure.expect("Invariant: endless work is never out")
-    }
-
-    /// Does the same from one row on, because the rows before it are not open. Errors with the row to continue with if the budget is spent.
-    fn structure_from(
-        &self,
-        forest: &Forest,
-        (id, job): (JobId, &Job),
-        (canonical, from): (u32, u32),
-        work: &mut Work,
-    ) -> Result<Structure, u32> {
-        let first = self.structure(forest, job, id, canonical);
-        if first == Structure::Open || !forest.has_replicas() {
-            return Ok(first);
-        }
-        let replicas = forest.rows(from).filter(|row| *row != canonical);
-        for row in replicas {
-            if row != from && !work.is_left() {
-                return Err(row);
-            }
-            work.spend(REPLICA_COST);
-            if self.structure(forest, job, id, row) == Structure::Open {
-                return Ok(Structure::Open);
-            }
-        }
-        Ok(first)
-    }
-
-    /// Checks the path from the node to the root; the first negative answer wins.
-    pub(super) fn structure(&self, forest: &Forest, job: &Job, id: JobId, row: u32) -> Structure {
-        structure_of(forest, &job.filters, self.tasks.name(id).as_str(), row)
-    }
-
-    fn dependencies(&self, forest: &Forest, job: &Job, node: NodeId) -> Dependency {
+    fn dependencies(&self, forest: &Forest, tasks: &Tasks, job: &Job, node: NodeId) -> Dependency {
         let mut all = Dependency::Done;
         for &on in &job.depends_on {
-            if self.tasks.is_done(Task { job: on, node }) {
+            if tasks.is_done(Task { job: on, node }) {
                 continue;
             }
             // A job in a cycle must not read states that follow from its own.
-            if job.cyclic || self.dependency(forest, on, node) == Dependency::Hopeless {
+            if job.cyclic || self.dependency(forest, tasks, on, node) == Dependency::Hopeless {
                 return Dependency::Hopeless;
             }
             all = Dependency::Open;
@@ -275,66 +211,54 @@ impl Engine {
     }
 
     /// Returns the state of a job on a node as a dependent sees it.
-    pub(super) fn dependency(&self, forest: &Forest, id: JobId, node: NodeId) -> Dependency {
-        let job = self.tasks.job(id);
+    pub(crate) fn dependency(
+        &self,
+        forest: &Forest,
+        tasks: &Tasks,
+        id: JobId,
+        node: NodeId,
+    ) -> Dependency {
+        let job = tasks.job(id);
         let task = Task { job: id, node };
-        if self.is_running(task) {
+        if tasks.is_running(task) {
             return Dependency::Open;
         }
-        if self.tasks.is_done(task) {
+        if tasks.is_done(task) {
             return Dependency::Done;
         }
         if job.config.is_none() || !job.can_run {
             return Dependency::Hopeless;
         }
-        let position = self.position_of(forest, task);
-        match position.map(|p| self.columns[id.index()].shown_state(p)) {
+        let position = self.position_of(forest, tasks, task);
+        match position.map(|p| self.of(id).shown_state(p)) {
             None => Dependency::Hopeless,
             Some(state) if is_hopeless(state) => Dependency::Hopeless,
             Some(_) => Dependency::Open,
         }
     }
 
-    /// Updates a task in all columns, and through it the tasks that depend on it.
-    pub(super) fn refresh(&mut self, task: Task, reach: Reach) {
-        let changed = self.refresh_here(task, reach);
-        if !changed.is_empty()
-            && let Some(forest) = self.forest.take()
-        {
-            self.rebuild_in_order(&forest, changed);
-            self.forest = Some(forest);
-        }
-        self.refresh_next(task, reach);
-    }
-
-    /// Updates a task in the columns that the engine's fields hold. Returns the jobs whose columns no longer hold.
-    pub(super) fn refresh_here(&mut self, task: Task, reach: Reach) -> BTreeSet<JobId> {
-        let Some(forest) = self.forest.take() else {
-            return BTreeSet::new();
-        };
-        let changed = self.refresh_at(&forest, task, reach);
-        self.forest = Some(forest);
-        match changed.is_empty() {
-            true => changed,
-            false => self.tasks.with_dependents(changed),
-        }
-    }
-
-    fn refresh_at(&mut self, forest: &Forest, task: Task, reach: Reach) -> BTreeSet<JobId> {
-        let row = self.row_of(forest, task);
+    /// Updates a task, and through it the tasks that depend on it. Returns the jobs whose columns no longer hold.
+    pub(crate) fn refresh(
+        &mut self,
+        forest: &Forest,
+        tasks: &Tasks,
+        task: Task,
+        reach: Reach,
+    ) -> BTreeSet<JobId> {
+        let row = self.row_of(forest, tasks, task);
         let mut open = Vec::new();
         let mut changed = BTreeSet::new();
         let mut next = Some((task, row, reach));
         // Terminates: `dependencies` cuts cycles, and without them hopelessness spreads along a finite acyclic graph.
         while let Some((task, row, reach)) = next.take().or_else(|| open.pop()) {
-            let hope_changed = row.is_some_and(|row| self.refresh_one(forest, task, row));
-            changed.extend(self.spread_hope(task.job));
+            let hope_changed = row.is_some_and(|row| self.refresh_one(forest, tasks, task, row));
+            changed.extend(self.spread_hope(tasks, task.job));
             if hope_changed || reach == Reach::Dependents {
-                let dependents = self.tasks.job(task.job).dependents.iter();
+                let dependents = tasks.job(task.job).dependents.iter();
                 open.extend(dependents.map(|&job| {
                     let node = task.node;
                     let task = Task { job, node };
-                    (task, self.row_of(forest, task), Reach::Own)
+                    (task, self.row_of(forest, tasks, task), Reach::Own)
                 }));
             }
         }
@@ -342,69 +266,80 @@ impl Engine {
     }
 
     /// Returns the task's canonical row, if its job's columns have it.
-    fn row_of(&self, forest: &Forest, task: Task) -> Option<u32> {
-        let job = self.tasks.get(task.job)?;
+    fn row_of(&self, forest: &Forest, tasks: &Tasks, task: Task) -> Option<u32> {
+        let job = tasks.get(task.job)?;
         let row = forest.row_of(job.level?, task.node)?;
-        let columns = &self.columns[task.job.index()];
+        let columns = self.of(task.job);
         ((forest.position(row) as usize) < columns.len()).then_some(row)
     }
 
     /// Updates one task. Returns whether dependents see another [`Dependency`].
-    fn refresh_one(&mut self, forest: &Forest, task: Task, row: u32) -> bool {
+    fn refresh_one(&mut self, forest: &Forest, tasks: &Tasks, task: Task, row: u32) -> bool {
         let id = task.job;
         let position = forest.position(row);
-        let job = self.tasks.job(id);
-        let (state, eligible) = self.classify(forest, job, id, row);
+        let (state, eligible) = self.classify(forest, tasks, id, row);
         let columns = &mut self.columns[id.index()];
         let before = columns.set_state(position, state);
         if eligible {
             if !columns.is_eligible(position) {
                 columns.set_eligible(position);
                 columns.ready.insert(position as usize);
-                self.sync_active(id);
+                self.touch(id);
             }
         } else if columns.is_eligible(position) {
             columns.clear_eligible(position);
-            self.unready(forest, id, position, row);
+            self.leave(forest, tasks, (id, row));
         }
-        self.count_again(forest, id, row);
+        self.count_again(forest, tasks, id, row);
         is_hopeless(before) != is_hopeless(state)
     }
 
-    /// Updates in the pool whether the job has tasks to try, and how many of its tasks lack nothing but slots.
-    pub(super) fn sync_active(&mut self, id: JobId) {
-        match self.side {
-            Side::InForce => {}
-            // Nothing is placed there yet.
-            Side::Next => return,
-        }
-        let job = self.tasks.job(id);
-        let columns = &self.columns[id.index()];
-        let is_open = job.config.is_some() && columns.gate == Gate::Open;
-        let may_start = match sabotage::on(Sabotage::IgnoreMaxRunning) {
-            true => u32::MAX,
-            false => job.may_start(),
-        };
-        let could_start = match is_open && job.can_run {
-            true => columns.eligible.min(may_start),
-            false => 0,
-        };
-        let has_ready = match columns.ready.is_empty() || !is_open || may_start == 0 {
-            true => HasReady::No,
-            false => HasReady::Yes,
-        };
-        self.pool.set_ready(id, job.demand, could_start, has_ready);
-    }
-
     /// Returns the task's position in its job's columns.
-    pub(super) fn position_of(&self, forest: &Forest, task: Task) -> Option<u32> {
-        self.row_of(forest, task).map(|row| forest.position(row))
+    pub(crate) fn position_of(&self, forest: &Forest, tasks: &Tasks, task: Task) -> Option<u32> {
+        self.row_of(forest, tasks, task)
+            .map(|row| forest.position(row))
     }
+}
+
+fn runs(forest: &Forest, tasks: &Tasks, id: JobId, row: u32) -> bool {
+    let node = forest.node(row);
+    tasks.job(id).running > 0 && tasks.is_running(Task { job: id, node })
+}
+
+/// Combines all replicas of a node, from one row on, because the rows before it are not open: open if one of them is. Errors with the row to
+/// continue with if the budget is spent.
+fn structure_from(
+    forest: &Forest,
+    tasks: &Tasks,
+    id: JobId,
+    (canonical, from): (u32, u32),
+    work: &mut Work,
+) -> Result<Structure, u32> {
+    let first = structure(forest, tasks, id, canonical);
+    if first == Structure::Open || !forest.has_replicas() {
+        return Ok(first);
+    }
+    let replicas = forest.rows(from).filter(|row| *row != canonical);
+    for row in replicas {
+        if row != from && !work.is_left() {
+            return Err(row);
+        }
+        work.spend(REPLICA_COST);
+        if structure(forest, tasks, id, row) == Structure::Open {
+            return Ok(Structure::Open);
+        }
+    }
+    Ok(first)
+}
+
+/// Returns whether a job runs on a row.
+pub(crate) fn structure(forest: &Forest, tasks: &Tasks, id: JobId, row: u32) -> Structure {
+    structure_of(forest, &tasks.job(id).filters, tasks.name(id).as_str(), row)
 }
 
 /// Returns whether a job with this name and these filters runs on a row. Checks the path from the node to the root; the first negative
 /// answer wins.
-pub(super) fn structure_of(
+pub(crate) fn structure_of(
     forest: &Forest,
     filters: &JobFilters,
     name: &str,

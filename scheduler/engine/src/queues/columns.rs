@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
+use super::gate::{Gate, WAITING};
+use super::tally::Tally;
 use crate::bit_tree::BitTree;
-use crate::statuses::gate::{Gate, WAITING};
-use crate::statuses::tally::Tally;
 use crate::types::{TASK_STATES, TaskState};
 use crate::work::{Work, fill, shed};
 
@@ -29,18 +29,18 @@ pub(crate) struct Columns {
     /// One byte for each position of the level's order. Invariant: `counts` and `eligible` count its contents.
     states: Vec<u8>,
     counts: [u64; TASK_STATES],
-    pub(crate) eligible: u32,
+    pub eligible: u32,
     /// Positions of eligible tasks that may fit. An eligible task is in here or in a wait list. It is in both after it was woken as the
     /// first of its list.
-    pub(crate) ready: BitTree,
+    pub ready: BitTree,
     /// All positions are set, and have been kept up to date since.
-    pub(crate) are_whole: bool,
+    pub are_whole: bool,
     /// No task of the job starts unless the gate is open. Follows from `Job::after_all` and the columns of those jobs.
-    pub(crate) gate: Gate,
+    pub gate: Gate,
     /// The job's own gate as `Job::followers` saw it last.
-    pub(crate) seen_as: Gate,
+    pub seen_as: Gate,
     /// Present if a histogram was requested since the columns were computed.
-    pub(crate) tally: OnceLock<Box<Tally>>,
+    pub tally: OnceLock<Box<Tally>>,
 }
 
 impl Parked {
@@ -53,11 +53,6 @@ impl Parked {
 }
 
 impl Columns {
-    /// Removes all positions and keeps the gates.
-    pub(crate) fn reset(&mut self) {
-        self.take_out();
-    }
-
     /// Extends columns without positions to `len` unset positions, step by step. Returns whether the length is reached. The positions that
     /// exist can be set meanwhile.
     pub(crate) fn make_room(&mut self, len: usize, work: &mut Work) -> bool {

@@ -125,7 +125,7 @@ fn bytes_of(children: &Children) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statuses::columns::Columns;
+    use crate::queues::columns::Columns;
 
     #[test]
     fn a_tally_goes_piece_by_piece_and_before_its_columns() {

@@ -78,13 +78,6 @@ impl Waiters {
     fn find(&self, job: JobId) -> Result<usize, usize> {
         self.0.binary_search_by_key(&job, |waiting| waiting.job)
     }
-
-    /// Iterates over the jobs, each with the rank of its first task.
-    pub(crate) fn firsts(&self) -> impl Iterator<Item = (JobId, usize)> {
-        self.0
-            .iter()
-            .filter_map(|waiting| Some((waiting.job, waiting.ranks.first()?)))
-    }
 }
 
 /// Waiting tasks, by place and job. One job's tasks all need the same at one place, so if the first does not fit, none does.
@@ -188,13 +181,9 @@ impl WaitLists {
         self.open.iter().copied().collect()
     }
 
-    /// Takes out all tasks that wait at a place. The caller must return them with [`WaitLists::put_back`].
-    pub(crate) fn take(&mut self, key: WaitKey) -> Option<Waiters> {
-        self.places.get_mut(&key).map(std::mem::take)
-    }
-
-    pub(crate) fn put_back(&mut self, key: WaitKey, waiters: Waiters) {
-        self.places.insert(key, waiters);
+    /// Iterates over the jobs that wait at a place, by id, each with the rank of its first task.
+    pub(crate) fn firsts(&self, key: WaitKey) -> impl Iterator<Item = (JobId, usize)> {
+        self.in_turn(key, JobId(0))
     }
 
     /// Returns the wanted places where tasks wait, in a fixed order.
@@ -238,12 +227,10 @@ mod tests {
         for (job, len, rank) in [(2, 64, 63), (1, 65, 64), (1, 65, 3), (2, 64, 0)] {
             lists.ranks_mut(key, JobId(job), len).insert(rank);
         }
-        let waiters = lists.take(key).unwrap();
         assert_eq!(
-            waiters.firsts().collect::<Vec<_>>(),
+            lists.firsts(key).collect::<Vec<_>>(),
             [(JobId(1), 3), (JobId(2), 0)]
         );
-        lists.put_back(key, waiters);
         assert!(lists.contains(key, JobId(1), 64) && !lists.contains(key, JobId(2), 64 - 2));
         assert_eq!(lists.remove(key, JobId(1), 5), None);
         assert_eq!(lists.remove(key, JobId(1), 3), Some(Some(64)));
