@@ -24,8 +24,7 @@ use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::{JobId, JobName, NodeId, NodeName};
 use brasserie_common_config::{Config, JobConfig};
 
-use crate::forest::NodeTable;
-use crate::forest::index::Forest;
+use crate::forest::{Forest, NodeTable};
 use crate::names::NodeNames;
 use crate::placement::needs::Needs;
 use crate::placement::policy::{self, Policy};

@@ -327,9 +327,7 @@ impl NodeNames {
     /// Ends the marking. Ids without a mark are unused from now on, and [`NodeNames::sweep`] releases them.
     pub(crate) fn begin_sweeping(&mut self) {
         if let Some(marks) = &mut self.marks {
-            marks.phase = Phase::Sweeping {
-                rest: self.blocks.len(),
-            };
+            marks.sweep(self.blocks.len());
         }
     }
 
@@ -343,7 +341,7 @@ impl NodeNames {
         let Some(mut marks) = self.marks.take() else {
             return true;
         };
-        let Phase::Sweeping { mut rest } = marks.phase else {
+        let Phase::Sweeping { mut rest } = marks.phase() else {
             self.marks = Some(marks);
             return false;
         };
@@ -361,7 +359,7 @@ impl NodeNames {
             work.spend(BLOCK_COST);
             has_more = self.drop_last_block();
         }
-        marks.phase = Phase::Sweeping { rest };
+        marks.sweep(rest);
         self.marks = Some(marks).filter(|_| has_more);
         !has_more
     }

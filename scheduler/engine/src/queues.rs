@@ -1,8 +1,7 @@
 //! Queues: the state of each task, which tasks may be tried now, and where the others wait for slots.
 
 pub(crate) mod columns;
-pub(crate) mod gate;
-mod gates;
+pub(crate) mod gates;
 mod histogram;
 pub(crate) mod states;
 pub(crate) mod tally;

@@ -10,10 +10,10 @@ use brasserie_common::JobId;
 use brasserie_common::rng::Rng;
 use brasserie_common_config::{Config, LevelId};
 
+use crate::forest::Forest;
 use crate::forest::NodeTable;
 use crate::forest::below_builder::BelowBuilder;
 use crate::forest::growing::Growing;
-use crate::forest::index::Forest;
 use crate::names::NodeNames;
 use crate::queues::Queues;
 use crate::queues::columns::Columns;

@@ -6,8 +6,7 @@ use brasserie_common::NodeId;
 use brasserie_common::collections::IdMap;
 use brasserie_common_config::{Config, JobConfig, LevelId, ResourceId, ResourceLimit};
 
-use crate::forest::Row;
-use crate::forest::index::Forest;
+use crate::forest::{Forest, Row};
 use crate::names::Names;
 
 /// A resource name, valid as long as the engine lives; [`ResourceId`]s change with the configuration.

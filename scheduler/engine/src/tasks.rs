@@ -15,8 +15,8 @@ use brasserie_common::status::StoredStatus;
 use brasserie_common::{GpuShare, JobId, JobName, NodeId, Time};
 use brasserie_common_config::{JobConfig, ResourceId, Shared};
 
+use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
-use crate::forest::index::Forest;
 use crate::names::Names;
 use crate::pool::work_need::LearnedStep;
 use crate::types::{NodesOf, Restart, Task};

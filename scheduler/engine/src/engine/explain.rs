@@ -8,10 +8,10 @@ use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::Engine;
 use super::place::required_host;
-use crate::forest::index::Forest;
+use crate::forest::Forest;
 use crate::pool::work_need::Refusal;
 use crate::pool::worker::Worker;
-use crate::queues::gate::Gate;
+use crate::queues::gates::Gate;
 use crate::queues::states::{Dependency, Structure, structure};
 use crate::reason::{Lack, LateBy, Need, Reason, Refusers, RunWait};
 use crate::slots::{is_met, need_of};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use brasserie_common::JobId;
 
 use super::Engine;
-use crate::forest::index::Forest;
+use crate::forest::Forest;
 use crate::queues::tally::Tally;
 use crate::types::Histogram;
 

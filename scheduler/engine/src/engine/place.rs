@@ -6,7 +6,7 @@ use brasserie_common::{JobId, NodeId, Time};
 use brasserie_common_config::{Config, JobConfig, LevelId};
 
 use super::Engine;
-use crate::forest::index::Forest;
+use crate::forest::Forest;
 use crate::placement::policy::Candidates;
 use crate::queues::states::{Reach, Structure, structure};
 use crate::queues::wait_lists::WaitKey;

@@ -8,8 +8,7 @@ use brasserie_common_config::LevelId;
 
 use super::Engine;
 use super::reconfigure::levels_below;
-use crate::forest::NodeTable;
-use crate::forest::index::Forest;
+use crate::forest::{Forest, NodeTable};
 use crate::queues::states::Reach;
 use crate::refresh::slices::Progress;
 use crate::refresh::{Complete, Refresh, Step};

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::Engine;
 use crate::pool::limits::machine_limits;
 use crate::queues::columns::Columns;
-use crate::queues::gate::{Gate, WAITING};
+use crate::queues::gates::{Gate, WAITING};
 use crate::slots::Charge;
 use crate::tasks::job::Job;
 use crate::tasks::runs::{Run, RunPath};

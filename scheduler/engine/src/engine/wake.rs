@@ -10,7 +10,7 @@ use brasserie_common_config::LevelId;
 use super::Engine;
 use crate::pool::HasReady;
 use crate::queues::NextInLine;
-use crate::queues::gate::Gate;
+use crate::queues::gates::Gate;
 use crate::queues::wait_lists::WaitKey;
 use crate::slots::Charge;
 use crate::types::WorkerIndex;

@@ -2,8 +2,8 @@
 
 use brasserie_common_config::LevelId;
 
+use super::Forest;
 use super::below::BelowIndex;
-use super::index::Forest;
 use crate::work::{Work, fill, shed};
 
 /// Nanoseconds to find the node above a row, when rows are read in order.

@@ -6,9 +6,8 @@ use brasserie_common::NodeId;
 use brasserie_common::rng::Rng;
 use brasserie_common_config::{Config, LevelId, NodeOrder};
 
-use super::index::{Branch, Forest, NO_LEVEL, NONE, Place};
 use super::sorting::Sorting;
-use super::table::{NodeTable, Row};
+use super::{Branch, Forest, NO_LEVEL, NONE, NodeTable, Place, Row};
 use crate::names::NodeNames;
 use crate::work::{HUGE_PAGE, Work, cost_to_touch, fill};
 

@@ -1,11 +1,14 @@
 //! A node table: the nodes of the node sources as columns, with one text for all names. Parents come before children.
 
+mod builder;
+
 use std::collections::BTreeSet;
 
 use brasserie_common::collections::SeededSet;
 use brasserie_common_config::{Config, LevelId, NextTime, ScheduleMemory};
 
 use crate::work::{Work, cost_to_shed, shed, shed_text};
+pub use builder::{MAX_NODES, NameTaken, NodeError, NodeTableBuilder};
 
 /// Index of a node in a [`NodeTable`]. Replicas have a row each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,14 +27,14 @@ impl Row {
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeTable {
     /// Names of the levels that rows refer to, from the configuration under which the sources ran.
-    pub(crate) level_names: Vec<String>,
-    pub(crate) levels: Vec<u16>,
-    pub(crate) parents: Vec<u32>,
-    pub(crate) enabled: Vec<bool>,
-    pub(crate) name_ends: Vec<u32>,
-    pub(crate) arena: String,
-    pub(crate) tags: TagColumn,
-    pub(crate) times: TimesGiven,
+    level_names: Vec<String>,
+    levels: Vec<u16>,
+    parents: Vec<u32>,
+    enabled: Vec<bool>,
+    name_ends: Vec<u32>,
+    arena: String,
+    tags: TagColumn,
+    times: TimesGiven,
 }
 
 /// The times that schedules gave with the nodes of a table. The engine only carries them until the nodes come into force.
@@ -58,16 +61,16 @@ pub struct SourceTime {
 
 /// One of the sets of tags that nodes have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TagSet(u16);
+struct TagSet(u16);
 
 impl TagSet {
-    pub(crate) const EMPTY: TagSet = TagSet(0);
+    const EMPTY: TagSet = TagSet(0);
 }
 
 /// The tags of nodes. Most nodes have none, and there are few different sets: as many as combinations of schedule items that share a time.
 /// So a set is stored once, and nodes behind the last one with tags take no memory.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TagColumn {
+struct TagColumn {
     /// Different sets. The first is empty.
     sets: Vec<BTreeSet<String>>,
     /// Indexed by row.
@@ -85,14 +88,14 @@ impl Default for TagColumn {
 
 impl TagColumn {
     /// Adds a new set; `None` if there are too many.
-    pub(crate) fn add_set(&mut self, tags: BTreeSet<String>) -> Option<TagSet> {
+    fn add_set(&mut self, tags: BTreeSet<String>) -> Option<TagSet> {
         let new = u16::try_from(self.sets.len()).ok().map(TagSet)?;
         self.sets.push(tags);
         Some(new)
     }
 
     /// Replaces the tags of a row.
-    pub(crate) fn put(&mut self, row: Row, set: TagSet) {
+    fn put(&mut self, row: Row, set: TagSet) {
         if let Some(of_row) = self.of_row.get_mut(row.index()) {
             *of_row = set;
         } else if set != TagSet::EMPTY {
@@ -101,12 +104,12 @@ impl TagColumn {
         }
     }
 
-    pub(crate) fn of(&self, row: Row) -> &BTreeSet<String> {
+    fn of(&self, row: Row) -> &BTreeSet<String> {
         let set = self.of_row.get(row.index()).map_or(0, |set| set.0);
         &self.sets[usize::from(set)]
     }
 
-    pub(crate) fn shrink_to_fit(&mut self) {
+    fn shrink_to_fit(&mut self) {
         self.of_row.shrink_to_fit();
     }
 }

@@ -15,11 +15,17 @@ const FEW: usize = 4096;
 pub(super) struct NameIndex {
     /// Invariant: with `n` shards, and `m` as the greatest power of two up to `n`, the shards below `n - m` and from `m` on are divided by
     /// one bit more than the others.
-    pub(super) shards: Vec<HashTable<u32>>,
+    shards: Vec<HashTable<u32>>,
     len: usize,
 }
 
 impl NameIndex {
+    /// Returns the number of shards.
+    #[cfg(test)]
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
     /// Returns the shard of a hash, from bits that the tables themselves do not use.
     fn place(&self, hash: u64) -> usize {
         let bits = (hash >> 24) as usize & 0xffff_ffff;

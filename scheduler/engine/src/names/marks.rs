@@ -66,7 +66,7 @@ pub(super) struct Marks {
     /// Marks of the ids that existed at the beginning. Later ids are in use.
     marked: Vec<u64>,
     len: usize,
-    pub(super) phase: Phase,
+    phase: Phase,
 }
 
 /// ```text
@@ -90,6 +90,15 @@ impl Marks {
             len,
             phase: Phase::Marking,
         }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Notes that every id in use is marked, and that the blocks before `rest` are not scanned yet.
+    pub(super) fn sweep(&mut self, rest: usize) {
+        self.phase = Phase::Sweeping { rest };
     }
 
     pub(super) fn mark(&mut self, id: u32) {

@@ -15,7 +15,7 @@ fn a_growing_index_finds_every_name() {
         for i in 0..count {
             assert_eq!(names.intern_text(&format!("n{i}")), i);
         }
-        assert!(names.ids.shards.len() >= 9);
+        assert!(names.ids.shards() >= 9);
         for i in 0..count {
             assert_eq!(names.find(&format!("n{i}")), Some(i));
         }
@@ -154,7 +154,7 @@ fn what_is_given_back_takes_no_memory() {
     assert!(turns > 40, "in slices");
     assert_eq!((names.count(), names.end(), names.blocks.len()), (1, 4, 1));
     assert!(names.blocks.at(0).text.capacity() < 64);
-    assert_eq!(names.ids.shards.len(), 1);
+    assert_eq!(names.ids.shards(), 1);
     assert_eq!(names.get(3), "a rather long name of a node 3");
     assert_eq!(names.intern_text("new"), 0);
 }

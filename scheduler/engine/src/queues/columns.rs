@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::gate::{Gate, WAITING};
+use super::gates::{Gate, WAITING};
 use super::tally::Tally;
 use crate::bit_tree::BitTree;
 use crate::types::{TASK_STATES, TaskState};

@@ -6,12 +6,38 @@ use std::collections::BTreeSet;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{JobId, NodeId};
 
-use super::gate::{Gate, HOPELESS, WAITING};
 use super::{Queues, Side};
-use crate::forest::index::Forest;
+use crate::forest::Forest;
 use crate::tasks::Tasks;
 use crate::tasks::job::Job;
 use crate::types::{NodesOf, TaskState};
+
+/// Whether the jobs may start that wait until all of a job is done. For a job that waits for several, the worst of their gates.
+///
+/// ```text
+///   Open  <---- its last task is done / gets a node, is forgiven ---->  Closed
+///   either  <---- a task fails or cannot run, the job is disabled / the reverse ---->  Hopeless
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Gate {
+    /// Every task is done, and none runs.
+    #[default]
+    Open,
+    /// Some task is not done, and each of them may still become done.
+    Closed,
+    /// Some task cannot become done unless the configuration, the nodes or the workers change, or a person acts.
+    Hopeless,
+}
+
+/// States of tasks that may run later.
+pub(crate) const WAITING: [TaskState; 4] = [
+    TaskState::Unstarted,
+    TaskState::Incomplete,
+    TaskState::Error,
+    TaskState::InBackoff,
+];
+/// States of tasks that count and cannot become done.
+const HOPELESS: [TaskState; 2] = [TaskState::Failed, TaskState::Never];
 
 impl Queues {
     /// Returns how many tasks of the job its followers still wait for. A running task counts wherever it is, because it may be writing data

@@ -6,7 +6,7 @@ use brasserie_common_config::LevelId;
 use super::Queues;
 use super::states::{Structure, structure};
 use super::tally::Tally;
-use crate::forest::index::Forest;
+use crate::forest::Forest;
 use crate::tasks::Tasks;
 use crate::types::Task;
 

@@ -6,8 +6,8 @@ use brasserie_common::{JobId, NodeId, StatusBits};
 
 use super::Queues;
 use super::columns::Columns;
+use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
-use crate::forest::index::Forest;
 use crate::tasks::Tasks;
 use crate::tasks::job::Job;
 use crate::types::{Task, TaskState};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use brasserie_common::StatusBits;
 use brasserie_common::collections::IdMap;
 
-use crate::forest::index::Forest;
+use crate::forest::Forest;
 use crate::work::{Work, cost_to_shed, shed};
 
 /// Number of status bits.

@@ -8,8 +8,8 @@ use brasserie_common_config::LevelId;
 use super::columns::Parked;
 use super::wait_lists::{WaitKey, WaitLists, Waiters};
 use super::{NextInLine, Queues};
+use crate::forest::Forest;
 use crate::forest::below::Below;
-use crate::forest::index::Forest;
 use crate::tasks::Tasks;
 use crate::types::TaskState;
 

@@ -3,8 +3,7 @@
 use std::collections::hash_map::IntoIter;
 use std::sync::Arc;
 
-use crate::forest::NodeTable;
-use crate::forest::index::Forest;
+use crate::forest::{Forest, NodeTable};
 use crate::queues::columns::Columns;
 use crate::queues::wait_lists::{WaitKey, Waiters};
 use crate::work::{PIECE_COST, Work};

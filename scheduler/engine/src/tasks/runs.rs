@@ -5,7 +5,7 @@ use std::sync::Arc;
 use brasserie_common::collections::IdMap;
 use brasserie_common::{CardNeed, GpuShare, NodeId};
 
-use crate::forest::index::Forest;
+use crate::forest::Forest;
 use crate::slots::Charge;
 use crate::types::{Task, WorkerIndex};
 

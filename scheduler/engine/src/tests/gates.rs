@@ -6,7 +6,7 @@ use brasserie_common::{Hold, StatusBits, Time};
 use brasserie_common_config::{Config, JobConfig};
 
 use super::world::*;
-use crate::queues::gate::Gate;
+use crate::queues::gates::Gate;
 use crate::{Engine, NodeTableBuilder, Reason, Restart, Row, Task, TaskState};
 
 const T0: Time = Time::ZERO;

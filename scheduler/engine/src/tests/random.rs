@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use super::plain::{Asked, Key, Plain, PlainRun};
 use super::world::*;
 use crate::pool::work_need::Refusal;
-use crate::queues::gate::Gate;
+use crate::queues::gates::Gate;
 use crate::work::Work;
 use crate::{
     AdoptOutcome, Allowance, Allowances, Due, Eligibility, Engine, HoldBack, NodeTable,

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::random::{random_config, random_nodes};
 use super::world::*;
-use crate::queues::gate::Gate;
+use crate::queues::gates::Gate;
 use crate::queues::states::Filling;
 use crate::work::Work;
 use crate::{Engine, Judged, NodeTable, NodeTableBuilder, Restart, Row, Tries};

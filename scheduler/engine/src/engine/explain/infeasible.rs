@@ -3,8 +3,8 @@
 use brasserie_common_config::{Config, JobConfig, ResourceId};
 
 use super::super::Engine;
+use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
-use crate::forest::index::Forest;
 use crate::pool::demand::{Demand, Load};
 use crate::pool::work_need::Refusal;
 use crate::queues::states::{Structure, structure_of};

@@ -12,7 +12,7 @@ use brasserie_common_config::{
 };
 use hashbrown::HashTable;
 
-use super::table::{NodeTable, Row, TagColumn, TagSet, TimesGiven};
+use super::{NodeTable, Row, TagColumn, TagSet, TimesGiven};
 
 /// The most nodes of one table: twice the ten million that one scheduler is built for. So a mistyped range ends in an error and not in
 /// swapping.
