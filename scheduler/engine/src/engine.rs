@@ -6,7 +6,6 @@ mod fingerprint;
 mod histogram;
 mod place;
 mod presence;
-mod reclaim;
 mod reconfigure;
 mod refresh;
 #[cfg(test)]
@@ -30,6 +29,7 @@ use crate::placement::needs::Needs;
 use crate::placement::policy::{self, Policy};
 use crate::pool::Pool;
 use crate::queues::Queues;
+use crate::reclaim::Reclaim;
 use crate::refresh::Refresh;
 use crate::refresh::disposal::Rubbish;
 use crate::refresh::slices::Patience;
@@ -37,7 +37,6 @@ use crate::slots::Slots;
 use crate::tasks::Tasks;
 use crate::types::NodesOf;
 pub use presence::Presence;
-use reclaim::Reclaim;
 
 /// Decides which tasks may run where. Pure: callers pass the time in, and the only output is what methods return.
 ///

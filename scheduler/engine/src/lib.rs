@@ -10,6 +10,7 @@ mod placement;
 mod pool;
 mod queues;
 mod reason;
+mod reclaim;
 mod refresh;
 mod slots;
 mod tasks;

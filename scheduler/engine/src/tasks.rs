@@ -9,17 +9,16 @@ mod waits;
 use std::hash::Hasher;
 use std::ops::Range;
 
-use brasserie_common::collections::IdSet;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::status::StoredStatus;
-use brasserie_common::{GpuShare, JobId, JobName, NodeId, Time};
+use brasserie_common::{GpuShare, JobId, JobName};
 use brasserie_common_config::{JobConfig, ResourceId, Shared};
 
 use crate::forest::Forest;
 use crate::forest::filter::JobFilters;
 use crate::names::Names;
 use crate::pool::work_need::LearnedStep;
-use crate::types::{NodesOf, Restart, Task};
+use crate::types::{NodesOf, Task};
 use job::Job;
 use runs::{Run, Runs};
 use waits::Waits;
@@ -41,11 +40,7 @@ pub(crate) struct Tasks {
     /// The configuration that the nodes in force belong to.
     nodes_of: NodesOf,
     runs: Runs,
-    /// Tasks that do not start until they are released.
-    held: IdSet<Task>,
     waits: Waits,
-    /// No task starts before this time.
-    barrier: Option<Time>,
 }
 
 /// Whether a caller had noted that a job was missing before it was configured.
@@ -65,9 +60,7 @@ impl Tasks {
             gates: 0,
             nodes_of: NodesOf::default(),
             runs: Runs::default(),
-            held: IdSet::default(),
             waits: Waits::default(),
-            barrier: None,
         }
     }
 
@@ -276,94 +269,15 @@ impl Tasks {
         job.is_done_on(task.node) && (job.running == 0 || !self.is_running(task))
     }
 
-    /// Keeps a task from starting until it is released. Returns whether that is new.
-    pub(crate) fn hold(&mut self, task: Task) -> bool {
-        self.held.insert(task)
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
     }
 
-    /// Ends a hold. Returns whether there was one.
-    pub(crate) fn release(&mut self, task: Task) -> bool {
-        self.held.remove(&task)
+    pub(crate) fn waits_mut(&mut self) -> &mut Waits {
+        &mut self.waits
     }
 
-    pub(crate) fn is_held(&self, task: Task) -> bool {
-        self.held.contains(&task)
-    }
-
-    /// Iterates over the tasks that do not start until they are released.
-    pub(crate) fn held(&self) -> impl Iterator<Item = Task> + '_ {
-        self.held.iter().copied()
-    }
-
-    /// Returns when the task's wait ends, if it waits.
-    pub(crate) fn wait(&self, task: Task) -> Option<Time> {
-        self.waits.get(task)
-    }
-
-    /// Replaces the wait of a task.
-    pub(crate) fn set_wait(&mut self, task: Task, until: Option<Time>) {
-        self.waits.set(task, until);
-    }
-
-    /// Replaces the wait and the hold of a task.
-    pub(crate) fn set_restart(&mut self, task: Task, until: Option<Time>, restart: Restart) {
-        self.waits.set(task, until);
-        match restart {
-            Restart::AtOnce => self.held.remove(&task),
-            Restart::HeldUntilReleased => self.held.insert(task),
-        };
-    }
-
-    /// Returns when the first wait of a job's tasks ends.
-    pub(crate) fn next_wait_of(&self, job: JobId) -> Option<Time> {
-        self.waits.next_of(job)
-    }
-
-    /// Iterates over the job's waits behind `after`, earliest first.
-    pub(crate) fn waits_after(
-        &self,
-        job: JobId,
-        after: Option<(Time, NodeId)>,
-    ) -> impl Iterator<Item = (Time, NodeId)> + '_ {
-        self.waits.after(job, after)
-    }
-
-    /// Keeps all tasks from starting before a time. A later time that is already set stays.
-    pub(crate) fn hold_all(&mut self, until: Time) {
-        self.barrier = self.barrier.max(Some(until));
-    }
-
-    /// Returns the time before which no task starts.
-    pub(crate) fn all_held_until(&self) -> Option<Time> {
-        self.barrier
-    }
-
-    /// Returns when the first wait ends.
-    pub(crate) fn next_timeout(&self) -> Option<Time> {
-        match (self.waits.next(), self.barrier) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// Ends the wait of all tasks, if it is over.
-    pub(crate) fn end_hold_of_all(&mut self, now: Time) {
-        if self.barrier.is_some_and(|until| until <= now) {
-            self.barrier = None;
-        }
-    }
-
-    /// Removes one wait that is over. Returns its task.
-    pub(crate) fn pop_wait(&mut self, now: Time) -> Option<Task> {
-        self.waits.pop(now)
-    }
-
-    /// Returns about how many bytes a copy takes for waits and holds.
-    pub(crate) fn bytes_of_waits(&self) -> usize {
-        self.waits.bytes() + self.held.capacity() * (size_of::<Task>() + 1)
-    }
-
-    /// Writes statuses, runs, holds and waits into a hash.
+    /// Writes statuses, runs and waits into a hash.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
         for job in &self.jobs {
             if let Some(learned) = job.learned {
@@ -383,9 +297,6 @@ impl Tasks {
             });
             s.put((&run.cards.gpus, &run.cards.need, &run.cards.counts_as));
         });
-        let mut held: Vec<Task> = self.held().collect();
-        held.sort_unstable();
-        s.put(held);
         self.waits.shape(s);
     }
 }

@@ -106,7 +106,7 @@ impl Engine {
             Some(s) if s.is_failed() => reasons.push(Reason::Failed(s.to_string())),
             Some(_) | None => {}
         }
-        if let Some(until) = self.tasks.wait(task) {
+        if let Some(until) = self.tasks.waits().get(task) {
             // The stored backoff is the longer of both waits. It equals the safety wait if that one decided.
             let is_safety =
                 |s: &StoredStatus| s.safety_seconds > 0 && s.safety_seconds == s.backoff_seconds;
@@ -123,12 +123,12 @@ impl Engine {
                 status,
             });
         }
-        if let Some(until) = self.tasks.all_held_until() {
+        if let Some(until) = self.tasks.waits().all_held_until() {
             reasons.push(Reason::HeldBackFor {
                 remaining: until.since(now),
             });
         }
-        if self.tasks.is_held(task) {
+        if self.tasks.waits().is_held(task) {
             reasons.push(Reason::HeldUntilDurable);
         }
     }

@@ -28,7 +28,7 @@ impl Engine {
         s.each(self.slots.names(), |s, name| s.put(name));
         self.shape_order(s);
         self.tasks.shape(s);
-        s.opt(self.tasks.all_held_until(), Shape::deadline);
+        s.opt(self.tasks.waits().all_held_until(), Shape::deadline);
         self.pool.shape(s);
         s.put((self.policy.cursor(), self.tasks.nodes_of()));
     }

@@ -60,7 +60,8 @@ impl Engine {
     ) -> Option<Placement> {
         self.expire(now);
         let config = self.config.clone()?;
-        if !config.enabled || self.tasks.all_held_until().is_some() || self.forest.is_none() {
+        if !config.enabled || self.tasks.waits().all_held_until().is_some() || self.forest.is_none()
+        {
             return None;
         }
         while tries.are_left() {

@@ -1,4 +1,4 @@
-//! Presence of nodes and jobs: which nodes are in the forest in force, and since when others have been missing, if a caller noted it.
+//! Presence of nodes and jobs: which nodes are in the forest in force, since when others are missing, and which names may be released.
 
 use brasserie_common::{JobId, JobName, NodeId, NodeName};
 
@@ -74,6 +74,48 @@ impl Engine {
 
     /// Notes that up to `names` node names may have become unused, so that the engine releases them soon.
     pub fn names_were_let_go(&mut self, names: usize) {
-        self.reclaim.fewer_are_kept(names);
+        self.reclaim.expect_fewer(names);
+    }
+
+    /// Returns whether a reclaim of unused names must begin.
+    pub(super) fn is_reclaim_due(&self) -> bool {
+        let is_idle = self.refresh.is_none() && self.forest.is_some();
+        is_idle && self.reclaim.is_due(&self.node_names)
+    }
+
+    pub(super) fn begin_reclaim(&mut self) {
+        self.reclaim.begin(&mut self.node_names);
+    }
+
+    pub(super) fn abandon_reclaim(&mut self) {
+        self.reclaim.abandon(&mut self.node_names);
+    }
+
+    /// Returns the number of the reclaim that waits for the nodes held outside this engine, if one does. The caller passes them to
+    /// [`Engine::hold_nodes`], then calls [`Engine::all_nodes_are_held`]. The number distinguishes one reclaim from the next.
+    pub fn wants_held_nodes(&self) -> Option<u64> {
+        self.reclaim.waits_for_caller()
+    }
+
+    /// Keeps the names of these nodes. The caller passes every node that it holds when the reclaim asks, and every node that it finds by
+    /// name and keeps while the reclaim waits.
+    pub fn hold_nodes(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        if !self.node_names.are_looked_through() {
+            return;
+        }
+        for node in nodes {
+            self.node_names.mark(node.0);
+        }
+    }
+
+    /// Ends the report. Every node held outside was reported, or has a task of which this engine was notified while the reclaim waited.
+    pub fn all_nodes_are_held(&mut self) {
+        if self.wants_held_nodes().is_none() {
+            return;
+        }
+        let workers = self.pool.nodes();
+        let held = self.tasks.waits().held().map(|task| task.node);
+        self.reclaim
+            .end_wait(&mut self.node_names, workers.chain(held));
     }
 }

@@ -33,7 +33,7 @@ impl Engine {
     pub fn apply_nodes(&mut self, now: Time, nodes: Arc<NodeTable>) {
         self.expire(now);
         self.give_refresh_up();
-        self.give_reclaim_up();
+        self.abandon_reclaim();
         self.begin_nodes(nodes);
         self.finish_refresh();
     }
@@ -86,9 +86,12 @@ impl Engine {
             if self.is_reclaim_due() {
                 self.begin_reclaim();
             }
-            if self.reclaim.is_under_way() {
+            if let Some(forest) = self.forest.as_deref()
+                && self.reclaim.is_under_way()
+            {
                 self.patience.note_progress(Progress::Lasting);
-                self.go_on_reclaiming(work);
+                let inputs = (forest, &self.tasks);
+                self.reclaim.run(&mut self.node_names, inputs, work);
                 continue;
             }
             self.begin_refresh();
@@ -120,7 +123,7 @@ impl Engine {
         let Some(table) = self.waiting.take() else {
             return;
         };
-        self.give_reclaim_up();
+        self.abandon_reclaim();
         let (jobs, rng) = (self.tasks.len(), self.rng.clone());
         let refresh = Refresh::new(&config, table, &mut self.node_names, jobs, rng);
         self.refresh = Some(Box::new(refresh));
@@ -128,7 +131,7 @@ impl Engine {
 
     /// Starts over with the newest table: under other levels or another node order, its forest is a different one.
     pub(super) fn begin_anew(&mut self) {
-        self.give_reclaim_up();
+        self.abandon_reclaim();
         self.patience.undo_again();
         let on_its_way = self.give_refresh_up();
         let forest = self.forest.take();
@@ -248,7 +251,7 @@ impl Engine {
         let rows = forest.len();
         let former = self.forest.replace(forest);
         if let Some(former) = &former {
-            self.reclaim.table_changes(former.len(), rows);
+            self.reclaim.expect_rows(former.len(), rows);
         }
         self.rubbish.take_forest(former);
         self.rubbish.take_columns(self.queues.exchange(queues));

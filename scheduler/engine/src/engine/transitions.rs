@@ -21,7 +21,7 @@ impl Engine {
             return;
         }
         // The task may already be held back because a worker may be running it; the later time counts.
-        let until = not_before.max(self.tasks.wait(task));
+        let until = not_before.max(self.tasks.waits().get(task));
         self.set_status(now, task, status, until, Restart::AtOnce);
     }
 
@@ -94,6 +94,7 @@ impl Engine {
         if self.knows(task) && !self.is_running(task) {
             self.tasks.remove_status(task);
             self.tasks
+                .waits_mut()
                 .set_restart(task, None, Restart::HeldUntilReleased);
             self.refresh(task, Reach::Dependents);
         }
@@ -109,14 +110,14 @@ impl Engine {
 
     /// Keeps a task from starting until it is released.
     pub fn hold(&mut self, task: Task) {
-        if self.knows(task) && self.tasks.hold(task) {
+        if self.knows(task) && self.tasks.waits_mut().hold(task) {
             self.refresh(task, Reach::Own);
         }
     }
 
     /// Ends a hold; other obstacles stay.
     pub fn release(&mut self, now: Time, task: Task) {
-        if self.tasks.release(task) {
+        if self.tasks.waits_mut().release(task) {
             self.expire(now);
             self.refresh(task, Reach::Own);
         }
@@ -125,12 +126,12 @@ impl Engine {
     /// Keeps tasks that may be running unseen from starting before `until`. A later time that is already set stays.
     pub fn hold_back_unknown(&mut self, which: HoldBack<'_>, until: Time) {
         match which {
-            HoldBack::All => self.tasks.hold_all(until),
+            HoldBack::All => self.tasks.waits_mut().hold_all(until),
             HoldBack::Tasks(tasks) => {
                 for &task in tasks {
                     if self.knows(task) && !self.is_running(task) {
-                        let until = self.tasks.wait(task).max(Some(until));
-                        self.tasks.set_wait(task, until);
+                        let until = self.tasks.waits().get(task).max(Some(until));
+                        self.tasks.waits_mut().set(task, until);
                         self.refresh(task, Reach::Own);
                     }
                 }
@@ -140,12 +141,12 @@ impl Engine {
 
     /// Returns when the task's wait ends, if it waits.
     pub fn waits_until(&self, task: Task) -> Option<Time> {
-        self.tasks.wait(task)
+        self.tasks.waits().get(task)
     }
 
     /// Returns when [`Engine::handle_timeout`] has work next.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let first = self.tasks.next_timeout();
+        let first = self.tasks.waits().next();
         first.filter(|time| *time < Time::NEVER)
     }
 
@@ -155,8 +156,8 @@ impl Engine {
     }
 
     pub(super) fn expire(&mut self, now: Time) {
-        self.tasks.end_hold_of_all(now);
-        while let Some(task) = self.tasks.pop_wait(now) {
+        self.tasks.waits_mut().end_hold_of_all(now);
+        while let Some(task) = self.tasks.waits_mut().pop(now) {
             self.refresh(task, Reach::Own);
         }
     }
@@ -196,7 +197,7 @@ impl Engine {
 
     fn set_wait(&mut self, now: Time, task: Task, not_before: Option<Time>, restart: Restart) {
         let until = not_before.filter(|until| *until > now);
-        self.tasks.set_restart(task, until, restart);
+        self.tasks.waits_mut().set_restart(task, until, restart);
         self.refresh(task, Reach::Dependents);
     }
 

@@ -218,7 +218,7 @@ impl Engine {
 
     /// Returns when the first wait of the job's tasks ends.
     pub fn next_backoff_end(&self, job: JobId) -> Option<Time> {
-        self.tasks.next_wait_of(job)
+        self.tasks.waits().next_of(job)
     }
 
     /// Returns whether no task of the job runs or can start while configuration, nodes, workers and other jobs' results stay as they are.
@@ -329,7 +329,7 @@ impl Engine {
             + self.tasks.len() * job_name
             + self.tasks.jobs().iter().map(of_job).sum::<usize>()
             + self.queues.columns().iter().map(tally).sum::<usize>()
-            + self.tasks.bytes_of_waits()
+            + self.tasks.waits().bytes()
             + self.tasks.runs().capacity() * run
     }
 

@@ -180,7 +180,7 @@ impl Engine {
             },
         );
         self.pool.task_started(worker);
-        self.tasks.set_wait(task, None);
+        self.tasks.waits_mut().set(task, None);
         self.refresh(task, Reach::Dependents);
         self.count_ready(task.job);
         self.offer_worker(worker);
@@ -199,7 +199,7 @@ impl Engine {
         gpus: &[GpuShare],
     ) {
         let charges = self.read_charges(charges);
-        self.reclaim.hold(&charges);
+        self.reclaim.hold_charges(&charges);
         self.pool.take_cards(worker, gpus);
         for charge in charges {
             self.slots.charge(charge);
@@ -217,7 +217,7 @@ impl Engine {
     ) {
         let charges = self.read_charges(charges);
         self.pool.give_cards_back(worker, gpus);
-        self.reclaim.let_go(&charges);
+        self.reclaim.release_charges(&charges);
         for charge in &charges {
             self.slots.free(*charge);
         }

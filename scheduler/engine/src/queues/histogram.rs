@@ -61,7 +61,7 @@ fn task_bits(forest: &Forest, tasks: &Tasks, id: JobId, row: u32) -> StatusBits 
     } else {
         match job.statuses.bits(node) {
             None => fresh,
-            Some(bits) if tasks.wait(task).is_some() => bits,
+            Some(bits) if tasks.waits().get(task).is_some() => bits,
             Some(bits) => bits.without(StatusBits::USES_BACKOFF),
         }
     };

@@ -188,10 +188,11 @@ impl Queues {
         if job.infeasible || dependencies == Dependency::Hopeless {
             return (TaskState::Never, false);
         }
-        if tasks.wait(task).is_some() {
+        if tasks.waits().get(task).is_some() {
             return (TaskState::InBackoff, false);
         }
-        let eligible = job.can_run && dependencies == Dependency::Done && !tasks.is_held(task);
+        let eligible =
+            job.can_run && dependencies == Dependency::Done && !tasks.waits().is_held(task);
         (resting_state(status), eligible)
     }
 

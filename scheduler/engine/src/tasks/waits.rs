@@ -1,14 +1,14 @@
-//! Waits of tasks: backoffs and safety waits, earliest first, for each job and over all jobs.
+//! Waits of tasks: backoffs and safety waits, earliest first, for each job and over all jobs; holds of tasks, and of all tasks.
 
 use std::collections::BTreeSet;
 use std::hash::Hasher;
 use std::ops::Bound;
 
-use brasserie_common::collections::IdMap;
+use brasserie_common::collections::{IdMap, IdSet};
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{JobId, NodeId, Time};
 
-use crate::types::Task;
+use crate::types::{Restart, Task};
 
 #[derive(Clone, Debug, Default)]
 struct JobWaits {
@@ -16,14 +16,21 @@ struct JobWaits {
     queue: BTreeSet<(Time, NodeId)>,
 }
 
+/// What keeps tasks from starting, besides slots and other tasks.
+///
 /// Invariant: `heads` has each job with waits exactly once, with its earliest wait.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     jobs: IdMap<JobId, JobWaits>,
     heads: BTreeSet<(Time, JobId)>,
+    /// Tasks that do not start until they are released.
+    held: IdSet<Task>,
+    /// No task starts before this time.
+    barrier: Option<Time>,
 }
 
 impl Waits {
+    /// Returns when the task's wait ends, if it waits.
     pub(crate) fn get(&self, task: Task) -> Option<Time> {
         self.jobs.get(&task.job)?.until.get(&task.node).copied()
     }
@@ -71,8 +78,58 @@ impl Waits {
         waits.flat_map(move |waits| waits.queue.range((after, Bound::Unbounded)).copied())
     }
 
+    /// Returns when the first wait ends.
     pub(crate) fn next(&self) -> Option<Time> {
-        self.heads.first().map(|(time, _)| *time)
+        let first = self.heads.first().map(|(time, _)| *time);
+        match (first, self.barrier) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Keeps a task from starting until it is released. Returns whether that is new.
+    pub(crate) fn hold(&mut self, task: Task) -> bool {
+        self.held.insert(task)
+    }
+
+    /// Ends a hold. Returns whether there was one.
+    pub(crate) fn release(&mut self, task: Task) -> bool {
+        self.held.remove(&task)
+    }
+
+    pub(crate) fn is_held(&self, task: Task) -> bool {
+        self.held.contains(&task)
+    }
+
+    /// Iterates over the tasks that do not start until they are released.
+    pub(crate) fn held(&self) -> impl Iterator<Item = Task> + '_ {
+        self.held.iter().copied()
+    }
+
+    /// Replaces the wait and the hold of a task.
+    pub(crate) fn set_restart(&mut self, task: Task, until: Option<Time>, restart: Restart) {
+        self.set(task, until);
+        match restart {
+            Restart::AtOnce => self.held.remove(&task),
+            Restart::HeldUntilReleased => self.held.insert(task),
+        };
+    }
+
+    /// Keeps all tasks from starting before a time. A later time that is already set stays.
+    pub(crate) fn hold_all(&mut self, until: Time) {
+        self.barrier = self.barrier.max(Some(until));
+    }
+
+    /// Returns the time before which no task starts.
+    pub(crate) fn all_held_until(&self) -> Option<Time> {
+        self.barrier
+    }
+
+    /// Ends the wait of all tasks, if it is over.
+    pub(crate) fn end_hold_of_all(&mut self, now: Time) {
+        if self.barrier.is_some_and(|until| until <= now) {
+            self.barrier = None;
+        }
     }
 
     /// Returns about how many bytes a copy takes. Each wait is in a map and in a tree, whose nodes are two thirds full.
@@ -83,11 +140,14 @@ impl Waits {
             size_of::<(NodeId, Time)>() + 1,
             size_of::<(Time, NodeId)>() * 3 / 2,
         );
-        waits * (in_map + in_tree)
+        waits * (in_map + in_tree) + self.held.capacity() * (size_of::<Task>() + 1)
     }
 
-    /// Writes each task's wait into a hash, in the order in which they end.
+    /// Writes the held tasks into a hash, then each task's wait, in the order in which they end.
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let mut held: Vec<Task> = self.held().collect();
+        held.sort_unstable();
+        s.put(held);
         let jobs: BTreeSet<JobId> = self.heads.iter().map(|(_, job)| *job).collect();
         s.each(jobs, |s, job| {
             s.put(job);

@@ -73,7 +73,7 @@ fn which_names_will_be_given_back_counts() {
             engine.continue_refresh();
         }
     };
-    engine.give_reclaim_up();
+    engine.abandon_reclaim();
     let due = engine.fingerprint(T0);
     finish(&mut engine);
     assert!(engine.wants_held_nodes().is_some());

@@ -276,7 +276,7 @@ impl Pair {
             2..=4 => self.worker_step(kind, &mut dice),
             5 | 6 => self.end_some(&mut dice),
             7 => {
-                let mut held: Vec<Task> = self.engine.tasks.held().collect();
+                let mut held: Vec<Task> = self.engine.tasks.waits().held().collect();
                 held.sort_unstable();
                 if !held.is_empty() {
                     let task = held[dice.below(held.len())];
@@ -655,7 +655,7 @@ impl Pair {
                 engine.previous_status(task).as_ref(),
                 plain.statuses.get(key)
             );
-            assert_eq!(engine.tasks.is_held(task), plain.held.contains(key));
+            assert_eq!(engine.tasks.waits().is_held(task), plain.held.contains(key));
             assert_eq!(engine.is_running(task), plain.running.contains_key(key));
             let until = plain.waits.get(key).filter(|until| **until > self.now);
             assert_eq!(engine.waits_until(task).as_ref(), until);

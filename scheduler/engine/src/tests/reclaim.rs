@@ -27,7 +27,7 @@ fn put(engine: &mut Engine, hosts: &[(&str, &[&str])]) {
 
 /// Runs a reclaim now, in slices of one step, with `between` after each.
 fn reclaim_with(engine: &mut Engine, mut between: impl FnMut(&mut Engine)) {
-    engine.give_reclaim_up();
+    engine.abandon_reclaim();
     engine.begin_reclaim();
     while engine.wants_held_nodes().is_none() {
         engine.go_on(&mut Work::new(1));
@@ -162,7 +162,7 @@ fn a_node_is_kept_that_goes_from_one_to_another_meanwhile() {
 fn what_is_found_while_names_are_given_back_stays() {
     let (mut engine, _) = engine(one_job(), &[("h1", &["d1", "d2"])]);
     put(&mut engine, &[("h2", &["d3"])]);
-    engine.give_reclaim_up();
+    engine.abandon_reclaim();
     engine.begin_reclaim();
     while engine.wants_held_nodes().is_none() {
         engine.go_on(&mut Work::new(1));
@@ -184,7 +184,7 @@ fn what_is_found_while_names_are_given_back_stays() {
 fn new_nodes_wait_for_it_unless_others_keep_it_waiting() {
     let (mut engine, _) = engine(one_job(), &[("h1", &["d1"])]);
     put(&mut engine, &[("h2", &["d2"])]);
-    engine.give_reclaim_up();
+    engine.abandon_reclaim();
     engine.begin_reclaim();
     engine.go_on(&mut Work::new(1));
     let table = Arc::new(nodes(engine.config().unwrap(), &[("h3", &["d3"])]));
