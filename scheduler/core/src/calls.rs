@@ -13,7 +13,8 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use crate::effect::{Call, CallReply, KilledTask, NewWorker, Rejection, Reply};
+use crate::effect::{Call, CallReply, KilledTask, NewWorker, Reply};
+use crate::refusal::Rejection;
 use crate::scheduler::Scheduler;
 use crate::workers::obedience::obeyed_instead;
 

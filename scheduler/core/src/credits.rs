@@ -38,12 +38,15 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use amounts::Amounts;
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::work::MAX_KNOWN_TASKS;
 use brasserie_common::worker::Supply;
 use brasserie_common::{
     CardChoice, InvocationId, Processor, Time, WorkReply, WorkRequest, WorkRequestSeq, WorkVerdict,
 };
+use turned_down::{Revocable, Sending};
+use turns::{Turn, turns_for};
+use workload::{CpuShare, ListedRun, Workload};
 
 pub use amounts::{Class, Piece};
 pub use known::Known;
@@ -51,11 +54,7 @@ pub use policy::{DeadlineRule, Policy};
 pub use turns::Turns;
 pub use view::{Asked, AskedOfType, NotSent};
 
-use amounts::Amounts;
-use turned_down::{Revocable, Sending};
-use turns::{Turn, turns_for};
 pub use workload::Relief;
-use workload::{CpuShare, ListedRun, Room, Workload};
 
 /// The minimum delay of a worker whose request is deferred.
 pub const DEFERRED_DELAY: Duration = Duration::from_secs(1);

@@ -1,5 +1,8 @@
 //! Effects: the outputs of a scheduler core that its shell performs.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
     CallId, InvocationId, Kill, KillRequest, RecordSeq, RequestId, RunningTask, SchedulerId,
@@ -9,9 +12,8 @@ use brasserie_scheduler_engine::{Task, WorkerIndex};
 
 use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
-use crate::replies::MAX_REPLY_WAIT;
+use crate::refusal::{ForgetRefusal, Rejection};
 use crate::view::Answer;
-use crate::workers::forgetting::{ForgetRefusal, MissingInstance};
 
 /// An output of the core. Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,80 +73,19 @@ pub struct KilledTask {
     pub wait_seconds: u32,
 }
 
-/// The reason for which a request was refused. Bad input is counted and reported; it never crashes the scheduler.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
-    #[error(
-        "it speaks protocol version {theirs}, the scheduler {ours}; run the same release on both"
-    )]
-    ProtocolVersion { theirs: i16, ours: i16 },
-    #[error(
-        "worker instance {incumbent} holds shard `{shard}` and is not lost; a newcomer gets the shard when it is. If both are meant to run, give each its own --shard"
-    )]
-    ShardTaken { shard: String, incumbent: WorkerId },
-    #[error(
-        "worker instance {instance} was told to end itself when it claimed a taken shard, and that request may still arrive; \
-         it is let in once the request is over"
-    )]
-    AskedToDie { instance: WorkerId },
-    #[error("a later instance {successor} of this worker has already associated")]
-    StaleInstance { successor: WorkerId },
-    #[error("addressed to scheduler instance {theirs}, but this is {ours}")]
-    WrongScheduler {
-        theirs: brasserie_common::SchedulerId,
-        ours: brasserie_common::SchedulerId,
-    },
-    #[error("no worker is associated for shard `{shard}`")]
-    UnknownShard { shard: String },
-    #[error("worker instance {worker} is not associated")]
-    UnknownWorker { worker: WorkerId },
-    #[error("shard `{shard}` is held by worker instance {ours}, not by {theirs}")]
-    WrongWorker {
-        shard: String,
-        theirs: WorkerId,
-        ours: WorkerId,
-    },
-    #[error("the running tasks of this worker are not fetched yet; try again")]
-    StillNew,
-    #[error(
-        "worker instance {instance} came with shard `{shard}` and machine lock {lock} before; these never change, so this \
-         heartbeat is refused"
-    )]
-    IdentityChanged {
-        instance: WorkerId,
-        shard: String,
-        lock: String,
-    },
-    #[error(
-        "the pool has {limit} shards, as many as it takes, all with workers; end some workers, or let several use one shard \
-         name one after another"
-    )]
-    PoolFull { limit: usize },
-    #[error("{run} was given up and another run of the task is under way; its end is not taken")]
-    Superseded { run: String },
-    #[error(
-        "{run} is not known here: it was neither started by this scheduler nor listed by its worker"
-    )]
-    UnknownRun { run: String },
-    #[error("this scheduler has stepped down for the newer instance {newer}")]
-    SteppedDown { newer: SchedulerId },
-    #[error("{0}")]
-    NotRunning(String),
-    #[error("the worker did not accept the kill request: {0}")]
-    KillFailed(String),
-    #[error("the name in field {0} is empty")]
-    EmptyName(&'static str),
-    #[error("the store cannot write, so this is not taken; send it again: {why}")]
-    StoreFails { why: String },
-    #[error(
-        "the store has not synced the record of this request for {} s, so whether it lasts is not known; send it again",
-        MAX_REPLY_WAIT.as_secs()
-    )]
-    NotDurableYet,
-    #[error(
-        "the same status came again while its record was not durable; the later call gets the answer"
-    )]
-    Repeated,
+/// One worker instance that an operator may declare dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingInstance {
+    pub id: WorkerId,
+    pub hostname: Arc<str>,
+    /// The tasks that this scheduler knows to run there. The tasks of an instance that has not returned since a restart are unknown.
+    pub running: usize,
+    /// The time since this scheduler last received a heartbeat or a healthcheck's result of the instance. `None`: it never has.
+    pub silent_for: Option<Duration>,
+    /// The time since the instance was lost, exited or was declared dead. `None`: it has not left.
+    pub left_for: Option<Duration>,
+    /// How long a task or a hold-back still waits because the instance may be alive, although it has left.
+    pub waits_for: Option<Duration>,
 }
 
 /// A remote call to a worker.

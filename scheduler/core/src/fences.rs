@@ -4,8 +4,8 @@
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Fence, FenceGeneration, RecordSeq, RunningTask};
 
-use crate::record::Record;
-use crate::scheduler::{OWN_RECORD, Scheduler};
+use crate::record::{OWN_RECORD, Record};
+use crate::scheduler::Scheduler;
 
 /// The fences of one scheduler.
 #[derive(Clone, Debug)]

@@ -17,17 +17,17 @@ use brasserie_common_config::{
     Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
 };
 use brasserie_scheduler_engine::NodeTable;
+use file::Source;
+use slices::Slices;
+use together::{File, Together};
 
 use crate::event::ConfigOrigin;
 use crate::reconcile::has_same_nodes;
 use crate::record::{Durable, JobVersion, SavedJob};
 
-use file::Source;
 pub use file::{ConfigInForce, ReadBy, SourceInForce};
 pub use refusal::JobRefusal;
 pub use slices::MAX_NAMED_NODES;
-use slices::Slices;
-use together::{File, Together};
 
 /// The most bytes of one job's text. A filter that names ten thousand nodes takes a third of it, and the store writes it within a
 /// millisecond.

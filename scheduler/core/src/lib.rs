@@ -19,6 +19,7 @@ mod plan;
 mod questions;
 mod reconcile;
 mod record;
+mod refusal;
 mod replies;
 mod retention;
 mod scheduler;
@@ -29,7 +30,9 @@ mod view;
 mod workers;
 
 pub use calls::{Message, RunTaskMessage};
-pub use effect::{Call, CallReply, Effect, ExitReason, KilledTask, NewWorker, Rejection, Reply};
+pub use effect::{
+    Call, CallReply, Effect, ExitReason, KilledTask, MissingInstance, NewWorker, Reply,
+};
 pub use event::{ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, StatusUpdate};
 pub use history::{History, HistoryNames, PastEnd};
 pub use jobs::{
@@ -45,17 +48,16 @@ pub use plan::{
 pub use questions::MAX_ANSWER_WAIT;
 pub use reconcile::has_same_nodes;
 pub use record::{
-    ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, InstanceRecord,
-    JobVersion, KeptConfig, KeptStory, LeftCause, LeftInstance, MAX_LEFT, Record, SavedJob, Trim,
+    ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, GivenStretch,
+    GivenTimes, InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause,
+    LeftInstance, MAX_LEFT, Record, SavedJob, Trim,
 };
-pub use replies::MAX_REPLY_WAIT;
+pub use refusal::{ForgetRefusal, MAX_REPLY_WAIT, Rejection};
 pub use retention::Retention;
 pub use scheduler::{Options, STORE_FAILS, Scheduler};
 pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
-pub use times::{GivenStretch, GivenTimes, ItemName};
 pub use view::{
     Answer, ClusterStatus, EndedTaskView, Histograms, JobHistogram, JobStatus, JobTotals,
     LevelHistogram, LogPeers, LostLogs, MAX_LISTED_JOBS, Query, RunningTaskView, WorkerStatus,
 };
 pub use workers::asking::WorkCounts;
-pub use workers::forgetting::{ForgetRefusal, MissingInstance};

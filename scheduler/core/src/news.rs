@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use brasserie_common::{Principal, Shard, TaskKey, WorkerId};
 
-use crate::record::LeftCause;
-use crate::workers::initial_wait::seconds;
+use crate::record::{InstanceRecord, LeftCause};
 
 /// The most news of one kind that are kept until the shell takes them. A turn that makes more of them drops the rest.
 const MAX_KEPT: usize = 256;
@@ -253,6 +252,17 @@ impl fmt::Display for LostTasks {
     }
 }
 
+impl KnownWorker {
+    /// Returns the names of a recorded instance.
+    pub(crate) fn of(id: WorkerId, recorded: &InstanceRecord) -> Self {
+        KnownWorker {
+            shard: recorded.shard.clone(),
+            hostname: recorded.machine_lock.hostname.clone(),
+            id,
+        }
+    }
+}
+
 impl fmt::Display for KnownWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let KnownWorker {
@@ -359,5 +369,15 @@ impl Kept {
     pub(crate) fn take(&mut self) -> (Vec<News>, BTreeMap<NewsKind, u64>) {
         let Kept { news, dropped } = std::mem::take(self);
         (news, dropped)
+    }
+}
+
+/// Formats whole seconds. Rounds up, so that a user who waits for this time has waited long enough.
+pub(crate) fn seconds(d: Duration) -> String {
+    let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
+    if secs < 120 {
+        format!("{secs} s")
+    } else {
+        format!("{} min {} s", secs / 60, secs % 60)
     }
 }

@@ -8,9 +8,9 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::{RecordSeq, RequestId, Time};
 
 use crate::effect::{Effect, Reply};
+use crate::record::until_synced;
 use crate::scheduler::Scheduler;
 use crate::view::Query;
-use crate::workers::shape::until_synced;
 
 /// The longest time that an answer waits for the disk. A working disk syncs a record within milliseconds, or within a second under load;
 /// callers time out after five seconds.

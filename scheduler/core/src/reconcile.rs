@@ -20,13 +20,13 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{NodeTable, NodesOf as TableOf, Task};
+use look::Unseen;
 
 use crate::calls::Purpose;
 use crate::effect::{Call, CallReply};
 use crate::scheduler::Scheduler;
 use crate::tasks::RunState;
 
-use look::Unseen;
 pub(crate) use now::RunNow;
 
 /// The most open `killTask` calls to one worker: enough for a whole machine within a few round trips, and few enough for a slow worker.

@@ -5,20 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use brasserie_common::status::StoredStatus;
 use brasserie_common::{
-    FenceGeneration, Hold, InvocationId, JobName, MachinePortLock, NodeName, SchedulerId, Shard,
-    Story, TaskKey, Time, Timeouts, WallTime, WorkerId,
+    FenceGeneration, Hold, InvocationId, JobName, MachinePortLock, NodeName, RecordSeq,
+    SchedulerId, Shard, Story, TaskKey, Time, Timeouts, WallTime, WorkerId,
 };
-
-use crate::news::KnownWorker;
-use crate::times::{GivenTimes, ItemName};
+use serde::{Deserialize, Serialize};
 
 /// The most departed instances that are remembered. Each may linger for minutes at most, so this suffices for a pool of a thousand workers
 /// that are all replaced each minute. A forgotten instance that comes back makes the record stale, which is safe.
 pub const MAX_LEFT: usize = 16_384;
+
+/// The record by which this instance registers its use of the data directory. It is always the first record.
+pub(crate) const OWN_RECORD: RecordSeq = RecordSeq(1);
 
 /// The identity of a data directory for its whole life, drawn when the directory is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -253,16 +252,6 @@ pub struct InstanceRecord {
     pub since: DeletionNumber,
 }
 
-impl InstanceRecord {
-    pub(crate) fn known(&self, id: WorkerId) -> KnownWorker {
-        KnownWorker {
-            shard: self.shard.clone(),
-            hostname: self.machine_lock.hostname.clone(),
-            id,
-        }
-    }
-}
-
 /// The reason for which a worker instance left the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeftCause {
@@ -276,6 +265,27 @@ pub enum LeftCause {
     DidNotReturn,
     /// An operator declared the instance dead (`brasserie worker forget`), with every process of its tasks.
     Forgotten,
+}
+
+/// The identity of a schedule item: the text of its settings.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ItemName(pub String);
+
+/// The issued times of an item: an [`ItemMemory`](brasserie_common_config::ItemMemory) for the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GivenTimes {
+    pub stretches: Vec<GivenStretch>,
+    /// The time since which no configuration has the item; `None` if one has it.
+    pub absent_since: Option<WallTime>,
+}
+
+/// A [`Stretch`](brasserie_common_config::Stretch) whose zone is stored by name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GivenStretch {
+    pub after: WallTime,
+    pub up_to: WallTime,
+    pub seen: WallTime,
+    pub zone: String,
 }
 
 /// The shard of an instance that has left and the time when it left, for messages to people.
@@ -486,4 +496,9 @@ impl Durable {
     pub fn last_scheduler(&self) -> Option<SchedulerId> {
         self.schedulers.last().copied()
     }
+}
+
+/// Returns how many records must still be synced until this one is.
+pub(crate) fn until_synced(seq: RecordSeq, persisted: RecordSeq) -> u64 {
+    seq.0.saturating_sub(persisted.0)
 }

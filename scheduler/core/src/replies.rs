@@ -2,22 +2,16 @@
 
 use std::collections::VecDeque;
 use std::hash::Hasher;
-use std::time::Duration;
 
 use brasserie_common::collections::IdMap;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{InvocationId, RecordSeq, RequestId, Time};
 
-use crate::effect::{Rejection, Reply};
+use crate::effect::Reply;
 use crate::jobs::JobRefusal;
-use crate::workers::forgetting::ForgetRefusal;
-use crate::workers::shape::until_synced;
-
-/// The longest time that a reply waits for its record. A working disk syncs within a second even under load, so only a store without
-/// progress takes longer. The limit is far below the time after which a worker counts its scheduler as lost, so that heartbeats find
-/// capacity among calls that wait.
-pub const MAX_REPLY_WAIT: Duration = Duration::from_secs(5);
+use crate::record::until_synced;
+use crate::refusal::{ForgetRefusal, MAX_REPLY_WAIT, Rejection};
 
 /// The kind of a request whose reply waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

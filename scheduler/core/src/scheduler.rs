@@ -5,8 +5,6 @@ mod problems;
 mod shape;
 mod starts;
 
-pub use starts::STORE_FAILS;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +28,7 @@ use crate::jobs::{Jobs, NodesOf};
 use crate::news::{Kept, News, NewsKind};
 use crate::questions::Questions;
 use crate::reconcile::Orphans;
-use crate::record::{ClusterId, Durable, Record};
+use crate::record::{ClusterId, Durable, OWN_RECORD, Record};
 use crate::replies::{HeldReply, Replies};
 use crate::retention::{Retention, Upkeep};
 use crate::store_size::StoreSizes;
@@ -40,8 +38,7 @@ use crate::workers::asking::Asking;
 use crate::workers::forgetting::Awake;
 use crate::workers::initial_wait::InitialWait;
 
-/// The record by which this instance registers its use of the data directory. It is always the first record.
-pub(crate) const OWN_RECORD: RecordSeq = RecordSeq(1);
+pub use starts::STORE_FAILS;
 
 /// The settings of a scheduler. The shell fills them from flags.
 #[derive(Clone, Debug, PartialEq)]

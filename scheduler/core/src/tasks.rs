@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use beside::Besides;
 use brasserie_common::collections::IdMap;
 use brasserie_common::health::timeouts::whole_secs;
 use brasserie_common::sabotage::{self, Sabotage};
@@ -24,15 +25,15 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::Task;
-
-use crate::record::{DeletionNumber, Durable, Forgotten};
-use beside::Besides;
 use floors::Floors;
-pub(crate) use floors::Lost;
 use forgotten::DeletedEnds;
 use problems::Problems;
-pub(crate) use problems::StartTrouble;
 use unsure::UnsureChecks;
+
+use crate::record::{DeletionNumber, Durable, Forgotten};
+
+pub(crate) use floors::Lost;
+pub(crate) use problems::StartTrouble;
 
 /// One run of a task.
 #[derive(Clone, Debug)]

@@ -12,36 +12,14 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::cluster_view::{MAX_SCHEDULES, ScheduleView};
-use brasserie_common::{JobId, Time, WallTime};
+use brasserie_common::{JobId, Time};
 use brasserie_common_config::{
     ItemKey, ItemMemory, LevelId, ScheduleChanges, ScheduleMemory, Stretch, Zone,
 };
 use brasserie_scheduler_engine::{NodeTable, TimesGiven};
-use serde::{Deserialize, Serialize};
 
-use crate::record::{Durable, Record};
+use crate::record::{Durable, GivenStretch, GivenTimes, ItemName, Record};
 use crate::scheduler::Scheduler;
-
-/// The identity of a schedule item: the text of its settings.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ItemName(pub String);
-
-/// The issued times of an item: an [`ItemMemory`] for the disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct GivenTimes {
-    pub stretches: Vec<GivenStretch>,
-    /// The time since which no configuration has the item; `None` if one has it.
-    pub absent_since: Option<WallTime>,
-}
-
-/// A [`Stretch`] whose zone is stored by name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct GivenStretch {
-    pub after: WallTime,
-    pub up_to: WallTime,
-    pub seen: WallTime,
-    pub zone: String,
-}
 
 impl GivenTimes {
     fn of(memory: &ItemMemory) -> GivenTimes {

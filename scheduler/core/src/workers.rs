@@ -22,12 +22,11 @@ use brasserie_common::{
     Health, MachinePortLock, RecordSeq, SchedulerId, Shard, Time, WallTime, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_engine::{Due, Judged, WorkerIndex};
-
-use crate::record::{LeftInstance, MAX_LEFT};
-
 use consensus::Consensus;
 use remote::Remote;
 use spreading::Spreading;
+
+use crate::record::{LeftInstance, MAX_LEFT};
 
 /// The most shards, including those of dead workers. Each worker keeps a connection, so a pool has at most some thousands of workers. A
 /// peer that invents names uses at most tens of MiB.

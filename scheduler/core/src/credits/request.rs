@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use brasserie_common::work::MAX_PROCESSOR_TYPES;
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
 use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkRequest, WorkVerdict};
 
-use super::*;
+use super::amounts::Amounts;
+use super::workload::Room;
+use super::{Apps, DEFERRED_DELAY, MAX_OPEN, OfType, Piece, Policy, Request, Stage, Wanted};
 
 impl Request {
     pub(super) fn new(now: Time, policy: &Policy, request: &WorkRequest) -> Self {

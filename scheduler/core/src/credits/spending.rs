@@ -4,8 +4,8 @@
 use brasserie_common::{InvocationId, Processor, Time, WorkRequestSeq};
 use brasserie_scheduler_engine::{Allowance, Allowances, Due, Judged};
 
-use super::amounts::{Class, Piece};
-use super::{Counted, Credits, Relief, Request, Revocable, Sending, Took};
+use super::turned_down::{Revocable, Sending};
+use super::{Class, Counted, Credits, Piece, Relief, Request, Took};
 
 impl Credits {
     /// Returns whether the worker's tasks keep their deadlines with one more for its CPUs, if it reports their remaining times. The check

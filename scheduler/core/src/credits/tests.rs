@@ -7,7 +7,7 @@ mod view;
 
 use std::sync::Arc;
 
-use brasserie_common::work::DEFAULT_ESTIMATE;
+use brasserie_common::work::{DEFAULT_ESTIMATE, MAX_KNOWN_TASKS};
 use brasserie_common::{KnownTask, SchedulerId, WorkDemand, WorkerId};
 use brasserie_scheduler_engine::{Allowance, Due, Timeliness};
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use brasserie_common::{CardChoice, InvocationId, Processor, Time};
 
-use super::amounts::{Class, Piece, sound};
-use super::{Amounts, Credits, Request, Wanted};
+use super::amounts::{Amounts, sound};
+use super::{Class, Credits, Piece, Request, Wanted};
 
 /// How long such tasks are not sent if no run ends there. Other schedulers of the worker may have tasks there whose ends are unknown here.
 const KEEPS_AWAY: Duration = Duration::from_secs(5);

@@ -6,8 +6,7 @@ use std::time::Duration;
 use brasserie_common::time::format_duration;
 use brasserie_common::{Processor, Time, WorkRequestSeq};
 
-use super::amounts::Class;
-use super::{Apps, Credits, Found, OfType, Request, Wanted};
+use super::{Apps, Class, Credits, Found, OfType, Request, Wanted};
 
 /// The newest request of a worker in its present state. Displays as a clause that follows the worker's name.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,8 @@ use brasserie_common::edf::{Candidate, EdfEnd, EdfJob, edf};
 use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkDemand, WorkRequest};
 use brasserie_scheduler_engine::{Due, Judged, Timeliness};
 
-use super::amounts::{Piece, sound};
+use super::Piece;
+use super::amounts::sound;
 
 /// The most tasks that are simulated, which takes some tens of microseconds. With more tasks the worker's own estimate of its delay is
 /// used.

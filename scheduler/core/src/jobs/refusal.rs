@@ -5,7 +5,7 @@ use brasserie_common_config::Problem;
 
 use super::{MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_BYTES, MAX_SAVED_JOBS};
 use crate::record::JobVersion;
-use crate::replies::MAX_REPLY_WAIT;
+use crate::refusal::MAX_REPLY_WAIT;
 
 /// The reason for which a job was not changed. Only after [`JobRefusal::NotDurableYet`] may it have changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

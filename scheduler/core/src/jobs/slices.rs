@@ -10,10 +10,9 @@ use brasserie_scheduler_engine::Task;
 
 use super::{JobChanged, JobRefusal, Jobs};
 use crate::effect::Reply;
-use crate::record::{EndedTask, ForgottenTask, Record};
+use crate::record::{EndedTask, ForgottenTask, Record, until_synced};
 use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
-use crate::workers::shape::until_synced;
 
 /// The tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, which take seconds.
 const SLICE: usize = 1024;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use brasserie_common::{JobId, JobName, Time};
 
-use super::Scheduler;
-use super::starts::STORE_FAILS;
+use super::{STORE_FAILS, Scheduler};
 use crate::effect::ExitReason;
 use crate::jobs::ReadBy;
 

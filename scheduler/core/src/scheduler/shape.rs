@@ -6,7 +6,7 @@ use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::{InvocationId, Time};
 
 use super::{Log, Options, Scheduler};
-use crate::workers::shape::until_synced;
+use crate::record::until_synced;
 
 impl Scheduler {
     /// Writes the state into a world's hash, with ids renamed and times relative to `now`; see [`brasserie_common::fingerprint`].

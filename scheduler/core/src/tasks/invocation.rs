@@ -17,10 +17,11 @@ use brasserie_scheduler_engine::{Placement, Restart, Task};
 use super::stories::kept;
 use super::{Run, RunState, StartTrouble, kill_request};
 use crate::calls::Purpose;
-use crate::effect::{Call, CallReply, KilledTask, Rejection, Reply};
+use crate::effect::{Call, CallReply, KilledTask, Reply};
 use crate::event::StatusUpdate;
 use crate::news::News;
 use crate::record::{EndedTask, KeptStory, Record};
+use crate::refusal::Rejection;
 use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 

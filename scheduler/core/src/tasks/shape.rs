@@ -7,7 +7,7 @@ use brasserie_common::{RecordSeq, WallTime};
 
 use super::unsure::UnsureChecks;
 use super::{Run, Tasks};
-use crate::workers::shape::until_synced;
+use crate::record::until_synced;
 
 impl Tasks {
     pub(crate) fn shape<H: Hasher>(

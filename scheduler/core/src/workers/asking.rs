@@ -16,7 +16,8 @@ use crate::credits::{
     Apps, Asked, Class, Credits, DEFERRED_DELAY, Found, Heard, Known, NotSent, Piece, Readiness,
     Relief, Sent, Turns,
 };
-use crate::effect::{Rejection, Reply};
+use crate::effect::Reply;
+use crate::refusal::Rejection;
 use crate::scheduler::Scheduler;
 
 /// How long an answer waits until all tasks that may start have started. After that, the answer says that verdicts are pending.

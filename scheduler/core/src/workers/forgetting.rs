@@ -6,45 +6,24 @@
 //! operator is responsible for the rest: the machine or the process is dead, and no process of its tasks is alive.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
-    Health, InvocationId, Principal, RecordSeq, RequestId, SchedulerId, Shard, Time, Timeouts,
-    WorkerId,
+    Health, InvocationId, Principal, RecordSeq, RequestId, Shard, Time, Timeouts, WorkerId,
 };
 use brasserie_scheduler_engine::{Restart, Task};
 
-use super::initial_wait::seconds;
 use super::remote::{Left, Remote};
-use crate::effect::Reply;
+use crate::effect::{MissingInstance, Reply};
 use crate::news::{KnownWorker, News};
 use crate::record::{EndedTask, LeftCause, Record};
-use crate::replies::{HeldReply, MAX_REPLY_WAIT};
+use crate::refusal::ForgetRefusal;
+use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
 
 /// The most worker names in one refusal: enough to find a typing mistake, in a few lines.
 const MAX_NAMED: usize = 20;
-
-/// Advice on how to report to the scheduler that a worker's tasks are dead.
-const REPORT_IT: &str = "If you can, start it again in its data directory, or end it by SIGTERM (not SIGKILL) if it runs: then the \
-     scheduler knows at once that its old tasks are dead";
-
-/// One worker instance that an operator may declare dead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingInstance {
-    pub id: WorkerId,
-    pub hostname: Arc<str>,
-    /// The tasks that this scheduler knows to run there. The tasks of an instance that has not returned since a restart are unknown.
-    pub running: usize,
-    /// The time since this scheduler last received a heartbeat or a healthcheck's result of the instance. `None`: it never has.
-    pub silent_for: Option<Duration>,
-    /// The time since the instance was lost, exited or was declared dead. `None`: it has not left.
-    pub left_for: Option<Duration>,
-    /// How long a task or a hold-back still waits because the instance may be alive, although it has left.
-    pub waits_for: Option<Duration>,
-}
 
 /// The time since which the scheduler has run without a pause. Messages that workers sent during a pause may not have been read yet, so the
 /// silence of workers counts from the end of the pause at the earliest.
@@ -75,77 +54,6 @@ impl Awake {
 
     pub(crate) fn next_turn(self) -> Time {
         self.last_turn + self.longest_gap / 2
-    }
-}
-
-/// The reason for which no worker is declared dead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ForgetRefusal {
-    /// The store did not confirm the declaration in time, so it may last or not. Every other refusal guarantees that nothing changed.
-    #[error(
-        "the store has not synced a record for {} s, so whether workers are declared dead is not known; repeat the command once \
-         `brasserie status` shows no error of the store",
-        MAX_REPLY_WAIT.as_secs()
-    )]
-    NotDurableYet,
-    #[error(
-        "worker `{shard}` (instance {instance}) last answered {} ago, so it may be alive. {REPORT_IT}. Else try again in {}, if it \
-         stays silent",
-        seconds(*.ago),
-        seconds(*.accepted_in)
-    )]
-    Answered {
-        shard: Shard,
-        instance: WorkerId,
-        ago: Duration,
-        accepted_in: Duration,
-    },
-    #[error(
-        "worker `{shard}` (instance {instance}) has not reported to this scheduler since its start, but an earlier scheduler may have \
-         answered it {} ago, so it may be alive. {REPORT_IT}. Else try again in {}, if it stays silent",
-        seconds(*.ago),
-        seconds(*.accepted_in)
-    )]
-    AnsweredBefore {
-        shard: Shard,
-        instance: WorkerId,
-        ago: Duration,
-        accepted_in: Duration,
-    },
-    #[error(
-        "this scheduler stood still until {} ago, so worker `{shard}` (instance {instance}) may be alive without having been heard. \
-         {REPORT_IT}. Else try again in {}, if it stays silent",
-        seconds(*.ago),
-        seconds(*.accepted_in)
-    )]
-    Paused {
-        shard: Shard,
-        instance: WorkerId,
-        ago: Duration,
-        accepted_in: Duration,
-    },
-    #[error(
-        "no worker called `{shard}` is here or waited for; if it was declared dead or left before this scheduler started, there is nothing to \
-         do. The scheduler knows {}",
-        known_names(.known)
-    )]
-    Unknown { shard: Shard, known: Vec<Shard> },
-    #[error(
-        "instance {instance} is not a missing one of worker `{shard}` (any more): look again with `brasserie status`, then repeat \
-         the command"
-    )]
-    Changed { shard: Shard, instance: WorkerId },
-    #[error("the store cannot write, so no declaration would last: {0}")]
-    StoreFails(String),
-    #[error("this scheduler has stepped down for the newer instance {newer}")]
-    SteppedDown { newer: SchedulerId },
-}
-
-fn known_names(known: &[Shard]) -> String {
-    let names: Vec<String> = known.iter().map(|shard| format!("`{shard}`")).collect();
-    match names.is_empty() {
-        true => "no worker".to_owned(),
-        false => names.join(", "),
     }
 }
 

@@ -16,11 +16,12 @@ use brasserie_scheduler_engine::{Eligibility, WorkerResources};
 use super::leaving::replaced_by;
 use super::remote::Remote;
 use super::replacement::{Bump, Decision, Incumbent, Newcomer, decide};
-use crate::effect::{Rejection, Reply};
+use crate::effect::Reply;
 use crate::news::News;
-use crate::record::{LeftCause, Record};
+use crate::record::{LeftCause, OWN_RECORD, Record};
+use crate::refusal::Rejection;
 use crate::replies::HeldReply;
-use crate::scheduler::{OWN_RECORD, Scheduler};
+use crate::scheduler::Scheduler;
 
 impl Scheduler {
     pub(crate) fn heartbeat(

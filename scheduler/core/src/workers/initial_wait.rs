@@ -12,8 +12,6 @@ use brasserie_common::time::format_duration;
 use brasserie_common::{
     Health, RecordSeq, SchedulerId, Shard, Time, Timeouts, WorkerId, WorkerSetId,
 };
-
-pub(crate) use messages::seconds;
 use messages::startup_wait_warning;
 
 use super::consensus::FormerSet;

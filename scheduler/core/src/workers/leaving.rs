@@ -210,7 +210,7 @@ impl Scheduler {
             shard: instance.shard.clone(),
             wall,
         });
-        if let Some(known) = recorded.map(|instance| instance.known(worker)) {
+        if let Some(known) = recorded.map(|instance| KnownWorker::of(worker, instance)) {
             let why = "a later worker instance has its data directory".into();
             self.note_left(known, (cause, why), LostTasks::default(), Duration::ZERO);
         }

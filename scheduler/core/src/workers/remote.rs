@@ -17,14 +17,14 @@ use brasserie_scheduler_engine::{Eligibility, Task, WorkerIndex};
 
 use super::consensus::Consensus;
 use super::healthchecks::Healthchecks;
-use super::initial_wait::seconds;
 use super::standing::Remembered;
 use crate::calls::Purpose;
 use crate::credits::Credits;
 use crate::effect::{Call, CallReply};
-use crate::news::{KnownWorker, News};
+use crate::news::{KnownWorker, News, seconds};
 use crate::record::{DeletionNumber, InstanceRecord, LeftCause, Record};
 use crate::scheduler::Scheduler;
+
 pub(crate) use timers::OwnTimers;
 
 /// How long a worker gets no task after it refused one or could not be reached. The time is fixed: long enough to spare a full worker from

@@ -3,8 +3,8 @@
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Health, WorkerDescription};
 
-use crate::effect::Rejection;
 use crate::record::LeftCause;
+use crate::refusal::Rejection;
 
 /// The decision about a heartbeat for a taken shard.
 #[derive(Clone, Debug, PartialEq, Eq)]

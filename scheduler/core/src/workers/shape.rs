@@ -6,11 +6,7 @@ use brasserie_common::RecordSeq;
 use brasserie_common::fingerprint::Shape;
 
 use super::Workers;
-
-/// Returns how many records must still be synced until this one is.
-pub(crate) fn until_synced(seq: RecordSeq, persisted: RecordSeq) -> u64 {
-    seq.0.saturating_sub(persisted.0)
-}
+use crate::record::until_synced;
 
 impl Workers {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {

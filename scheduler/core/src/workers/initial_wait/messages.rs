@@ -7,6 +7,7 @@ use brasserie_common::time::format_duration;
 use brasserie_common::{Shard, Time, Timeouts};
 
 use super::{Basis, Expected, InitialWait, Witness};
+use crate::news::seconds;
 use crate::scheduler::Scheduler;
 use crate::workers::consensus::FormerSet;
 
@@ -295,15 +296,5 @@ pub(super) fn startup_wait_warning(wait: Duration, timeouts: &Timeouts) -> Optio
         ))
     } else {
         None
-    }
-}
-
-/// Formats whole seconds. Rounds up, so that a user who waits for this time has waited long enough.
-pub(crate) fn seconds(d: Duration) -> String {
-    let secs = d.as_secs() + u64::from(d.subsec_nanos() > 0);
-    if secs < 120 {
-        format!("{secs} s")
-    } else {
-        format!("{} min {} s", secs / 60, secs % 60)
     }
 }

@@ -6,7 +6,7 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::{RecordSeq, Time, WallTime};
 
 use super::{Basis, Expected, InitialWait, Witness};
-use crate::workers::shape::until_synced;
+use crate::record::until_synced;
 
 impl InitialWait {
     pub(crate) fn shape<H: Hasher>(

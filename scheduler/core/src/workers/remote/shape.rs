@@ -6,7 +6,7 @@ use brasserie_common::RecordSeq;
 use brasserie_common::fingerprint::Shape;
 
 use super::{Fetch, Left, Remote};
-use crate::workers::shape::until_synced;
+use crate::record::until_synced;
 
 impl Remote {
     pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
