@@ -7,16 +7,81 @@ use std::sync::Arc;
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
-    CallId, CallOutcome, InvocationId, JobName, Kill, NodeName, RequestId, RunningTask,
-    SchedulerId, SequenceNumber, ServiceAddress, Shard, TaskSubprocessOptions, Time, WorkTerms,
-    WorkerId,
+    CallId, CallOutcome, InvocationId, JobName, Kill, KillRequest, NodeName, RequestId,
+    RunningTask, SchedulerId, SequenceNumber, ServiceAddress, Shard, TaskSubprocessOptions, Time,
+    WorkTerms, WorkerId,
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use crate::effect::{Call, CallReply, KilledTask, NewWorker, Reply};
 use crate::refusal::Rejection;
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::Reply;
 use crate::workers::obedience::obeyed_instead;
+
+/// A remote call to a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    GetRunningTasks {
+        worker: WorkerId,
+    },
+    /// Starts a run. Sent once per invocation.
+    RunTask {
+        worker: WorkerId,
+        index: WorkerIndex,
+        task: Task,
+        invocation: InvocationId,
+        sequence: SequenceNumber,
+    },
+    Healthcheck {
+        worker: WorkerId,
+        index: WorkerIndex,
+        invocation: InvocationId,
+        new_worker: NewWorker,
+    },
+    NotifyIfTasksNotRunning {
+        worker: WorkerId,
+        tasks: Vec<(Task, InvocationId)>,
+        sequence: SequenceNumber,
+    },
+    RequestSuicide {
+        worker: WorkerId,
+    },
+    KillTask {
+        worker: WorkerId,
+        task: Task,
+        invocation: InvocationId,
+        kill: Kill,
+    },
+}
+
+/// Whether a worker that does not know this scheduler yet may accept a healthcheck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewWorker {
+    Yes,
+    No,
+}
+
+/// The content of a worker's answer to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallReply {
+    /// An answer without content.
+    Empty,
+    RunningTasks(Vec<RunningTask>),
+}
+
+/// A run whose worker has accepted the request to kill it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KilledTask {
+    pub shard: Shard,
+    pub invocation: InvocationId,
+    pub request: KillRequest,
+    /// The task's job is paused or cancelled, so the task does not run again until the job is resumed.
+    pub held: bool,
+    /// Why the task does not run again, whether or not it is held.
+    pub unwanted: Option<String>,
+    /// Seconds from the completion until the task may run again, if it counts as incomplete.
+    pub wait_seconds: u32,
+}
 
 /// A call with every name and text filled in, as it is sent.
 #[derive(Clone, Debug, PartialEq)]

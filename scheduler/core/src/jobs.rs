@@ -21,11 +21,11 @@ use file::Source;
 use slices::Slices;
 use together::{File, Together};
 
-use crate::event::ConfigOrigin;
 use crate::reconcile::has_same_nodes;
 use crate::record::{Durable, JobVersion, SavedJob};
 
-pub use file::{ConfigInForce, ReadBy, SourceInForce};
+pub use change::{ExpectedVersion, JobChange};
+pub use file::{ConfigInForce, ConfigOrigin, FileText, ReadBy, SourceInForce};
 pub use refusal::JobRefusal;
 pub use slices::MAX_NAMED_NODES;
 

@@ -7,45 +7,28 @@
 
 mod calls;
 pub mod credits;
-mod effect;
 mod estimates;
-mod event;
 mod fences;
-mod history;
 mod jobs;
-mod listing;
 mod news;
-mod plan;
-mod questions;
+mod options;
 mod reconcile;
 mod record;
 mod refusal;
-mod replies;
 mod retention;
 mod scheduler;
 mod store_size;
 mod tasks;
 mod times;
-mod view;
 mod workers;
 
-pub use calls::{Message, RunTaskMessage};
-pub use effect::{
-    Call, CallReply, Effect, ExitReason, KilledTask, MissingInstance, NewWorker, Reply,
-};
-pub use event::{ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, StatusUpdate};
-pub use history::{History, HistoryNames, PastEnd};
+pub use calls::{Call, CallReply, KilledTask, Message, NewWorker, RunTaskMessage};
 pub use jobs::{
-    ConfigInForce, JobChanged, JobRefusal, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES,
-    MAX_SAVED_JOBS, ReadBy, SourceInForce,
+    ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, JobChange, JobChanged, JobRefusal,
+    MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, ReadBy, SourceInForce,
 };
-pub use listing::{CursorPlace, ListedTask, TaskCursor, TaskList, TaskPage};
 pub use news::{KnownWorker, LostTasks, News, NewsKind, Severity};
-pub use plan::{
-    JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
-    Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
-};
-pub use questions::MAX_ANSWER_WAIT;
+pub use options::Options;
 pub use reconcile::has_same_nodes;
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, GivenStretch,
@@ -54,10 +37,20 @@ pub use record::{
 };
 pub use refusal::{ForgetRefusal, MAX_REPLY_WAIT, Rejection};
 pub use retention::Retention;
-pub use scheduler::{Options, STORE_FAILS, Scheduler};
-pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
-pub use view::{
-    Answer, ClusterStatus, EndedTaskView, Histograms, JobHistogram, JobStatus, JobTotals,
-    LevelHistogram, LogPeers, LostLogs, MAX_LISTED_JOBS, Query, RunningTaskView, WorkerStatus,
+pub use scheduler::Scheduler;
+pub use scheduler::effect::{Effect, ExitReason, MissingInstance, Reply};
+pub use scheduler::event::{CursorPlace, Event, Query, StatusUpdate, TaskCursor, TaskList};
+pub use scheduler::history::{History, HistoryNames, PastEnd};
+pub use scheduler::plan::{
+    JobPlan, LevelChanges, Listed, MAX_PLANNED_NODES, NodeChanges, OrphanPlan, Plan, PlannedKill,
+    Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
 };
+pub use scheduler::questions::MAX_ANSWER_WAIT;
+pub use scheduler::starts::STORE_FAILS;
+pub use scheduler::view::listing::{ListedTask, TaskPage};
+pub use scheduler::view::{
+    Answer, ClusterStatus, EndedTaskView, Histograms, JobHistogram, JobStatus, JobTotals,
+    LevelHistogram, LogPeers, LostLogs, MAX_LISTED_JOBS, RunningTaskView, WorkerStatus,
+};
+pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
 pub use workers::asking::WorkCounts;

@@ -22,8 +22,7 @@ use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{NodeTable, NodesOf as TableOf, Task};
 use look::Unseen;
 
-use crate::calls::Purpose;
-use crate::effect::{Call, CallReply};
+use crate::calls::{Call, CallReply, Purpose};
 use crate::scheduler::Scheduler;
 use crate::tasks::RunState;
 

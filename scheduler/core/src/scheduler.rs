@@ -1,63 +1,45 @@
 //! The state of a scheduler, and the dispatch of each event to the module that handles it.
 
+pub mod effect;
+pub mod event;
+pub mod history;
 mod parts;
-mod problems;
+pub mod plan;
+pub mod questions;
+pub mod replies;
 mod shape;
-mod starts;
+pub mod starts;
+pub mod view;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{
-    CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, Timeouts, WallTime,
-};
+use brasserie_common::{CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, WallTime};
 use brasserie_common_config::{Config, ScheduleMemory};
 use brasserie_scheduler_engine::{Engine, Task};
+use effect::{Effect, Reply};
+use event::Event;
+use questions::Questions;
+use replies::{HeldReply, Replies};
 
-use crate::calls::Calls;
-use crate::credits::Policy;
-use crate::effect::{Call, Effect, Reply};
+use crate::calls::{Call, Calls};
 use crate::estimates::Estimates;
-use crate::event::{ConfigOrigin, Event};
 use crate::fences::Fences;
-use crate::jobs::{Jobs, NodesOf};
+use crate::jobs::{ConfigOrigin, Jobs, NodesOf};
 use crate::news::{Kept, News, NewsKind};
-use crate::questions::Questions;
+use crate::options::Options;
 use crate::reconcile::Orphans;
 use crate::record::{ClusterId, Durable, OWN_RECORD, Record};
-use crate::replies::{HeldReply, Replies};
-use crate::retention::{Retention, Upkeep};
+use crate::retention::Upkeep;
 use crate::store_size::StoreSizes;
 use crate::tasks::Tasks;
 use crate::workers::Workers;
 use crate::workers::asking::Asking;
 use crate::workers::forgetting::Awake;
 use crate::workers::initial_wait::InitialWait;
-
-pub use starts::STORE_FAILS;
-
-/// The settings of a scheduler. The shell fills them from flags.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    pub timeouts: Timeouts,
-    /// A new worker instance may replace a worker that is not HEALTHY, not only one that is lost.
-    pub allow_bump_unhealthy_worker: bool,
-    /// The initial wait that the operator sets. `None`: the safe wait.
-    pub startup_wait: Option<Duration>,
-    /// The operator states that no scheduler ever ran for these workers. It counts only in a directory without a record.
-    pub new_cluster: bool,
-    /// The time after which a call has an unknown outcome, even if the shell reports an outcome later.
-    pub call_deadline: Duration,
-    /// The settings for pull workers.
-    pub work: Policy,
-    pub retention: Retention,
-    /// The seed of every random choice.
-    pub seed: u64,
-}
 
 /// One scheduler instance.
 ///

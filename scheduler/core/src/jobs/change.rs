@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use brasserie_common::{Hold, JobName, Principal, RequestId, Time, WallTime};
+use brasserie_common::{Hold, JobName, NodeName, Principal, RequestId, Time, WallTime};
 use brasserie_common_config::{Config, JobConfig, ParsedJob, Place, Problem};
 use brasserie_scheduler_engine::Reason;
 
@@ -11,12 +11,49 @@ use super::{
     Awaited, Given, JobChanged, JobRefusal, Jobs, MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_SAVED_BYTES,
     MAX_SAVED_JOBS, Standing, parse, stamp,
 };
-use crate::effect::Reply;
-use crate::event::{ExpectedVersion, JobChange};
 use crate::news::News;
 use crate::record::{JobVersion, Record, SavedJob};
-use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::Reply;
+use crate::scheduler::replies::HeldReply;
+
+/// A change of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobChange {
+    /// Saves a job through the API. The text is JSON, as in a config file under the job's key.
+    Save {
+        text: Arc<str>,
+        expected: ExpectedVersion,
+    },
+    /// Deletes a job that was saved through the API.
+    Delete {
+        expected: ExpectedVersion,
+    },
+    /// Starts no task of the job until it is resumed.
+    Pause,
+    /// Starts no task of the job, and kills its running tasks.
+    Cancel,
+    Resume,
+    /// Forgives the failures of the job's tasks: no task counts as failed for good, and backoffs begin again.
+    Forgive,
+    /// Forgives only the tasks that have failed for good. Backoffs of other tasks go on.
+    ForgiveFailed,
+    /// Deletes the completions of the job's tasks on these nodes, or on all nodes if the list is empty. The job need not exist any more.
+    DeleteHistory {
+        nodes: Vec<NodeName>,
+    },
+}
+
+/// The version of a job on which a change is based. The change is refused if the job has another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpectedVersion {
+    /// The text's `version_id`; a text without one expects that the job does not exist. A deletion has no text, and expects nothing.
+    AsTextSays,
+    Nothing,
+    Exactly(JobVersion),
+    /// Any version, or no job.
+    Any,
+}
 
 impl Scheduler {
     /// Puts changed jobs in force. All changes of a turn take effect together, because each time costs a check of every job's position.

@@ -8,10 +8,28 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common_config::Config;
 
 use super::Jobs;
-use crate::event::{ConfigOrigin, FileText};
 use crate::news::News;
 use crate::record::{KeptConfig, Record};
 use crate::scheduler::Scheduler;
+
+/// The origin of a configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConfigOrigin {
+    /// No file: the caller passes the configuration again at each start.
+    Given,
+    /// A file that was read. Its text is kept once the configuration is in force.
+    File(FileText),
+    /// The configuration that an earlier scheduler has kept, because the file cannot be used.
+    Kept,
+}
+
+/// The text of a config file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileText {
+    /// An absolute path. Its extension decides the format, and relative paths in the file are relative to its folder.
+    pub path: Arc<str>,
+    pub text: Arc<str>,
+}
 
 /// The configuration in force.
 #[derive(Clone, Debug, PartialEq)]

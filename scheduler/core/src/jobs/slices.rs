@@ -9,10 +9,10 @@ use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, RequestId, T
 use brasserie_scheduler_engine::Task;
 
 use super::{JobChanged, JobRefusal, Jobs};
-use crate::effect::Reply;
 use crate::record::{EndedTask, ForgottenTask, Record, until_synced};
-use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::Reply;
+use crate::scheduler::replies::HeldReply;
 
 /// The tasks of one slice: some milliseconds of a turn, and one record. A million tasks take a thousand commits, which take seconds.
 const SLICE: usize = 1024;

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::{InvocationId, Time};
 
-use super::{Log, Options, Scheduler};
+use super::{Log, Scheduler};
 use crate::record::until_synced;
 
 impl Scheduler {
@@ -59,25 +59,5 @@ impl Scheduler {
     /// Returns a hash of the state, for searches that visit each state once.
     pub fn fingerprint(&self, now: Time) -> u64 {
         fingerprint_of(|canon, hasher| self.shape(now, canon, hasher))
-    }
-}
-
-impl Options {
-    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        let Options {
-            timeouts,
-            allow_bump_unhealthy_worker,
-            startup_wait,
-            new_cluster,
-            call_deadline,
-            work,
-            // Searched worlds are too short to forget completions.
-            retention: _,
-            // The seed only selects streams of random numbers.
-            seed: _,
-        } = self;
-        s.put((timeouts, allow_bump_unhealthy_worker, startup_wait));
-        s.put((new_cluster, call_deadline));
-        s.put(format!("{work:?}"));
     }
 }

@@ -4,7 +4,7 @@ use brasserie_common::Time;
 use brasserie_scheduler_engine::{Placement, Tries};
 
 use super::Scheduler;
-use crate::effect::ExitReason;
+use super::effect::ExitReason;
 
 /// The most placements of one turn: enough to fill a large pool quickly, and few enough that a turn takes milliseconds and does not delay
 /// heartbeats.

@@ -16,14 +16,14 @@ use brasserie_scheduler_engine::{Placement, Restart, Task};
 
 use super::stories::kept;
 use super::{Run, RunState, StartTrouble, kill_request};
-use crate::calls::Purpose;
-use crate::effect::{Call, CallReply, KilledTask, Reply};
-use crate::event::StatusUpdate;
+use crate::calls::{Call, CallReply, KilledTask, Purpose};
 use crate::news::News;
 use crate::record::{EndedTask, KeptStory, Record};
 use crate::refusal::Rejection;
-use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::Reply;
+use crate::scheduler::event::StatusUpdate;
+use crate::scheduler::replies::HeldReply;
 
 /// The wait of a task that ended as incomplete, or in an error without backoff, before a configuration was loaded; the default of
 /// `working_wait`. Without it, a task that ends at once would start as fast as the machine permits.

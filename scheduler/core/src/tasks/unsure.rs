@@ -7,8 +7,7 @@ use brasserie_common::{CallId, CallOutcome, InvocationId, Shard, Time, Timeouts,
 use brasserie_scheduler_engine::Task;
 
 use super::{RunState, Tasks};
-use crate::calls::Purpose;
-use crate::effect::{Call, CallReply};
+use crate::calls::{Call, CallReply, Purpose};
 use crate::scheduler::Scheduler;
 
 /// The most doublings of the pause p between two questions: p, 2p, 4p ... 256p, 256p ...

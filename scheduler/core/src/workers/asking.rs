@@ -16,9 +16,9 @@ use crate::credits::{
     Apps, Asked, Class, Credits, DEFERRED_DELAY, Found, Heard, Known, NotSent, Piece, Readiness,
     Relief, Sent, Turns,
 };
-use crate::effect::Reply;
 use crate::refusal::Rejection;
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::Reply;
 
 /// How long an answer waits until all tasks that may start have started. After that, the answer says that verdicts are pending.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);

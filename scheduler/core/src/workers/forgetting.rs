@@ -15,12 +15,12 @@ use brasserie_common::{
 use brasserie_scheduler_engine::{Restart, Task};
 
 use super::remote::{Left, Remote};
-use crate::effect::{MissingInstance, Reply};
 use crate::news::{KnownWorker, News};
 use crate::record::{EndedTask, LeftCause, Record};
 use crate::refusal::ForgetRefusal;
-use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::{MissingInstance, Reply};
+use crate::scheduler::replies::HeldReply;
 
 /// The most worker names in one refusal: enough to find a typing mistake, in a few lines.
 const MAX_NAMED: usize = 20;

@@ -16,8 +16,7 @@ use brasserie_common::{CallOutcome, Health, InvocationId, Shard, Time, WorkerId}
 
 use super::remote::{FETCH_RETRY, Remote};
 use super::standing::Remembered;
-use crate::calls::Purpose;
-use crate::effect::{Call, CallReply, NewWorker};
+use crate::calls::{Call, CallReply, NewWorker, Purpose};
 use crate::scheduler::Scheduler;
 
 /// The most healthchecks without a result that are remembered: one for each period, for far longer than a worker lives without one.

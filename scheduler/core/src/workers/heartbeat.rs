@@ -16,12 +16,12 @@ use brasserie_scheduler_engine::{Eligibility, WorkerResources};
 use super::leaving::replaced_by;
 use super::remote::Remote;
 use super::replacement::{Bump, Decision, Incumbent, Newcomer, decide};
-use crate::effect::Reply;
 use crate::news::News;
 use crate::record::{LeftCause, OWN_RECORD, Record};
 use crate::refusal::Rejection;
-use crate::replies::HeldReply;
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::Reply;
+use crate::scheduler::replies::HeldReply;
 
 impl Scheduler {
     pub(crate) fn heartbeat(

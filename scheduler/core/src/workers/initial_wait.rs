@@ -17,8 +17,9 @@ use messages::startup_wait_warning;
 use super::consensus::FormerSet;
 use super::remote::Remote;
 use crate::news::News;
+use crate::options::Options;
 use crate::record::{Durable, InstanceRecord, LeftCause, Record};
-use crate::scheduler::{Options, Scheduler};
+use crate::scheduler::Scheduler;
 
 /// The state of the initial wait.
 ///

@@ -6,12 +6,12 @@
 use brasserie_common::{CallOutcome, Health, RefusalCode, SchedulerId, Shard, Time, WorkerId};
 use brasserie_scheduler_engine::Eligibility;
 
-use crate::calls::Purpose;
-use crate::effect::{CallReply, Effect, ExitReason, Reply};
-use crate::event::Event;
+use crate::calls::{CallReply, Purpose};
 use crate::jobs::JobRefusal;
 use crate::refusal::{ForgetRefusal, Rejection};
 use crate::scheduler::Scheduler;
+use crate::scheduler::effect::{Effect, ExitReason, Reply};
+use crate::scheduler::event::Event;
 
 /// Returns the worker of a refused call and the scheduler instance that the refusal names. Healthchecks and suicide requests also go to
 /// workers that do not obey this scheduler yet or any more, so their refusals do not count.

@@ -10,7 +10,7 @@ use brasserie_common::{Health, Shard, Time};
 use super::consensus::WithheldBy;
 use super::remote::Remote;
 use crate::scheduler::Scheduler;
-use crate::view::WorkerStatus;
+use crate::scheduler::view::WorkerStatus;
 
 /// The number of missed heartbeats after which the status reports it. A busy machine may delay one.
 const MISSED_HEARTBEATS: u32 = 2;

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use brasserie_common::{
-    FailedTries, InvocationId, JobId, ListedState, NodeId, SchedulerId, Shard, TaskKey, Time,
-    WallTime,
+    FailedTries, InvocationId, JobId, ListedState, NodeId, Shard, TaskKey, Time, WallTime,
 };
 use brasserie_scheduler_engine::{Counts, Task, TaskState};
 
+use super::Answer;
 use crate::scheduler::Scheduler;
+use crate::scheduler::event::{CursorPlace, TaskCursor, TaskList};
 use crate::tasks::Run;
-use crate::view::Answer;
 
 /// The most tasks of one page: more than a person reads at once.
 const MAX_TASKS: usize = 1000;
@@ -50,38 +50,8 @@ fn count(state: ListedState, counts: &Counts) -> u64 {
     }
 }
 
-/// A request for one page of tasks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskList {
-    /// `None`: all jobs, including removed jobs with running tasks.
-    pub job: Option<String>,
-    /// Empty: all states but [`ListedState::Disabled`].
-    pub states: BTreeSet<ListedState>,
-    /// `None`: the first page.
-    pub after: Option<TaskCursor>,
-    pub limit: usize,
-}
-
-/// The place where the next page begins. Only the scheduler instance that issued it understands its ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskCursor {
-    pub scheduler: SchedulerId,
-    pub job: JobId,
-    pub place: CursorPlace,
-}
-
-/// A place among a job's tasks: the running tasks by node, then the others in scheduling order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CursorPlace {
-    /// The running tasks from this node on.
-    Running(NodeId),
-    /// The other tasks after this node, which was at this index; `None`: all other tasks.
-    Rest(Option<(NodeId, usize)>),
-}
-
-impl CursorPlace {
-    const FIRST: CursorPlace = CursorPlace::Running(NodeId(0));
-}
+/// The first place of a job.
+const FIRST: CursorPlace = CursorPlace::Running(NodeId(0));
 
 /// One page of tasks.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,9 +126,9 @@ impl Scheduler {
             bytes: 0,
             tasks: Vec::new(),
         };
-        let (job, mut place) = list.after.map_or((first, CursorPlace::FIRST), |after| {
-            (after.job.0, after.place)
-        });
+        let (job, mut place) = list
+            .after
+            .map_or((first, FIRST), |after| (after.job.0, after.place));
         for job in (job.max(first)..end).map(JobId) {
             if let Some(place) = page.add_job(job, place) {
                 let scheduler = self.id();
@@ -169,7 +139,7 @@ impl Scheduler {
                 };
                 return page.finish(Some(next));
             }
-            place = CursorPlace::FIRST;
+            place = FIRST;
         }
         page.finish(None)
     }

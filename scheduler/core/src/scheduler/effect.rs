@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{
-    CallId, InvocationId, Kill, KillRequest, RecordSeq, RequestId, RunningTask, SchedulerId,
-    SequenceNumber, ServiceAddress, Shard, WorkReply, WorkerId,
+    CallId, RecordSeq, RequestId, SchedulerId, ServiceAddress, WorkReply, WorkerId,
 };
-use brasserie_scheduler_engine::{Task, WorkerIndex};
 
+use super::view::Answer;
+use crate::calls::{Call, KilledTask};
 use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
 use crate::refusal::{ForgetRefusal, Rejection};
-use crate::view::Answer;
 
 /// An output of the core. Plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,20 +58,6 @@ pub enum Reply {
     Answer(Box<Answer>),
 }
 
-/// A run whose worker has accepted the request to kill it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KilledTask {
-    pub shard: Shard,
-    pub invocation: InvocationId,
-    pub request: KillRequest,
-    /// The task's job is paused or cancelled, so the task does not run again until the job is resumed.
-    pub held: bool,
-    /// Why the task does not run again, whether or not it is held.
-    pub unwanted: Option<String>,
-    /// Seconds from the completion until the task may run again, if it counts as incomplete.
-    pub wait_seconds: u32,
-}
-
 /// One worker instance that an operator may declare dead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingInstance {
@@ -86,55 +71,4 @@ pub struct MissingInstance {
     pub left_for: Option<Duration>,
     /// How long a task or a hold-back still waits because the instance may be alive, although it has left.
     pub waits_for: Option<Duration>,
-}
-
-/// A remote call to a worker.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Call {
-    GetRunningTasks {
-        worker: WorkerId,
-    },
-    /// Starts a run. Sent once per invocation.
-    RunTask {
-        worker: WorkerId,
-        index: WorkerIndex,
-        task: Task,
-        invocation: InvocationId,
-        sequence: SequenceNumber,
-    },
-    Healthcheck {
-        worker: WorkerId,
-        index: WorkerIndex,
-        invocation: InvocationId,
-        new_worker: NewWorker,
-    },
-    NotifyIfTasksNotRunning {
-        worker: WorkerId,
-        tasks: Vec<(Task, InvocationId)>,
-        sequence: SequenceNumber,
-    },
-    RequestSuicide {
-        worker: WorkerId,
-    },
-    KillTask {
-        worker: WorkerId,
-        task: Task,
-        invocation: InvocationId,
-        kill: Kill,
-    },
-}
-
-/// Whether a worker that does not know this scheduler yet may accept a healthcheck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewWorker {
-    Yes,
-    No,
-}
-
-/// The content of a worker's answer to a call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CallReply {
-    /// An answer without content.
-    Empty,
-    RunningTasks(Vec<RunningTask>),
 }

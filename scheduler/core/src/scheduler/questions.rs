@@ -7,10 +7,10 @@ use std::time::Duration;
 use brasserie_common::fingerprint::Shape;
 use brasserie_common::{RecordSeq, RequestId, Time};
 
-use crate::effect::{Effect, Reply};
+use super::Scheduler;
+use super::effect::{Effect, Reply};
+use super::event::Query;
 use crate::record::until_synced;
-use crate::scheduler::Scheduler;
-use crate::view::Query;
 
 /// The longest time that an answer waits for the disk. A working disk syncs a record within milliseconds, or within a second under load;
 /// callers time out after five seconds.

@@ -8,7 +8,7 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{InvocationId, RecordSeq, RequestId, Time};
 
-use crate::effect::Reply;
+use super::effect::Reply;
 use crate::jobs::JobRefusal;
 use crate::record::until_synced;
 use crate::refusal::{ForgetRefusal, MAX_REPLY_WAIT, Rejection};

@@ -12,10 +12,11 @@ use brasserie_common::{JobName, Time};
 use brasserie_common_config::{Changes, Config};
 use brasserie_scheduler_engine::{Counts, NodeTable};
 
-use crate::event::{ConfigOrigin, Event};
+use super::Scheduler;
+use super::event::Event;
+use crate::jobs::ConfigOrigin;
 use crate::reconcile::{RunNow, has_same_nodes};
 use crate::record::Durable;
-use crate::scheduler::Scheduler;
 use crate::times::schedules;
 
 pub use nodes::{LevelChanges, NodeChanges};

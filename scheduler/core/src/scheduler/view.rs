@@ -1,6 +1,8 @@
 //! Queries and their answers. They do not change the scheduler.
 
 mod jobs;
+pub mod listing;
+mod problems;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,17 +19,19 @@ use brasserie_common::{
 };
 use brasserie_common_config::{Config, nearest};
 use brasserie_scheduler_engine::{LateBy, Reason, Task, TaskState};
+use listing::TaskPage;
 
+use super::Scheduler;
+use super::event::Query;
+use super::plan::WhatIf;
 use crate::credits::Asked;
 use crate::jobs::ConfigInForce;
-use crate::listing::{TaskList, TaskPage};
-use crate::plan::WhatIf;
 use crate::record::ClusterId;
-use crate::scheduler::Scheduler;
 use crate::store_size::StoreStatus;
 use crate::times::schedules;
 use crate::workers::asking::WorkCounts;
 use crate::workers::remote::Remote;
+
 pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 
 /// The most tasks that one answer lists: a page for people, and far below a frame.
@@ -43,48 +47,6 @@ const MAX_LISTED_WORKERS: usize = 10_000;
 const MAX_SLOTS_BYTES: usize = 1024 * 1024;
 /// Bytes of one resource of a worker on the wire, without its name.
 const SLOTS_BYTES: usize = 30;
-
-/// A query.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Query {
-    Status,
-    /// The named jobs, at most [`MAX_LISTED_JOBS`].
-    Jobs {
-        names: Vec<String>,
-    },
-    /// Why no task starts; for probes. The answer never waits for the disk.
-    NothingStarts,
-    /// The configuration in force.
-    Config,
-    /// The number of nodes of each level with each OR-ed value of status bits, with at most `samples` names each. No jobs: all jobs.
-    Histograms {
-        jobs: Vec<String>,
-        samples: usize,
-    },
-    /// All reasons why a task is not running. An empty node: the reasons that hold for the whole job.
-    Explain {
-        job: String,
-        node: String,
-    },
-    RunningTasks {
-        job: Option<String>,
-    },
-    /// The tasks that are not DONE, failed ones first.
-    Unfinished {
-        job: String,
-        limit: usize,
-    },
-    /// One job, as in the cluster status.
-    JobStatus {
-        job: String,
-    },
-    /// One page of tasks.
-    Tasks(TaskList),
-    /// The workers whose logs can be read.
-    LogPeers,
-    /// A copy of the scheduler, to plan a configuration.
-    WhatIf,
-}
 
 /// An answer. `Unknown` names the object that does not exist or is not known yet.
 #[derive(Clone, Debug, PartialEq)]

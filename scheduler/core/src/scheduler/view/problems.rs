@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use brasserie_common::{JobId, JobName, Time};
 
-use super::{STORE_FAILS, Scheduler};
-use crate::effect::ExitReason;
 use crate::jobs::ReadBy;
+use crate::scheduler::Scheduler;
+use crate::scheduler::effect::ExitReason;
+use crate::scheduler::starts::STORE_FAILS;
 
 /// The most tasks that are named because they run twice. Normally there are none.
 const MAX_RUN_TWICE_SHOWN: usize = 20;

@@ -1,19 +1,19 @@
 //! Events: the inputs of a scheduler core.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use brasserie_common::{
-    BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobName, NodeName, Principal,
-    RecordSeq, ReportedStatus, RequestId, SchedulerId, Shard, Story, WallTime, WorkRequest,
-    WorkerDescription, WorkerId, WorkerSetId,
+    BackoffDuration, CallId, CallOutcome, GpuShare, InvocationId, JobId, JobName, ListedState,
+    NodeId, NodeName, Principal, RecordSeq, ReportedStatus, RequestId, SchedulerId, Shard, Story,
+    WallTime, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_engine::NodeTable;
 
-use crate::effect::CallReply;
-use crate::record::JobVersion;
+use crate::calls::CallReply;
+use crate::jobs::{ConfigOrigin, JobChange};
 use crate::store_size::StoreSize;
-use crate::view::Query;
 
 /// An input of the core, with the principal that sent it. Plain data.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,63 +98,6 @@ pub enum Event {
     NodesFailed { message: String },
 }
 
-/// The origin of a configuration.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ConfigOrigin {
-    /// No file: the caller passes the configuration again at each start.
-    Given,
-    /// A file that was read. Its text is kept once the configuration is in force.
-    File(FileText),
-    /// The configuration that an earlier scheduler has kept, because the file cannot be used.
-    Kept,
-}
-
-/// The text of a config file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FileText {
-    /// An absolute path. Its extension decides the format, and relative paths in the file are relative to its folder.
-    pub path: Arc<str>,
-    pub text: Arc<str>,
-}
-
-/// A change of a job.
-#[derive(Clone, Debug, PartialEq)]
-pub enum JobChange {
-    /// Saves a job through the API. The text is JSON, as in a config file under the job's key.
-    Save {
-        text: Arc<str>,
-        expected: ExpectedVersion,
-    },
-    /// Deletes a job that was saved through the API.
-    Delete {
-        expected: ExpectedVersion,
-    },
-    /// Starts no task of the job until it is resumed.
-    Pause,
-    /// Starts no task of the job, and kills its running tasks.
-    Cancel,
-    Resume,
-    /// Forgives the failures of the job's tasks: no task counts as failed for good, and backoffs begin again.
-    Forgive,
-    /// Forgives only the tasks that have failed for good. Backoffs of other tasks go on.
-    ForgiveFailed,
-    /// Deletes the completions of the job's tasks on these nodes, or on all nodes if the list is empty. The job need not exist any more.
-    DeleteHistory {
-        nodes: Vec<NodeName>,
-    },
-}
-
-/// The version of a job on which a change is based. The change is refused if the job has another version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpectedVersion {
-    /// The text's `version_id`; a text without one expects that the job does not exist. A deletion has no text, and expects nothing.
-    AsTextSays,
-    Nothing,
-    Exactly(JobVersion),
-    /// Any version, or no job.
-    Any,
-}
-
 /// A completion of a run, or "was not running", as a worker reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusUpdate {
@@ -171,4 +114,75 @@ pub struct StatusUpdate {
     pub story: Option<Arc<Story>>,
     pub scheduler: SchedulerId,
     pub worker: WorkerId,
+}
+
+/// A query.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Query {
+    Status,
+    /// The named jobs, at most [`crate::MAX_LISTED_JOBS`].
+    Jobs {
+        names: Vec<String>,
+    },
+    /// Why no task starts; for probes. The answer never waits for the disk.
+    NothingStarts,
+    /// The configuration in force.
+    Config,
+    /// The number of nodes of each level with each OR-ed value of status bits, with at most `samples` names each. No jobs: all jobs.
+    Histograms {
+        jobs: Vec<String>,
+        samples: usize,
+    },
+    /// All reasons why a task is not running. An empty node: the reasons that hold for the whole job.
+    Explain {
+        job: String,
+        node: String,
+    },
+    RunningTasks {
+        job: Option<String>,
+    },
+    /// The tasks that are not DONE, failed ones first.
+    Unfinished {
+        job: String,
+        limit: usize,
+    },
+    /// One job, as in the cluster status.
+    JobStatus {
+        job: String,
+    },
+    /// One page of tasks.
+    Tasks(TaskList),
+    /// The workers whose logs can be read.
+    LogPeers,
+    /// A copy of the scheduler, to plan a configuration.
+    WhatIf,
+}
+
+/// A request for one page of tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskList {
+    /// `None`: all jobs, including removed jobs with running tasks.
+    pub job: Option<String>,
+    /// Empty: all states but [`ListedState::Disabled`].
+    pub states: BTreeSet<ListedState>,
+    /// `None`: the first page.
+    pub after: Option<TaskCursor>,
+    pub limit: usize,
+}
+
+/// The place where the next page begins. Only the scheduler instance that issued it understands its ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskCursor {
+    pub scheduler: SchedulerId,
+    pub job: JobId,
+    pub place: CursorPlace,
+}
+
+/// A place among a job's tasks: the running tasks by node, then the others in scheduling order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorPlace {
+    /// The running tasks from this node on.
+    Running(NodeId),
+    /// The other tasks after this node, which was at this index; `None`: all other tasks.
+    Rest(Option<(NodeId, usize)>),
 }
