@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use brasserie_common::estimate::learned;
 use brasserie_common::{Estimate, JobId, ReportedStatus, Story};
-
-use crate::scheduler::Scheduler;
+use brasserie_common_config::JobConfig;
 
 /// The learned durations in seconds, of configured jobs.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +30,44 @@ enum Learning {
 }
 
 impl Estimates {
+    /// Starts to learn durations, because a worker has requested work.
+    pub(crate) fn begin_learning(&mut self) {
+        self.learning = Learning::On;
+    }
+
+    /// Returns the estimate for a task of the job that has not begun. `config` is the job's, if it is configured.
+    pub(crate) fn estimate(&self, job: JobId, config: Option<&JobConfig>) -> Estimate {
+        let given = config.and_then(|config| config.est_duration);
+        let learned = self.learned.get(&job).copied();
+        Estimate::of(given.map(|given| given.as_secs_f64()), learned)
+    }
+
+    /// Learns from a completed run of a configured job. The time that the run was queued on its worker does not count. Runs that were killed
+    /// are ignored. Returns the new estimate in seconds.
+    pub(crate) fn learn(
+        &mut self,
+        job: JobId,
+        status: &ReportedStatus,
+        story: Option<&Story>,
+    ) -> Option<f64> {
+        let ran = story.filter(|story| story.ended_by.is_none() && status.is_done());
+        let story = ran.filter(|_| self.is_learning())?;
+        let before = self.learned.get(&job).copied();
+        let seconds = learned(before, story.ran.as_secs_f64());
+        self.learned.insert(job, seconds);
+        Some(seconds)
+    }
+
+    /// Forgets the estimates of jobs that are no longer configured, and returns these jobs.
+    pub(crate) fn keep_jobs(&mut self, is_configured: impl Fn(JobId) -> bool) -> Vec<JobId> {
+        let known = self.learned.keys().copied();
+        let gone: Vec<JobId> = known.filter(|job| !is_configured(*job)).collect();
+        for job in &gone {
+            self.learned.remove(job);
+        }
+        gone
+    }
+
     /// Returns the learned durations as bits, for fingerprints.
     pub(crate) fn learned(&self) -> impl Iterator<Item = (JobId, u64)> {
         let all = self.learned.iter();
@@ -39,44 +76,5 @@ impl Estimates {
 
     pub(crate) fn is_learning(&self) -> bool {
         self.learning == Learning::On
-    }
-}
-
-impl Scheduler {
-    /// Starts to learn durations, because a worker has requested work.
-    pub(crate) fn begin_learning(&mut self) {
-        self.estimates_mut().learning = Learning::On;
-    }
-
-    /// Returns the estimate for a task of the job that has not begun.
-    pub(crate) fn estimate(&self, job: JobId) -> Estimate {
-        let config = self.engine().job_config(job);
-        let given = config.and_then(|config| config.est_duration);
-        let learned = self.estimates().learned.get(&job).copied();
-        Estimate::of(given.map(|given| given.as_secs_f64()), learned)
-    }
-
-    /// Learns from a completed run. The time that the run was queued on its worker does not count. Runs that were killed are ignored.
-    pub(crate) fn learn(&mut self, job: JobId, status: &ReportedStatus, story: Option<&Story>) {
-        let ran = story.filter(|story| story.ended_by.is_none() && status.is_done());
-        let is_known = self.engine().job_config(job).is_some();
-        let Some(story) = ran.filter(|_| is_known && self.estimates().is_learning()) else {
-            return;
-        };
-        let before = self.estimates().learned.get(&job).copied();
-        let seconds = learned(before, story.ran.as_secs_f64());
-        self.estimates_mut().learned.insert(job, seconds);
-        self.engine_mut().set_learned(job, Some(seconds));
-    }
-
-    /// Forgets the estimates of jobs that are no longer configured, after a new configuration has come into force.
-    pub(crate) fn forget_estimates(&mut self) {
-        let known = self.estimates().learned.keys().copied();
-        let is_gone = |job: &JobId| self.engine().job_config(*job).is_none();
-        let gone: Vec<JobId> = known.filter(is_gone).collect();
-        for job in gone {
-            self.estimates_mut().learned.remove(&job);
-            self.engine_mut().set_learned(job, None);
-        }
     }
 }

@@ -5,7 +5,6 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Fence, FenceGeneration, RecordSeq, RunningTask};
 
 use crate::record::{OWN_RECORD, Record};
-use crate::scheduler::Scheduler;
 
 /// The fences of one scheduler.
 #[derive(Clone, Debug)]
@@ -34,8 +33,24 @@ impl Fences {
         self.generation
     }
 
+    /// Returns the record of the current generation. Before it is durable, the next scheduler could issue its fences again after a crash.
     pub(crate) fn recorded(&self) -> RecordSeq {
         self.recorded
+    }
+
+    /// Sets how many runs share a generation.
+    pub(crate) fn set_per_generation(&mut self, runs: u32) {
+        self.per_generation = runs.clamp(1, Fence::MAX_COUNTER);
+    }
+
+    /// Issues the fence of a run that starts now, or `None` when all are used up: in the year 2106, or once a worker has reported a fence of
+    /// that time. If it was the last one of its generation, the next generation begins, with the returned record, whose number is
+    /// `upcoming`.
+    pub(crate) fn issue(&mut self, upcoming: RecordSeq) -> (Option<Fence>, Option<Record>) {
+        let fence = self.next();
+        let is_used_up = self.counter >= self.per_generation;
+        let raised = is_used_up.then(|| self.raise(self.generation, upcoming));
+        (fence, raised.flatten())
     }
 
     /// Returns the next fence, or `None` if the generation has no more.
@@ -48,6 +63,20 @@ impl Fences {
         Some(Fence::new(self.generation, self.counter))
     }
 
+    /// Raises the generation above every fence that a worker lists. Returns the record to write, whose number is `upcoming`.
+    pub(crate) fn reported(
+        &mut self,
+        listed: &[RunningTask],
+        upcoming: RecordSeq,
+    ) -> Option<Record> {
+        let highest = listed.iter().filter_map(|task| task.fence).max()?;
+        let is_raised =
+            self.is_exceeded_by(highest) && !sabotage::on(Sabotage::FenceNotRaisedAboveReports);
+        is_raised
+            .then(|| self.raise(highest.generation(), upcoming))
+            .flatten()
+    }
+
     /// Returns whether `reported` is larger than every fence that this scheduler has issued.
     fn is_exceeded_by(&self, reported: Fence) -> bool {
         match self.counter {
@@ -55,56 +84,21 @@ impl Fences {
             counter => reported > Fence::new(self.generation, counter),
         }
     }
-}
 
-impl Scheduler {
-    /// Sets how many runs share a generation. Tests cannot wait for 2^31 - 1 runs.
-    pub fn with_runs_per_generation(mut self, runs: u32) -> Self {
-        self.fences_mut().per_generation = runs.clamp(1, Fence::MAX_COUNTER);
-        self
-    }
-
-    /// Returns the fence of a run that starts now, or `None` when all are used up: in the year 2106, or once a worker has reported a fence
-    /// of that time.
-    pub(crate) fn next_fence(&mut self) -> Option<Fence> {
-        let fence = self.fences_mut().next();
-        let fences = self.fences_mut();
-        if fences.counter >= fences.per_generation {
-            self.raise_fences(self.fences().generation());
-        }
-        fence
-    }
-
-    /// Returns whether the current generation is durable. Otherwise the next scheduler could issue its fences again after a crash.
-    pub(crate) fn may_give_fences(&self) -> bool {
-        self.is_persisted(self.fences().recorded())
-    }
-
-    /// Raises the generation above every fence that a worker reports.
-    pub(crate) fn fences_reported(&mut self, listed: &[RunningTask]) {
-        let highest = listed.iter().filter_map(|task| task.fence).max();
-        if let Some(highest) = highest
-            && self.fences().is_exceeded_by(highest)
-            && !sabotage::on(Sabotage::FenceNotRaisedAboveReports)
-        {
-            self.raise_fences(highest.generation());
-        }
-    }
-
-    /// Begins a generation above `above`. No task starts until its record is durable.
-    fn raise_fences(&mut self, above: FenceGeneration) {
+    /// Begins a generation above `above`. No task starts until its record, which has the number `upcoming`, is durable.
+    fn raise(&mut self, above: FenceGeneration, upcoming: RecordSeq) -> Option<Record> {
         let generation = above.next();
         // A false report cannot lead to the last generation, which has no fences.
-        if generation <= self.fences().generation() || generation.next() == generation {
-            return;
+        if generation <= self.generation || generation.next() == generation {
+            return None;
         }
-        let recorded = match sabotage::on(Sabotage::GenerationNotSynced) {
-            true => OWN_RECORD,
-            false => self.persist(Record::FenceRaised { generation }),
+        (self.generation, self.counter) = (generation, 0);
+        let is_recorded = !sabotage::on(Sabotage::GenerationNotSynced);
+        self.recorded = match is_recorded {
+            true => upcoming,
+            false => OWN_RECORD,
         };
-        let fences = self.fences_mut();
-        (fences.generation, fences.counter) = (generation, 0);
-        fences.recorded = recorded;
+        is_recorded.then_some(Record::FenceRaised { generation })
     }
 }
 

@@ -3,10 +3,8 @@
 
 mod change;
 mod file;
-mod forgiving;
 mod refusal;
 mod shape;
-mod slices;
 mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,18 +14,15 @@ use brasserie_common::{Hold, JobName, RecordSeq};
 use brasserie_common_config::{
     Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
 };
-use brasserie_scheduler_engine::NodeTable;
 use file::Source;
-use slices::Slices;
 use together::{File, Together};
 
-use crate::reconcile::has_same_nodes;
+use crate::nodes::{NodesOf, has_same_nodes};
 use crate::record::{Durable, JobVersion, SavedJob};
 
-pub use change::{ExpectedVersion, JobChange};
+pub use change::{ExpectedVersion, JobChange, JobChanged};
 pub use file::{ConfigInForce, ConfigOrigin, FileText, ReadBy, SourceInForce};
 pub use refusal::JobRefusal;
-pub use slices::MAX_NAMED_NODES;
 
 /// The most bytes of one job's text. A filter that names ten thousand nodes takes a third of it, and the store writes it within a
 /// millisecond.
@@ -36,38 +31,11 @@ pub const MAX_JOB_BYTES: usize = 1024 * 1024;
 pub const MAX_SAVED_JOBS: usize = 65_536;
 /// The most bytes of the texts of all API jobs. The texts are kept beside the parsed jobs, which are no longer than they are.
 const MAX_SAVED_BYTES: usize = 256 * 1024 * 1024;
+/// The most nodes that one request names: more than a person types, and 16 MiB of ids with all waiting bulk changes. For more nodes, a
+/// caller sends several requests or changes all nodes.
+pub const MAX_NAMED_NODES: usize = 4096;
 /// Limit for paused and cancelled jobs. Pauses of jobs in the config file outlive these jobs, so the limit for jobs is not enough.
 pub const MAX_HELD_JOBS: usize = MAX_SAVED_JOBS;
-
-/// The result of a change of a job.
-#[derive(Clone, Debug, PartialEq)]
-pub enum JobChanged {
-    /// The job is in force as soon as the caller gets this answer.
-    Saved {
-        version: JobVersion,
-        /// Warnings about the text.
-        warnings: Vec<Problem>,
-    },
-    Deleted,
-    Paused,
-    /// The job is cancelled; `running` of its tasks still run.
-    Cancelled {
-        running: u64,
-    },
-    Resumed,
-    /// This many tasks have other statuses now.
-    Forgiven {
-        tasks: u64,
-    },
-    /// This many tasks have no history now.
-    HistoryDeleted {
-        tasks: u64,
-        /// The tasks that were skipped because they are running or unsure.
-        running: u64,
-        /// The tasks that were skipped because a lost run may still be alive.
-        maybe_alive: u64,
-    },
-}
 
 /// An API job under the settings in force.
 #[derive(Clone, Debug)]
@@ -86,13 +54,6 @@ enum Awaited {
     Deletion,
 }
 
-/// A node table and the configuration whose sources gave it.
-#[derive(Clone, Debug)]
-pub(crate) struct NodesOf {
-    pub(crate) nodes: Arc<NodeTable>,
-    pub(crate) config: Arc<Config>,
-}
-
 /// The file's configuration, which has a job that was also submitted through the API. Its sources are not read before it is in force.
 #[derive(Clone, Debug)]
 struct RefusedFile {
@@ -105,9 +66,9 @@ struct RefusedFile {
 
 /// Whether the engine has the configuration that the jobs make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum InForce {
     #[default]
-    InForce,
+    Current,
     Changed,
 }
 
@@ -129,8 +90,7 @@ pub(crate) struct Jobs {
     held: BTreeMap<JobName, Hold>,
     awaited: BTreeMap<RecordSeq, (JobName, Awaited)>,
     last_version: JobVersion,
-    standing: Standing,
-    slices: Slices,
+    in_force: InForce,
 }
 
 impl Jobs {
@@ -243,7 +203,7 @@ impl Jobs {
         self.file = Some(file);
         self.file_warnings = warnings;
         self.source.comes(origin);
-        self.standing = Standing::Changed;
+        self.in_force = InForce::Changed;
     }
 
     /// Returns whether these nodes are for the engine. While a file is refused, nodes of other sources than those in force are not: they
@@ -292,13 +252,13 @@ impl Jobs {
                 }
                 Awaited::Deletion => self.reconsider_file(),
             }
-            self.standing = Standing::Changed;
+            self.in_force = InForce::Changed;
         }
     }
 
     /// Returns the configuration if the engine does not have it yet.
     pub(crate) fn take_changed(&mut self) -> Option<Arc<Config>> {
-        let changed = std::mem::take(&mut self.standing) == Standing::Changed;
+        let changed = std::mem::take(&mut self.in_force) == InForce::Changed;
         let file = self.file.as_ref().filter(|_| changed)?;
         Some(self.together.make(file, &self.given, &self.held))
     }

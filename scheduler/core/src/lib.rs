@@ -5,22 +5,27 @@
 
 #![deny(clippy::iter_over_hash_type)]
 
+mod bulk_changes;
 mod calls;
 pub mod credits;
 mod estimates;
 mod fences;
 mod jobs;
 mod news;
+mod nodes;
+mod notices;
 mod options;
-mod reconcile;
+mod orphans;
+mod pool;
 mod record;
 mod refusal;
 mod retention;
+mod runs;
 mod scheduler;
 mod store_size;
-mod tasks;
 mod times;
-mod workers;
+mod waits;
+mod work_requests;
 
 pub use calls::{Call, CallReply, KilledTask, Message, NewWorker, RunTaskMessage};
 pub use jobs::{
@@ -28,8 +33,8 @@ pub use jobs::{
     MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, ReadBy, SourceInForce,
 };
 pub use news::{KnownWorker, LostTasks, News, NewsKind, Severity};
+pub use nodes::has_same_nodes;
 pub use options::Options;
-pub use reconcile::has_same_nodes;
 pub use record::{
     ClusterId, DeletionNumber, Durable, EndedTask, Forgotten, ForgottenTask, GivenStretch,
     GivenTimes, InstanceRecord, ItemName, JobVersion, KeptConfig, KeptStory, LeftCause,
@@ -46,11 +51,11 @@ pub use scheduler::plan::{
     Proposal, ProposedNodes, TasksPlan, Total, WhatIf,
 };
 pub use scheduler::questions::MAX_ANSWER_WAIT;
-pub use scheduler::starts::STORE_FAILS;
 pub use scheduler::view::listing::{ListedTask, TaskPage};
+pub use scheduler::view::nothing_starts::STORE_FAILS;
 pub use scheduler::view::{
     Answer, ClusterStatus, EndedTaskView, Histograms, JobHistogram, JobStatus, JobTotals,
     LevelHistogram, LogPeers, LostLogs, MAX_LISTED_JOBS, RunningTaskView, WorkerStatus,
 };
 pub use store_size::{StoreGrowth, StoreSize, StoreStatus};
-pub use workers::asking::WorkCounts;
+pub use work_requests::WorkCounts;

@@ -3,7 +3,6 @@
 //! No decision depends on news. The shell takes and logs them. It also logs starts and completions of tasks, which are effects and not
 //! news, at debug level.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +11,6 @@ use brasserie_common::{Principal, Shard, TaskKey, WorkerId};
 
 use crate::record::{InstanceRecord, LeftCause};
 
-/// The most news of one kind that are kept until the shell takes them. A turn that makes more of them drops the rest.
-const MAX_KEPT: usize = 256;
 /// The most tasks that one line names.
 pub(crate) const MAX_NAMED_TASKS: usize = 10;
 
@@ -344,31 +341,6 @@ impl fmt::Display for News {
                 task.job, task.node
             ),
         }
-    }
-}
-
-/// The news that the shell has not taken yet, oldest first.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
-    news: Vec<News>,
-    dropped: BTreeMap<NewsKind, u64>,
-}
-
-impl Kept {
-    pub(crate) fn add(&mut self, news: News) {
-        let kind = news.kind();
-        let is_alike = |kept: &&News| kept.kind() == kind;
-        if self.news.iter().filter(is_alike).count() < MAX_KEPT {
-            self.news.push(news);
-        } else if let Some(kind) = kind {
-            *self.dropped.entry(kind).or_default() += 1;
-        }
-    }
-
-    /// Returns the kept news and how many of each kind were dropped.
-    pub(crate) fn take(&mut self) -> (Vec<News>, BTreeMap<NewsKind, u64>) {
-        let Kept { news, dropped } = std::mem::take(self);
-        (news, dropped)
     }
 }
 

@@ -10,12 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{JobId, JobName, NodeId, NodeName, RecordSeq, TaskKey, Time};
-use brasserie_scheduler_engine::{Presence, Task};
+use brasserie_common::{JobId, JobName, NodeName, RecordSeq, Time};
 
-use crate::news::News;
-use crate::record::{DeletionNumber, Record, Trim};
-use crate::scheduler::Scheduler;
+use crate::record::{DeletionNumber, Trim};
 
 /// The time between two scans of all completions.
 const LONGEST_ROUND: Duration = Duration::from_secs(3600);
@@ -39,11 +36,6 @@ const MAX_DELETED: usize = 1_000_000;
 const LONGEST_TURN: Duration = Duration::from_secs(600);
 /// The minimum of that time, which applies to a short retention, as in trials.
 const SHORTEST_LONGEST_TURN: Duration = Duration::from_secs(10);
-
-/// The most pages of statuses, or jobs without any, that are scanned in one turn: a fraction of a millisecond.
-const PAGES_A_TURN: usize = 64;
-/// The most facts of one record.
-const FACTS_A_TURN: usize = 1024;
 
 /// The limits on completions of nodes and jobs that no longer exist. A completion whose node and job exist is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +71,9 @@ impl Default for Retention {
     }
 }
 
+/// The most facts of one record.
+pub(crate) const FACTS_A_TURN: usize = 1024;
+
 /// The progress of the retention.
 ///
 /// ```text
@@ -111,13 +106,65 @@ pub(crate) struct Upkeep {
     last_deletion: DeletionNumber,
 }
 
+/// One scan of all completions, and its place.
 #[derive(Clone, Debug, Default)]
-struct Round {
+pub struct Round {
     job: u32,
     page: usize,
     /// The number of completions of missing nodes and jobs, by the time since which those are missing.
     seen: BTreeMap<u32, usize>,
     expired: usize,
+}
+
+impl Round {
+    /// Returns the page of completions that is scanned next.
+    pub fn place(&self) -> (JobId, usize) {
+        (JobId(self.job), self.page)
+    }
+
+    pub fn next_page(&mut self) {
+        self.page += 1;
+    }
+
+    pub fn next_job(&mut self) {
+        self.job += 1;
+        self.page = 0;
+    }
+
+    /// Counts a completion that stays, although its node or job is missing.
+    pub fn count_missing(&mut self, since: u32) {
+        *self.seen.entry(since).or_default() += 1;
+    }
+
+    pub fn count_expired(&mut self, count: usize) {
+        self.expired += count;
+    }
+
+    /// Returns the number of completions that were forgotten in this round.
+    pub fn expired(&self) -> usize {
+        self.expired
+    }
+}
+
+/// The work of the retention in one turn.
+#[derive(Debug)]
+pub enum UpkeepWork {
+    Nothing,
+    /// Records that nodes and jobs exist again.
+    Record(Trim),
+    /// Goes on with this round.
+    Scan(Round),
+}
+
+/// Whether a completion of a missing node or job is forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// The completion stays.
+    NotYet,
+    /// The node or job has been missing for as long as the retention says.
+    Due,
+    /// There are more completions than the retention says.
+    Excess,
 }
 
 impl Upkeep {
@@ -131,6 +178,92 @@ impl Upkeep {
     /// Returns the number of completions of nodes or jobs that do not exist, as of the last round.
     pub(crate) fn missing(&self) -> usize {
         self.missing
+    }
+
+    /// Stops counting the time, because the scheduler cannot see whether nodes are missing, or cannot record it.
+    pub(crate) fn stop_counting(&mut self) {
+        self.counted = None;
+    }
+
+    /// Notes how many node tables came into force so far. Returns whether there was another one since the last call.
+    pub(crate) fn note_tables(&mut self, tables: u64) -> bool {
+        std::mem::replace(&mut self.tables, tables) != tables
+    }
+
+    /// Notes nodes and jobs that are still recorded as missing and exist again.
+    pub(crate) fn note_returned(&mut self, nodes: Vec<NodeName>, jobs: Vec<JobName>) {
+        self.returned.extend(nodes);
+        self.returned_jobs.extend(jobs);
+    }
+
+    /// Counts the time of a turn, and returns what to do in it.
+    pub(crate) fn turn(
+        &mut self,
+        now: Time,
+        retention: Retention,
+        persisted: RecordSeq,
+    ) -> UpkeepWork {
+        self.count(now, retention.longest_turn());
+        let next = *self.next_round.get_or_insert(now + retention.round());
+        if self.after.is_some_and(|seq| seq > persisted) {
+            return UpkeepWork::Nothing;
+        }
+        if !self.returned.is_empty() || !self.returned_jobs.is_empty() {
+            return UpkeepWork::Record(self.take_returned());
+        }
+        match self.round.take() {
+            Some(round) => UpkeepWork::Scan(round),
+            None if now >= next => {
+                self.next_round = Some(now + retention.round());
+                UpkeepWork::Scan(Round::default())
+            }
+            None => UpkeepWork::Nothing,
+        }
+    }
+
+    fn take_returned(&mut self) -> Trim {
+        let nodes = self.returned.len().min(FACTS_A_TURN);
+        let jobs = self.returned_jobs.len().min(FACTS_A_TURN - nodes);
+        Trim {
+            observed: self.observed,
+            found: self.returned.drain(..nodes).collect(),
+            found_jobs: self.returned_jobs.drain(..jobs).collect(),
+            ..Trim::default()
+        }
+    }
+
+    /// Returns the counted seconds.
+    pub(crate) fn observed(&self) -> u32 {
+        self.observed
+    }
+
+    /// Notes a record of the retention. Nothing more is done before it is durable.
+    pub(crate) fn note_recorded(&mut self, seq: RecordSeq) {
+        self.after = Some(seq);
+    }
+
+    /// Keeps a round that goes on in the next turn.
+    pub(crate) fn put_off(&mut self, round: Round) {
+        self.round = Some(round);
+    }
+
+    /// Returns whether a completion is forgotten whose node or job is missing since then.
+    pub(crate) fn expiry(&self, since: u32, retention: Retention) -> Expiry {
+        let (excess, up_to) = self.excess;
+        if excess > 0 && since <= up_to {
+            Expiry::Excess
+        } else if self.has_been_missing_for(since) >= retention.missing_for {
+            Expiry::Due
+        } else {
+            Expiry::NotYet
+        }
+    }
+
+    /// Notes that a completion was forgotten.
+    pub(crate) fn note_expired(&mut self, why: Expiry) {
+        if why == Expiry::Excess {
+            self.excess.0 -= 1;
+        }
     }
 
     /// Counts the time since the last turn. A pause longer than `longest` means that the scheduler was stopped, and counts as `longest`.
@@ -147,7 +280,7 @@ impl Upkeep {
     }
 
     /// Returns the time with which an absence is noted.
-    fn noted_at(&self) -> u32 {
+    pub(crate) fn noted_at(&self) -> u32 {
         match sabotage::on(Sabotage::CountAgeFromTheStart) {
             true => 0,
             false => self.observed,
@@ -159,7 +292,7 @@ impl Upkeep {
     }
 
     /// Ends a round: computes how many completions the next round forgets to come down to the limit.
-    fn end(&mut self, round: Round, retention: Retention) {
+    pub(crate) fn end(&mut self, round: Round, retention: Retention) {
         self.missing = round.seen.values().sum();
         let mut excess = self.missing.saturating_sub(retention.max_missing);
         let all = excess;
@@ -175,7 +308,11 @@ impl Upkeep {
     }
 
     /// Returns the last deletion that is no longer remembered from now on, if there is one.
-    fn settled(&mut self, last: DeletionNumber, deleted: usize) -> Option<DeletionNumber> {
+    pub(crate) fn settled(
+        &mut self,
+        last: DeletionNumber,
+        deleted: usize,
+    ) -> Option<DeletionNumber> {
         if self.last_deletion < last {
             self.last_deletion = last;
             self.deletions.push_back((last, self.observed));
@@ -191,236 +328,6 @@ impl Upkeep {
             }
         }
         settled
-    }
-}
-
-impl Scheduler {
-    /// Continues the retention. Called once a turn.
-    pub(crate) fn trim_history(&mut self, now: Time) {
-        let retention = self.options().retention;
-        if retention == Retention::UNLIMITED {
-            return;
-        }
-        self.notice_returned();
-        // A failing source may hide that a node is back.
-        let is_blind = !self.engine().has_nodes_in_force() || self.nodes_error().is_some();
-        if is_blind || self.store_error().is_some() {
-            self.upkeep_mut().counted = None;
-            return;
-        }
-        let upkeep = self.upkeep_mut();
-        upkeep.count(now, retention.longest_turn());
-        let next = *upkeep.next_round.get_or_insert(now + retention.round());
-        let after = upkeep.after;
-        if after.is_some_and(|seq| !self.is_persisted(seq)) {
-            return;
-        }
-        if !self.upkeep().returned.is_empty() || !self.upkeep().returned_jobs.is_empty() {
-            self.record_returned();
-            return;
-        }
-        let round = match self.upkeep_mut().round.take() {
-            Some(round) => round,
-            None if now >= next => {
-                self.upkeep_mut().next_round = Some(now + retention.round());
-                Round::default()
-            }
-            None => return,
-        };
-        self.go_on_trimming(now, retention, round);
-    }
-
-    /// Drops the notes of missing nodes that are in the table in force again, and of jobs that are configured again. A node or job that
-    /// exists for a few minutes each night is never missing for long, even if no round scans it in these minutes.
-    fn notice_returned(&mut self) {
-        let returned = self.engine_mut().take_returned_jobs();
-        self.upkeep_mut().returned_jobs.extend(returned);
-        let tables = self.engine().tables_put_in_force();
-        if self.upkeep().tables == tables {
-            return;
-        }
-        self.upkeep_mut().tables = tables;
-        let returned = self.engine_mut().note_returned();
-        self.upkeep_mut().returned.extend(returned);
-    }
-
-    fn record_returned(&mut self) {
-        let upkeep = self.upkeep_mut();
-        let nodes = upkeep.returned.len().min(FACTS_A_TURN);
-        let jobs = upkeep.returned_jobs.len().min(FACTS_A_TURN - nodes);
-        let trim = Trim {
-            observed: upkeep.observed,
-            found: upkeep.returned.drain(..nodes).collect(),
-            found_jobs: upkeep.returned_jobs.drain(..jobs).collect(),
-            ..Trim::default()
-        };
-        let seq = self.persist(Record::HistoryTrimmed(Box::new(trim)));
-        self.upkeep_mut().after = Some(seq);
-    }
-
-    fn go_on_trimming(&mut self, now: Time, retention: Retention, mut round: Round) {
-        let observed = self.upkeep().observed;
-        let mut trim = Trim {
-            observed,
-            ..Trim::default()
-        };
-        let seq = self.next_record();
-        let mut pages = 0;
-        let mut is_over = false;
-        while pages < PAGES_A_TURN && trim.facts() < FACTS_A_TURN {
-            pages += 1;
-            let job = JobId(round.job);
-            match self.engine().ended_nodes_of_page(job, round.page) {
-                Some(nodes) => {
-                    let job_since = match nodes.is_empty() {
-                        true => None,
-                        false => self.note_job(job, &mut trim),
-                    };
-                    for node in nodes {
-                        let task = Task { job, node };
-                        let since = self.note_node(node, &mut trim);
-                        let since = since.into_iter().chain(job_since).min();
-                        if let Some(since) = since
-                            && !self.expire_if_due(now, (task, since), (retention, seq), &mut trim)
-                        {
-                            *round.seen.entry(since).or_default() += 1;
-                        }
-                    }
-                    round.page += 1;
-                }
-                None if self.engine().has_job(job) => {
-                    round.job += 1;
-                    round.page = 0;
-                }
-                None => {
-                    is_over = true;
-                    break;
-                }
-            }
-        }
-        round.expired += trim.expired.len();
-        if is_over {
-            let last = self.tasks().last_deletion();
-            let deleted = self.tasks().deleted();
-            trim.settled = self.upkeep_mut().settled(last, deleted);
-            if let Some(settled) = trim.settled {
-                self.tasks_mut().settle(settled);
-            }
-            if round.expired > 0 {
-                self.engine_mut().names_were_let_go(round.expired);
-                self.tasks_mut().shrink();
-                let count = round.expired;
-                self.note_news(News::CompletionsForgotten { count });
-            }
-            self.upkeep_mut().end(round, retention);
-        } else {
-            self.upkeep_mut().round = Some(round);
-        }
-        let is_time = is_over && self.upkeep().missing > 0;
-        if trim.facts() > 0 || trim.settled.is_some() || is_time {
-            let persisted = self.persist(Record::HistoryTrimmed(Box::new(trim)));
-            assert_eq!(
-                seq, persisted,
-                "Invariant: looking at completions records nothing itself"
-            );
-            self.upkeep_mut().after = Some(seq);
-        }
-    }
-
-    /// Returns since when the job of a completion has been missing; `None` if it exists. Notes a change.
-    fn note_job(&mut self, job: JobId, trim: &mut Trim) -> Option<u32> {
-        let since = self.engine().job_missing_since(job);
-        let name = self.engine().job_name(job);
-        let exists = self.engine().job_config(job).is_some() || self.jobs().has(name);
-        let name = name.clone();
-        match (exists, since) {
-            (true, None) => None,
-            (true, Some(since)) if sabotage::on(Sabotage::ExpireWhatCameBack) => Some(since),
-            (true, Some(_)) => {
-                self.engine_mut().note_job_missing(job, None);
-                trim.found_jobs.push(name);
-                None
-            }
-            (false, Some(since)) => Some(since),
-            (false, None) => {
-                let observed = self.upkeep().noted_at();
-                self.engine_mut().note_job_missing(job, Some(observed));
-                trim.missing_jobs.push(name);
-                Some(observed)
-            }
-        }
-    }
-
-    /// Returns since when the node of a completion has been missing; `None` if it exists. Notes a change.
-    fn note_node(&mut self, node: NodeId, trim: &mut Trim) -> Option<u32> {
-        match self.engine().presence(node) {
-            // [`Scheduler::notice_returned`] has dropped its note.
-            Presence::InForce => None,
-            Presence::Missing(Some(since)) => Some(since),
-            Presence::Missing(None) => {
-                let observed = self.upkeep().noted_at();
-                self.engine_mut().note_missing(node, observed);
-                trim.missing.push(self.engine().node_name(node));
-                Some(observed)
-            }
-        }
-    }
-
-    /// Forgets the completion of a task whose node or job is missing, if its time is over or there are too many. Returns whether it did.
-    fn expire_if_due(
-        &mut self,
-        now: Time,
-        (task, since): (Task, u32),
-        (retention, seq): (Retention, RecordSeq),
-        trim: &mut Trim,
-    ) -> bool {
-        let upkeep = self.upkeep();
-        let is_over = upkeep.has_been_missing_for(since) >= retention.missing_for;
-        let (excess, up_to) = upkeep.excess;
-        let is_excess = excess > 0 && since <= up_to;
-        if !is_over && !is_excess {
-            return false;
-        }
-        let Some(key) = self.expire(now, task, seq) else {
-            return false;
-        };
-        trim.expired.push(key);
-        if is_excess {
-            self.upkeep_mut().excess.0 -= 1;
-        }
-        true
-    }
-
-    /// Forgets the task's completion, unless the task runs or may be alive, or its completion is not durable.
-    fn expire(&mut self, now: Time, task: Task, seq: RecordSeq) -> Option<TaskKey> {
-        let is_busy = self.tasks().run(task).is_some()
-            || self.tasks().is_pending(task)
-            || self.tasks().floors().until(now, task).is_some();
-        if is_busy || self.tasks().ended(task).is_none() {
-            return None;
-        }
-        let key = self.task_key(task);
-        self.tasks_mut().expire_end(task, seq);
-        self.engine_mut().forget_status(task);
-        Some(key)
-    }
-
-    /// Loads since when nodes and jobs of the history have been missing, before the first event.
-    pub fn remember_missing(
-        &mut self,
-        nodes: impl IntoIterator<Item = (NodeName, u32)>,
-        jobs: impl IntoIterator<Item = (JobName, u32)>,
-    ) {
-        for (node, since) in nodes {
-            if let Some(node) = self.engine().find_node(node.as_str()) {
-                self.engine_mut().note_missing(node, since);
-            }
-        }
-        for (job, since) in jobs {
-            if let Some(job) = self.engine().find_job(job.as_str()) {
-                self.engine_mut().note_job_missing(job, Some(since));
-            }
-        }
     }
 }
 

@@ -1,45 +1,67 @@
 //! The state of a scheduler, and the dispatch of each event to the module that handles it.
 
+mod adoption;
+mod bulk_changes;
+mod calls;
+mod completion;
+mod config;
+mod credit;
 pub mod effect;
+mod evaluation;
 pub mod event;
+mod forgetting;
+mod heartbeat;
 pub mod history;
-mod parts;
+mod initial_wait;
+mod jobs;
+mod kill;
+mod leaving;
+mod ledger;
+mod messages;
+mod obedience;
+mod orphans;
+mod outbox;
 pub mod plan;
 pub mod questions;
 pub mod replies;
+mod retention;
 mod shape;
-pub mod starts;
+mod start;
 pub mod view;
+mod work_requests;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use brasserie_common::ids::InstanceId;
 use brasserie_common::rng::{Purpose, Rng};
-use brasserie_common::sabotage::{self, Sabotage};
-use brasserie_common::{CallId, RecordSeq, RequestId, SchedulerId, TaskKey, Time, WallTime};
-use brasserie_common_config::{Config, ScheduleMemory};
+use brasserie_common::{RecordSeq, SchedulerId, TaskKey, Time, WallTime};
+use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, Task};
-use effect::{Effect, Reply};
+use effect::Effect;
 use event::Event;
+use outbox::Outbox;
 use questions::Questions;
-use replies::{HeldReply, Replies};
 
-use crate::calls::{Call, Calls};
+use crate::bulk_changes::BulkChanges;
+use crate::calls::Calls;
 use crate::estimates::Estimates;
 use crate::fences::Fences;
-use crate::jobs::{ConfigOrigin, Jobs, NodesOf};
-use crate::news::{Kept, News, NewsKind};
+use crate::jobs::Jobs;
+use crate::news::{News, NewsKind};
+use crate::nodes::{NodesInForce, NodesOf};
+use crate::notices::Notices;
 use crate::options::Options;
-use crate::reconcile::Orphans;
+use crate::orphans::Orphans;
+use crate::pool::Pool;
 use crate::record::{ClusterId, Durable, OWN_RECORD, Record};
 use crate::retention::Upkeep;
+use crate::runs::Runs;
 use crate::store_size::StoreSizes;
-use crate::tasks::Tasks;
-use crate::workers::Workers;
-use crate::workers::asking::Asking;
-use crate::workers::forgetting::Awake;
-use crate::workers::initial_wait::InitialWait;
+use crate::waits::initial_wait::InitialWait;
+use crate::waits::pauses::Pauses;
+use crate::waits::safety::SafetyWaits;
+use crate::work_requests::WorkRequests;
 
 /// One scheduler instance.
 ///
@@ -52,40 +74,46 @@ pub struct Scheduler {
     cluster: ClusterId,
     wall: WallTime,
     engine: Engine,
-    workers: Workers,
-    tasks: Tasks,
+    pool: Pool,
+    runs: Runs,
+    safety: SafetyWaits,
     fences: Fences,
+    nodes: NodesInForce,
     orphans: Orphans,
     jobs: Jobs,
+    bulk_changes: BulkChanges,
     /// The recorded times of schedules.
     times: ScheduleMemory,
     wait: InitialWait,
-    awake: Awake,
+    pauses: Pauses,
     calls: Calls,
-    pub(crate) asking: Asking,
+    work_requests: WorkRequests,
     estimates: Estimates,
-    log: Log,
-    replies: Replies,
+    outbox: Outbox,
     upkeep: Upkeep,
     store_sizes: StoreSizes,
     questions: Questions,
-    effects: VecDeque<Effect>,
-    news: Kept,
+    notices: Notices,
     invocation_ids: Rng,
     config_error: Option<String>,
+    /// The error of the node sources, if their last refresh has failed.
     nodes_error: Option<String>,
     /// The last turn stopped at its limit of placements or of tries.
-    pub(crate) more_to_place: bool,
+    more_to_place: bool,
     /// A newer instance runs, so this one starts nothing and exits.
     stepped_down: Option<SchedulerId>,
 }
 
-/// The numbers of the last record and of the last durable record.
-#[derive(Clone, Debug, Default)]
-struct Log {
-    last: RecordSeq,
-    persisted: RecordSeq,
-    error: Option<String>,
+/// A read-only look at all components. It cannot change any.
+#[derive(Clone, Copy)]
+struct View<'a>(&'a Scheduler);
+
+impl Deref for View<'_> {
+    type Target = Scheduler;
+
+    fn deref(&self) -> &Scheduler {
+        self.0
+    }
 }
 
 impl Scheduler {
@@ -111,24 +139,25 @@ impl Scheduler {
             cluster,
             wall,
             engine: Engine::new(options.seed),
-            workers: Workers::new(id, &durable.left),
-            tasks: Tasks::new(&durable),
+            pool: Pool::new(id, &durable.left),
+            runs: Runs::new(&durable),
             fences: Fences::new(durable.fence_generation, start_time),
+            safety: SafetyWaits::default(),
+            nodes: NodesInForce::default(),
             orphans: Orphans::default(),
             jobs: Jobs::new(&durable),
+            bulk_changes: BulkChanges::default(),
             times: durable.schedule_memory(),
             wait: InitialWait::new(&options, &durable, now),
-            awake: Awake::new(now, options.timeouts),
+            pauses: Pauses::new(now, options.timeouts),
             calls: Calls::default(),
-            asking: Asking::default(),
+            work_requests: WorkRequests::default(),
             estimates: Estimates::default(),
-            log: Log::default(),
-            replies: Replies::default(),
+            outbox: Outbox::default(),
             upkeep: Upkeep::new(durable.observed),
             store_sizes: StoreSizes::default(),
             questions: Questions::default(),
-            effects: VecDeque::new(),
-            news: Kept::default(),
+            notices: Notices::default(),
             // Each instance has its own stream. Otherwise two instances with one seed would draw the same ids.
             invocation_ids: Rng::new(
                 options.seed.wrapping_add(start_time.cast_unsigned()),
@@ -141,7 +170,7 @@ impl Scheduler {
             options,
         };
         let wait = scheduler.wait.restart_must_wait(OWN_RECORD);
-        scheduler.persist(Record::SchedulerStarted {
+        scheduler.outbox.persist(Record::SchedulerStarted {
             cluster,
             scheduler: id,
             wait,
@@ -152,12 +181,58 @@ impl Scheduler {
         scheduler
     }
 
+    /// Sets how many runs share a generation of fences. Tests cannot wait for 2^31 - 1 runs.
+    pub fn with_runs_per_generation(mut self, runs: u32) -> Self {
+        self.fences.set_per_generation(runs);
+        self
+    }
+
+    fn view(&self) -> View<'_> {
+        View(self)
+    }
+
+    /// Returns a copy on which a configuration is tried out and which is then dropped. Omits the history of completions, which is the bulk
+    /// of the state.
+    fn to_try_out(&self) -> Scheduler {
+        Scheduler {
+            options: self.options.clone(),
+            id: self.id,
+            cluster: self.cluster,
+            wall: self.wall,
+            engine: self.engine.clone(),
+            pool: self.pool.clone(),
+            runs: self.runs.without_ends(),
+            safety: SafetyWaits::default(),
+            fences: self.fences.clone(),
+            nodes: self.nodes.clone(),
+            orphans: self.orphans.clone(),
+            jobs: self.jobs.clone(),
+            bulk_changes: self.bulk_changes.clone(),
+            times: self.times.clone(),
+            wait: self.wait.clone(),
+            pauses: self.pauses,
+            calls: self.calls.clone(),
+            work_requests: WorkRequests::default(),
+            estimates: self.estimates.clone(),
+            outbox: self.outbox.emptied(),
+            upkeep: Upkeep::default(),
+            store_sizes: StoreSizes::default(),
+            questions: Questions::default(),
+            notices: self.notices.without_news(),
+            invocation_ids: self.invocation_ids.clone(),
+            config_error: self.config_error.clone(),
+            nodes_error: self.nodes_error.clone(),
+            more_to_place: self.more_to_place,
+            stepped_down: self.stepped_down,
+        }
+    }
+
     /// Handles one event.
     pub fn handle(&mut self, now: Time, event: Event) {
         if let Some(newer) = self.stepped_down {
             return self.handle_stepped_down(now, newer, event);
         }
-        self.awake.turn(now);
+        self.pauses.turn(now);
         // Checks workers before the event is served: a machine that wakes up must not act on outdated health.
         self.evaluate_due_workers(now);
         match event {
@@ -207,10 +282,10 @@ impl Scheduler {
             Event::CallCompleted { call, outcome } => self.call_completed(now, call, outcome),
             Event::Persisted { up_to } => self.persisted(now, up_to),
             Event::StoreFailed { message } => {
-                self.log.error = Some(message);
+                self.outbox.store_failed(message);
                 self.answer_all_marked(now);
             }
-            Event::StoreRecovered => self.log.error = None,
+            Event::StoreRecovered => self.outbox.store_recovered(),
             Event::StoreMeasured { size } => self.store_sizes.measured(now, size),
             Event::ConfigLoaded {
                 config,
@@ -225,66 +300,40 @@ impl Scheduler {
         }
     }
 
-    fn config_loaded(
-        &mut self,
-        now: Time,
-        (config, warnings, origin): (Arc<Config>, Vec<String>, ConfigOrigin),
-    ) {
-        self.config_error = None;
-        self.jobs.load_file(config, warnings, origin);
-        self.put_jobs_in_force(now);
-        if let Some(why) = self.jobs.refused_file() {
-            self.note_news(News::Problem(why));
-        }
-    }
-
-    fn config_failed(&mut self, message: String) {
-        self.config_error = Some(message);
-        self.jobs.file_failed();
-    }
-
-    fn nodes_loaded(&mut self, now: Time, found: NodesOf) {
-        self.nodes_error = None;
-        self.put_jobs_in_force(now);
-        if self.jobs.wants(&found) {
-            self.begin_nodes(found);
-        }
-    }
-
     /// Handles everything that is due by the clock, then starts tasks. Called once a turn.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.stepped_down.is_some() {
             return;
         }
-        self.awake.turn(now);
+        self.pauses.turn(now);
         self.put_jobs_in_force(now);
-        if self.slices_are_due() {
-            self.go_on_with_slices(now);
+        if self.bulk_changes.is_due(self.outbox.persisted()) {
+            self.continue_bulk_changes(now);
         }
         self.evaluate_due_workers(now);
         self.forget_the_dead(now);
         self.expire_calls(now);
-        self.abandon_replies(now);
+        self.outbox.abandon_replies(now);
+        if self.outbox.is_stalled() {
+            self.abandon_bulk_requests();
+        }
         self.answer_late_questions(now);
         self.evaluate_permitted(now);
         self.update_initial_wait(now);
-        self.spread_the_set(now);
+        self.ask_for_echoes(now);
         self.engine.handle_timeout(now);
-        for worker in self.workers.take_gone() {
-            self.tasks.left(worker);
+        for worker in self.pool.take_gone() {
+            self.runs.left(worker);
         }
-        self.tasks.drop_forgotten();
-        self.tasks.floors_mut().drop_passed(now);
+        self.runs.drop_settled_deletions();
+        self.safety.drop_passed(now);
         self.continue_refresh(now);
         self.trim_history(now);
-        self.look_for_orphans(now);
+        self.check_runs(now);
         self.kill_due_orphans(now);
         self.start_tasks(now);
         self.answer_requests(now);
-        let Log {
-            persisted, last, ..
-        } = self.log;
-        self.replies.watch(now, persisted, last);
+        self.outbox.watch_store(now);
     }
 
     /// Returns when to call [`Scheduler::handle_timeout`] if no event arrives before.
@@ -293,21 +342,22 @@ impl Scheduler {
             return None;
         }
         let is_asked = self.engine.wants_held_nodes().is_some();
-        let has_more = self.is_settling() || is_asked || self.tasks.is_drop_due();
-        if self.more_to_place || self.slices_are_due() || has_more {
+        let has_bulk_changes = self.bulk_changes.is_due(self.outbox.persisted());
+        let has_more = self.is_settling() || is_asked || self.runs.is_drop_due();
+        if self.more_to_place || has_bulk_changes || has_more {
             return Some(Time::ZERO);
         }
         [
-            self.workers.next_wake(),
-            self.workers.next_spreading(),
-            self.workers.next_forgotten(),
+            self.pool.next_wake(),
+            self.pool.next_spreading(),
+            self.pool.next_forgotten(),
             self.calls.next_deadline(),
-            self.replies.next_deadline(),
+            self.outbox.next_deadline(),
             self.questions.next_deadline(),
             self.wait.next_change(),
             self.engine.poll_timeout(),
-            self.asking.next_answer(),
-            Some(self.awake.next_turn()),
+            self.work_requests.next_answer(),
+            Some(self.pauses.next_turn()),
         ]
         .into_iter()
         .flatten()
@@ -316,28 +366,16 @@ impl Scheduler {
 
     /// Returns the next effect, in order.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        self.outbox.poll()
     }
 
     /// Returns the events for the operator's log since the last call, and how many more of each kind were dropped.
     pub fn take_news(&mut self) -> (Vec<News>, BTreeMap<NewsKind, u64>) {
-        self.news.take()
+        self.notices.take_news()
     }
 
-    pub(crate) fn note_news(&mut self, news: News) {
-        self.news.add(news);
-    }
-
-    /// Shows a problem in `status` for a few minutes, and logs it unless `status` already shows it.
-    pub(crate) fn note_problem(&mut self, now: Time, text: &str) {
-        let news = self.tasks.problems_mut().note(now, text);
-        self.note_problem_news(news);
-    }
-
-    pub(crate) fn note_problem_news(&mut self, news: Option<String>) {
-        if let Some(text) = news {
-            self.note_news(News::Problem(text));
-        }
+    pub fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     pub fn id(&self) -> SchedulerId {
@@ -358,147 +396,29 @@ impl Scheduler {
         self.stepped_down
     }
 
-    pub(crate) fn note_stepped_down(&mut self, newer: SchedulerId) {
-        self.stepped_down = Some(newer);
-    }
-
-    /// Draws the random half of a new invocation.
-    pub(crate) fn draw_invocation(&mut self) -> i64 {
-        self.invocation_ids.next_i64()
-    }
-
-    pub(crate) fn task_key(&self, task: Task) -> TaskKey {
-        TaskKey {
-            job: self.engine.job_name(task.job).clone(),
-            node: self.engine.node_name(task.node),
-        }
-    }
-
-    pub(crate) fn is_persisted(&self, seq: RecordSeq) -> bool {
-        seq <= self.log.persisted
-    }
-
-    /// Returns the error of the node sources, if their last refresh has failed.
-    pub(crate) fn nodes_error(&self) -> Option<&str> {
-        self.nodes_error.as_deref()
-    }
-
-    /// Returns why nothing can be made durable at present: the store reports a failure, or it makes no progress.
-    pub(crate) fn store_error(&self) -> Option<&str> {
-        let stall = "it has not synced a record for seconds; check the disk of the data directory";
-        let stalled = self.replies.is_stalled().then_some(stall);
-        self.log.error.as_deref().or(stalled)
-    }
-
-    /// Returns the latest durable record.
-    pub(crate) fn persisted_record(&self) -> RecordSeq {
-        self.log.persisted
-    }
-
-    /// Returns the latest record, durable or not.
-    pub(crate) fn last_record(&self) -> RecordSeq {
-        self.log.last
-    }
-
-    /// Returns the number of the next record.
-    pub(crate) fn next_record(&self) -> RecordSeq {
-        self.log.last.next()
-    }
-
-    /// Requests that a record be made durable.
-    pub(crate) fn persist(&mut self, record: Record) -> RecordSeq {
-        self.log.last = self.log.last.next();
-        let seq = self.log.last;
-        if let Record::WorkerLeft { worker, .. } = &record
-            && !self.workers.holds_a_shard(*worker)
-        {
-            self.tasks.left(*worker);
-        }
-        self.effects.push_back(Effect::Persist { seq, record });
-        seq
-    }
-
-    /// Answers a request at once. This reply replaces one that waits for a record.
-    pub(crate) fn reply(&mut self, request: RequestId, reply: Reply) {
-        self.effects.push_back(Effect::Reply {
-            request,
-            after: None,
-            reply,
-        });
-    }
-
-    /// Answers a request once `after` is durable, or with a refusal if that takes longer than [`crate::MAX_REPLY_WAIT`].
-    pub(crate) fn reply_after(
-        &mut self,
-        now: Time,
-        (request, after): (RequestId, Option<RecordSeq>),
-        reply: Reply,
-        held: HeldReply,
-    ) {
-        let after = after.filter(|&seq| !self.is_persisted(seq));
-        let after = after.filter(|_| !sabotage::on(Sabotage::AcknowledgeBeforeDurable));
-        if let Some(after) = after {
-            let persisted = self.log.persisted;
-            let earlier = self.replies.wait(now, persisted, (request, after), held);
-            if let Some((earlier, refusal)) = earlier {
-                self.reply(earlier, refusal);
-            }
-        }
-        self.effects.push_back(Effect::Reply {
-            request,
-            after,
-            reply,
-        });
-    }
-
-    /// Refuses requests whose reply has waited for too long. Their changes may still become durable, and the refusal says so.
-    fn abandon_replies(&mut self, now: Time) {
-        while let Some((request, refusal)) = self.replies.abandon(now, self.log.persisted) {
-            self.reply(request, refusal);
-        }
-        if self.replies.is_stalled() {
-            self.abandon_wishes();
-        }
-    }
-
-    /// Returns whether this instance's own record is durable. A worker called before that would remember an instance that the directory
-    /// does not. Calls that waited for a failing store would also pile up and leave all at once.
-    pub(crate) fn may_call(&self) -> bool {
-        self.is_persisted(OWN_RECORD)
-    }
-
-    /// Calls a worker. The call leaves at once, because the records that it depends on are already durable:
-    ///
-    /// * A task goes only to an instance that became HEALTHY after its record was durable, and only after the task's previous completion is
-    ///   durable.
-    /// * Questions and kills concern runs that were started so, or that the worker listed.
-    /// * Fetches and healthchecks start no task.
-    /// * An instance that is asked to die before its loss is durable counts as alive after a restart, and the restarted scheduler waits for
-    ///   it.
-    pub(crate) fn send(&mut self, id: CallId, peer: brasserie_common::ServiceAddress, call: Call) {
-        assert!(
-            self.may_call(),
-            "Invariant: nobody is called before this instance is recorded"
-        );
-        self.effects.push_back(Effect::Call { id, peer, call });
-    }
-
     fn persisted(&mut self, now: Time, up_to: RecordSeq) {
-        let might_call = self.may_call();
-        self.log.persisted = self.log.persisted.max(up_to);
-        self.replies.persisted(self.log.persisted);
-        self.questions.persisted(self.log.persisted);
-        if !might_call && self.may_call() {
+        let might_call = self.outbox.may_call();
+        self.outbox.note_persisted(up_to);
+        self.questions.persisted(self.outbox.persisted());
+        if !might_call && self.outbox.may_call() {
             self.evaluate_all(now);
         }
-        for task in self.tasks.take_persisted(up_to) {
+        for task in self.runs.take_persisted(up_to) {
             self.engine.release(now, task);
         }
         self.jobs.persisted(up_to);
-        self.go_on_with_slices(now);
-        let recorded = self.workers.take_recorded(up_to);
+        self.continue_bulk_changes(now);
+        let recorded = self.pool.take_recorded(up_to);
         for shard in recorded {
             self.evaluate(now, &shard);
         }
+    }
+}
+
+/// Returns the names of a task.
+fn task_key(engine: &Engine, task: Task) -> TaskKey {
+    TaskKey {
+        job: engine.job_name(task.job).clone(),
+        node: engine.node_name(task.node),
     }
 }

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use brasserie_common::Time;
 
-use crate::scheduler::Scheduler;
-
 /// The time between two kept samples.
 const SAMPLE: Duration = Duration::from_secs(3600);
 /// The most samples. They cover the last day.
@@ -97,6 +95,17 @@ impl StoreSizes {
         }
     }
 
+    /// Returns the state for a status answer. `completions` and `missing` are as in [`StoreStatus`].
+    pub(crate) fn status(&self, completions: usize, missing: usize) -> Option<StoreStatus> {
+        let (_, size) = self.last?;
+        Some(StoreStatus {
+            size,
+            growth: self.growth(),
+            completions,
+            missing,
+        })
+    }
+
     fn growth(&self) -> Option<StoreGrowth> {
         let (now, size) = self.last?;
         let (at, before) = self.samples.front().copied()?;
@@ -107,7 +116,8 @@ impl StoreSizes {
         })
     }
 
-    fn warning(&self) -> Option<StoreWarning> {
+    /// Returns the present problem of the store's size.
+    pub(crate) fn warning(&self) -> Option<StoreWarning> {
         let (_, size) = self.last?;
         if size.disk_free_bytes < ENOUGH_BYTES.min(size.disk_bytes / NEARLY_FULL_PART) {
             return Some(StoreWarning::DiskNearlyFull);
@@ -118,24 +128,6 @@ impl StoreSizes {
         let within = over.as_secs().saturating_mul(size.disk_free_bytes / bytes);
         let within = Duration::from_secs(within);
         (within < SOON).then_some(StoreWarning::FillsDisk)
-    }
-}
-
-impl Scheduler {
-    /// Returns the present problem of the store's size.
-    pub(crate) fn store_warning(&self) -> Option<StoreWarning> {
-        self.store_sizes().warning()
-    }
-
-    pub(crate) fn store_status(&self) -> Option<StoreStatus> {
-        let sizes = self.store_sizes();
-        let (_, size) = sizes.last?;
-        Some(StoreStatus {
-            size,
-            growth: sizes.growth(),
-            completions: self.tasks().completions(),
-            missing: self.upkeep().missing(),
-        })
     }
 }
 

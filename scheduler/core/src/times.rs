@@ -11,15 +11,13 @@
 
 use std::collections::BTreeMap;
 
-use brasserie_common::cluster_view::{MAX_SCHEDULES, ScheduleView};
-use brasserie_common::{JobId, Time};
+use brasserie_common::cluster_view::ScheduleView;
 use brasserie_common_config::{
     ItemKey, ItemMemory, LevelId, ScheduleChanges, ScheduleMemory, Stretch, Zone,
 };
-use brasserie_scheduler_engine::{NodeTable, TimesGiven};
+use brasserie_scheduler_engine::NodeTable;
 
 use crate::record::{Durable, GivenStretch, GivenTimes, ItemName, Record};
-use crate::scheduler::Scheduler;
 
 impl GivenTimes {
     fn of(memory: &ItemMemory) -> GivenTimes {
@@ -62,6 +60,17 @@ impl Durable {
     }
 }
 
+/// Returns the record of changes of the issued times.
+pub(crate) fn record_of(changes: ScheduleChanges) -> Record {
+    let ScheduleChanges { changed, forgotten } = changes;
+    let changed = changed.iter();
+    let changed = changed.map(|(key, item)| (ItemName(key.0.clone()), GivenTimes::of(item)));
+    Record::TimesGiven {
+        changed: changed.collect(),
+        forgotten: forgotten.into_iter().map(|key| ItemName(key.0)).collect(),
+    }
+}
+
 /// Returns the next times of the `add_time` sources that gave a table, each with the level of its nodes.
 pub(crate) fn schedules(table: &NodeTable) -> impl Iterator<Item = (LevelId, ScheduleView)> {
     table.times().next.iter().map(|of| {
@@ -74,38 +83,4 @@ pub(crate) fn schedules(table: &NodeTable) -> impl Iterator<Item = (LevelId, Sch
         };
         (of.level, view)
     })
-}
-
-impl Scheduler {
-    /// Returns clauses about the schedules on which the nodes of a job depend.
-    pub(crate) fn next_times_of(&self, job: JobId) -> Vec<String> {
-        let Some(job) = self.engine().job_config(job) else {
-            return Vec::new();
-        };
-        let all = self.engine().nodes().into_iter();
-        let all = all.flat_map(|table| schedules(table));
-        all.filter(|(of, _)| *of <= job.level_for_tasks)
-            .take(MAX_SCHEDULES)
-            .map(|(_, schedule)| schedule.clause(self.wall().as_millis()))
-            .collect()
-    }
-
-    /// Records the times that schedules issued for nodes that come into force in this turn.
-    pub(crate) fn record_times(&mut self, now: Time, times: &TimesGiven) {
-        for given_up in &times.given_up {
-            self.note_problem(now, given_up);
-        }
-        let changes = times.memory.changes_since(self.recorded_times());
-        if changes.is_empty() {
-            return;
-        }
-        self.recorded_times_mut().change(&changes);
-        let ScheduleChanges { changed, forgotten } = changes;
-        let changed = changed.iter();
-        let changed = changed.map(|(key, item)| (ItemName(key.0.clone()), GivenTimes::of(item)));
-        self.persist(Record::TimesGiven {
-            changed: changed.collect(),
-            forgotten: forgotten.into_iter().map(|key| ItemName(key.0)).collect(),
-        });
-    }
 }

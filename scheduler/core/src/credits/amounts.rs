@@ -85,23 +85,23 @@ impl<'a> Piece<'a> {
 /// The amounts left of a request for one type of processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Amounts {
-    pub(super) secs: f64,
-    pub(super) instances: f64,
-    pub(super) idle: f64,
+    pub secs: f64,
+    pub instances: f64,
+    pub idle: f64,
     /// Seconds after the request before which no other task can begin. Grows with each task.
-    pub(super) delay: f64,
-    pub(super) there: f64,
+    pub delay: f64,
+    pub there: f64,
     /// The number of instances for which tasks are queued at the worker. `None`: the end of a run makes no instance idle again.
-    pub(super) waiting: Option<f64>,
-    pub(super) asked: AskedFor,
+    pub waiting: Option<f64>,
+    pub asked: AskedFor,
 }
 
 /// The requested amounts, which limit returned credit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AskedFor {
-    pub(super) secs: f64,
-    pub(super) instances: f64,
-    pub(super) delay: f64,
+    pub secs: f64,
+    pub instances: f64,
+    pub delay: f64,
 }
 
 impl Amounts {

@@ -16,11 +16,11 @@ const KEEPS_AWAY: Duration = Duration::from_secs(5);
 /// The amounts that a task took off the newest request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Revocable {
-    pub(super) processor: Processor,
-    pub(super) usage: f64,
+    pub processor: Processor,
+    pub usage: f64,
     /// Instance-seconds.
-    pub(super) work: f64,
-    pub(super) sending: Sending,
+    pub work: f64,
+    pub sending: Sending,
 }
 
 /// The request for which a task was sent.

@@ -26,19 +26,19 @@ const MAX_CPUS: f64 = 4096.0;
 /// The tasks with deadlines on a worker's CPUs, each on one CPU.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workload {
-    pub(super) cpus: usize,
+    pub cpus: usize,
     /// The seconds by which tasks should end before their deadlines. The deadlines in `jobs` are earlier by this, as in the worker's own
     /// simulation.
-    pub(super) low_water: f64,
+    pub low_water: f64,
     /// The time from which the times of the jobs count.
-    pub(super) at: Time,
-    pub(super) jobs: Vec<EdfJob>,
+    pub at: Time,
+    pub jobs: Vec<EdfJob>,
     /// The run of each job, in the order of the jobs.
-    pub(super) runs: Vec<InvocationId>,
+    pub runs: Vec<InvocationId>,
     /// Tasks that were too late beside these jobs at that time. A task that takes as long and has as near a deadline is too late, too.
-    pub(super) rejected: Vec<EdfJob>,
+    pub rejected: Vec<EdfJob>,
     /// The ends of the jobs without another task, if they were simulated.
-    pub(super) ends: Option<Vec<EdfEnd>>,
+    pub ends: Option<Vec<EdfEnd>>,
 }
 
 /// The effect of the end of a run on tasks that would have been late.
@@ -52,8 +52,8 @@ pub enum Relief {
 /// A run that the worker has listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ListedRun {
-    pub(super) run: InvocationId,
-    pub(super) share: CpuShare,
+    pub run: InvocationId,
+    pub share: CpuShare,
 }
 
 /// Whether a task uses a whole CPU.

@@ -10,7 +10,6 @@ use brasserie_common_config::Config;
 use super::Jobs;
 use crate::news::News;
 use crate::record::{KeptConfig, Record};
-use crate::scheduler::Scheduler;
 
 /// The origin of a configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,32 +127,27 @@ impl Source {
     }
 }
 
-impl Scheduler {
-    /// Returns the configuration of the file in force, after a turn. A shell reads the nodes of its sources and of no others. A refused
-    /// file comes into force when the API job with the same name is gone, and only this function reports that.
-    pub fn source_in_force(&self) -> Option<SourceInForce<'_>> {
-        let jobs = self.jobs();
+impl Jobs {
+    /// Returns the configuration of the file in force.
+    pub(crate) fn source_in_force(&self) -> Option<SourceInForce<'_>> {
         Some(SourceInForce {
-            config: &jobs.file.as_ref()?.config,
-            path: jobs.in_force().and_then(|known| known.path.as_ref()),
+            config: &self.file.as_ref()?.config,
+            path: self.in_force().and_then(|known| known.path.as_ref()),
         })
     }
 
-    /// Records the file that came into force. After a crash before the record is durable, the previous file is kept, as if the file had
-    /// been changed a moment later.
-    pub(super) fn keep_config(&mut self) {
-        let wall = self.wall();
-        let comes = self.jobs().source.coming.is_some();
-        if let Some(config) = self.jobs_mut().source.settle(wall) {
-            self.persist(Record::ConfigKept { config });
-        }
-        if let Some(what) = self.jobs().in_force_text().filter(|_| comes) {
-            self.note_news(News::ConfigInForce { what });
-        }
+    /// Notes that the configuration from [`Jobs::take_changed`] is in force. Returns the record of its file, if the file is new, and what
+    /// the log says about it.
+    pub(crate) fn note_in_force(&mut self, wall: WallTime) -> (Option<Record>, Option<News>) {
+        let comes = self.source.coming.is_some();
+        let kept = self.source.settle(wall);
+        let what = self.in_force_text().filter(|_| comes);
+        (
+            kept.map(|config| Record::ConfigKept { config }),
+            what.map(|what| News::ConfigInForce { what }),
+        )
     }
-}
 
-impl Jobs {
     /// Describes the configuration in force for the log; `None` if it comes from no file.
     fn in_force_text(&self) -> Option<String> {
         let ConfigInForce { path, read_by, .. } = self.in_force()?;

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use brasserie_common::RecordSeq;
 use brasserie_common::fingerprint::Shape;
 
-use super::{Awaited, Given, Jobs, RefusedFile, Standing};
+use super::{Awaited, Given, InForce, Jobs, RefusedFile};
 use crate::record::until_synced;
 
 impl Jobs {
@@ -23,8 +23,7 @@ impl Jobs {
             held,
             awaited,
             last_version,
-            standing,
-            slices,
+            in_force,
         } = self;
         s.opt(refused.as_ref(), |s, refused| {
             let RefusedFile {
@@ -49,8 +48,7 @@ impl Jobs {
                 Awaited::Deletion => s.put(true),
             }
         });
-        s.put((last_version, *standing == Standing::Changed));
-        slices.shape(s, persisted);
+        s.put((last_version, *in_force == InForce::Changed));
     }
 }
 

@@ -30,7 +30,7 @@ struct Made {
 /// A config file's configuration, and the positions of its jobs.
 #[derive(Clone, Debug)]
 pub(super) struct File {
-    pub(super) config: Arc<Config>,
+    pub config: Arc<Config>,
     positions: BTreeMap<JobName, usize>,
 }
 

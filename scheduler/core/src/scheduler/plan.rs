@@ -12,10 +12,11 @@ use brasserie_common::{JobName, Time};
 use brasserie_common_config::{Changes, Config};
 use brasserie_scheduler_engine::{Counts, NodeTable};
 
-use super::Scheduler;
 use super::event::Event;
+use super::{Scheduler, View, task_key};
 use crate::jobs::ConfigOrigin;
-use crate::reconcile::{RunNow, has_same_nodes};
+use crate::nodes::{Owner, has_same_nodes};
+use crate::orphans::snapshot::{OrphanNow, RunNow};
 use crate::record::Durable;
 use crate::times::schedules;
 
@@ -154,12 +155,15 @@ impl WhatIf {
             .or_else(|| too_heavy(engine.remembered_bytes(), remembered));
         let (copy, runs) = match not_counted {
             None => (scheduler.to_try_out(), None),
-            Some(_) => (thin_copy(scheduler, now), Some(scheduler.runs_now(now))),
+            Some(_) => (
+                thin_copy(scheduler, now),
+                Some(scheduler.view().runs_now(now)),
+            ),
         };
         WhatIf {
             now,
             copy,
-            standing: match scheduler.has_nodes_of_its_config() {
+            standing: match scheduler.view().has_nodes_of_its_config() {
                 true => NodesStanding::OfTheConfiguration,
                 false => NodesStanding::OfAnother,
             },
@@ -180,7 +184,10 @@ impl WhatIf {
             self.problems = self.copy.engine().problems().into_iter().collect();
         }
         let Proposal { config, nodes } = proposal;
-        let runs = self.runs.take().unwrap_or_else(|| self.copy.runs_now(now));
+        let runs = self
+            .runs
+            .take()
+            .unwrap_or_else(|| self.copy.view().runs_now(now));
         if let ProposedNodes::Read(nodes) = &nodes
             && self.not_counted.is_none()
             && let Some(why) = too_large(Some(&config), Some(nodes))
@@ -231,7 +238,7 @@ impl WhatIf {
             Some(newer) => Some(format!(
                 "this scheduler has stepped down for the newer instance {newer}"
             )),
-            None => self.copy.jobs().refused_file(),
+            None => self.copy.jobs.refused_file(),
         }
     }
 
@@ -326,6 +333,49 @@ impl WhatIf {
     }
 }
 
+impl View<'_> {
+    /// Returns whether the newest nodes, in force or coming into force, are those of the configuration in force.
+    fn has_nodes_of_its_config(&self) -> bool {
+        let in_force = self.engine.nodes();
+        let newest = self.engine.tables().last();
+        let on_its_way =
+            newest.filter(|newest| in_force.is_none_or(|nodes| !Arc::ptr_eq(nodes, newest)));
+        let owner = |nodes| {
+            let config = self.engine.config();
+            config.map_or(Owner::OtherConfig, |config| {
+                self.nodes.owner_of(nodes, config)
+            })
+        };
+        let nodes = on_its_way.map_or(self.nodes.owner(), owner);
+        nodes == Owner::ThisConfig
+    }
+
+    /// Returns all runs, by names.
+    fn runs_now(&self, now: Time) -> Vec<RunNow> {
+        let running = self.runs.running().map(|(task, run)| {
+            let knows = self.wanted().is_known_of(task.job);
+            let is_unwanted = self.wanted().why_not(task).is_some();
+            let orphan = self.orphans.snapshot((task, run.invocation));
+            // Some runs may not have been checked since the wanted tasks became known.
+            let found_now = self
+                .wanted()
+                .kill_delay(task)
+                .map(|_| OrphanNow::since(now));
+            RunNow {
+                task: task_key(&self.engine, task),
+                shard: run.shard.clone(),
+                invocation: run.invocation,
+                is_unwanted: knows && is_unwanted,
+                orphan: match knows {
+                    true => orphan.filter(|_| is_unwanted).or(found_now),
+                    false => orphan,
+                },
+            }
+        });
+        running.collect()
+    }
+}
+
 /// Returns the configuration and the nodes by which the plan decides which tasks are wanted.
 fn wanted<'a>(
     config: Option<&'a Config>,
@@ -386,12 +436,11 @@ fn too_heavy(bytes: usize, most: usize) -> Option<String> {
 /// Returns a copy without nodes and tasks. It has only the state that decides whether a configuration comes into force, and how API jobs
 /// are read under it.
 fn thin_copy(scheduler: &Scheduler, now: Time) -> Scheduler {
-    let options = scheduler.options().clone();
+    let options = scheduler.options.clone();
     let mut thin = Scheduler::new(options, Durable::default(), now, scheduler.wall());
-    *thin.jobs_mut() = scheduler.jobs().clone();
-    if let Some(newer) = scheduler.stepped_down() {
-        thin.note_stepped_down(newer);
-    }
+    thin.jobs = scheduler.jobs.clone();
+    thin.bulk_changes = scheduler.bulk_changes.clone();
+    thin.stepped_down = scheduler.stepped_down;
     thin
 }
 
@@ -476,11 +525,11 @@ mod tests {
             job: engine.find_job("j").expect("a job of the history"),
             node: engine.find_node(node).expect("a node of the history"),
         };
-        assert!(scheduler.tasks().ended(task("gone0")).is_some());
-        assert!(scheduler.tasks().forgotten(task("gone3")).is_some());
+        assert!(scheduler.runs.ended(task("gone0")).is_some());
+        assert!(scheduler.runs.last_deleted(task("gone3")).is_some());
         let copy = WhatIf::of(&scheduler, Time::ZERO).copy;
-        assert_eq!(copy.tasks().last_ended(task("gone0")), None);
-        assert_eq!(copy.tasks().last_ended(task("gone3")), None);
+        assert_eq!(copy.runs.last_ended(task("gone0")), None);
+        assert_eq!(copy.runs.last_ended(task("gone3")), None);
         // The statuses are copied.
         assert!(copy.engine().previous_status(task("gone0")).is_some());
     }

@@ -8,7 +8,7 @@ use brasserie_common::fingerprint::Shape;
 use brasserie_common::{RecordSeq, RequestId, Time};
 
 use super::Scheduler;
-use super::effect::{Effect, Reply};
+use super::effect::Reply;
 use super::event::Query;
 use crate::record::until_synced;
 
@@ -38,22 +38,22 @@ pub(crate) struct Questions {
 
 impl Questions {
     /// Handles the durability of all records up to this one: the shell has sent the answers that waited for them.
-    pub(crate) fn persisted(&mut self, up_to: RecordSeq) {
+    pub(super) fn persisted(&mut self, up_to: RecordSeq) {
         self.waiting.retain(|question| question.after > up_to);
         if self.late_at.is_some_and(|at| at < up_to) {
             self.late_at = None;
         }
     }
 
-    pub(crate) fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.late_at.is_some()
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
+    pub(super) fn next_deadline(&self) -> Option<Time> {
         self.waiting.front().map(|first| first.deadline)
     }
 
-    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+    pub(super) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
         let Questions { waiting, late_at } = self;
         s.each(waiting, |s, waiting| {
             s.request(waiting.request);
@@ -84,25 +84,21 @@ fn counts_completions(query: &Query) -> bool {
 
 impl Scheduler {
     /// Answers a query at once, unless the answer counts completions that become durable in a moment.
-    pub(crate) fn query(&mut self, now: Time, request: RequestId, query: Query) {
+    pub(super) fn query(&mut self, now: Time, request: RequestId, query: Query) {
         // A caller that received the answer to a save finds the job.
         self.put_jobs_in_force(now);
-        let after = self.tasks().last_pending();
-        let waits = counts_completions(&query) && !self.marks_completions();
+        let after = self.runs.last_pending();
+        let waits = counts_completions(&query) && !self.view().marks_completions();
         let Some(after) = after.filter(|_| waits) else {
             return self.answer_now(now, request, &query);
         };
-        if self.questions().waiting.len() >= MAX_WAITING {
+        if self.questions.waiting.len() >= MAX_WAITING {
             self.answer_all_marked(now);
             return self.answer_now(now, request, &query);
         }
         let reply = Reply::Answer(Box::new(self.answer(now, &query)));
-        self.effects_mut().push_back(Effect::Reply {
-            request,
-            after: Some(after),
-            reply,
-        });
-        self.questions_mut().waiting.push_back(Waiting {
+        self.outbox.reply_whenever(request, after, reply);
+        self.questions.waiting.push_back(Waiting {
             request,
             query,
             after,
@@ -112,26 +108,21 @@ impl Scheduler {
 
     fn answer_now(&mut self, now: Time, request: RequestId, query: &Query) {
         let answer = self.answer(now, query);
-        self.reply(request, Reply::Answer(Box::new(answer)));
-    }
-
-    /// Returns whether answers show completions that are not durable, and mark them, because the store fails or is too slow.
-    pub(crate) fn marks_completions(&self) -> bool {
-        self.store_error().is_some() || self.questions().is_late()
+        self.outbox.reply(request, Reply::Answer(Box::new(answer)));
     }
 
     /// Answers queries that have waited for too long.
-    pub(crate) fn answer_late_questions(&mut self, now: Time) {
-        let deadline = self.questions().next_deadline();
+    pub(super) fn answer_late_questions(&mut self, now: Time) {
+        let deadline = self.questions.next_deadline();
         if deadline.is_some_and(|deadline| deadline <= now) {
             self.answer_all_marked(now);
         }
     }
 
     /// Answers every waiting query, with marks.
-    pub(crate) fn answer_all_marked(&mut self, now: Time) {
-        let persisted = self.persisted_record();
-        let questions = self.questions_mut();
+    pub(super) fn answer_all_marked(&mut self, now: Time) {
+        let persisted = self.outbox.persisted();
+        let questions = &mut self.questions;
         let waiting = std::mem::take(&mut questions.waiting);
         if !waiting.is_empty() {
             questions.late_at = Some(persisted);

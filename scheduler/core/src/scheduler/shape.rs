@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::{InvocationId, Time};
 
-use super::{Log, Scheduler};
+use super::Scheduler;
 use crate::record::until_synced;
 
 impl Scheduler {
@@ -20,32 +20,30 @@ impl Scheduler {
         s.scheduler(self.id);
         self.options.shape(s);
         self.engine.shape(s);
-        let persisted = self.log.persisted;
-        self.workers.shape(s, persisted);
-        self.tasks.shape(s, persisted, self.wall);
+        let persisted = self.outbox.persisted();
+        self.pool.shape(s, persisted);
+        self.runs.shape(s, &self.safety, persisted, self.wall);
+        s.put(self.nodes.owner());
         self.orphans.shape(s);
         self.jobs.shape(s, persisted);
+        self.bulk_changes.shape(s, persisted);
         s.put(format!("{:?}", self.times));
         self.wait.shape(s, persisted, self.wall);
         self.calls.shape(s);
-        s.each(self.asking.waiting(), |s, (request, shard, seq)| {
+        s.each(self.work_requests.waiting(), |s, (request, shard, seq)| {
             s.put((request, shard, seq));
         });
-        s.deadline(self.asking.next_turn());
-        s.put(self.asking.used_turns());
+        s.deadline(self.work_requests.next_turn());
+        s.put(self.work_requests.used_turns());
         s.put(self.estimates.is_learning());
         for (job, seconds) in self.estimates.learned() {
             s.put((job, seconds));
         }
-        let Log {
-            last,
-            persisted: _,
-            error,
-        } = &self.log;
-        s.put((last.0 - persisted.0, error.is_some(), self.more_to_place));
+        let (not_durable, store_fails) = self.outbox.store_shape();
+        s.put((not_durable, store_fails, self.more_to_place));
         // Fences affect the future only by a generation that is not durable, which keeps tasks from starting.
         s.put(until_synced(self.fences.recorded(), persisted));
-        self.replies.shape(s, persisted);
+        self.outbox.replies_shape(s);
         self.questions.shape(s, persisted);
         // The second of the next ids, until the next wall clock arrives. It may be earlier than, later than or equal to the second of other
         // ids.
@@ -53,7 +51,7 @@ impl Scheduler {
         s.invocation(drawn_next);
         s.healthcheck(drawn_next);
         s.opt(self.stepped_down, Shape::scheduler);
-        s.each(&self.effects, |s, effect| s.put(format!("{effect:?}")));
+        self.outbox.effects_shape(s);
     }
 
     /// Returns a hash of the state, for searches that visit each state once.

@@ -2,7 +2,10 @@
 
 mod jobs;
 pub mod listing;
+pub mod nothing_starts;
+mod orphans;
 mod problems;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,19 +21,19 @@ use brasserie_common::{
     TaskKey, Time, WallTime, WorkerId,
 };
 use brasserie_common_config::{Config, nearest};
-use brasserie_scheduler_engine::{LateBy, Reason, Task, TaskState};
+use brasserie_scheduler_engine::{Engine, LateBy, Reason, Task, TaskState};
 use listing::TaskPage;
 
-use super::Scheduler;
 use super::event::Query;
 use super::plan::WhatIf;
+use super::{Scheduler, View, task_key};
 use crate::credits::Asked;
 use crate::jobs::ConfigInForce;
+use crate::pool::remote::Remote;
 use crate::record::ClusterId;
 use crate::store_size::StoreStatus;
 use crate::times::schedules;
-use crate::workers::asking::WorkCounts;
-use crate::workers::remote::Remote;
+use crate::work_requests::WorkCounts;
 
 pub use jobs::{JobStatus, JobTotals, MAX_LISTED_JOBS};
 
@@ -190,6 +193,13 @@ fn not_called(what: &str, name: &str, names: impl Iterator<Item = String>) -> St
     }
 }
 
+/// Returns a sentence that no job has this name.
+pub(super) fn unknown_job(engine: &Engine, job: &str) -> String {
+    let jobs = engine.jobs().filter(|id| engine.job_config(*id).is_some());
+    let names = jobs.map(|id| engine.job_name(id).to_string());
+    not_called("job", job, names)
+}
+
 /// Rounds seconds for people: milliseconds below ten seconds, whole seconds above.
 fn shown(seconds: f64) -> Duration {
     match seconds < 10.0 {
@@ -201,15 +211,21 @@ fn shown(seconds: f64) -> Duration {
 impl Scheduler {
     /// Answers a query at `now`.
     pub fn answer(&self, now: Time, query: &Query) -> Answer {
+        self.view().answer(now, query)
+    }
+}
+
+impl View<'_> {
+    fn answer(&self, now: Time, query: &Query) -> Answer {
         match query {
             Query::Status => Answer::Status(Box::new(self.status(now))),
-            Query::Jobs { names } => Answer::Jobs(self.listed_jobs(now, names), self.wall()),
+            Query::Jobs { names } => Answer::Jobs(self.listed_jobs(now, names), self.wall),
             Query::NothingStarts => Answer::NothingStarts(self.why_nothing_starts(now)),
-            Query::Config => Answer::Config(self.engine().config().cloned()),
+            Query::Config => Answer::Config(self.engine.config().cloned()),
             Query::Histograms { jobs, samples } => match self.why_no_histograms(jobs) {
                 Some(why) => Answer::Unknown(why),
                 None => Answer::Histograms(Histograms {
-                    nodes_loaded: self.engine().nodes().is_some(),
+                    nodes_loaded: self.engine.nodes().is_some(),
                     jobs: self.histograms(jobs, *samples),
                 }),
             },
@@ -221,13 +237,13 @@ impl Scheduler {
             Query::JobStatus { job } => self.status_of(now, job),
             Query::Tasks(list) => self.list_tasks(now, list),
             Query::LogPeers => Answer::LogPeers(self.log_peers()),
-            Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self, now))),
+            Query::WhatIf => Answer::WhatIf(Box::new(WhatIf::of(self.0, now))),
         }
     }
 
     fn status(&self, now: Time) -> ClusterStatus {
         let (job_totals, jobs) = self.jobs_at_a_glance(now);
-        let here = self.workers().iter().filter(|w| !w.said_goodbye());
+        let here = self.pool.iter().filter(|w| !w.said_goodbye());
         let here: Vec<_> = here.collect();
         let urgency = |worker: &&Remote| match worker.health() {
             Health::Healthy => Urgency::Running,
@@ -237,40 +253,42 @@ impl Scheduler {
         let slots_fit = listed.len() * self.slots_bytes() <= MAX_SLOTS_BYTES;
         let workers = listed.into_iter().map(|place| {
             let worker = here[place];
-            let slots = slots_fit.then(|| self.engine().worker_slots(worker.shard().as_str()));
+            let slots = slots_fit.then(|| self.engine.worker_slots(worker.shard().as_str()));
             self.worker_status(now, worker, slots.unwrap_or_default())
         });
         ClusterStatus {
-            scheduler: self.id(),
-            cluster: self.cluster(),
-            wall: self.wall(),
+            scheduler: self.id,
+            cluster: self.cluster,
+            wall: self.wall,
             initial_wait: self.wait_message(now),
-            wait_ended: self.initial_wait().ended_because().map(str::to_owned),
+            wait_ended: self.wait.ended_because().map(str::to_owned),
             job_totals,
             jobs,
             workers_total: here.len(),
             workers: workers.collect(),
             errors: self.errors(now),
             nothing_starts: self.why_nothing_starts(now),
-            nodes_loaded: self.engine().nodes().is_some(),
-            config: self.jobs().in_force().cloned(),
+            nodes_loaded: self.engine.nodes().is_some(),
+            config: self.jobs.in_force().cloned(),
             work: self.work_counts(),
-            store: self.store_status(),
+            store: self
+                .store_sizes
+                .status(self.runs.completions(), self.upkeep.missing()),
             schedules: self
-                .engine()
+                .engine
                 .nodes()
                 .into_iter()
                 .flat_map(|table| schedules(table))
                 .map(|(_, schedule)| schedule)
                 .take(MAX_SCHEDULES)
                 .collect(),
-            nodes_error: self.nodes_error().map(str::to_owned),
+            nodes_error: self.nodes_error.clone(),
         }
     }
 
     /// Returns the bytes on the wire of one worker's slots.
     fn slots_bytes(&self) -> usize {
-        let Some(config) = self.engine().config() else {
+        let Some(config) = self.engine.config() else {
             return 0;
         };
         let resources = config.resources.iter();
@@ -281,10 +299,10 @@ impl Scheduler {
     }
 
     fn status_of(&self, now: Time, job: &str) -> Answer {
-        let id = self.engine().find_job(job);
+        let id = self.engine.find_job(job);
         match id.and_then(|id| self.job_status(now, id)) {
-            Some(status) => Answer::JobStatus(Box::new(status), self.wall()),
-            None => Answer::Unknown(self.and_config(self.unknown_job(job))),
+            Some(status) => Answer::JobStatus(Box::new(status), self.wall),
+            None => Answer::Unknown(self.and_config(unknown_job(&self.engine, job))),
         }
     }
 
@@ -295,7 +313,7 @@ impl Scheduler {
             return None;
         }
         let pending = self.pending_completions().into_iter();
-        let mut names = pending.map(|(job, _)| self.engine().job_name(job));
+        let mut names = pending.map(|(job, _)| self.engine.job_name(job));
         let is_wanted =
             |name: &&JobName| jobs.is_empty() || jobs.iter().any(|j| j == name.as_str());
         let job = names.find(is_wanted)?;
@@ -306,7 +324,7 @@ impl Scheduler {
     }
 
     fn histograms(&self, jobs: &[String], samples: usize) -> Vec<JobHistogram> {
-        let Some(config) = self.engine().config() else {
+        let Some(config) = self.engine.config() else {
             return Vec::new();
         };
         let wanted: BTreeSet<&str> = jobs.iter().map(String::as_str).collect();
@@ -317,8 +335,8 @@ impl Scheduler {
             .filter(|j| is_wanted(&j.name) && j.errors.is_empty());
         known
             .filter_map(|job| {
-                let id = self.engine().find_job(job.name.as_str())?;
-                let levels = self.engine().histogram(id, samples);
+                let id = self.engine.find_job(job.name.as_str())?;
+                let levels = self.engine.histogram(id, samples);
                 let levels = levels
                     .into_iter()
                     .map(|(level, buckets)| {
@@ -333,13 +351,13 @@ impl Scheduler {
             .collect()
     }
 
-    pub(crate) fn find_task(&self, job: &str, node: &str) -> Result<Task, String> {
+    pub(super) fn find_task(&self, job: &str, node: &str) -> Result<Task, String> {
         let job_id = self
-            .engine()
+            .engine
             .find_job(job)
-            .ok_or_else(|| self.unknown_job(job))?;
+            .ok_or_else(|| unknown_job(&self.engine, job))?;
         let node_id = self
-            .engine()
+            .engine
             .find_node(node)
             .ok_or_else(|| self.unknown_node(job_id, node))?;
         Ok(Task {
@@ -348,16 +366,9 @@ impl Scheduler {
         })
     }
 
-    pub(crate) fn unknown_job(&self, job: &str) -> String {
-        let engine = self.engine();
-        let jobs = engine.jobs().filter(|id| engine.job_config(*id).is_some());
-        let names = jobs.map(|id| engine.job_name(id).to_string());
-        not_called("job", job, names)
-    }
-
     fn unknown_node(&self, job: JobId, node: &str) -> String {
-        let tasks = self.engine().tasks(job);
-        let names = tasks.map(|task| self.engine().node_name(task.node).to_string());
+        let tasks = self.engine.tasks(job);
+        let names = tasks.map(|task| self.engine.node_name(task.node).to_string());
         not_called("node", node, names)
     }
 
@@ -368,13 +379,13 @@ impl Scheduler {
         match self.find_task(job, node) {
             Ok(task) => {
                 let mut reasons = self.reasons(now, task);
-                if self.engine().task_state(task) == TaskState::Disabled {
+                if self.engine.task_state(task) == TaskState::Disabled {
                     reasons.extend(self.next_times_of(task.job));
                 }
                 Answer::Explain(reasons)
             }
             Err(unknown) => {
-                let id = self.engine().find_job(job).into_iter();
+                let id = self.engine.find_job(job).into_iter();
                 let times = id.flat_map(|id| self.next_times_of(id));
                 let parts: Vec<String> = std::iter::once(unknown).chain(times).collect();
                 Answer::Unknown(self.and_config(parts.join("; ")))
@@ -382,15 +393,28 @@ impl Scheduler {
         }
     }
 
+    /// Returns clauses about the schedules on which the nodes of a job depend.
+    pub(super) fn next_times_of(&self, job: JobId) -> Vec<String> {
+        let Some(job) = self.engine.job_config(job) else {
+            return Vec::new();
+        };
+        let all = self.engine.nodes().into_iter();
+        let all = all.flat_map(|table| schedules(table));
+        all.filter(|(of, _)| *of <= job.level_for_tasks)
+            .take(MAX_SCHEDULES)
+            .map(|(_, schedule)| schedule.clause(self.wall.as_millis()))
+            .collect()
+    }
+
     fn explain_job(&self, now: Time, job: &str) -> Answer {
         let Some(id) = self.find_listed(job) else {
-            return Answer::Unknown(self.and_config(self.unknown_job(job)));
+            return Answer::Unknown(self.and_config(unknown_job(&self.engine, job)));
         };
-        let counts = self.engine().job_config(id);
-        let counts = counts.filter(|_| self.engine().nodes().is_some());
+        let counts = self.engine.job_config(id);
+        let counts = counts.filter(|_| self.engine.nodes().is_some());
         let counts = counts.map(|config| self.job_facts(id, config).counts().clause());
         let orphans = self.orphans_of_gone_job(id);
-        let reasons = self.engine().explain_job(id).into_iter();
+        let reasons = self.engine.explain_job(id).into_iter();
         let reasons = reasons.map(|reason| reason.to_string());
         let all = counts.into_iter().chain(orphans).chain(reasons);
         let all = all.chain(self.next_times_of(id));
@@ -399,20 +423,20 @@ impl Scheduler {
     }
 
     /// Adds why the config file is not in force: a user who asks about a new job should learn that the file was not read.
-    pub(crate) fn and_config(&self, unknown: String) -> String {
+    pub(super) fn and_config(&self, unknown: String) -> String {
         match self.config_is_older() {
             Some(why) => format!("{unknown}; {why}"),
             None => unknown,
         }
     }
 
-    pub(crate) fn reasons(&self, now: Time, task: Task) -> Vec<String> {
+    pub(super) fn reasons(&self, now: Time, task: Task) -> Vec<String> {
         // The initial wait and the store do not affect a running task.
-        let held = match self.engine().is_running(task) {
+        let held = match self.engine.is_running(task) {
             true => Vec::new(),
             false => self.why_nothing_starts(now),
         };
-        let mut reasons = self.engine().explain(now, task);
+        let mut reasons = self.engine.explain(now, task);
         if !held.is_empty() {
             // An obstacle affects all tasks.
             reasons.retain(|reason| *reason != Reason::Runnable);
@@ -426,7 +450,8 @@ impl Scheduler {
         let own = reasons.iter().map(|reason| match reason {
             Reason::RunningOn(shard) => {
                 let doubt = self
-                    .doubt_about(now, shard)
+                    .pool
+                    .doubt_about(now, &self.options.timeouts, shard)
                     .map(|doubt| format!(", {doubt}"));
                 format!("{reason}{}", doubt.unwrap_or_default())
             }
@@ -438,20 +463,15 @@ impl Scheduler {
         let all = own.chain(of_workers).chain(estimate).chain(held);
         let contained = reasons.iter().filter_map(|reason| match reason {
             Reason::RunningOn(shard) => {
-                let how = self
-                    .workers()
-                    .get(shard)?
-                    .description()
-                    .containment
-                    .as_ref()?;
+                let how = self.pool.get(shard)?.description().containment.as_ref()?;
                 Some(format!("its worker contains it by {how}"))
             }
             _ => None,
         });
         let unwanted = self
-            .engine()
+            .engine
             .is_running(task)
-            .then(|| self.fate_of_unwanted(task));
+            .then(|| self.wanted().fate_of_unwanted(task));
         all.chain(unwanted.flatten())
             .chain(contained)
             .chain(self.config_is_older())
@@ -460,10 +480,10 @@ impl Scheduler {
 
     /// Returns the estimate that makes the task late.
     fn why_late(&self, job: JobId, late_by: LateBy) -> String {
-        let Estimate { seconds, basis } = self.estimate(job);
+        let Estimate { seconds, basis } = self.estimates.estimate(job, self.engine.job_config(job));
         let time = format_duration(shown(seconds));
         let text = format!("it is taken to run for {time}, {basis}");
-        let deadline = self.engine().job_config(job).and_then(|job| job.deadline());
+        let deadline = self.engine.job_config(job).and_then(|job| job.deadline());
         match (late_by, deadline) {
             (LateBy::ItsOwnLength, Some(deadline)) => format!(
                 "{text}; that is more than its `deadline` of {} leaves it: it would miss it on any worker, and is sent only where nobody \
@@ -485,7 +505,9 @@ impl Scheduler {
             return Vec::new();
         };
         let not_ready = not_ready.first.as_ref().and_then(|shard| {
-            let what = self.why_not_ready(now, shard)?;
+            let what = self
+                .pool
+                .why_not_ready(now, &self.options.timeouts, shard)?;
             Some(format!("worker `{shard}` {what}"))
         });
         let not_asked = not_asked.first.as_ref().and_then(|shard| {
@@ -496,10 +518,10 @@ impl Scheduler {
     }
 
     fn running_tasks(&self, now: Time, job: Option<&str>) -> Vec<RunningTaskView> {
-        self.tasks()
+        self.runs
             .running()
             .map(|(task, run)| RunningTaskView {
-                task: self.task_key(task),
+                task: task_key(&self.engine, task),
                 shard: run.shard.clone(),
                 invocation: run.invocation,
                 running_for: now.since(run.since),
@@ -511,15 +533,14 @@ impl Scheduler {
     }
 
     fn unfinished(&self, now: Time, job: &str, limit: usize) -> Answer {
-        let Some(id) = self.engine().find_job(job) else {
-            return Answer::Unknown(self.and_config(self.unknown_job(job)));
+        let Some(id) = self.engine.find_job(job) else {
+            return Answer::Unknown(self.and_config(unknown_job(&self.engine, job)));
         };
         let mut failed = Vec::new();
         let mut others = Vec::new();
-        for task in self.engine().tasks(id) {
-            let status = self.engine().previous_status(task);
-            if self.engine().is_running(task) || status.as_ref().is_some_and(StoredStatus::is_done)
-            {
+        for task in self.engine.tasks(id) {
+            let status = self.engine.previous_status(task);
+            if self.engine.is_running(task) || status.as_ref().is_some_and(StoredStatus::is_done) {
                 continue;
             }
             let has_failed = status.is_some_and(|s| s.is_failed() || s.exception().is_some());
@@ -533,8 +554,8 @@ impl Scheduler {
             .into_iter()
             .take(limit.min(MAX_LISTED))
             .map(|task| EndedTaskView {
-                task: self.task_key(task),
-                status: self.engine().previous_status(task),
+                task: task_key(&self.engine, task),
+                status: self.engine.previous_status(task),
                 reasons: self.reasons(now, task),
             });
         Answer::Unfinished(views.collect())
@@ -542,7 +563,7 @@ impl Scheduler {
 
     fn log_peers(&self) -> LogPeers {
         let mut peers = LogPeers::default();
-        for worker in self.workers().iter() {
+        for worker in self.pool.iter() {
             let shard = worker.shard().clone();
             let hostname = worker.description().machine_lock.hostname.clone();
             match worker.health() {

@@ -8,9 +8,10 @@ use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::{Counts, NodeTable, Task, Tries};
 
 use super::{Listed, MAX_LISTED};
-use crate::reconcile::{RunNow, allowed, why_unwanted};
+use crate::orphans::snapshot::RunNow;
+use crate::orphans::wanted::{allowed, why_unwanted};
+use crate::runs::kill_request;
 use crate::scheduler::Scheduler;
-use crate::tasks::kill_request;
 
 /// The most starts that are counted. In a pool without limits every task starts, and a million is enough to know.
 const MAX_STARTS: u64 = 1_000_000;
@@ -104,18 +105,18 @@ pub(super) fn hopeless(scheduler: &Scheduler) -> Hopeless {
 
 /// Adds the tasks that the copy, which has the configuration, would start now.
 pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, before: &Hopeless) {
-    plan.held = copy.why_nothing_starts(now);
+    plan.held = copy.view().why_nothing_starts(now);
     let mut started: BTreeMap<JobId, (u64, Vec<NodeName>)> = BTreeMap::new();
     if plan.held.is_empty() {
         plan.starts = start_all(copy, now, |copy, task| {
             let (count, named) = started.entry(task.job).or_default();
             *count += 1;
             if named.len() < MAX_NAMED {
-                named.push(copy.engine().node_name(task.node));
+                named.push(copy.engine.node_name(task.node));
             }
         });
     }
-    let engine = copy.engine();
+    let engine = &copy.engine;
     for id in engine.jobs() {
         let counts = engine.counts(id);
         let name = engine.job_name(id);
@@ -136,7 +137,7 @@ pub(super) fn add_starts(plan: &mut TasksPlan, copy: &mut Scheduler, now: Time, 
 /// Starts tasks as the scheduler does in its turns, but on workers that accept every task. Pull workers get the work that they requested,
 /// as long as no task misses its deadline.
 fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler, Task)) -> Total {
-    copy.engine_mut().handle_timeout(now);
+    copy.engine.handle_timeout(now);
     let mut count = 0;
     while let Some(placement) = copy.place(now, &mut Tries::endless()) {
         count += 1;
@@ -152,9 +153,9 @@ fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler
 /// The configuration and the nodes by which the plan decides which tasks are wanted.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    pub(super) config: Option<&'a Config>,
+    pub config: Option<&'a Config>,
     /// `None`: only the tasks of cancelled jobs are known to be unwanted, and no others are killed.
-    pub(super) nodes: Option<&'a NodeTable>,
+    pub nodes: Option<&'a NodeTable>,
 }
 
 impl<'a> Wanted<'a> {

@@ -9,7 +9,7 @@ use brasserie_common_config::JobConfig;
 use brasserie_scheduler_engine::Counts;
 
 use crate::record::JobVersion;
-use crate::scheduler::Scheduler;
+use crate::scheduler::View;
 
 /// The most jobs that one answer lists: a few hundred KiB, and more rows than a person reads.
 pub const MAX_LISTED_JOBS: usize = 1000;
@@ -48,15 +48,15 @@ pub struct JobTotals {
     pub unsettled: u64,
 }
 
-impl Scheduler {
+impl View<'_> {
     /// Returns the counts, and the [`MAX_LISTED_JOBS`] jobs that need attention most, in the order of the configuration.
     pub(super) fn jobs_at_a_glance(&self, now: Time) -> (JobTotals, Vec<JobStatus>) {
         let mut totals = JobTotals::default();
-        let ids: Vec<JobId> = self.engine().jobs().collect();
+        let ids: Vec<JobId> = self.engine.jobs().collect();
         let urgencies: Vec<Urgency> = ids
             .iter()
             .filter_map(|id| {
-                let job = self.engine().job_config(*id)?;
+                let job = self.engine.job_config(*id)?;
                 let facts = self.job_facts(*id, job);
                 totals.add(&facts);
                 let is_open = job.can_run() && !self.is_job_settled(*id);
@@ -77,17 +77,17 @@ impl Scheduler {
     /// Returns the status of the named jobs, and omits unknown ones.
     pub(super) fn listed_jobs(&self, now: Time, names: &[String]) -> Vec<JobStatus> {
         let ids = names.iter().take(MAX_LISTED_JOBS);
-        let ids = ids.filter_map(|name| self.engine().find_job(name));
+        let ids = ids.filter_map(|name| self.engine.find_job(name));
         ids.filter_map(|id| self.job_status(now, id)).collect()
     }
 
     pub(super) fn job_facts(&self, id: JobId, job: &JobConfig) -> JobFacts {
-        let counts = self.engine().counts(id);
+        let counts = self.engine.counts(id);
         JobFacts {
             is_broken: !job.errors.is_empty(),
             hold: job.hold,
             is_enabled: job.can_run(),
-            nodes_loaded: self.engine().nodes().is_some(),
+            nodes_loaded: self.engine.nodes().is_some(),
             tasks: TaskCounts {
                 total: counts.total,
                 unstarted: counts.unstarted,
@@ -104,12 +104,12 @@ impl Scheduler {
     }
 
     fn is_job_settled(&self, id: JobId) -> bool {
-        self.engine().is_settled(id) && !self.tasks().has_pending_end(id)
+        self.engine.is_settled(id) && !self.runs.has_pending_end(id)
     }
 
     /// Returns the status of a job; `None` if the job is not configured.
     pub(super) fn job_status(&self, now: Time, id: JobId) -> Option<JobStatus> {
-        let job = self.engine().job_config(id)?;
+        let job = self.engine.job_config(id)?;
         let mut errors: Vec<String> = job.errors.iter().take(MAX_ERRORS).cloned().collect();
         if job.errors.len() > MAX_ERRORS {
             let more = job.errors.len() - MAX_ERRORS;
@@ -118,19 +118,19 @@ impl Scheduler {
             ));
         }
         // No task of a job that is paused, cancelled or disabled starts at the end of its backoff.
-        let next_backoff_end = self.engine().next_backoff_end(id);
+        let next_backoff_end = self.engine.next_backoff_end(id);
         let next_backoff_end = next_backoff_end.filter(|_| job.can_run());
         Some(JobStatus {
             name: job.name.clone(),
             enabled: job.can_run(),
             hold: job.hold,
-            version: self.jobs().version(&job.name),
+            version: self.jobs.version(&job.name),
             settled: self.is_job_settled(id),
             next_backoff_end: next_backoff_end.map(|at| at.since(now)),
             errors,
-            elapsed: self.tasks().elapsed(id, now),
-            estimate: self.estimate(id),
-            counts: self.engine().counts(id),
+            elapsed: self.runs.elapsed(id, now),
+            estimate: self.estimates.estimate(id, Some(job)),
+            counts: self.engine.counts(id),
         })
     }
 }

@@ -7,10 +7,10 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Counts, Task, TaskState};
 
-use super::Answer;
-use crate::scheduler::Scheduler;
+use super::{Answer, unknown_job};
+use crate::runs::Run;
 use crate::scheduler::event::{CursorPlace, TaskCursor, TaskList};
-use crate::tasks::Run;
+use crate::scheduler::{View, task_key};
 
 /// The most tasks of one page: more than a person reads at once.
 const MAX_TASKS: usize = 1000;
@@ -90,7 +90,7 @@ impl ListedTask {
 
 /// A page under construction.
 struct PageBuilder<'a> {
-    scheduler: &'a Scheduler,
+    scheduler: View<'a>,
     now: Time,
     states: BTreeSet<ListedState>,
     limit: usize,
@@ -100,25 +100,25 @@ struct PageBuilder<'a> {
     tasks: Vec<ListedTask>,
 }
 
-impl Scheduler {
+impl View<'_> {
     /// Returns one page of tasks, or [`Answer::Unknown`] for an unknown job or a cursor of another scheduler instance.
-    pub(crate) fn list_tasks(&self, now: Time, list: &TaskList) -> Answer {
-        if list.after.is_some_and(|after| after.scheduler != self.id()) {
+    pub(in crate::scheduler) fn list_tasks(&self, now: Time, list: &TaskList) -> Answer {
+        if list.after.is_some_and(|after| after.scheduler != self.id) {
             let why = "the scheduler has started anew since the first page; list the tasks again";
             return Answer::Unknown(why.to_owned());
         }
         let (first, end) = match &list.job {
-            None => (0, self.engine().job_ids()),
+            None => (0, self.engine.job_ids()),
             Some(job) => match self.find_listed(job) {
                 Some(JobId(id)) => (id, id + 1),
                 None => {
-                    let unknown = self.unknown_job(job);
+                    let unknown = unknown_job(&self.engine, job);
                     return Answer::Unknown(self.and_config(unknown));
                 }
             },
         };
         let mut page = PageBuilder {
-            scheduler: self,
+            scheduler: *self,
             now,
             states: wanted(&list.states),
             limit: list.limit.clamp(1, MAX_TASKS),
@@ -131,7 +131,7 @@ impl Scheduler {
             .map_or((first, FIRST), |after| (after.job.0, after.place));
         for job in (job.max(first)..end).map(JobId) {
             if let Some(place) = page.add_job(job, place) {
-                let scheduler = self.id();
+                let scheduler = self.id;
                 let next = TaskCursor {
                     scheduler,
                     job,
@@ -145,10 +145,10 @@ impl Scheduler {
     }
 
     /// Finds a job that is configured or has running tasks.
-    pub(crate) fn find_listed(&self, job: &str) -> Option<JobId> {
-        let id = self.engine().find_job(job)?;
-        let is_configured = self.engine().job_config(id).is_some();
-        (is_configured || self.tasks().runs_of(id).next().is_some()).then_some(id)
+    pub(in crate::scheduler) fn find_listed(&self, job: &str) -> Option<JobId> {
+        let id = self.engine.find_job(job)?;
+        let is_configured = self.engine.job_config(id).is_some();
+        (is_configured || self.runs.runs_of(id).next().is_some()).then_some(id)
     }
 }
 
@@ -166,7 +166,7 @@ impl PageBuilder<'_> {
         Answer::Tasks(TaskPage {
             tasks: self.tasks,
             next,
-            wall: self.scheduler.wall(),
+            wall: self.scheduler.wall,
         })
     }
 
@@ -194,7 +194,7 @@ impl PageBuilder<'_> {
             return None;
         }
         let mut last = None;
-        for (task, run) in self.scheduler.tasks().runs_from(first) {
+        for (task, run) in self.scheduler.0.runs.runs_from(first) {
             // The runs of one task stay on one page, because a cursor names a node and not a run.
             if self.is_full() && last != Some(task) {
                 return Some(CursorPlace::Running(task.node));
@@ -210,10 +210,14 @@ impl PageBuilder<'_> {
     }
 
     fn running(&self, task: Task, run: &Run) -> ListedTask {
-        let wall = self.scheduler.wall();
+        let wall = self.scheduler.wall;
         let (state, reason) = match run.is_unsure() {
             false => {
-                let doubt = self.scheduler.doubt_about(self.now, &run.shard);
+                let doubt = self.scheduler.pool.doubt_about(
+                    self.now,
+                    &self.scheduler.options.timeouts,
+                    &run.shard,
+                );
                 let doubt = doubt.map(|doubt| format!("it runs on `{}`, {doubt}", run.shard));
                 (ListedState::Running, doubt)
             }
@@ -223,17 +227,17 @@ impl PageBuilder<'_> {
             }
         };
         ListedTask {
-            task: self.scheduler.task_key(task),
+            task: task_key(&self.scheduler.engine, task),
             state,
             run: Some((run.shard.clone(), run.invocation)),
             since: Some(wall - self.now.since(run.since)),
-            tries: self.scheduler.engine().failed_tries(task),
+            tries: self.scheduler.engine.failed_tries(task),
             reason,
         }
     }
 
     fn add_rest(&mut self, job: JobId, after: Option<(NodeId, usize)>) -> Option<CursorPlace> {
-        let engine = self.scheduler.engine();
+        let engine = &self.scheduler.0.engine;
         let counts = engine.counts(job);
         if self.states.iter().all(|state| count(*state, &counts) == 0) {
             return None;
@@ -260,12 +264,12 @@ impl PageBuilder<'_> {
     }
 
     fn not_running(&mut self, task: Task, state: ListedState) -> ListedTask {
-        let status = self.scheduler.engine().previous_status(task);
+        let status = self.scheduler.engine.previous_status(task);
         let last = status.as_ref().and_then(|status| status.exception());
         // Marks a completion that a crash may still lose. For a waiting task, its reasons already say so.
         let mark = self
             .scheduler
-            .tasks()
+            .runs
             .is_pending(task)
             .then_some("its end is not yet on disk");
         let reason = match state {
@@ -288,11 +292,11 @@ impl PageBuilder<'_> {
             }
         };
         ListedTask {
-            task: self.scheduler.task_key(task),
+            task: task_key(&self.scheduler.engine, task),
             state,
             run: None,
             since: status.map(|status| status.time),
-            tries: self.scheduler.engine().failed_tries(task),
+            tries: self.scheduler.engine.failed_tries(task),
             reason: reason.map(|text| text.chars().take(MAX_REASON_CHARS).collect()),
         }
     }

@@ -1,0 +1,241 @@
+//! A bounded list of recent problems for `status`. Lasting states, such as an unwritable store, are in
+//! `scheduler/view/problems.rs`.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Duration;
+
+use brasserie_common::{JobName, Shard, TaskKey, Time};
+
+/// The most problems that are kept.
+const MAX_PROBLEMS: usize = 20;
+/// The most refusals that are kept and not shown yet. If more workers refuse tasks, the oldest refusals are forgotten and may be shown
+/// later than usual.
+const MAX_HIDDEN: usize = 200;
+/// The most characters of one problem: a few names of the longest kind, and a sentence.
+const MAX_PROBLEM_CHARS: usize = 4096;
+/// How long a problem is shown after it was last noted, so that an operator who checks `status` now and then sees it.
+const PROBLEM_LIFE: Duration = Duration::from_secs(300);
+/// The time for which refusals because of a race must repeat before they are shown.
+///
+/// A worker refuses a task that arrives before the notice that the worker is healthy, or before its slot is free. The next try, 150 ms
+/// later, usually succeeds.
+const RACE_LIFE: Duration = Duration::from_secs(10);
+
+/// The recent problems, oldest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Problems(VecDeque<Problem>);
+
+#[derive(Clone, Debug)]
+struct Problem {
+    /// The time at which the problem was first noted, unless it has ended since.
+    since: Time,
+    at: Time,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Text(String),
+    Start(Start),
+}
+
+/// A failure of one job's tasks to start on one worker, for one reason.
+#[derive(Clone, Debug)]
+struct Start {
+    shard: Shard,
+    /// The latest such task.
+    task: TaskKey,
+    trouble: StartTrouble,
+    why: String,
+}
+
+/// The kind of a failure to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartTrouble {
+    /// The worker refused the task as unhealthy or busy. The next try may succeed.
+    Race,
+    /// The worker refused the task for another reason, or was unreachable.
+    Refused,
+    /// The worker accepted the task and could not create its process.
+    Failed,
+}
+
+impl Start {
+    fn is_of(&self, shard: &Shard, job: &JobName) -> bool {
+        (&self.shard, &self.task.job) == (shard, job)
+    }
+}
+
+impl What {
+    /// Returns whether both are the same problem, possibly of different tasks.
+    fn is_same(&self, other: &What) -> bool {
+        match (self, other) {
+            (What::Text(one), What::Text(other)) => one == other,
+            (What::Start(one), What::Start(other)) => {
+                one.is_of(&other.shard, &other.task.job)
+                    && (one.trouble, &one.why) == (other.trouble, &other.why)
+            }
+            (What::Text(_), What::Start(_)) | (What::Start(_), What::Text(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Start {
+            shard,
+            task: TaskKey { job, node },
+            trouble,
+            why,
+        } = match self {
+            What::Text(text) => return f.write_str(text),
+            What::Start(start) => start,
+        };
+        let verb = match trouble {
+            StartTrouble::Race | StartTrouble::Refused => "did not start",
+            StartTrouble::Failed => "could not start",
+        };
+        write!(f, "worker `{shard}` {verb} {job} on {node}: {why}")
+    }
+}
+
+impl Problem {
+    fn is_shown(&self, now: Time) -> bool {
+        let lasts = match &self.what {
+            What::Start(start) if start.trouble == StartTrouble::Race => {
+                self.at.since(self.since) >= RACE_LIFE
+            }
+            What::Start(_) | What::Text(_) => true,
+        };
+        lasts && self.is_fresh(now)
+    }
+
+    fn is_fresh(&self, now: Time) -> bool {
+        now.since(self.at) < PROBLEM_LIFE
+    }
+}
+
+impl Problems {
+    /// Notes a problem. Returns its text for the log if `status` did not already show it.
+    pub(super) fn note(&mut self, now: Time, text: &str) -> Option<String> {
+        self.add(now, What::Text(bounded(text)))
+    }
+
+    /// Notes that a task did not start on a worker. Returns the same as [`Problems::note`].
+    pub(super) fn note_start(
+        &mut self,
+        now: Time,
+        (shard, task): (&Shard, TaskKey),
+        trouble: StartTrouble,
+        why: &str,
+    ) -> Option<String> {
+        let start = Start {
+            shard: shard.clone(),
+            task,
+            trouble,
+            why: bounded(why),
+        };
+        self.add(now, What::Start(start))
+    }
+
+    fn add(&mut self, now: Time, what: What) -> Option<String> {
+        let found = self.0.iter().position(|known| known.what.is_same(&what));
+        let known = found.and_then(|at| self.0.remove(at));
+        let known = known.filter(|known| known.is_fresh(now));
+        let was_shown = known.as_ref().is_some_and(|known| known.is_shown(now));
+        let since = known.map_or(now, |known| known.since);
+        let problem = Problem {
+            since,
+            at: now,
+            what,
+        };
+        let is_shown = problem.is_shown(now);
+        let is_news = !was_shown && is_shown;
+        let news = is_news.then(|| problem.what.to_string());
+        self.make_room(now, is_shown);
+        self.0.push_back(problem);
+        news
+    }
+
+    /// Forgets the oldest problem of the same visibility if one more would exceed the limit. Shown and hidden problems have separate
+    /// limits.
+    fn make_room(&mut self, now: Time, is_shown: bool) {
+        self.0.retain(|known| known.is_fresh(now));
+        let most = match is_shown {
+            true => MAX_PROBLEMS,
+            false => MAX_HIDDEN,
+        };
+        let is_alike = |known: &Problem| known.is_shown(now) == is_shown;
+        if self.0.iter().filter(|known| is_alike(known)).count() >= most
+            && let Some(oldest) = self.0.iter().position(is_alike)
+        {
+            self.0.remove(oldest);
+        }
+    }
+
+    /// Removes the refusals of the job by the worker, which has accepted a task of the job.
+    pub(super) fn start_accepted(&mut self, shard: &Shard, job: &JobName) {
+        self.forget_starts(|of| of.trouble != StartTrouble::Failed && of.is_of(shard, job));
+    }
+
+    /// Removes the job's failures on the worker, where a process of the job has run.
+    pub(super) fn has_run(&mut self, shard: &Shard, job: &JobName) {
+        self.forget_starts(|of| of.is_of(shard, job));
+    }
+
+    /// Removes all failures on the shard, which another worker instance has taken.
+    pub(super) fn another_instance(&mut self, shard: &Shard) {
+        self.forget_starts(|of| of.shard == *shard);
+    }
+
+    /// Removes the failures of all jobs but these.
+    pub(super) fn keep_jobs(&mut self, is_kept: impl Fn(&JobName) -> bool) {
+        self.forget_starts(|of| !is_kept(&of.task.job));
+    }
+
+    fn forget_starts(&mut self, is_over: impl Fn(&Start) -> bool) {
+        self.0.retain(|known| match &known.what {
+            What::Start(of) => !is_over(of),
+            What::Text(_) => true,
+        });
+    }
+
+    pub(super) fn shown(&self, now: Time) -> Vec<String> {
+        let shown = self.0.iter().filter(|known| known.is_shown(now));
+        shown.map(|known| known.what.to_string()).collect()
+    }
+}
+
+/// Cuts the text to [`MAX_PROBLEM_CHARS`], because peers choose names and refusals.
+fn bounded(text: &str) -> String {
+    text.chars().take(MAX_PROBLEM_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use brasserie_common::NodeName;
+
+    use super::*;
+
+    #[test]
+    fn refusals_that_are_not_shown_take_no_room_of_problems() {
+        let at = |secs| Time::ZERO + Duration::from_secs(secs);
+        let mut problems = Problems::default();
+        let disk = "the disk is full";
+        assert!(problems.note(at(0), disk).is_some());
+        let task = TaskKey {
+            job: JobName::try_from("j").unwrap(),
+            node: NodeName::try_from("n").unwrap(),
+        };
+        for number in 0..2 * MAX_HIDDEN {
+            let shard = Shard::try_from(format!("w{number}").as_str()).unwrap();
+            let start = (&shard, task.clone());
+            let told = problems.note_start(at(1), start, StartTrouble::Race, "it is busy");
+            assert_eq!(told, None);
+        }
+        assert_eq!(problems.0.len(), 1 + MAX_HIDDEN);
+        assert_eq!(problems.shown(at(2)), [disk]);
+        assert_eq!(problems.note(at(2), disk), None, "it is not new");
+    }
+}

@@ -1,0 +1,114 @@
+//! Calls to workers, and the dispatch of their outcomes.
+
+use std::sync::Arc;
+
+use brasserie_common::{CallId, CallOutcome, ServiceAddress, Shard, Time, WorkerId};
+
+use super::Scheduler;
+use crate::calls::{Call, CallReply, Purpose, obeyed_instead};
+
+impl Scheduler {
+    pub(super) fn call(
+        &mut self,
+        now: Time,
+        peer: ServiceAddress,
+        call: Call,
+        purpose: Purpose,
+    ) -> CallId {
+        let deadline = now + self.options.call_deadline;
+        let id = self.calls.open(deadline, purpose);
+        self.outbox.call(id, peer, call);
+        id
+    }
+
+    /// Asks an instance to exit. A failure is the normal outcome: the instance dies, or does not know this scheduler.
+    pub(super) fn ask_to_die(
+        &mut self,
+        now: Time,
+        (worker, peer): (WorkerId, ServiceAddress),
+        why: &Arc<str>,
+    ) {
+        // An instance that must exit sends further heartbeats, each of which leads here again.
+        if !self.outbox.may_call() {
+            return;
+        }
+        if self.calls.may_ask_to_die(worker) {
+            self.calls.note_asked_to_die(worker, why);
+            let call = Call::RequestSuicide { worker };
+            self.call(now, peer, call, Purpose::Suicide { worker });
+        }
+    }
+
+    /// Asks the instance of a shard to exit.
+    pub(super) fn request_suicide(&mut self, now: Time, shard: &Shard, why: &Arc<str>) {
+        let Some(remote) = self.pool.get(shard) else {
+            return;
+        };
+        let peer = (remote.id(), remote.address().clone());
+        self.ask_to_die(now, peer, why);
+    }
+
+    /// Closes calls that took too long, with an unknown outcome. Later outcomes are dropped. A worker refuses a `runTask` that arrives even
+    /// later by its sequence number.
+    pub(super) fn expire_calls(&mut self, now: Time) {
+        while let Some(id) = self.calls.next_overdue(now) {
+            self.call_completed(
+                now,
+                id,
+                CallOutcome::Unknown("no outcome in time".to_owned()),
+            );
+        }
+    }
+
+    pub(super) fn call_completed(
+        &mut self,
+        now: Time,
+        id: CallId,
+        outcome: CallOutcome<CallReply>,
+    ) {
+        let Some((deadline, purpose)) = self.calls.close(id) else {
+            return;
+        };
+        let sent = deadline - self.options.call_deadline;
+        let peer = purpose.peer();
+        let remote = peer.and_then(|(shard, worker)| self.pool.instance_mut(shard, worker));
+        if let Some(remote) = remote {
+            remote.note_reached(sent, &outcome);
+        }
+        let obeyed = obeyed_instead(&purpose, &outcome);
+        if let Some((_, _, newer)) = obeyed.as_ref().filter(|(_, _, other)| *other > self.id) {
+            return self.step_down(*newer);
+        }
+        match purpose {
+            Purpose::Fetch { shard, worker } => self.fetched(now, &shard, worker, outcome),
+            Purpose::Start {
+                shard,
+                worker,
+                task,
+                invocation,
+            } => self.start_completed(now, (&shard, worker), task, invocation, outcome),
+            Purpose::Healthcheck {
+                shard,
+                worker,
+                invocation,
+            } => self.healthcheck_sent(now, &shard, worker, invocation, &outcome),
+            Purpose::Notify {
+                shard,
+                worker,
+                tasks,
+            } => self.notified(now, &shard, worker, &tasks, &outcome),
+            Purpose::Suicide { .. } => {}
+            Purpose::Kill { request, killed } => self.kill_completed(request, killed, outcome),
+            Purpose::EndOrphan {
+                shard,
+                task,
+                invocation,
+            } => self.orphan_kill_answered(now, &shard, ((task, invocation), id), &outcome),
+        }
+        if let Some((shard, worker, older)) = obeyed
+            && older < self.id
+        {
+            self.associate_anew(now, &shard, worker);
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! Completions of runs: the reports of workers, the statuses that are stored, and the end of a run in every component.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use brasserie_common::ids::HEALTHCHECK_JOB;
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::status::StoredStatus;
+use brasserie_common::story::{Ending, Fault};
+use brasserie_common::{
+    BackoffDuration, Health, InvocationId, JobId, RecordSeq, ReportedStatus, RequestId, Shard,
+    Story, TaskKey, Time,
+};
+use brasserie_scheduler_engine::Task;
+
+use super::effect::Reply;
+use super::event::StatusUpdate;
+use super::ledger::not_before;
+use super::replies::HeldReply;
+use super::{Scheduler, View, task_key};
+use crate::news::News;
+use crate::notices::StartTrouble;
+use crate::record::{EndedTask, KeptStory, Record};
+use crate::refusal::Rejection;
+
+impl Scheduler {
+    /// Handles an `updateStatus` call.
+    pub(super) fn update_status(&mut self, now: Time, request: RequestId, update: &StatusUpdate) {
+        match self.accept_status(now, update) {
+            Ok(after) => {
+                let reply = Reply::UpdateStatus(Ok(()));
+                let held = HeldReply::Status(update.invocation);
+                self.outbox.reply_after(now, (request, after), reply, held);
+            }
+            Err(rejection) => self
+                .outbox
+                .reply(request, Reply::UpdateStatus(Err(rejection))),
+        }
+    }
+
+    fn accept_status(
+        &mut self,
+        now: Time,
+        update: &StatusUpdate,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        let ours = self.id;
+        if update.scheduler != ours {
+            return Err(Rejection::WrongScheduler {
+                theirs: update.scheduler,
+                ours,
+            });
+        }
+        let shard = update.shard.as_str().to_owned();
+        let Some(remote) = self.pool.get_mut(&update.shard) else {
+            return Err(Rejection::UnknownShard { shard });
+        };
+        if remote.id() != update.worker {
+            return Err(Rejection::WrongWorker {
+                shard,
+                theirs: update.worker,
+                ours: remote.id(),
+            });
+        }
+        if update.job.as_str() == HEALTHCHECK_JOB {
+            remote.note_healthcheck_result(now, update.invocation, &update.status);
+            self.evaluate(now, &update.shard);
+            return Ok(None);
+        }
+        if remote.health() == Health::New && !sabotage::on(Sabotage::AcceptStatusInNew) {
+            return Err(Rejection::StillNew);
+        }
+        if update.job.as_str().is_empty() {
+            return Err(Rejection::EmptyName("updateStatus.running_task.job"));
+        }
+        if let Some(why) = self.outbox.store_error() {
+            // While the store fails, accepted statuses would only fill memory, and their pending replies would exhaust the capacity for
+            // calls. The worker keeps the status.
+            let why = why.to_owned();
+            return Err(Rejection::StoreFails { why });
+        }
+        self.end_reported(now, update)
+    }
+
+    /// Handles a completion that a worker reports. Returns the record that the acknowledgement waits for. An acknowledged report is stored
+    /// or has no effect; any other report is refused, and the worker keeps it.
+    fn end_reported(
+        &mut self,
+        now: Time,
+        update: &StatusUpdate,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        let job = self.engine.find_job(update.job.as_str());
+        let node = self.engine.find_node(update.node.as_str());
+        let (Some(job), Some(node)) = (job, node) else {
+            return unknown_run(update);
+        };
+        let task = Task { job, node };
+        let reported = self.runs.find(task, update.invocation);
+        if reported.is_none() && self.runs.is_deleted(task, update.invocation) {
+            // The completion was accepted before it was deleted, or a deleted one superseded it.
+            return Ok(self.runs.pending_record(task));
+        }
+        match reported.or_else(|| self.runs.run(task)) {
+            Some(run) if run.invocation == update.invocation && run.shard == update.shard => {
+                self.credit()
+                    .note_cards(&update.shard, update.invocation, &update.gpus);
+                // Freed slots may start other tasks in this turn.
+                let end = (update.invocation, &update.status);
+                Ok(self.end_as(now, task, key_of(update), end, update.story.clone()))
+            }
+            Some(_) => self.end_of_another(task, update),
+            None => self.end_again(now, task, update),
+        }
+    }
+
+    /// Handles a report while another run of the task is known: a repeat, "was not running" about an old run, or a completion that comes
+    /// too late.
+    fn end_of_another(
+        &mut self,
+        task: Task,
+        update: &StatusUpdate,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        self.end_safety_wait(task, update);
+        let ended = self.runs.ended(task);
+        let is_final = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
+        if ended.is_some()
+            && self
+                .engine
+                .previous_status(task)
+                .as_ref()
+                .is_some_and(is_final)
+        {
+            // The stored status is final, so this report changes nothing.
+            return Ok(self.runs.pending_record(task));
+        }
+        if ended < Some(update.invocation) {
+            return unknown_run(update);
+        }
+        let is_untaken = if ended == Some(update.invocation) {
+            self.view().is_provisional(task)
+        } else {
+            // An accepted `done` would have kept the task from running again.
+            update.status.is_done()
+        };
+        if is_untaken && !update.status.is_overwriteable() {
+            return Err(Rejection::Superseded {
+                run: run_text(update),
+            });
+        }
+        Ok(self.runs.pending_record(task))
+    }
+
+    /// Removes the floor of a lost run that has reported its own completion. Other lost runs may still be alive.
+    fn end_safety_wait(&mut self, task: Task, update: &StatusUpdate) {
+        if !update.status.is_overwriteable() && self.runs.ended(task) >= Some(update.invocation) {
+            let floors = &mut self.safety;
+            floors.over(task, update.invocation);
+        }
+    }
+
+    /// Handles a report while no run of the task is known: a repeat, which waits for the first report's record, or the actual completion
+    /// after "lost" or "was not running".
+    fn end_again(
+        &mut self,
+        now: Time,
+        task: Task,
+        update: &StatusUpdate,
+    ) -> Result<Option<RecordSeq>, Rejection> {
+        self.end_safety_wait(task, update);
+        let ended = self.runs.ended(task);
+        let is_done = |s: &StoredStatus| s.is_done() && !s.is_overwriteable();
+        if ended.is_some()
+            && self
+                .engine
+                .previous_status(task)
+                .as_ref()
+                .is_some_and(is_done)
+        {
+            return Ok(self.runs.pending_record(task));
+        }
+        // Runs of a task are ordered, so no completion of a later run was ever accepted, and this report is no repeat.
+        if ended < Some(update.invocation) {
+            return unknown_run(update);
+        }
+        // A `done` of an earlier run that counted as lost is accepted, too.
+        let is_same =
+            ended == Some(update.invocation) || sabotage::on(Sabotage::AnyRunReplacesProvisional);
+        let is_news = if is_same {
+            self.view().is_provisional(task)
+        } else {
+            update.status.is_done()
+        };
+        if !is_news || update.status.is_overwriteable() {
+            return Ok(self.runs.pending_record(task));
+        }
+        if sabotage::on(Sabotage::AnyRunReplacesProvisional)
+            && let Some(ended) = ended
+        {
+            self.safety.over(task, ended);
+        }
+        let end = (update.invocation, &update.status);
+        let (invocation, status) = self
+            .view()
+            .closing_status(now, task, end, update.next_backoff);
+        let kept = kept(update.story.clone(), &update.shard, None);
+        let kept = kept.filter(|_| invocation == update.invocation);
+        let seq = self.record_end(key_of(update), (invocation, &status), kept);
+        let not_before = not_before(&self.engine, now, &status);
+        self.ledger()
+            .restate(now, task, (invocation, status), not_before, seq);
+        Ok(Some(seq))
+    }
+
+    /// Ends a run of the task with the status that its worker reports.
+    pub(super) fn end_as(
+        &mut self,
+        now: Time,
+        task: Task,
+        key: TaskKey,
+        end: (InvocationId, &ReportedStatus),
+        story: Option<Arc<Story>>,
+    ) -> Option<RecordSeq> {
+        self.learn(task.job, end.1, story.as_deref());
+        let run = self.runs.find(task, end.0)?;
+        let (next_backoff, shard) = (run.next_backoff, run.shard.clone());
+        let kept = kept(story.clone(), &shard, run.queued);
+        self.note_how_it_began(now, &shard, task, story.as_deref());
+        self.safety.over(task, end.0);
+        let (of, status) = self.view().closing_status(now, task, end, next_backoff);
+        // A story is stored only with the completion of its own run.
+        let kept = kept.filter(|_| of == end.0);
+        let seq = self.record_end(key, (of, &status), kept);
+        self.end_run(now, (task, end.0), (of, status), seq);
+        Some(seq)
+    }
+
+    /// Ends a run in every component. `of` is the run whose completion is stored.
+    pub(super) fn end_run(
+        &mut self,
+        now: Time,
+        (task, invocation): (Task, InvocationId),
+        (of, status): (InvocationId, StoredStatus),
+        seq: RecordSeq,
+    ) {
+        self.orphans.forget((task, invocation));
+        if status.is_failed() {
+            let (task, status) = (task_key(&self.engine, task), status.to_string());
+            self.notices.news(News::Failed { task, status });
+        }
+        let is_of_the_task = !status.is_incomplete_backoff() && !status.is_overwriteable();
+        let mut ledger = self.ledger();
+        let Some(shard) = ledger.end(now, (task, invocation), (of, status), seq) else {
+            return;
+        };
+        let mut credit = self.credit();
+        credit.permit_again(&shard);
+        match is_of_the_task {
+            true => credit.give_back(now, &shard, invocation),
+            // A machine on which every run fails requests less and less work, and returned credit would undo that. A run that never began
+            // has left nothing idle.
+            false => credit.relieve(now, &shard, invocation),
+        }
+    }
+
+    /// Notes a problem if the task got no process, because `brasserie logs` shows nothing then. A process clears the job's problems.
+    fn note_how_it_began(&mut self, now: Time, shard: &Shard, task: Task, story: Option<&Story>) {
+        let Some(Story { ending, fault, .. }) = story else {
+            return;
+        };
+        match ending {
+            Ending::NotStarted(_) if *fault == Fault::Nobody => {}
+            Ending::NotStarted(why) => {
+                let of = (shard, task_key(&self.engine, task));
+                self.notices
+                    .start_problem(now, of, StartTrouble::Failed, why);
+            }
+            Ending::Exited(_) | Ending::Signalled(_) | Ending::Unknown => {
+                let job = self.engine.job_name(task.job).clone();
+                self.notices.has_run(shard, &job);
+            }
+        }
+    }
+
+    fn record_end(
+        &mut self,
+        key: TaskKey,
+        (invocation, status): (InvocationId, &StoredStatus),
+        story: Option<Box<KeptStory>>,
+    ) -> RecordSeq {
+        self.outbox.persist(Record::TaskEnded(EndedTask {
+            job: key.job,
+            node: key.node,
+            invocation,
+            status: status.clone(),
+            story,
+        }))
+    }
+
+    /// Learns from a completed run, so that the engine and workers know how long the job's tasks take.
+    fn learn(&mut self, job: JobId, status: &ReportedStatus, story: Option<&Story>) {
+        if self.engine.job_config(job).is_some()
+            && let Some(seconds) = self.estimates.learn(job, status, story)
+        {
+            self.engine.set_learned(job, Some(seconds));
+        }
+    }
+}
+
+impl View<'_> {
+    /// Returns whether the stored status is "lost" or "was not running", which only a completion of the same run replaces.
+    pub(super) fn is_provisional(&self, task: Task) -> bool {
+        self.engine
+            .previous_status(task)
+            .is_some_and(|status| status.is_overwriteable())
+    }
+
+    /// Returns the status to store after a run has ended with `reported`, and the run to store it for.
+    ///
+    /// A run that is earlier than the stored completion was already reported or abandoned, and only its worker did not know. Its status
+    /// replaces a later one only if it is DONE, and nothing replaces DONE. The status is stored as the completion of the latest completed
+    /// run, so that its deletion covers all runs. The stored wait covers every run of the task that may be alive.
+    pub(super) fn closing_status(
+        &self,
+        now: Time,
+        task: Task,
+        (invocation, reported): (InvocationId, &ReportedStatus),
+        next_backoff: BackoffDuration,
+    ) -> (InvocationId, StoredStatus) {
+        let old = self.engine.previous_status(task);
+        let old = old.as_ref();
+        let floor = self.safety.seconds(now, task);
+        let mut of = invocation;
+        if let (Some(ended), Some(old)) = (self.runs.ended(task), old)
+            && ended != invocation
+            && !sabotage::on(Sabotage::AnyRunReplacesProvisional)
+        {
+            of = of.max(ended);
+            let is_final = old.is_done() && !old.is_overwriteable();
+            if is_final || (invocation < ended && !reported.is_done()) {
+                return (of, old.clone().waiting_at_least(floor));
+            }
+        }
+        let status = StoredStatus::after(old, reported, next_backoff, self.wall);
+        (of, status.waiting_at_least(floor))
+    }
+}
+
+/// Combines a worker's story with the facts that the scheduler knows.
+pub(super) fn kept(
+    story: Option<Arc<Story>>,
+    shard: &Shard,
+    queued: Option<Duration>,
+) -> Option<Box<KeptStory>> {
+    let kept = story.map(|story| KeptStory {
+        story: Arc::unwrap_or_clone(story),
+        shard: shard.clone(),
+        queued,
+    });
+    kept.map(Box::new)
+}
+
+fn key_of(update: &StatusUpdate) -> TaskKey {
+    TaskKey {
+        job: update.job.clone(),
+        node: update.node.clone(),
+    }
+}
+
+fn run_text(update: &StatusUpdate) -> String {
+    format!(
+        "run {} of {} on {}",
+        update.invocation, update.job, update.node
+    )
+}
+
+/// Handles a completion of an unknown run. It is refused, since an acknowledgement would lose it. "Was not running" about such a run is
+/// acknowledged.
+fn unknown_run(update: &StatusUpdate) -> Result<Option<RecordSeq>, Rejection> {
+    if update.status.is_overwriteable() {
+        return Ok(None);
+    }
+    Err(Rejection::UnknownRun {
+        run: run_text(update),
+    })
+}

@@ -1,0 +1,171 @@
+//! Configurations and nodes that come into force, and what follows from them for runs, waits and records.
+
+use std::sync::Arc;
+
+use brasserie_common::{JobId, Time};
+use brasserie_common_config::Config;
+use brasserie_scheduler_engine::{NodesOf as TableOf, TimesGiven};
+
+use super::Scheduler;
+use crate::jobs::{ConfigOrigin, SourceInForce};
+use crate::news::News;
+use crate::nodes::{NodesOf, Owner};
+use crate::times::record_of;
+
+/// The most nodes that are reported to the engine in one turn: about a millisecond.
+const REPORTED_A_TURN: usize = 10_000;
+
+impl Scheduler {
+    /// Returns the configuration of the file in force, after a turn. A shell reads the nodes of its sources and of no others. A refused
+    /// file comes into force when the API job with the same name is gone, and only this function reports that.
+    pub fn source_in_force(&self) -> Option<SourceInForce<'_>> {
+        self.jobs.source_in_force()
+    }
+
+    pub(super) fn config_loaded(
+        &mut self,
+        now: Time,
+        (config, warnings, origin): (Arc<Config>, Vec<String>, ConfigOrigin),
+    ) {
+        self.config_error = None;
+        self.jobs.load_file(config, warnings, origin);
+        self.put_jobs_in_force(now);
+        if let Some(why) = self.jobs.refused_file() {
+            self.notices.news(News::Problem(why));
+        }
+    }
+
+    pub(super) fn config_failed(&mut self, message: String) {
+        self.config_error = Some(message);
+        self.jobs.file_failed();
+    }
+
+    /// Puts changed jobs in force. All changes of a turn take effect together, because each time costs a check of every job's position.
+    pub(super) fn put_jobs_in_force(&mut self, now: Time) {
+        let Some(config) = self.jobs.take_changed() else {
+            return;
+        };
+        // After a crash before the record is durable, the previous file is kept, as if the file had been changed a moment later.
+        let (kept, news) = self.jobs.note_in_force(self.wall);
+        if let Some(record) = kept {
+            self.outbox.persist(record);
+        }
+        if let Some(news) = news {
+            self.notices.news(news);
+        }
+        self.wait
+            .config_override(config.exit_initial_wait_before_timestamp);
+        self.apply_config(now, config);
+        let engine = &self.engine;
+        let is_configured = |job: JobId| engine.job_config(job).is_some();
+        for job in self.estimates.keep_jobs(is_configured) {
+            self.engine.set_learned(job, None);
+        }
+    }
+
+    /// Puts a configuration in force. The nodes stay those of its sources if both configurations have the same sources in the same order.
+    fn apply_config(&mut self, now: Time, config: Arc<Config>) {
+        let before = self.engine.config().cloned();
+        let before = before.filter(|_| self.view().wanted().is_known_of_all());
+        // The sources may be those of the configuration before the last one. Then the shell does not read them again.
+        let nodes = self.engine.nodes();
+        let owner = nodes.map_or(Owner::OtherConfig, |nodes| {
+            self.nodes.owner_of(nodes, &config)
+        });
+        self.set_owner_of_nodes(owner);
+        self.engine.begin_config(now, config);
+        let engine = &self.engine;
+        self.notices.keep_jobs(|job| {
+            let id = engine.find_job(job.as_str());
+            id.is_some_and(|id| engine.job_config(id).is_some())
+        });
+        if self.engine.nodes().is_none() {
+            // The levels have another order, so the nodes come into force again.
+            self.set_owner_of_nodes(Owner::OtherConfig);
+        }
+        self.recheck_runs(before.as_deref());
+    }
+
+    /// Notes whose nodes are in force. The engine must know, because only for nodes of its own sources can it tell that all tasks of a job
+    /// are done.
+    fn set_owner_of_nodes(&mut self, owner: Owner) {
+        self.nodes.set_owner(owner);
+        self.engine.set_nodes_of(match owner {
+            Owner::OtherConfig => TableOf::AnotherConfig,
+            Owner::ThisConfig => TableOf::ThisConfig,
+        });
+    }
+
+    /// Begins to put nodes in force. Until they are, the nodes in force decide.
+    pub(super) fn nodes_loaded(&mut self, now: Time, loaded: NodesOf) {
+        self.nodes_error = None;
+        self.put_jobs_in_force(now);
+        if self.jobs.wants(&loaded) {
+            self.nodes.note_table(&loaded);
+            self.engine.begin_nodes(loaded.nodes);
+        }
+    }
+
+    /// Continues to put nodes in force. Called once a turn.
+    pub(super) fn continue_refresh(&mut self, now: Time) {
+        let before = self.engine.tables_put_in_force();
+        self.engine.continue_refresh();
+        if self.engine.tables_put_in_force() != before {
+            self.nodes_came_in_force(now);
+        }
+        if let Some(cycle) = self.engine.wants_held_nodes() {
+            self.report_nodes(cycle);
+        }
+    }
+
+    /// Reports to the engine which nodes this crate still refers to. Nodes that bulk changes name come first, because their deletions may
+    /// be moved to the second list meanwhile.
+    fn report_nodes(&mut self, cycle: u64) {
+        let mut nodes = self.bulk_changes.next_nodes(cycle, REPORTED_A_TURN);
+        if nodes.is_empty() {
+            nodes = self.runs.next_nodes_of_deleted(cycle, REPORTED_A_TURN);
+        }
+        if nodes.is_empty() {
+            // The engine itself knows the running tasks and the completions.
+            self.engine.all_nodes_are_held();
+        } else {
+            self.engine.hold_nodes(nodes);
+        }
+    }
+
+    fn nodes_came_in_force(&mut self, now: Time) {
+        let (Some(nodes), Some(config)) = (self.engine.nodes(), self.engine.config()) else {
+            return;
+        };
+        let (owner, nodes) = (self.nodes.owner_of(nodes, config), Arc::clone(nodes));
+        self.set_owner_of_nodes(owner);
+        self.nodes.note_in_force(self.wall);
+        self.record_times(now, nodes.times());
+        self.orphans.recheck_all();
+    }
+
+    /// Records the times that schedules issued for nodes that come into force in this turn.
+    fn record_times(&mut self, now: Time, times: &TimesGiven) {
+        for given_up in &times.given_up {
+            self.notices.problem(now, given_up);
+        }
+        let changes = times.memory.changes_since(&self.times);
+        if !changes.is_empty() {
+            self.times.change(&changes);
+            self.outbox.persist(record_of(changes));
+        }
+    }
+
+    /// Returns whether new nodes are coming into force, or runs are still to be checked after such a change.
+    pub(super) fn is_settling(&self) -> bool {
+        self.engine.is_refreshing() || self.orphans.is_rechecking()
+    }
+
+    /// Puts all coming nodes in force without waiting for turns; for a copy of the scheduler.
+    pub(super) fn finish_refresh(&mut self, now: Time) {
+        while self.is_settling() {
+            self.continue_refresh(now);
+            self.check_runs(now);
+        }
+    }
+}

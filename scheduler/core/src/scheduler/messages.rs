@@ -1,0 +1,196 @@
+//! The messages of calls on the wire.
+
+use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
+use brasserie_common::{
+    InvocationId, JobName, NodeName, RunningTask, SequenceNumber, WorkTerms, WorkerId,
+};
+use brasserie_scheduler_engine::{Task, WorkerIndex};
+
+use super::{Scheduler, View, task_key};
+use crate::calls::{Call, Message, NewWorker, RunTaskMessage};
+
+impl Scheduler {
+    /// Renders a call for the wire. Must be called in the turn in which the call left.
+    pub fn message(&self, call: &Call) -> Message {
+        let scheduler = self.id;
+        match call {
+            Call::GetRunningTasks { worker } => Message::GetRunningTasks {
+                scheduler,
+                worker: *worker,
+            },
+            Call::RunTask {
+                worker,
+                index,
+                task,
+                invocation,
+                sequence,
+            } => Message::RunTask(Box::new(self.view().run_task_message(
+                *worker,
+                *index,
+                *task,
+                *invocation,
+                *sequence,
+            ))),
+            Call::Healthcheck {
+                worker,
+                index,
+                invocation,
+                new_worker,
+            } => Message::RunTask(Box::new(self.view().healthcheck_message(
+                *worker,
+                *index,
+                *invocation,
+                *new_worker,
+            ))),
+            Call::NotifyIfTasksNotRunning {
+                worker,
+                tasks,
+                sequence,
+            } => Message::NotifyIfTasksNotRunning {
+                tasks: tasks
+                    .iter()
+                    .map(|&(task, invocation)| self.view().wire_task(*worker, task, invocation))
+                    .collect(),
+                scheduler,
+                worker: *worker,
+                sequence: *sequence,
+            },
+            Call::RequestSuicide { worker } => Message::RequestSuicide {
+                scheduler,
+                worker: *worker,
+                why: self.calls.why_it_must_die(*worker),
+            },
+            Call::KillTask {
+                worker,
+                task,
+                invocation,
+                kill,
+            } => Message::KillTask {
+                task: Box::new(self.view().wire_task(*worker, *task, *invocation)),
+                scheduler,
+                worker: *worker,
+                kill: *kill,
+            },
+        }
+    }
+}
+
+impl View<'_> {
+    fn run_task_message(
+        &self,
+        worker: WorkerId,
+        index: WorkerIndex,
+        task: Task,
+        invocation: InvocationId,
+        sequence: SequenceNumber,
+    ) -> RunTaskMessage {
+        let (shard, hostname) = self.pool.place_of(index);
+        let job = self.engine.job_config(task.job);
+        let mut options = job.map(|j| j.task_subprocess.clone()).unwrap_or_default();
+        let limits = self.engine.machine_limits(task);
+        options.cgroups.memory_limit_in_bytes = limits.memory_bytes;
+        options.cgroups.cpu_shares = limits.cpu_shares;
+        options.cgroups.cpu_quota_milli = limits.cpu_quota_milli;
+        // The full deadline is sent, because the task was placed in the turn in which this call leaves.
+        if options.timeout.is_some() || options.deadline.is_some() {
+            options.limit_kill = Some(self.kill_request(task.job));
+        }
+        RunTaskMessage {
+            task: self.wire_task(worker, task, invocation),
+            config: self.engine.task_argument(task, &shard, &hostname),
+            command: job.map(|j| j.command.clone()).unwrap_or_default(),
+            scheduler: self.id,
+            worker,
+            sequence,
+            options,
+        }
+    }
+
+    fn healthcheck_message(
+        &self,
+        worker: WorkerId,
+        index: WorkerIndex,
+        invocation: InvocationId,
+        new_worker: NewWorker,
+    ) -> RunTaskMessage {
+        let node = match new_worker {
+            NewWorker::Yes => HEALTHCHECK_NEW_WORKER_NODE,
+            NewWorker::No => "",
+        };
+        let (shard, _) = self.pool.place_of(index);
+        // The job name is `$0`; the node, the status path and the argument follow, so `$2` is the status path.
+        let command = ["/bin/sh", "-c", "echo done > $2", HEALTHCHECK_JOB];
+        RunTaskMessage {
+            task: RunningTask {
+                job: JobName::try_from(HEALTHCHECK_JOB)
+                    .expect("Invariant: a constant name is valid"),
+                node: NodeName::try_from(node).expect("Invariant: a constant name is valid"),
+                invocation,
+                shard,
+                resources: Vec::new(),
+                gpus: Vec::new(),
+                gpus_wanted: None,
+                next_backoff: brasserie_common::BackoffDuration::default(),
+                suicide_kill_wait: self.options.timeouts.suicide_task_kill_wait,
+                physical: None,
+                ended: None,
+                story: None,
+                work: WorkTerms::default(),
+                fence: None,
+            },
+            config: String::new(),
+            command: command.map(str::to_owned).to_vec(),
+            scheduler: self.id,
+            worker,
+            sequence: SequenceNumber::default(),
+            options: self
+                .engine
+                .config()
+                .map(|c| c.task_subprocess.clone())
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Builds the wire form of a run. The run may have ended since the call was decided, in the same turn. The worker returns the task
+    /// unchanged in its reports, so the shard is filled in even then.
+    fn wire_task(&self, worker: WorkerId, task: Task, invocation: InvocationId) -> RunningTask {
+        let key = task_key(&self.engine, task);
+        let run = self.runs.find(task, invocation);
+        let job = self.engine.job_config(task.job);
+        RunningTask {
+            job: key.job,
+            node: key.node,
+            invocation,
+            shard: run
+                .map(|r| &r.shard)
+                .or_else(|| self.pool.shard_with(worker))
+                .cloned()
+                .unwrap_or_default(),
+            resources: self.engine.charges(task).to_vec(),
+            gpus: self.engine.gpus(task).to_vec(),
+            gpus_wanted: self.engine.gpus_wanted(task),
+            next_backoff: run.map(|r| r.next_backoff).unwrap_or_default(),
+            suicide_kill_wait: run.map_or(self.options.timeouts.suicide_task_kill_wait, |r| {
+                r.kill_wait
+            }),
+            physical: None,
+            ended: None,
+            story: None,
+            work: WorkTerms {
+                est_duration: match run.is_some_and(|run| run.sent_for.is_some()) {
+                    true => self.estimates.estimate(task.job, job).known(),
+                    false => job.and_then(|job| Some(job.est_duration?.as_secs_f64())),
+                },
+                request: run.and_then(|run| run.sent_for),
+                // Only pull workers, which queue tasks, need it.
+                cpus: job
+                    .filter(|_| run.is_some_and(|run| run.sent_for.is_some()))
+                    .zip(self.engine.config())
+                    .map(|(job, config)| config.cpus_of(job)),
+                bufferable: job.is_some_and(|job| job.bufferable),
+                report: job.and_then(|job| job.report),
+            },
+            fence: run.and_then(|run| run.fence),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Starts of tasks: their placement in each turn, the calls that start them, and the outcomes of these calls.
+
+use std::time::Duration;
+
+use brasserie_common::ids::InstanceId;
+use brasserie_common::sabotage::{self, Sabotage};
+use brasserie_common::{
+    CallOutcome, Fence, InvocationId, RefusalCode, Shard, Time, WallTime, WorkerId,
+};
+use brasserie_scheduler_engine::{Placement, Task, Tries};
+
+use super::{Scheduler, View, task_key};
+use crate::calls::{Call, CallReply, Purpose};
+use crate::news::News;
+use crate::notices::StartTrouble;
+use crate::runs::{Run, RunState};
+
+/// The most placements of one turn: enough to fill a large pool quickly, and few enough that a turn takes milliseconds and does not delay
+/// heartbeats.
+const MAX_STARTS_PER_TURN: usize = 256;
+
+/// The most failed attempts of one turn, counting tasks that are tried in vain and checks of workers' deadlines, each by the length of its
+/// simulation. At a few microseconds each they take no longer than a turn's starts. A new node table may cause millions of attempts.
+const MAX_TRIES_PER_TURN: u32 = 1000;
+
+impl Scheduler {
+    /// Returns the next task to start and its worker, such that all tasks of the worker keep their deadlines. `None` also if no tries are
+    /// left.
+    pub(super) fn place(&mut self, now: Time, tries: &mut Tries) -> Option<Placement> {
+        let workers = &mut self.pool;
+        let mut judge = |worker, due| workers.keeps_deadlines(now, worker, due);
+        self.engine.place_within(now, tries, &mut judge)
+    }
+
+    /// Starts tasks. Called once a turn, after everything else.
+    pub(super) fn start_tasks(&mut self, now: Time) {
+        self.more_to_place = false;
+        if !self.view().why_nothing_starts(now).is_empty() {
+            return;
+        }
+        let mut tries = Tries::new(MAX_TRIES_PER_TURN);
+        for _ in 0..MAX_STARTS_PER_TURN {
+            if !self.view().may_issue_fences() {
+                return;
+            }
+            match self.place(now, &mut tries) {
+                Some(placement) => self.start(now, placement),
+                None => {
+                    self.more_to_place = !tries.are_left();
+                    return;
+                }
+            }
+        }
+        self.more_to_place = true;
+    }
+
+    /// Starts a placed task. The engine has marked the task running; everything else is marked here before the call leaves.
+    pub(super) fn start(&mut self, now: Time, placement: Placement) {
+        let Placement {
+            task,
+            worker: index,
+        } = placement;
+        let invocation = self.new_invocation(task);
+        let shard = self
+            .pool
+            .shard_of(index)
+            .cloned()
+            .expect("Invariant: the engine places on announced workers");
+        let remote = self
+            .pool
+            .get_mut(&shard)
+            .expect("Invariant: an announced worker stays in the pool");
+        remote.start_sent();
+        if sabotage::on(Sabotage::RecordAtFirstTask) {
+            let record = remote.association();
+            self.outbox.persist(record);
+        }
+        let run = Run {
+            invocation,
+            shard: shard.clone(),
+            next_backoff: self.engine.next_backoff(task),
+            kill_wait: self.options.timeouts.suicide_task_kill_wait,
+            since: now,
+            confirmed: None,
+            queued: self.view().queued(task),
+            sent_for: self.credit().spend(now, &shard, (task, invocation)),
+            fence: self.issue_fence(),
+            state: RunState::Starting,
+        };
+        self.runs.begin(task, run);
+        self.note_run_again(task, &shard);
+        self.send_start(now, &shard, task, invocation);
+        if sabotage::on(Sabotage::MarkRunningAfterSending) {
+            let trouble = Some((StartTrouble::Refused, ""));
+            self.never_started(now, &shard, task, invocation, trouble);
+        }
+        self.evaluate(now, &shard);
+    }
+
+    fn note_run_again(&mut self, task: Task, on: &Shard) {
+        let status = self.engine.previous_status(task);
+        if let Some(status) = status.filter(|status| status.is_overwriteable()) {
+            self.notices.news(News::RunsAgain {
+                task: task_key(&self.engine, task),
+                on: on.clone(),
+                before: status.lost_on().map(str::to_owned),
+                status: status.to_string(),
+            });
+        }
+    }
+
+    /// Sends the call that starts a run. Called once for each run.
+    fn send_start(&mut self, now: Time, shard: &Shard, task: Task, invocation: InvocationId) {
+        let Some(remote) = self.pool.get(shard) else {
+            return;
+        };
+        let (worker, peer) = (remote.id(), remote.address().clone());
+        let call = Call::RunTask {
+            worker,
+            index: remote.index(),
+            task,
+            invocation,
+            sequence: remote.sequence(),
+        };
+        let purpose = Purpose::Start {
+            shard: shard.clone(),
+            worker,
+            task,
+            invocation,
+        };
+        self.call(now, peer, call, purpose);
+    }
+
+    /// Draws an invocation for the task. It is later than the invocation of the task's stored or last deleted completion, even if the wall
+    /// clock went back. So the order of two runs is known when a worker reports both.
+    pub(super) fn new_invocation(&mut self, task: Task) -> InvocationId {
+        let drawn = InvocationId(InstanceId {
+            start_time: self.wall.as_secs(),
+            rand: self.invocation_ids.next_i64(),
+        });
+        match self.runs.last_ended(task) {
+            Some(last) if drawn <= last => InvocationId(InstanceId {
+                start_time: last.0.start_time.saturating_add(1),
+                ..drawn.0
+            }),
+            Some(_) | None => drawn,
+        }
+    }
+
+    pub(super) fn start_completed(
+        &mut self,
+        now: Time,
+        (shard, worker): (&Shard, WorkerId),
+        task: Task,
+        invocation: InvocationId,
+        outcome: CallOutcome<CallReply>,
+    ) {
+        // A successor on the shard has calls of its own.
+        if let Some(remote) = self.pool.instance_mut(shard, worker) {
+            remote.start_settled();
+        }
+        let is_starting = |run: &Run| run.state == RunState::Starting;
+        if self.runs.find(task, invocation).is_some_and(is_starting) {
+            match outcome {
+                CallOutcome::Done(_) => {
+                    self.runs.confirm(now, task, invocation);
+                    let job = self.engine.job_name(task.job).clone();
+                    self.notices.start_accepted(shard, &job);
+                }
+                CallOutcome::Unknown(_) if sabotage::on(Sabotage::RetrySentInvocation) => {
+                    self.send_start(now, shard, task, invocation);
+                }
+                // The call may have arrived twice, and the refusal may answer the repetition.
+                CallOutcome::Unknown(_) | CallOutcome::Refused(RefusalCode::Duplicate, _)
+                    if !sabotage::on(Sabotage::UnknownIsFailure) =>
+                {
+                    self.runs.make_unsure(task, invocation);
+                }
+                // This is no problem: the worker obeys a request to drain, and a heartbeat that says so, or its goodbye, is on its way.
+                CallOutcome::Refused(RefusalCode::Draining, _) => {
+                    self.never_started(now, shard, task, invocation, None);
+                }
+                CallOutcome::Refused(RefusalCode::Busy, text) => {
+                    self.credit().refund(now, shard, (task, invocation));
+                    let trouble = Some((StartTrouble::Race, &*text));
+                    self.never_started(now, shard, task, invocation, trouble);
+                }
+                CallOutcome::Refused(RefusalCode::Unhealthy, text) => {
+                    let trouble = Some((StartTrouble::Race, &*text));
+                    self.never_started(now, shard, task, invocation, trouble);
+                }
+                CallOutcome::Refused(_, text)
+                | CallOutcome::NotSent(text)
+                | CallOutcome::Unknown(text) => {
+                    let trouble = Some((StartTrouble::Refused, &*text));
+                    self.never_started(now, shard, task, invocation, trouble);
+                }
+            }
+        }
+        self.evaluate(now, shard);
+    }
+
+    /// Undoes a start that certainly did not happen. A refusal is no run: it has no status and consumes no step of the backoff.
+    fn never_started(
+        &mut self,
+        now: Time,
+        shard: &Shard,
+        task: Task,
+        invocation: InvocationId,
+        trouble: Option<(StartTrouble, &str)>,
+    ) {
+        self.orphans.forget((task, invocation));
+        self.ledger().never_began(now, task, invocation);
+        // The worker's busy mark prevents an immediate retry on that worker.
+        self.credit().relieve(now, shard, invocation);
+        if let Some(remote) = self.pool.get_mut(shard) {
+            remote.mark_busy(now);
+        }
+        if let Some((trouble, why)) = trouble {
+            let of = (shard, task_key(&self.engine, task));
+            self.notices.start_problem(now, of, trouble, why);
+        }
+    }
+
+    /// Issues the fence of a run that starts now, or `None` when all are used up.
+    fn issue_fence(&mut self) -> Option<Fence> {
+        let upcoming = self.outbox.next_record();
+        let (fence, raised) = self.fences.issue(upcoming);
+        if let Some(raised) = raised {
+            self.outbox.persist(raised);
+        }
+        fence
+    }
+}
+
+impl View<'_> {
+    /// Returns how long the task has been ready, by its last completion and the changes of its job and of the nodes; `None` if one is
+    /// unknown.
+    pub(super) fn queued(&self, task: Task) -> Option<Duration> {
+        let job = self.engine.job_config(task.job)?;
+        let changed = WallTime::from_secs(job.modify_time);
+        let over = self.engine.previous_status(task).map(|status| {
+            let wait = status.backoff_seconds.max(status.safety_seconds);
+            status.time + Duration::from_secs(u64::from(wait))
+        });
+        let since = over.max(Some(changed)).max(self.nodes.since())?;
+        let queued = self.wall.as_millis().checked_sub(since.as_millis())?;
+        Some(Duration::from_millis(u64::try_from(queued).unwrap_or(0)))
+    }
+
+    /// Returns whether the current generation of fences is durable.
+    fn may_issue_fences(&self) -> bool {
+        self.outbox.is_persisted(self.fences.recorded())
+    }
+}
