@@ -94,7 +94,7 @@ impl Driver {
             answered.cover(self.clock.now(), &self.scheduler)?;
         }
         while let Some(effect) = self.scheduler.poll_effect() {
-            self.performer.perform(&self.scheduler, now, effect);
+            self.performer.perform(now, effect);
         }
         self.news.log(now, &mut self.scheduler);
         self.in_force.tell(&self.scheduler);

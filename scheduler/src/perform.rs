@@ -6,7 +6,7 @@ use std::time::Duration;
 use brasserie_common::collections::IdMap;
 use brasserie_common::{CallId, RecordSeq, RequestId, RunningTask, Time};
 use brasserie_scheduler_core::{
-    Call, Effect, EndedTask, Event, ExitReason, Message, Record, Reply, Scheduler,
+    Call, Effect, EndedTask, Event, ExitReason, Record, Reply,
 };
 
 use crate::inbox::{Inbox, Lane, Waiter};
@@ -76,7 +76,7 @@ impl Performer {
     }
 
     /// Performs one effect. `decided` is the time at which the core decided it.
-    pub(crate) fn perform(&mut self, scheduler: &Scheduler, decided: Time, effect: Effect) {
+    pub(crate) fn perform(&mut self, decided: Time, effect: Effect) {
         match effect {
             Effect::Persist { seq, record } => {
                 log_completions(&record);
@@ -88,13 +88,11 @@ impl Performer {
                 reply,
             } => self.requests.answer(request, after, reply),
             Effect::Call { id, peer, call } => {
-                // The message is built in this turn, because the ids may stand for other names in a later turn.
-                let message = scheduler.message(&call);
-                log_start(&message);
+                log_start(&call);
                 let lane = lane_of(&call);
                 // A later call, after a pause of this process, would act on a decision that the core has since abandoned.
                 let not_after = decided + self.call_deadline;
-                self.call(id, lane, WorkerCall::new(&peer, message, not_after));
+                self.call(id, lane, WorkerCall::new(&peer, call, not_after));
             }
             Effect::Exit { reason } => self.exit = Some(reason),
         }
@@ -151,10 +149,8 @@ impl OpenRequests {
 }
 
 /// Logs the start of a task at debug level, because starts and completions are as many as tasks.
-fn log_start(message: &Message) {
-    if let Message::RunTask(run) = message
-        && !run.task.is_healthcheck()
-    {
+fn log_start(call: &Call) {
+    if let Call::RunTask(run) = call {
         let RunningTask {
             job,
             node,
@@ -188,10 +184,10 @@ fn log_completions(record: &Record) {
 fn lane_of(call: &Call) -> Lane {
     match call {
         Call::GetRunningTasks { .. }
-        | Call::Healthcheck { .. }
+        | Call::Healthcheck(_)
         | Call::NotifyIfTasksNotRunning { .. }
         | Call::RequestSuicide { .. } => Lane::Health,
-        Call::RunTask { .. } | Call::KillTask { .. } => Lane::Ordinary,
+        Call::RunTask(_) | Call::KillTask { .. } => Lane::Ordinary,
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use brasserie_common::{RecordSeq, Time, Timeouts, WallTime};
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Durable, Message};
+use brasserie_scheduler_core::{Durable, Call};
 use brasserie_scheduler_engine::NodeTable;
 
 use crate::clock::MachineClock;
@@ -47,7 +47,7 @@ enum Due {
     WorkerRequest {
         place: WorkerPlace,
         tag: CallTag,
-        message: Message,
+        message: Call,
     },
     /// Blocks a link that flaps.
     Block {

@@ -11,13 +11,69 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-/// A remote call to a worker.
+/// A remote call to a worker, with every name and text filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
     GetRunningTasks {
+        scheduler: SchedulerId,
         worker: WorkerId,
     },
     /// Starts a run. Sent once per invocation.
+    RunTask(Box<RunTaskCall>),
+    /// Starts a healthcheck, by the same method.
+    Healthcheck(Box<RunTaskCall>),
+    NotifyIfTasksNotRunning {
+        tasks: Vec<RunningTask>,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        sequence: SequenceNumber,
+    },
+    RequestSuicide {
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        /// The reason, for logs.
+        why: Arc<str>,
+    },
+    KillTask {
+        task: Box<RunningTask>,
+        scheduler: SchedulerId,
+        worker: WorkerId,
+        kill: Kill,
+    },
+}
+
+impl Call {
+    /// Returns the callee.
+    pub fn worker(&self) -> WorkerId {
+        match self {
+            Call::RunTask(run) | Call::Healthcheck(run) => run.worker,
+            Call::GetRunningTasks { worker, .. }
+            | Call::NotifyIfTasksNotRunning { worker, .. }
+            | Call::RequestSuicide { worker, .. }
+            | Call::KillTask { worker, .. } => *worker,
+        }
+    }
+}
+
+/// The content of a `runTask` call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunTaskCall {
+    pub task: RunningTask,
+    /// The JSON argument of the task.
+    pub config: String,
+    pub command: Vec<String>,
+    pub scheduler: SchedulerId,
+    pub worker: WorkerId,
+    pub sequence: SequenceNumber,
+    pub options: TaskSubprocessOptions,
+}
+
+/// A call in the turn in which it is decided. The names and texts of [`Call`] are filled in when it leaves.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CallDraft {
+    GetRunningTasks {
+        worker: WorkerId,
+    },
     RunTask {
         worker: WorkerId,
         index: WorkerIndex,
@@ -49,7 +105,7 @@ pub enum Call {
 
 /// Whether a worker that does not know this scheduler yet may accept a healthcheck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewWorker {
+pub(crate) enum NewWorker {
     Yes,
     No,
 }
@@ -74,48 +130,6 @@ pub struct KilledTask {
     pub unwanted: Option<String>,
     /// Seconds from the completion until the task may run again, if it counts as incomplete.
     pub wait_seconds: u32,
-}
-
-/// A call with every name and text filled in, as it is sent.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Message {
-    GetRunningTasks {
-        scheduler: SchedulerId,
-        worker: WorkerId,
-    },
-    /// A task or a healthcheck.
-    RunTask(Box<RunTaskMessage>),
-    NotifyIfTasksNotRunning {
-        tasks: Vec<RunningTask>,
-        scheduler: SchedulerId,
-        worker: WorkerId,
-        sequence: SequenceNumber,
-    },
-    RequestSuicide {
-        scheduler: SchedulerId,
-        worker: WorkerId,
-        /// The reason, for logs.
-        why: Arc<str>,
-    },
-    KillTask {
-        task: Box<RunningTask>,
-        scheduler: SchedulerId,
-        worker: WorkerId,
-        kill: Kill,
-    },
-}
-
-/// The content of a `runTask` call.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunTaskMessage {
-    pub task: RunningTask,
-    /// The JSON argument of the task.
-    pub config: String,
-    pub command: Vec<String>,
-    pub scheduler: SchedulerId,
-    pub worker: WorkerId,
-    pub sequence: SequenceNumber,
-    pub options: TaskSubprocessOptions,
 }
 
 /// The most open `requestSuicide` calls. Each answers one heartbeat of an instance that must exit, so a peer that floods the scheduler

@@ -27,7 +27,7 @@ mod times;
 mod waits;
 mod work_requests;
 
-pub use calls::{Call, CallReply, KilledTask, Message, NewWorker, RunTaskMessage};
+pub use calls::{Call, CallReply, KilledTask, RunTaskCall};
 pub use jobs::{
     ConfigInForce, ConfigOrigin, ExpectedVersion, FileText, JobChange, JobChanged, JobRefusal,
     MAX_HELD_JOBS, MAX_JOB_BYTES, MAX_NAMED_NODES, MAX_SAVED_JOBS, ReadBy, SourceInForce,

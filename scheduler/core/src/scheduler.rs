@@ -2,6 +2,7 @@
 
 mod adoption;
 mod bulk_changes;
+mod call_content;
 mod calls;
 mod completion;
 mod config;
@@ -17,7 +18,6 @@ mod jobs;
 mod kill;
 mod leaving;
 mod ledger;
-mod messages;
 mod obedience;
 mod orphans;
 mod outbox;
@@ -62,6 +62,8 @@ use crate::waits::initial_wait::InitialWait;
 use crate::waits::pauses::Pauses;
 use crate::waits::safety::SafetyWaits;
 use crate::work_requests::WorkRequests;
+
+use outbox::Outgoing;
 
 /// One scheduler instance.
 ///
@@ -364,9 +366,16 @@ impl Scheduler {
         .min()
     }
 
-    /// Returns the next effect, in order.
+    /// Returns the next effect, in order. Must be called in the turn in which the effect was decided, because the ids in it may stand for
+    /// other names later.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        self.outbox.poll()
+        Some(match self.outbox.poll()? {
+            Outgoing::Effect(effect) => effect,
+            Outgoing::Call { id, peer, call } => {
+                let call = self.view().fill_in(&call);
+                Effect::Call { id, peer, call }
+            }
+        })
     }
 
     /// Returns the events for the operator's log since the last call, and how many more of each kind were dropped.

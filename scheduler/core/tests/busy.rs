@@ -55,7 +55,7 @@ impl Refusing {
     /// Refuses the tasks that were sent, as soon as `latency` allows.
     fn refuse(&mut self) {
         loop {
-            let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
+            let is_start = |call: &Call| matches!(call, Call::RunTask(_));
             while let Some((call, ..)) = self.s.take_call(is_start) {
                 self.sent.push(self.s.now);
                 self.open.push((self.s.now + self.latency, call));

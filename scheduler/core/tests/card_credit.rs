@@ -14,7 +14,7 @@ use brasserie_common::{
     ReportedStatus, RunningTask, WorkDemand, WorkRequest, WorkRequestSeq, WorkVerdict,
     WorkerDescription, WorkerSetId,
 };
-use brasserie_scheduler_core::{Call, CallReply, Event, Message, Reply};
+use brasserie_scheduler_core::{Call, CallReply, Event, Reply};
 use brasserie_scheduler_engine::Task;
 
 use support::{SETTLE, Script, config, listed, options, worker};
@@ -109,9 +109,9 @@ impl Choosing {
     }
 
     fn accept_all(&mut self) -> Vec<RunningTask> {
-        let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
+        let is_start = |call: &Call| matches!(call, Call::RunTask(_));
         let mut all = Vec::new();
-        while let Some((call, _, Message::RunTask(run))) = self.s.take_call(is_start) {
+        while let Some((call, Call::RunTask(run))) = self.s.take_call(is_start) {
             self.s.complete(call, CallOutcome::Done(CallReply::Empty));
             self.known.push(run.task.invocation);
             all.push(run.task);

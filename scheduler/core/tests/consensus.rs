@@ -8,7 +8,7 @@ use brasserie_common::{
     CallOutcome, Health, ReportedStatus, SchedulerId, SetDigest, Standing, WorkerDescription,
     WorkerId, WorkerSetHash, WorkerSetId,
 };
-use brasserie_scheduler_core::{Call, CallReply, Durable, Message, Options};
+use brasserie_scheduler_core::{Call, CallReply, Durable, Options};
 
 use support::{SETTLE, Script, listed, one_job, options, worker};
 
@@ -74,12 +74,13 @@ fn wait(s: &mut Script) -> String {
 /// Plays workers that answer every healthcheck and return each new set id at once, until no call is open. Returns the number of heartbeats.
 fn settle_down(s: &mut Script, workers: &[WorkerDescription]) -> usize {
     let mut heartbeats = 0;
-    while let Some((call, what, message)) = s.take_call(|_| true) {
-        match (what, message) {
-            (Call::GetRunningTasks { .. }, _) => {
+    while let Some((call, what)) = s.take_call(|_| true) {
+        match what {
+            Call::GetRunningTasks { .. } => {
                 s.complete(call, CallOutcome::Done(CallReply::RunningTasks(Vec::new())));
             }
-            (Call::Healthcheck { worker, .. }, Message::RunTask(run)) => {
+            Call::Healthcheck(run) => {
+                let worker = run.worker;
                 let w = workers
                     .iter()
                     .find(|w| w.id == worker)
@@ -242,9 +243,9 @@ fn those_that_do_not_react_are_asked_in_turn_and_not_too_often() {
     s.echo(&newcomer);
     let asked = |s: &mut Script| {
         let mut all: Vec<WorkerId> = Vec::new();
-        while let Some((_, call, _)) = s.take_call(|_| true) {
-            if let Call::Healthcheck { worker, .. } = call {
-                all.push(worker);
+        while let Some((_, call)) = s.take_call(|_| true) {
+            if let Call::Healthcheck(run) = call {
+                all.push(run.worker);
             }
         }
         all
@@ -281,10 +282,10 @@ fn a_pool_whose_members_come_and_go_takes_newcomers() {
         }
         s.advance(secs(1));
         let others = |call: &Call| {
-            matches!(call, Call::Healthcheck { worker, .. } | Call::GetRunningTasks { worker }
-                if !pool.iter().any(|w| w.id == *worker))
+            matches!(call, Call::Healthcheck(_) | Call::GetRunningTasks { .. })
+                && !pool.iter().any(|w| w.id == call.worker())
         };
-        s.calls.retain(|(_, _, call, _)| !others(call));
+        s.calls.retain(|(_, _, call)| !others(call));
         settle_down(&mut s, &pool);
         for w in &pool {
             assert_eq!(
@@ -475,13 +476,11 @@ fn r12_first_health_is_withheld_while_somebody_could_end_a_wait_without_the_newc
         s.heartbeat(&a, alone).unwrap();
         s.echo(&b);
         s.advance(secs(10));
-        while let Some((call, what, message)) =
-            s.take_call(|c| matches!(c, Call::Healthcheck { .. }))
-        {
-            let (Call::Healthcheck { worker, .. }, Message::RunTask(run)) = (what, message) else {
+        while let Some((call, what)) = s.take_call(|c| matches!(c, Call::Healthcheck(_))) {
+            let Call::Healthcheck(run) = what else {
                 panic!("a healthcheck")
             };
-            let w = if worker == a.id { &a } else { &b };
+            let w = if run.worker == a.id { &a } else { &b };
             s.complete(call, CallOutcome::Done(CallReply::Empty));
             s.update(w, &run.task, ReportedStatus::done()).1.unwrap();
         }

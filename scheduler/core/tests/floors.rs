@@ -134,7 +134,7 @@ impl World {
     fn answer_fetches(&mut self, of: WorkerId, tasks: Vec<RunningTask>) {
         let is_fetch =
             |call: &Call| matches!(call, Call::GetRunningTasks { worker, .. } if *worker == of);
-        if let Some((call, _, _)) = self.s.take_call(is_fetch) {
+        if let Some((call, _)) = self.s.take_call(is_fetch) {
             let tasks = CallReply::RunningTasks(tasks);
             self.s.complete(call, CallOutcome::Done(tasks));
         }
@@ -245,9 +245,8 @@ impl World {
         }
         self.s.advance(TICK);
         let main = self.main.id;
-        let is_due =
-            |call: &Call| matches!(call, Call::Healthcheck { worker, .. } if *worker == main);
-        if self.s.calls.iter().any(|(_, _, call, _)| is_due(call)) {
+        let is_due = |call: &Call| matches!(call, Call::Healthcheck(run) if run.worker == main);
+        if self.s.calls.iter().any(|(_, _, call)| is_due(call)) {
             self.s.answer_healthcheck(&self.main.clone());
         }
         self.s.echo(&self.main.clone());

@@ -13,17 +13,17 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Call, CallReply, ConfigOrigin, Durable, Event, Message, Options, RunTaskMessage,
+    Call, CallReply, ConfigOrigin, Durable, Event, Options, RunTaskCall,
 };
 use support::{Script, config, one_job, options, worker};
 
-/// Returns the message that starts the job's task.
-fn start_of(config: Arc<Config>) -> RunTaskMessage {
+/// Returns the call that starts the job's task.
+fn start_of(config: Arc<Config>) -> RunTaskCall {
     let mut s = Script::with_config(config);
     s.join(&worker("w", 1, 10));
-    let found = s.take_call(|call| matches!(call, Call::RunTask { .. }));
-    match found.expect("a task is started").2 {
-        Message::RunTask(run) => *run,
+    let found = s.take_call(|call| matches!(call, Call::RunTask(_)));
+    match found.expect("a task is started").1 {
+        Call::RunTask(run) => *run,
         other => panic!("a start is a runTask, not {other:?}"),
     }
 }
@@ -191,8 +191,8 @@ fn how_a_task_is_ended() {
             node: task.node,
         });
         let found = s.take_call(|call| matches!(call, Call::KillTask { .. }));
-        match found.expect("the worker is asked").2 {
-            Message::KillTask { kill, .. } => {
+        match found.expect("the worker is asked").1 {
+            Call::KillTask { kill, .. } => {
                 assert_eq!(kill.by, EndedBy::Operator);
                 kill.request
             }
@@ -267,7 +267,7 @@ fn how_long_an_orphan_may_run() {
             &format!(r#", "enabled": false{job}"#),
         ));
         (0..60).find(|_| {
-            let is_kill = |(_, _, call, _): &(_, _, Call, _)| matches!(call, Call::KillTask { .. });
+            let is_kill = |(_, _, call): &(_, _, Call)| matches!(call, Call::KillTask { .. });
             let asked = s.calls.iter().any(is_kill);
             s.advance(Duration::from_secs(u64::from(!asked)));
             asked

@@ -14,8 +14,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, Message,
-    NewsKind, Query, StatusUpdate,
+    Answer, Call, CallReply, ConfigOrigin, Event, ExpectedVersion, FileText, JobChange, NewsKind,
+    Query, StatusUpdate,
 };
 
 use support::{Script, config, listed, one_job, options, worker};
@@ -371,8 +371,8 @@ fn a_worker_that_must_die_receives_the_reason_and_status_shows_it() {
     s.join(&w);
     s.advance(secs(180));
     let suicide = s.take_call(|call| matches!(call, Call::RequestSuicide { .. }));
-    let (call, _, message) = suicide.expect("it is asked to end itself");
-    let Message::RequestSuicide { why: told, .. } = message else {
+    let (call, message) = suicide.expect("it is asked to end itself");
+    let Call::RequestSuicide { why: told, .. } = message else {
         panic!("not {message:?}")
     };
     assert_eq!(&*told, WHY);
@@ -387,7 +387,8 @@ fn a_worker_that_must_die_receives_the_reason_and_status_shows_it() {
     // Another worker takes its shard.
     let v = worker("w", 2, 20);
     s.join(&v);
-    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
+    let suicide =
+        |call: &Call| matches!(call, Call::RequestSuicide { worker, .. } if *worker == w.id);
     while let Some((call, ..)) = s.take_call(suicide) {
         s.complete(call, CallOutcome::NotSent("it hangs".to_owned()));
     }

@@ -15,7 +15,7 @@ use brasserie_common::{
 use brasserie_common_config::{Changes, Config, NodeSource};
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, ConfigOrigin, Durable, Event, ExpectedVersion, JobChange,
-    MAX_PLANNED_NODES, Message, Options, OrphanPlan, Plan, Proposal, ProposedNodes, Query, Total,
+    MAX_PLANNED_NODES, Options, OrphanPlan, Plan, Proposal, ProposedNodes, Query, Total,
 };
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
 use integration_tests_properties::{check, place};
@@ -119,7 +119,7 @@ fn submit(s: &mut Script, job: &str, text: &str) {
 }
 
 fn accept_all(s: &mut Script) {
-    while let Some((call, ..)) = s.take_call(|call| matches!(call, Call::RunTask { .. })) {
+    while let Some((call, ..)) = s.take_call(|call| matches!(call, Call::RunTask(_))) {
         s.complete(call, CallOutcome::Done(CallReply::Empty));
     }
 }
@@ -163,8 +163,8 @@ fn failed_and_done_tasks_of_a_changed_job_stay_so_and_the_plan_says_so() {
     let w = worker("w", 1, 10);
     s.join(&w);
     for end in [ReportedStatus::failed(), ReportedStatus::done()] {
-        let run = s.take_call(|call| matches!(call, Call::RunTask { .. }));
-        let Some((call, _, Message::RunTask(run))) = run else {
+        let run = s.take_call(|call| matches!(call, Call::RunTask(_)));
+        let Some((call, Call::RunTask(run))) = run else {
             panic!("a start is a runTask");
         };
         s.complete(call, CallOutcome::Done(CallReply::Empty));
@@ -648,11 +648,10 @@ impl JobDraw {
 /// Tasks complete, go on running, or stay on their way to the worker, as drawn.
 fn work(s: &mut Script, workers: &[WorkerDescription], fates: &[u8]) {
     for fate in fates {
-        let Some((call, _, message)) = s.take_call(|call| matches!(call, Call::RunTask { .. }))
-        else {
+        let Some((call, message)) = s.take_call(|call| matches!(call, Call::RunTask(_))) else {
             return;
         };
-        let Message::RunTask(run) = message else {
+        let Call::RunTask(run) = message else {
             panic!("a start is a runTask");
         };
         s.complete(call, CallOutcome::Done(CallReply::Empty));
@@ -715,10 +714,9 @@ fn first_kills(s: &mut Script, within: Duration) -> BTreeMap<(TaskKey, Invocatio
     let mut kills = BTreeMap::new();
     loop {
         let mut asked = Vec::new();
-        while let Some((call, _, message)) =
-            s.take_call(|call| matches!(call, Call::KillTask { .. }))
+        while let Some((call, message)) = s.take_call(|call| matches!(call, Call::KillTask { .. }))
         {
-            let Message::KillTask { task, .. } = message else {
+            let Call::KillTask { task, .. } = message else {
                 panic!("a kill");
             };
             let key = TaskKey {
@@ -806,7 +804,7 @@ fn planned_happens(draw: &HistoryDraw, seen: &Seen) -> Result<(), TestCaseError>
     seen.note(&plan);
     // Earlier kill requests have no outcome yet.
     s.calls
-        .retain(|(_, _, call, _)| !matches!(call, Call::KillTask { .. }));
+        .retain(|(_, _, call)| !matches!(call, Call::KillTask { .. }));
     load(&mut s, &next);
     let after = in_force(&s).expect("a configuration");
     let refused = s

@@ -13,8 +13,8 @@ use brasserie_common::{
     RequestId, RunningTask, SchedulerId, Time, WallTime, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, ConfigOrigin, Durable, Effect, Event, LeftCause, Message, Options,
-    Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
+    Answer, Call, CallReply, ConfigOrigin, Durable, Effect, Event, LeftCause, Options, Query,
+    Record, Rejection, Reply, Scheduler, StatusUpdate,
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
@@ -88,7 +88,7 @@ struct World {
     unsynced: Vec<(RecordSeq, Record)>,
     synced: RecordSeq,
     lazy: bool,
-    calls: Vec<(CallId, Call, Message)>,
+    calls: Vec<(CallId, Call)>,
     requests: u64,
     unanswered: BTreeMap<RequestId, Option<(InvocationId, ReportedStatus)>>,
     /// Replies that wait for a record. The core may abandon them once.
@@ -215,9 +215,8 @@ impl World {
                     reply,
                 } => self.replied(request, after, reply),
                 Effect::Call { id, peer: _, call } => {
-                    let message = self.scheduler.message(&call);
-                    self.called(&call, &message);
-                    self.calls.push((id, call, message));
+                    self.called(&call);
+                    self.calls.push((id, call));
                 }
                 Effect::Exit { reason } => panic!("no worker obeys anybody else: {reason}"),
             }
@@ -272,16 +271,11 @@ impl World {
         }
     }
 
-    fn called(&mut self, call: &Call, message: &Message) {
-        let (
-            Call::RunTask {
-                worker, invocation, ..
-            },
-            Message::RunTask(run),
-        ) = (call, message)
-        else {
+    fn called(&mut self, call: &Call) {
+        let Call::RunTask(run) = call else {
             return;
         };
+        let (worker, invocation) = (&run.worker, &run.task.invocation);
         assert!(self.sent.insert(*invocation), "an invocation is sent once");
         let node = run.task.node.as_str();
         assert!(!self.done.contains(node), "{node} was acknowledged as done");
@@ -468,15 +462,8 @@ impl World {
     }
 
     fn complete(&mut self, at: usize, outcome: u8) {
-        let (id, call, _) = self.calls.remove(at);
-        let target = match &call {
-            Call::GetRunningTasks { worker }
-            | Call::RunTask { worker, .. }
-            | Call::Healthcheck { worker, .. }
-            | Call::NotifyIfTasksNotRunning { worker, .. }
-            | Call::RequestSuicide { worker }
-            | Call::KillTask { worker, .. } => *worker,
-        };
+        let (id, call) = self.calls.remove(at);
+        let target = call.worker();
         let is_dead = self.dead.contains(&target);
         let outcome = match outcome % 8 {
             0 => CallOutcome::NotSent("no route".to_owned()),
@@ -491,9 +478,9 @@ impl World {
                 _ => CallOutcome::Done(CallReply::Empty),
             },
         };
-        if let Call::RunTask { invocation, .. } = &call
+        if let Call::RunTask(start) = &call
             && let CallOutcome::NotSent(_) | CallOutcome::Refused(..) = &outcome
-            && let Some(run) = self.runs.get_mut(invocation)
+            && let Some(run) = self.runs.get_mut(&start.task.invocation)
         {
             (run.fate, run.durable) = (Fate::Over, Fate::Over);
             run.refused = true;
@@ -570,15 +557,13 @@ impl World {
         for _ in 0..3 {
             let set = self.sets.get(&w.id).copied().unwrap_or_default();
             self.beat(w.clone(), set, false);
-            while let Some(at) = self.calls.iter().position(|(_, call, _)| match call {
-                Call::GetRunningTasks { worker } | Call::Healthcheck { worker, .. } => {
-                    *worker == w.id
-                }
-                _ => false,
+            while let Some(at) = self.calls.iter().position(|(_, call)| {
+                matches!(call, Call::GetRunningTasks { .. } | Call::Healthcheck(_))
+                    && call.worker() == w.id
             }) {
-                let (_, call, message) = self.calls[at].clone();
+                let (_, call) = self.calls[at].clone();
                 self.complete(at, 4 + 8);
-                if let (Call::Healthcheck { .. }, Message::RunTask(run)) = (call, message) {
+                if let Call::Healthcheck(run) = call {
                     let request = self.request(None);
                     self.event(Event::UpdateStatus {
                         request,

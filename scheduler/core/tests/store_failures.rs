@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, Durable, Event, JobChange, JobRefusal, MAX_ANSWER_WAIT,
-    MAX_REPLY_WAIT, Message, Query, Rejection, Reply,
+    MAX_REPLY_WAIT, Query, Rejection, Reply,
 };
 use support::*;
 
@@ -71,10 +71,8 @@ fn healthchecks_are_taken_while_the_store_fails() {
     for _ in 0..20 {
         s.advance(Duration::from_secs(10));
         s.echo(&w);
-        while let Some((call, _, message)) =
-            s.take_call(|call| matches!(call, Call::Healthcheck { .. }))
-        {
-            let Message::RunTask(run) = message else {
+        while let Some((call, message)) = s.take_call(|call| matches!(call, Call::Healthcheck(_))) {
+            let Call::Healthcheck(run) = message else {
                 panic!("a healthcheck is a runTask");
             };
             s.complete(call, CallOutcome::Done(CallReply::Empty));
@@ -268,10 +266,8 @@ fn fail_all(s: &mut Script, w: &WorkerDescription, tasks: usize) {
     let mut ended = 0;
     while ended < tasks {
         s.advance(MOMENT);
-        while let Some((call, _, message)) =
-            s.take_call(|call| matches!(call, Call::RunTask { .. }))
-        {
-            let Message::RunTask(run) = message else {
+        while let Some((call, message)) = s.take_call(|call| matches!(call, Call::RunTask(_))) {
+            let Call::RunTask(run) = message else {
                 panic!("a start is a runTask");
             };
             s.complete(call, CallOutcome::Done(CallReply::Empty));

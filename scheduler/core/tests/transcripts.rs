@@ -11,7 +11,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, Durable, Event, LeftCause, Message, Options, Query, Record, Rejection,
+    Answer, Call, CallReply, Durable, Event, LeftCause, Options, Query, Record, Rejection,
 };
 
 use support::{SETTLE, Script, listed, one_job, options, worker};
@@ -145,9 +145,9 @@ fn an_unknown_start_is_resolved_by_asking() {
     let notify = s
         .take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }))
         .unwrap();
-    let Message::NotifyIfTasksNotRunning {
+    let Call::NotifyIfTasksNotRunning {
         tasks, sequence, ..
-    } = &notify.2
+    } = &notify.1
     else {
         panic!("{notify:?}")
     };
@@ -309,8 +309,8 @@ fn pass_a_minute(s: &mut Script, w: &WorkerDescription, status: &ReportedStatus)
     for _ in 0..4 {
         s.advance(w.heartbeat_period);
         s.echo(w);
-        let is_check = |call: &Call| matches!(call, Call::Healthcheck { .. });
-        while let Some((call, _, Message::RunTask(run))) = s.take_call(is_check) {
+        let is_check = |call: &Call| matches!(call, Call::Healthcheck(_));
+        while let Some((call, Call::Healthcheck(run))) = s.take_call(is_check) {
             s.complete(call, CallOutcome::Done(CallReply::Empty));
             let (_, result) = s.update(w, &run.task, status.clone());
             assert_eq!(result, Ok(()));
@@ -666,7 +666,7 @@ fn a_late_answer_to_an_old_fetch_changes_nothing() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.heartbeat(&w, WorkerSetId::default()).unwrap();
-    let (old, _, _) = s
+    let (old, _) = s
         .take_call(|c| matches!(c, Call::GetRunningTasks { .. }))
         .unwrap();
     // The core abandons the call and sends another one.

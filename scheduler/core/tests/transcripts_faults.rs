@@ -11,8 +11,8 @@ use brasserie_common::{
     WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, Durable, Effect, Event, LeftCause, Message, Options, Query, Record,
-    Rejection, Scheduler,
+    Answer, Call, CallReply, Durable, Effect, Event, LeftCause, Options, Query, Record, Rejection,
+    Scheduler,
 };
 use brasserie_scheduler_engine::Counts;
 
@@ -42,14 +42,11 @@ fn is_suicide(call: &Call) -> bool {
 }
 
 fn is_healthcheck(call: &Call) -> bool {
-    matches!(call, Call::Healthcheck { .. })
+    matches!(call, Call::Healthcheck(_))
 }
 
 fn count(s: &Script, matches: impl Fn(&Call) -> bool) -> usize {
-    s.calls
-        .iter()
-        .filter(|(_, _, call, _)| matches(call))
-        .count()
+    s.calls.iter().filter(|(_, _, call)| matches(call)).count()
 }
 
 /// Starts the only task, and lets the worker accept it.
@@ -255,7 +252,7 @@ fn a_healthcheck_that_fails_after_the_loss_wakes_nobody_for_ever() {
     let mut s = Script::with_config(one_job(1, ""));
     let w = worker("w", 1, 10);
     s.heartbeat(&w, WorkerSetId::default()).unwrap();
-    let (call, _, _) = s.take_call(is_healthcheck).unwrap();
+    let (call, _) = s.take_call(is_healthcheck).unwrap();
     s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
     s.complete(call, CallOutcome::NotSent("no route".to_owned()));
     s.advance(secs(10));
@@ -372,7 +369,8 @@ fn an_instance_that_was_lost_is_not_taken_back_by_the_next_scheduler_either() {
         Health::MustDie,
         "its tasks are given away"
     );
-    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
+    let suicide =
+        |call: &Call| matches!(call, Call::RequestSuicide { worker, .. } if *worker == w.id);
     assert!(s.take_call(suicide).is_some());
     s.join(&other);
     assert!(s.starts().is_empty(), "the safety backoff runs anew");
@@ -544,10 +542,10 @@ fn what_is_asked_about_a_run_that_ends_in_the_same_turn_names_its_shard() {
         },
     );
     s.update(&w, &task, ReportedStatus::done()).1.unwrap();
-    let (_, _, message) = s
+    let (_, message) = s
         .take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }))
         .unwrap();
-    let Message::NotifyIfTasksNotRunning { tasks, .. } = message else {
+    let Call::NotifyIfTasksNotRunning { tasks, .. } = message else {
         panic!("{message:?}")
     };
     assert_eq!(tasks[0].shard, w.shard);
@@ -566,11 +564,11 @@ fn healthchecks_of_one_second_have_different_ids() {
     s.heartbeat(&w, first.worker_set).unwrap();
     let mut seen = Vec::new();
     for _ in 0..2 {
-        let call = s.calls.iter().find(|(_, _, call, _)| is_healthcheck(call));
-        let Some((_, _, Call::Healthcheck { invocation, .. }, _)) = call else {
+        let call = s.calls.iter().find(|(_, _, call)| is_healthcheck(call));
+        let Some((_, _, Call::Healthcheck(run))) = call else {
             panic!("a healthcheck is due: {:?}", s.calls)
         };
-        seen.push(*invocation);
+        seen.push(run.task.invocation);
         s.answer_healthcheck(&w);
         // The worker is HEALTHY and does not know that, so it gets another healthcheck within the same second.
         s.advance(Duration::from_millis(100));
@@ -626,8 +624,8 @@ fn a_late_healthcheck_makes_nobody_healthy_and_the_loss_late() {
     while s.now < joined + secs(200) {
         s.advance(secs(10));
         s.echo(&w);
-        let check = s.take_call(|call| matches!(call, Call::Healthcheck { .. }));
-        if let Some((call, _, Message::RunTask(run))) = check {
+        let check = s.take_call(|call| matches!(call, Call::Healthcheck(_)));
+        if let Some((call, Call::Healthcheck(run))) = check {
             s.complete(call, CallOutcome::Unknown("no answer".to_owned()));
             first.get_or_insert(run.task);
         }
@@ -767,7 +765,7 @@ fn a_lost_healthcheck_result_does_not_keep_others_from_being_sent() {
     let first = s.heartbeat(&w, WorkerSetId::default()).unwrap();
     s.answer_fetch(Vec::new());
     s.heartbeat(&w, first.worker_set).unwrap();
-    let (call, _, _) = s.take_call(is_healthcheck).unwrap();
+    let (call, _) = s.take_call(is_healthcheck).unwrap();
     s.complete(
         call,
         CallOutcome::Refused(RefusalCode::Busy, "later".to_owned()),
@@ -796,10 +794,10 @@ fn a_long_unsure_list_is_asked_about_without_growing_pauses() {
     }
     assert_eq!(unsure, 2500);
     let mut asked = 0;
-    while let Some((call, _, message)) =
+    while let Some((call, message)) =
         s.take_call(|c| matches!(c, Call::NotifyIfTasksNotRunning { .. }))
     {
-        if let Message::NotifyIfTasksNotRunning { tasks, .. } = message {
+        if let Call::NotifyIfTasksNotRunning { tasks, .. } = message {
             asked += tasks.len();
         }
         s.complete(call, CallOutcome::Done(CallReply::Empty));
@@ -996,10 +994,10 @@ fn a_task_that_was_refused_and_never_ran_is_shown_as_one_that_never_ran() {
     again.load(one_job(1, ""));
     assert_eq!(shown_of_n0(&mut again), shown);
     s.advance(secs(1));
-    let (_, _, message) = s
-        .take_call(|call| matches!(call, Call::RunTask { .. }))
+    let (_, message) = s
+        .take_call(|call| matches!(call, Call::RunTask(_)))
         .expect("it is tried again");
-    let Message::RunTask(run) = message else {
+    let Call::RunTask(run) = message else {
         panic!("a start is a runTask")
     };
     assert!(!run.config.contains("prev_status"), "{}", run.config);

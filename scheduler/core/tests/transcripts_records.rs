@@ -147,7 +147,7 @@ fn a_worker_that_the_record_lacks_shows_that_it_is_an_old_backup() {
     while s
         .calls
         .iter()
-        .any(|(_, _, call, _)| matches!(call, Call::GetRunningTasks { .. }))
+        .any(|(_, _, call)| matches!(call, Call::GetRunningTasks { .. }))
     {
         s.answer_fetch(Vec::new());
     }
@@ -227,7 +227,7 @@ fn of_two_instances_of_one_second_the_displaced_one_may_live() {
         let expected = u32::try_from(options().timeouts.min_safe_wait().as_secs()).unwrap();
         assert_eq!(safety_seconds(&s.records), [expected], "{shard}");
         let suicide =
-            |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == w.id);
+            |call: &Call| matches!(call, Call::RequestSuicide { worker, .. } if *worker == w.id);
         assert!(s.take_call(suicide).is_some());
     }
 }
@@ -241,7 +241,8 @@ fn a_refused_newcomer_is_let_in_only_when_it_can_no_longer_be_told_to_die() {
         matches!(refused, Err(Rejection::ShardTaken { .. })),
         "{refused:?}"
     );
-    let suicide = |call: &Call| matches!(call, Call::RequestSuicide { worker } if *worker == n.id);
+    let suicide =
+        |call: &Call| matches!(call, Call::RequestSuicide { worker, .. } if *worker == n.id);
     let open = s.take_call(suicide).expect("it is told to die").0;
     s.heartbeat_with(&w, WorkerSetId::default(), true).unwrap();
     let refused = s.heartbeat(&n, WorkerSetId::default());
@@ -352,7 +353,7 @@ fn a_restored_backup_is_never_void_and_says_what_it_waits_for() {
     );
     // Fetches that were abandoned are answered, too.
     let is_fetch = |call: &Call| matches!(call, Call::GetRunningTasks { .. });
-    while s.calls.iter().any(|(_, _, call, _)| is_fetch(call)) {
+    while s.calls.iter().any(|(_, _, call)| is_fetch(call)) {
         s.answer_fetch(Vec::new());
     }
     assert_eq!(

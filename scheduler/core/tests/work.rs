@@ -16,8 +16,8 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, Call, CallReply, Event, Message, Options, Proposal, ProposedNodes, Query, Reply,
-    Scheduler, StatusUpdate, Total, WorkCounts,
+    Answer, Call, CallReply, Event, Options, Proposal, ProposedNodes, Query, Reply, Scheduler,
+    StatusUpdate, Total, WorkCounts,
 };
 use support::*;
 
@@ -111,11 +111,11 @@ impl Asking {
     /// Takes and accepts all tasks that were sent.
     fn take_starts(&mut self) -> Vec<RunningTask> {
         let mut started = Vec::new();
-        let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
-        while let Some((call, _, message)) = self.script.take_call(is_start) {
+        let is_start = |call: &Call| matches!(call, Call::RunTask(_));
+        while let Some((call, message)) = self.script.take_call(is_start) {
             self.script
                 .complete(call, CallOutcome::Done(CallReply::Empty));
-            if let Message::RunTask(run) = message {
+            if let Call::RunTask(run) = message {
                 started.push(run.task);
             }
         }
@@ -332,8 +332,8 @@ fn a_worker_that_is_done_gets_at_once_what_would_have_been_late() {
         ReportedStatus::error_backoff("it failed"),
         ran(20.0),
     );
-    let is_start = |call: &Call| matches!(call, Call::RunTask { .. });
-    let (call, _, _) = asking.script.take_call(is_start).expect("the last one");
+    let is_start = |call: &Call| matches!(call, Call::RunTask(_));
+    let (call, _) = asking.script.take_call(is_start).expect("the last one");
     asking
         .script
         .complete(call, CallOutcome::NotSent("it is away".to_owned()));
@@ -540,8 +540,8 @@ fn a_run_that_its_worker_has_only_just_confirmed_need_not_be_listed() {
             asking.script.advance(Duration::from_secs(5));
             let worker = asking.worker.clone();
             asking.script.echo(&worker);
-            let is_check = |call: &Call| matches!(call, Call::Healthcheck { .. });
-            if (asking.script.calls.iter()).any(|(_, _, call, _)| is_check(call)) {
+            let is_check = |call: &Call| matches!(call, Call::Healthcheck(_));
+            if (asking.script.calls.iter()).any(|(_, _, call)| is_check(call)) {
                 asking.script.answer_healthcheck(&worker);
             }
         }

@@ -1,7 +1,7 @@
-//! Calls to workers: converts the core's messages to the wire, and maps each result to one of four outcomes.
+//! Calls to workers: converts the core's calls to the wire, and maps each result to one of four outcomes.
 
 use brasserie_common::{CallOutcome, RefusalCode, SchedulerId, ServiceAddress, Time};
-use brasserie_scheduler_core::{CallReply, Message, RunTaskMessage};
+use brasserie_scheduler_core::{Call, CallReply, RunTaskCall};
 use brasserie_thrift::convert;
 use brasserie_thrift::generated::common::RunningTask;
 use brasserie_thrift::generated::worker::{
@@ -17,16 +17,16 @@ use super::pool::WorkerPool;
 /// One call to send.
 pub(crate) struct WorkerCall {
     address: ServiceAddress,
-    message: Message,
+    call: Call,
     /// The time after which the call is no longer sent.
     not_after: Time,
 }
 
 impl WorkerCall {
-    pub(crate) fn new(peer: &ServiceAddress, message: Message, not_after: Time) -> Self {
+    pub(crate) fn new(peer: &ServiceAddress, call: Call, not_after: Time) -> Self {
         WorkerCall {
             address: peer.clone(),
-            message,
+            call,
             not_after,
         }
     }
@@ -47,8 +47,8 @@ impl Workers {
     ) {
         let (pool, peer) = self.pool.to(&call.address);
         let pool = pool.not_after(call.not_after);
-        match call.message {
-            Message::GetRunningTasks { scheduler, worker } => {
+        match call.call {
+            Call::GetRunningTasks { scheduler, worker } => {
                 let args = BistroWorkerGetRunningTasksArgs {
                     worker: worker.into(),
                     scheduler: Some(scheduler.into()),
@@ -57,13 +57,13 @@ impl Workers {
                     done(running_tasks(result));
                 });
             }
-            Message::RunTask(run) => {
+            Call::RunTask(run) | Call::Healthcheck(run) => {
                 let args = run_task_args(*run);
                 pool.call_then(&peer, "runTask", &args, |result| {
                     done(declared(result, |r: BistroWorkerRunTaskResult| r.ex));
                 });
             }
-            Message::NotifyIfTasksNotRunning {
+            Call::NotifyIfTasksNotRunning {
                 tasks,
                 scheduler,
                 worker,
@@ -80,7 +80,7 @@ impl Workers {
                     done(declared(result, none));
                 });
             }
-            Message::RequestSuicide {
+            Call::RequestSuicide {
                 scheduler,
                 worker,
                 why,
@@ -94,7 +94,7 @@ impl Workers {
                     done(declared(result, |r: BistroWorkerRequestSuicideResult| r.ex));
                 });
             }
-            Message::KillTask {
+            Call::KillTask {
                 task,
                 scheduler,
                 worker,
@@ -114,7 +114,7 @@ impl Workers {
     }
 }
 
-fn run_task_args(run: RunTaskMessage) -> BistroWorkerRunTaskArgs {
+fn run_task_args(run: RunTaskCall) -> BistroWorkerRunTaskArgs {
     let deadline_sec = convert::deadline_to_wire(run.options.deadline);
     BistroWorkerRunTaskArgs {
         rt: RunningTask {

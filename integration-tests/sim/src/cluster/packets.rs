@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::{CallId, CallOutcome, ServiceAddress, Time};
-use brasserie_scheduler_core::{CallReply as SchedulerCallReply, ExitReason, Message};
+use brasserie_scheduler_core::{CallReply as SchedulerCallReply, ExitReason, Call};
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::{CALL_TIMEOUT, Cluster, Due};
@@ -178,7 +178,7 @@ impl Cluster {
         place: SchedulerPlace,
         (call, tag): (CallId, CallTag),
         peer: &ServiceAddress,
-        message: Message,
+        message: Call,
     ) {
         let callee = WorkerPlace(peer.port - FIRST_PORT);
         let caller = Caller::Scheduler {
@@ -281,7 +281,7 @@ impl Cluster {
         self.drive_scheduler(place, SchedulerInput::Request { tag, request });
     }
 
-    pub(super) fn request_to_worker(&mut self, place: WorkerPlace, tag: CallTag, message: Message) {
+    pub(super) fn request_to_worker(&mut self, place: WorkerPlace, tag: CallTag, message: Call) {
         if self.worker(place).core().is_none() {
             return self.nobody_there(tag);
         }

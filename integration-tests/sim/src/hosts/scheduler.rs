@@ -15,7 +15,7 @@ use brasserie_common::{
 };
 use brasserie_common_config::Config;
 use brasserie_scheduler_core::{
-    Answer, CallReply, ConfigOrigin, Durable, Event, ExitReason, Message, Options, Query, Record,
+    Answer, CallReply, ConfigOrigin, Durable, Event, ExitReason, Call, Options, Query, Record,
     Scheduler,
 };
 use brasserie_scheduler_engine::NodeTable;
@@ -79,7 +79,7 @@ pub enum SchedulerOutput {
         call: CallId,
         tag: CallTag,
         peer: ServiceAddress,
-        message: Message,
+        message: Call,
     },
     /// Answers an operator.
     Told,

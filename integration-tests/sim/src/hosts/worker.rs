@@ -12,7 +12,7 @@ use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, KillRequest, ReportedStatus, RequestId, RunningTask,
     SchedulerId, StatusBits, TaskKey, Time, WallTime, WorkerId,
 };
-use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
+use brasserie_scheduler_core::{Call, CallReply as SchedulerCallReply};
 use brasserie_worker_core::{
     Association, AssociationIndex, CallReply, Effect, Event, ExitReason, LifeStage, Options,
     Refusal, Reply, RunTask, Worker,
@@ -28,7 +28,7 @@ use crate::event_log::{Ask, CallTag, Happening, MachineSize, Run, SetMark, TaskI
 pub enum WorkerInput {
     Request {
         tag: CallTag,
-        message: Message,
+        message: Call,
     },
     Outcome {
         call: CallId,
@@ -326,7 +326,7 @@ impl Turn<'_> {
         self.process.core.handle(self.now, event);
     }
 
-    fn request(&mut self, tag: CallTag, message: Message) {
+    fn request(&mut self, tag: CallTag, message: Call) {
         self.process.next_request += 1;
         let request = RequestId(self.process.next_request);
         let Arrival {

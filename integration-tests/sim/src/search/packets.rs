@@ -1,7 +1,7 @@
 //! Packets between hosts, and their fates.
 
 use brasserie_common::{CallId, CallOutcome, ServiceAddress};
-use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Message};
+use brasserie_scheduler_core::{CallReply as SchedulerCallReply, Call};
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::lives::CALL_DEADLINE;
@@ -37,7 +37,7 @@ pub(super) enum Packet {
         from: SchedulerPlace,
         to: WorkerPlace,
         tag: CallTag,
-        message: Message,
+        message: Call,
     },
     Back {
         tag: CallTag,
@@ -45,14 +45,14 @@ pub(super) enum Packet {
     },
 }
 
-pub(super) fn class_of(message: &Message) -> Class {
+pub(super) fn class_of(message: &Call) -> Class {
     match message {
-        Message::GetRunningTasks { .. } => Class::Fetch,
-        Message::RunTask(run) if run.task.is_healthcheck() => Class::Healthcheck,
-        Message::RunTask(_) => Class::Run,
-        Message::NotifyIfTasksNotRunning { .. } => Class::Notify,
-        Message::RequestSuicide { .. } => Class::Suicide,
-        Message::KillTask { .. } => Class::Kill,
+        Call::GetRunningTasks { .. } => Class::Fetch,
+        Call::Healthcheck(_) => Class::Healthcheck,
+        Call::RunTask(_) => Class::Run,
+        Call::NotifyIfTasksNotRunning { .. } => Class::Notify,
+        Call::RequestSuicide { .. } => Class::Suicide,
+        Call::KillTask { .. } => Class::Kill,
     }
 }
 
@@ -248,7 +248,7 @@ impl SmallWorld {
         call: CallId,
         tag: CallTag,
         peer: &ServiceAddress,
-        message: Message,
+        message: Call,
     ) {
         let worker = WorkerPlace(peer.port - FIRST_PORT);
         let class = class_of(&message);

@@ -9,7 +9,7 @@ use brasserie_common::{
     CallOutcome, InvocationId, RefusalCode, SchedulerId, WorkerId, WorkerSetId,
 };
 use brasserie_scheduler_core::{
-    CallReply as SchedulerCallReply, Durable, EndedTask, InstanceRecord, Message, Record,
+    CallReply as SchedulerCallReply, Durable, EndedTask, InstanceRecord, Call, Record,
     StatusUpdate,
 };
 use brasserie_worker_core::CallReply as WorkerCallReply;
@@ -235,11 +235,11 @@ fn shape_request(s: &mut S<'_>, request: &ToScheduler) {
     }
 }
 
-fn shape_message(s: &mut S<'_>, message: &Message) {
+fn shape_message(s: &mut S<'_>, message: &Call) {
     s.put(std::mem::discriminant(message));
     match message {
-        Message::GetRunningTasks { scheduler, worker }
-        | Message::RequestSuicide {
+        Call::GetRunningTasks { scheduler, worker }
+        | Call::RequestSuicide {
             scheduler,
             worker,
             // No decision depends on the reason.
@@ -248,13 +248,13 @@ fn shape_message(s: &mut S<'_>, message: &Message) {
             s.scheduler(*scheduler);
             s.worker(*worker);
         }
-        Message::RunTask(run) => {
+        Call::RunTask(run) | Call::Healthcheck(run) => {
             s.running_task(&run.task);
             s.scheduler(run.scheduler);
             s.worker(run.worker);
             s.put(run.sequence.0);
         }
-        Message::NotifyIfTasksNotRunning {
+        Call::NotifyIfTasksNotRunning {
             tasks,
             scheduler,
             worker,
@@ -265,7 +265,7 @@ fn shape_message(s: &mut S<'_>, message: &Message) {
             s.worker(*worker);
             s.put(sequence.0);
         }
-        Message::KillTask {
+        Call::KillTask {
             task,
             scheduler,
             worker,

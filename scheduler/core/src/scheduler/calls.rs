@@ -5,14 +5,14 @@ use std::sync::Arc;
 use brasserie_common::{CallId, CallOutcome, ServiceAddress, Shard, Time, WorkerId};
 
 use super::Scheduler;
-use crate::calls::{Call, CallReply, Purpose, obeyed_instead};
+use crate::calls::{CallDraft, CallReply, Purpose, obeyed_instead};
 
 impl Scheduler {
     pub(super) fn call(
         &mut self,
         now: Time,
         peer: ServiceAddress,
-        call: Call,
+        call: CallDraft,
         purpose: Purpose,
     ) -> CallId {
         let deadline = now + self.options.call_deadline;
@@ -34,7 +34,7 @@ impl Scheduler {
         }
         if self.calls.may_ask_to_die(worker) {
             self.calls.note_asked_to_die(worker, why);
-            let call = Call::RequestSuicide { worker };
+            let call = CallDraft::RequestSuicide { worker };
             self.call(now, peer, call, Purpose::Suicide { worker });
         }
     }

@@ -14,7 +14,7 @@ use crate::jobs::{JobChanged, JobRefusal};
 use crate::record::Record;
 use crate::refusal::{ForgetRefusal, Rejection};
 
-/// An output of the core. Plain data: ids, never channels or sockets.
+/// An output of the core. Plain data, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Makes a record durable; the shell reports [`crate::Event::Persisted`]. Sequence numbers are consecutive from 1.
@@ -25,7 +25,7 @@ pub enum Effect {
         after: Option<RecordSeq>,
         reply: Reply,
     },
-    /// Calls a worker; the shell reports [`crate::Event::CallCompleted`]. [`crate::Scheduler::message`] renders the call, in the same turn.
+    /// Calls a worker; the shell reports [`crate::Event::CallCompleted`].
     Call {
         id: CallId,
         peer: ServiceAddress,

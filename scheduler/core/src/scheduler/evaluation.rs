@@ -6,7 +6,7 @@ use brasserie_common::{CallOutcome, Health, InvocationId, Shard, Time, WorkerId}
 use brasserie_scheduler_engine::Task;
 
 use super::Scheduler;
-use crate::calls::{Call, CallReply, NewWorker, Purpose};
+use crate::calls::{CallDraft, CallReply, NewWorker, Purpose};
 use crate::pool::remote::{Evaluated, Evaluation};
 use crate::record::LeftCause;
 
@@ -89,7 +89,7 @@ impl Scheduler {
             shard: shard.clone(),
             worker,
         };
-        let call = self.call(now, peer, Call::GetRunningTasks { worker }, purpose);
+        let call = self.call(now, peer, CallDraft::GetRunningTasks { worker }, purpose);
         if let Some(remote) = self.pool.get_mut(shard) {
             remote.note_fetch_sent(call);
         }
@@ -169,7 +169,7 @@ impl Scheduler {
             NewWorker::No
         };
         let (worker, index, peer) = (remote.id(), remote.index(), remote.address().clone());
-        let call = Call::Healthcheck {
+        let call = CallDraft::Healthcheck {
             worker,
             index,
             invocation,
@@ -220,7 +220,7 @@ impl Scheduler {
             remote.next_sequence()
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
-        let call = Call::NotifyIfTasksNotRunning {
+        let call = CallDraft::NotifyIfTasksNotRunning {
             worker,
             tasks: tasks.clone(),
             sequence,

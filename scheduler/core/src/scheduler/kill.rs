@@ -8,7 +8,7 @@ use brasserie_scheduler_engine::Task;
 
 use super::effect::Reply;
 use super::{Scheduler, View};
-use crate::calls::{Call, CallReply, KilledTask, Purpose};
+use crate::calls::{CallDraft, CallReply, KilledTask, Purpose};
 use crate::news::News;
 use crate::refusal::Rejection;
 use crate::runs::kill_request;
@@ -56,7 +56,7 @@ impl Scheduler {
         self.call(
             now,
             peer,
-            Call::KillTask {
+            CallDraft::KillTask {
                 worker,
                 task,
                 invocation,

@@ -10,7 +10,7 @@ use brasserie_common_config::{Config, JobConfig};
 use brasserie_scheduler_engine::Task;
 
 use super::{Scheduler, View};
-use crate::calls::{Call, CallReply, Purpose};
+use crate::calls::{CallDraft, CallReply, Purpose};
 use crate::orphans::RunKey;
 use crate::orphans::wanted::{Wanted, changed_jobs};
 use crate::runs::RunState;
@@ -111,7 +111,7 @@ impl Scheduler {
                 request: self.view().kill_request(task.job),
                 by: self.view().killed_by(task.job),
             };
-            let call = Call::KillTask {
+            let call = CallDraft::KillTask {
                 worker,
                 task,
                 invocation,

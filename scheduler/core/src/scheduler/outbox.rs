@@ -9,18 +9,30 @@ use brasserie_common::{CallId, RecordSeq, RequestId, SchedulerId, ServiceAddress
 
 use super::effect::{Effect, ExitReason, Reply};
 use super::replies::{HeldReply, Replies};
-use crate::calls::Call;
+use crate::calls::CallDraft;
 use crate::record::{OWN_RECORD, Record};
 
-/// The effects that the shell has not taken yet, the numbers of the last and of the last durable record, and the replies that wait for one.
+/// What the shell has not taken yet, the numbers of the last and of the last durable record, and the replies that wait for one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
-    effects: VecDeque<Effect>,
+    waiting: VecDeque<Outgoing>,
     last: RecordSeq,
     persisted: RecordSeq,
     /// Why the store cannot write.
     error: Option<String>,
     replies: Replies,
+}
+
+/// One item that leaves the scheduler.
+#[derive(Clone, Debug)]
+pub(super) enum Outgoing {
+    Effect(Effect),
+    /// A call whose names and texts are filled in when it leaves, in the turn in which it is decided.
+    Call {
+        id: CallId,
+        peer: ServiceAddress,
+        call: CallDraft,
+    },
 }
 
 impl Outbox {
@@ -34,9 +46,13 @@ impl Outbox {
         }
     }
 
-    /// Returns the next effect, in order.
-    pub(super) fn poll(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+    /// Returns the next outgoing, in order.
+    pub(super) fn poll(&mut self) -> Option<Outgoing> {
+        self.waiting.pop_front()
+    }
+
+    fn push(&mut self, effect: Effect) {
+        self.waiting.push_back(Outgoing::Effect(effect));
     }
 
     /// Returns the latest durable record.
@@ -62,13 +78,13 @@ impl Outbox {
     pub(super) fn persist(&mut self, record: Record) -> RecordSeq {
         self.last = self.last.next();
         let seq = self.last;
-        self.effects.push_back(Effect::Persist { seq, record });
+        self.push(Effect::Persist { seq, record });
         seq
     }
 
     /// Answers a request at once. This reply replaces one that waits for a record.
     pub(super) fn reply(&mut self, request: RequestId, reply: Reply) {
-        self.effects.push_back(Effect::Reply {
+        self.push(Effect::Reply {
             request,
             after: None,
             reply,
@@ -92,7 +108,7 @@ impl Outbox {
                 self.reply(earlier, refusal);
             }
         }
-        self.effects.push_back(Effect::Reply {
+        self.push(Effect::Reply {
             request,
             after,
             reply,
@@ -101,7 +117,7 @@ impl Outbox {
 
     /// Answers a request once `after` is durable, however long that takes. The caller watches the time.
     pub(super) fn reply_whenever(&mut self, request: RequestId, after: RecordSeq, reply: Reply) {
-        self.effects.push_back(Effect::Reply {
+        self.push(Effect::Reply {
             request,
             after: Some(after),
             reply,
@@ -134,19 +150,19 @@ impl Outbox {
     /// * Fetches and healthchecks start no task.
     /// * An instance that is asked to die before its loss is durable counts as alive after a restart, and the restarted scheduler waits for
     ///   it.
-    pub(super) fn call(&mut self, id: CallId, peer: ServiceAddress, call: Call) {
+    pub(super) fn call(&mut self, id: CallId, peer: ServiceAddress, call: CallDraft) {
         assert!(
             self.may_call(),
             "Invariant: nobody is called before this instance is recorded"
         );
-        self.effects.push_back(Effect::Call { id, peer, call });
+        self.waiting.push_back(Outgoing::Call { id, peer, call });
     }
 
     /// Ends the program for a newer instance. Calls that have not left are dropped.
     pub(super) fn exit_for(&mut self, newer: SchedulerId) {
-        self.effects
-            .retain(|effect| !matches!(effect, Effect::Call { .. }));
-        self.effects.push_back(Effect::Exit {
+        self.waiting
+            .retain(|outgoing| !matches!(outgoing, Outgoing::Call { .. }));
+        self.push(Effect::Exit {
             reason: ExitReason::SteppedDown { newer },
         });
     }
@@ -192,6 +208,6 @@ impl Outbox {
     }
 
     pub(super) fn effects_shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
-        s.each(&self.effects, |s, effect| s.put(format!("{effect:?}")));
+        s.each(&self.waiting, |s, outgoing| s.put(format!("{outgoing:?}")));
     }
 }

@@ -10,7 +10,7 @@ use brasserie_common::{
 use brasserie_scheduler_engine::{Placement, Task, Tries};
 
 use super::{Scheduler, View, task_key};
-use crate::calls::{Call, CallReply, Purpose};
+use crate::calls::{CallDraft, CallReply, Purpose};
 use crate::news::News;
 use crate::notices::StartTrouble;
 use crate::runs::{Run, RunState};
@@ -115,7 +115,7 @@ impl Scheduler {
             return;
         };
         let (worker, peer) = (remote.id(), remote.address().clone());
-        let call = Call::RunTask {
+        let call = CallDraft::RunTask {
             worker,
             index: remote.index(),
             task,

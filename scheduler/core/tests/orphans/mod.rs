@@ -7,7 +7,7 @@ use brasserie_common::{
     CallOutcome, InvocationId, ReportedStatus, Time, WorkerDescription, WorkerId, WorkerSetId,
 };
 use brasserie_common_config::Config;
-use brasserie_scheduler_core::{Call, CallReply, ConfigOrigin, Event, Message};
+use brasserie_scheduler_core::{Call, CallReply, ConfigOrigin, Event};
 
 use crate::support::{Script, listed, one_job, worker};
 
@@ -64,9 +64,8 @@ fn apply(s: &mut Script, config: Arc<Config>) {
 fn kills(s: &Script, workers: &[WorkerDescription]) -> Vec<usize> {
     let to = |id: WorkerId| {
         let kills = s.calls.iter();
-        let kills = kills.filter(
-            |(_, _, call, _)| matches!(call, Call::KillTask { worker, .. } if *worker == id),
-        );
+        let kills = kills
+            .filter(|(_, _, call)| matches!(call, Call::KillTask { worker, .. } if *worker == id));
         kills.count()
     };
     workers.iter().map(|w| to(w.id)).collect()
@@ -98,9 +97,8 @@ fn pass(s: &mut Script, workers: &[WorkerDescription], time: Duration) {
 fn end_all(s: &mut Script, workers: &[WorkerDescription]) -> Vec<usize> {
     let mut ended = vec![0; workers.len()];
     let is_kill = |call: &Call| matches!(call, Call::KillTask { .. });
-    while let Some((call, kill, message)) = s.take_call(is_kill) {
-        let (Call::KillTask { worker, .. }, Message::KillTask { task, .. }) = (kill, message)
-        else {
+    while let Some((call, kill)) = s.take_call(is_kill) {
+        let Call::KillTask { worker, task, .. } = kill else {
             panic!("a kill");
         };
         let at = workers.iter().position(|w| w.id == worker);

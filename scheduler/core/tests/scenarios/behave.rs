@@ -104,10 +104,10 @@ impl World {
             return None;
         }
         match call {
-            Call::Healthcheck { .. } => Some("routine-check"),
+            Call::Healthcheck(_) => Some("routine-check"),
             Call::GetRunningTasks { .. } if self.routine.is_joining => Some("routine-fetch"),
             Call::GetRunningTasks { .. }
-            | Call::RunTask { .. }
+            | Call::RunTask(_)
             | Call::NotifyIfTasksNotRunning { .. }
             | Call::RequestSuicide { .. }
             | Call::KillTask { .. } => None,
@@ -122,9 +122,9 @@ impl World {
         }
         let counted = self.routine.counts.entry(worker.to_owned());
         match call {
-            Call::Healthcheck { .. } => counted.or_default().unanswered_checks += 1,
+            Call::Healthcheck(_) => counted.or_default().unanswered_checks += 1,
             Call::GetRunningTasks { .. } => counted.or_default().unanswered_fetches += 1,
-            Call::RunTask { .. }
+            Call::RunTask(_)
             | Call::NotifyIfTasksNotRunning { .. }
             | Call::RequestSuicide { .. }
             | Call::KillTask { .. } => return false,

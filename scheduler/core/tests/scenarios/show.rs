@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::status::StoredStatus;
 use brasserie_common::worker::HeartbeatResponse;
 use brasserie_common::{BackoffDuration, Hold, Kill, RecordSeq, RequestId, StatusBits};
 use brasserie_scheduler_core::{
     Call, ClusterStatus, Effect, EndedTask, ExitReason, ForgottenTask, GivenTimes, ItemName,
-    KilledTask, ListedTask, Message, MissingInstance, NewWorker, Record, Rejection, Reply,
+    KilledTask, ListedTask, MissingInstance, Record, Rejection, Reply,
 };
 
 use crate::transcript::show_duration;
@@ -29,9 +30,8 @@ impl World {
                 reply,
             } => self.reply(request, after, reply)?,
             Effect::Call { id, peer: _, call } => {
-                let message = self.core()?.message(&call);
-                let worker = worker_of(&call);
-                self.call(OpenCall { id, worker }, &call, message);
+                let worker = call.worker();
+                self.call(OpenCall { id, worker }, call);
             }
             Effect::Exit { reason } => {
                 let ExitReason::SteppedDown { newer } = reason;
@@ -255,30 +255,30 @@ impl World {
         )
     }
 
-    fn call(&mut self, open: OpenCall, call: &Call, message: Message) {
+    fn call(&mut self, open: OpenCall, call: Call) {
         let to = self.names.worker(open.worker);
-        if self.is_counted_unanswered(&to, call) {
+        if self.is_counted_unanswered(&to, &call) {
             return;
         }
-        if let Some(kind) = self.routine_kind(&to, call) {
+        if let Some(kind) = self.routine_kind(&to, &call) {
             // Routine calls have names of their own, so that the other names of a scenario do not depend on their number.
             let name = self.names.next(kind);
-            if let Message::RunTask(run) = message {
+            if let Call::RunTask(run) | Call::Healthcheck(run) = call {
                 self.tasks.insert(name.clone(), run.task);
             }
             self.calls.insert(name.clone(), open);
             self.routine.todo.push(name);
             return;
         }
-        let (name, text) = self.call_text(call, message);
+        let (name, text) = self.call_text(call);
         self.say(format!("call {to}, {name}: {text}"));
         self.calls.insert(name, open);
     }
 
     /// Returns the name of the call, and its content.
-    fn call_text(&mut self, call: &Call, message: Message) -> (String, String) {
-        match (call, message) {
-            (Call::RunTask { .. }, Message::RunTask(run)) => {
+    fn call_text(&mut self, call: Call) -> (String, String) {
+        match call {
+            Call::RunTask(run) => {
                 let name = self.names.next("run");
                 self.names.name_run(run.task.invocation, name.clone());
                 let text = format!(
@@ -292,21 +292,18 @@ impl World {
                 self.tasks.insert(name.clone(), run.task);
                 (name, text)
             }
-            (Call::Healthcheck { new_worker, .. }, Message::RunTask(run)) => {
+            Call::Healthcheck(run) => {
                 let name = self.names.next("check");
-                self.tasks.insert(name.clone(), run.task);
-                let text = match new_worker {
-                    NewWorker::Yes => "healthcheck of a new worker",
-                    NewWorker::No => "healthcheck",
+                let text = match run.task.node.as_str() {
+                    HEALTHCHECK_NEW_WORKER_NODE => "healthcheck of a new worker",
+                    _ => "healthcheck",
                 };
+                self.tasks.insert(name.clone(), run.task);
                 (name, text.to_owned())
             }
-            (
-                _,
-                Message::NotifyIfTasksNotRunning {
-                    tasks, sequence, ..
-                },
-            ) => {
+            Call::NotifyIfTasksNotRunning {
+                tasks, sequence, ..
+            } => {
                 let runs = tasks.iter().map(|t| self.names.run(t.invocation));
                 let runs: Vec<String> = runs.collect();
                 let text = format!(
@@ -316,21 +313,18 @@ impl World {
                 );
                 (self.names.next("notify"), text)
             }
-            (_, Message::GetRunningTasks { .. }) => {
+            Call::GetRunningTasks { .. } => {
                 (self.names.next("fetch"), "getRunningTasks".to_owned())
             }
-            (_, Message::RequestSuicide { .. }) => {
+            Call::RequestSuicide { .. } => {
                 (self.names.next("suicide"), "requestSuicide".to_owned())
             }
-            (_, Message::KillTask { task, kill, .. }) => {
+            Call::KillTask { task, kill, .. } => {
                 let run = self.names.run(task.invocation);
                 let Kill { request, by } = kill;
                 let wait = show_duration(request.wait);
                 let text = format!("killTask {run}, {:?}, wait {wait}, as {by}", request.method);
                 (self.names.next("kill"), text)
-            }
-            (call, Message::RunTask(run)) => {
-                ("unexpected".to_owned(), format!("{call:?} says {run:?}"))
             }
         }
     }
@@ -411,17 +405,6 @@ impl World {
             let error = self.names.in_text(error);
             self.say(format!("problem: {error}"));
         }
-    }
-}
-
-fn worker_of(call: &Call) -> brasserie_common::WorkerId {
-    match call {
-        Call::GetRunningTasks { worker }
-        | Call::RunTask { worker, .. }
-        | Call::Healthcheck { worker, .. }
-        | Call::NotifyIfTasksNotRunning { worker, .. }
-        | Call::RequestSuicide { worker }
-        | Call::KillTask { worker, .. } => *worker,
     }
 }
 

@@ -14,7 +14,7 @@ use brasserie_common::{
 use brasserie_common_config::{Config, NodeSource};
 use brasserie_scheduler_core::{
     Answer, Call, CallReply, ClusterStatus, ConfigOrigin, Durable, Effect, Event, ExitReason,
-    Message, Options, Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
+    Options, Query, Record, Rejection, Reply, Scheduler, StatusUpdate,
 };
 use brasserie_scheduler_engine::NodeTableBuilder;
 
@@ -32,7 +32,7 @@ pub struct Script {
     pub sync_at_once: bool,
     next_request: u64,
     /// Calls that left and are unanswered, oldest first.
-    pub calls: Vec<(CallId, ServiceAddress, Call, Message)>,
+    pub calls: Vec<(CallId, ServiceAddress, Call)>,
     /// Replies that left, or that wait for a record.
     pub replies: Vec<(RequestId, Option<RecordSeq>, Reply)>,
     pub records: Vec<Record>,
@@ -126,10 +126,7 @@ impl Script {
                     after,
                     reply,
                 } => self.replies.push((request, after, reply)),
-                Effect::Call { id, peer, call } => {
-                    let message = self.scheduler.message(&call);
-                    self.calls.push((id, peer, call, message));
-                }
+                Effect::Call { id, peer, call } => self.calls.push((id, peer, call)),
                 Effect::Exit { reason } => self.exit = Some(reason),
             }
         }
@@ -219,32 +216,26 @@ impl Script {
     }
 
     /// Takes the oldest open call that `matches`.
-    pub fn take_call(
-        &mut self,
-        matches: impl Fn(&Call) -> bool,
-    ) -> Option<(CallId, Call, Message)> {
-        let at = self
-            .calls
-            .iter()
-            .position(|(_, _, call, _)| matches(call))?;
-        let (id, _, call, message) = self.calls.remove(at);
-        Some((id, call, message))
+    pub fn take_call(&mut self, matches: impl Fn(&Call) -> bool) -> Option<(CallId, Call)> {
+        let at = self.calls.iter().position(|(_, _, call)| matches(call))?;
+        let (id, _, call) = self.calls.remove(at);
+        Some((id, call))
     }
 
     /// Answers `getRunningTasks`.
     pub fn answer_fetch(&mut self, tasks: Vec<RunningTask>) {
         let fetch = self.take_call(|call| matches!(call, Call::GetRunningTasks { .. }));
-        let (id, _, _) = fetch.expect("running tasks are asked for");
+        let (id, _) = fetch.expect("running tasks are asked for");
         self.complete(id, CallOutcome::Done(CallReply::RunningTasks(tasks)));
     }
 
     /// Accepts and acknowledges the open healthcheck of a worker.
     pub fn answer_healthcheck(&mut self, worker: &WorkerDescription) {
         let id = worker.id;
-        let found = self
-            .take_call(|call| matches!(call, Call::Healthcheck { worker, .. } if *worker == id));
-        let (call, _, message) = found.expect("a healthcheck is due");
-        let Message::RunTask(run) = message else {
+        let found =
+            self.take_call(|call| matches!(call, Call::Healthcheck(run) if run.worker == id));
+        let (call, message) = found.expect("a healthcheck is due");
+        let Call::Healthcheck(run) = message else {
             panic!("a healthcheck is a runTask")
         };
         self.complete(call, CallOutcome::Done(CallReply::Empty));
@@ -267,8 +258,9 @@ impl Script {
                 self.echo(&worker);
             }
         }
-        let extra = |call: &Call| matches!(call, Call::Healthcheck { worker, .. } if *worker != newcomer.id);
-        self.calls.retain(|(_, _, call, _)| !extra(call));
+        let extra =
+            |call: &Call| matches!(call, Call::Healthcheck(run) if run.worker != newcomer.id);
+        self.calls.retain(|(_, _, call)| !extra(call));
     }
 
     /// Joins a worker that has never known a scheduler, until it and the others are HEALTHY.
@@ -317,23 +309,21 @@ impl Script {
 
     /// Returns the tasks of the open `runTask` calls.
     pub fn starts(&self) -> Vec<RunningTask> {
-        let runs = self
-            .calls
-            .iter()
-            .filter(|(_, _, call, _)| matches!(call, Call::RunTask { .. }));
-        runs.filter_map(|(_, _, _, message)| match message {
-            Message::RunTask(run) => Some(run.task.clone()),
-            _ => None,
-        })
-        .collect()
+        let calls = self.calls.iter();
+        calls
+            .filter_map(|(_, _, call)| match call {
+                Call::RunTask(run) => Some(run.task.clone()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Takes the oldest open `runTask`.
     pub fn take_start(&mut self) -> (CallId, RunningTask, SequenceNumber) {
-        let found = self.take_call(|call| matches!(call, Call::RunTask { .. }));
-        let (id, _, message) = found.expect("a task is started");
+        let found = self.take_call(|call| matches!(call, Call::RunTask(_)));
+        let (id, message) = found.expect("a task is started");
         match message {
-            Message::RunTask(run) => (id, run.task, run.sequence),
+            Call::RunTask(run) => (id, run.task, run.sequence),
             other => panic!("a start is a runTask, not {other:?}"),
         }
     }

@@ -1,14 +1,14 @@
 //! Performs the effects of the core, and reports them as happenings.
 
 use brasserie_common::cards::WHOLE_CARD;
+use brasserie_common::ids::HEALTHCHECK_NEW_WORKER_NODE;
 use brasserie_common::{
-    CallId, CallOutcome, Health, RecordSeq, RequestId, ServiceAddress, WorkReply, WorkerId,
+    CallId, CallOutcome, Health, RecordSeq, RequestId, RunningTask, ServiceAddress, WorkReply, WorkerId,
 };
 use brasserie_scheduler_core::{
-    Answer, Call, Effect, EndedTask, ForgetRefusal, ForgottenTask, JobChanged, JobRefusal, Message,
-    NewWorker, Query, Record, Rejection, Reply,
+    Answer, Call, Effect, EndedTask, ForgetRefusal, ForgottenTask, JobChanged, JobRefusal,
+    Query, Record, Rejection, Reply,
 };
-use brasserie_scheduler_engine::Task;
 use brasserie_worker_core::CallReply as WorkerCallReply;
 
 use super::{Asked, Asking, SchedulerOutput, StatusAsked, TAGS_A_PLACE, Turn};
@@ -29,10 +29,7 @@ impl Turn<'_> {
                 after,
                 reply,
             } => self.reply(request, after, reply),
-            Effect::Call { id, peer, call } => {
-                let message = self.process.core.message(&call);
-                self.call(id, peer, &call, message);
-            }
+            Effect::Call { id, peer, call } => self.call(id, peer, call),
             Effect::Exit { reason } => self.out.push(SchedulerOutput::Exit { reason }),
         }
     }
@@ -228,14 +225,14 @@ impl Turn<'_> {
         }
     }
 
-    fn call(&mut self, call: CallId, peer: ServiceAddress, what: &Call, message: Message) {
+    fn call(&mut self, call: CallId, peer: ServiceAddress, message: Call) {
         *self.next_tag += 1;
         let tag = CallTag(*self.next_tag);
         assert!(
             !self.next_tag.is_multiple_of(TAGS_A_PLACE),
             "Invariant: no run makes so many calls"
         );
-        let (worker, ask) = self.ask(what);
+        let (worker, ask) = ask(&message);
         self.process.calls.insert(call, Asking { tag, worker, ask });
         self.note_charges(worker, ask, &message);
         self.log.push(Happening::CallSent {
@@ -245,26 +242,25 @@ impl Turn<'_> {
             call: tag,
             ask,
         });
+        if let Call::NotifyIfTasksNotRunning { tasks, .. } = &message {
+            let runs = tasks.iter().map(run_of);
+            let named = runs.map(|run| Happening::NotifyNames {
+                call: tag,
+                worker,
+                run,
+            });
+            self.log.extend(named);
+        }
         self.out.push(SchedulerOutput::Call {
             call,
             tag,
             peer,
             message,
         });
-        if let Call::NotifyIfTasksNotRunning { tasks, .. } = what {
-            for (task, invocation) in tasks {
-                let run = self.run(*task, *invocation);
-                self.log.push(Happening::NotifyNames {
-                    call: tag,
-                    worker,
-                    run,
-                });
-            }
-        }
     }
 
-    fn note_charges(&mut self, worker: WorkerId, ask: Ask, message: &Message) {
-        let (Ask::Run { run, sequence: _ }, Message::RunTask(told)) = (ask, message) else {
+    fn note_charges(&mut self, worker: WorkerId, ask: Ask, message: &Call) {
+        let (Ask::Run { run, sequence: _ }, Call::RunTask(told)) = (ask, message) else {
             return;
         };
         let on_worker = told.task.resources.iter();
@@ -294,65 +290,6 @@ impl Turn<'_> {
                 run,
                 terms: told.task.work,
             });
-        }
-    }
-
-    fn run(&self, task: Task, invocation: brasserie_common::InvocationId) -> Run {
-        let engine = self.process.core.engine();
-        let job = engine.job_name(task.job).as_str();
-        Run {
-            task: TaskId::from_names(job, engine.node_text(task.node)),
-            invocation,
-        }
-    }
-
-    fn ask(&self, call: &Call) -> (WorkerId, Ask) {
-        match call {
-            Call::GetRunningTasks { worker } => (*worker, Ask::Fetch),
-            Call::RunTask {
-                worker,
-                index: _,
-                task,
-                invocation,
-                sequence,
-            } => {
-                let run = self.run(*task, *invocation);
-                let sequence = *sequence;
-                (*worker, Ask::Run { run, sequence })
-            }
-            Call::Healthcheck {
-                worker,
-                index: _,
-                invocation,
-                new_worker,
-            } => {
-                let ask = Ask::Healthcheck {
-                    invocation: *invocation,
-                    for_new_worker: *new_worker == NewWorker::Yes,
-                };
-                (*worker, ask)
-            }
-            Call::NotifyIfTasksNotRunning {
-                worker,
-                tasks,
-                sequence,
-            } => {
-                let ask = Ask::Notify {
-                    tasks: count(tasks.len()),
-                    sequence: *sequence,
-                };
-                (*worker, ask)
-            }
-            Call::RequestSuicide { worker } => (*worker, Ask::Suicide),
-            Call::KillTask {
-                worker,
-                task,
-                invocation,
-                kill: _,
-            } => {
-                let run = self.run(*task, *invocation);
-                (*worker, Ask::Kill { run })
-            }
         }
     }
 
@@ -536,4 +473,35 @@ fn fact(record: &Record) -> Fact {
         | Record::FenceRaised { .. }
         | Record::TimesGiven { .. } => Fact::Jobs,
     }
+}
+
+fn run_of(task: &RunningTask) -> Run {
+    Run {
+        task: TaskId::from_names(task.job.as_str(), task.node.as_str()),
+        invocation: task.invocation,
+    }
+}
+
+/// Returns the callee of a call, and what the call asks.
+fn ask(call: &Call) -> (WorkerId, Ask) {
+    let ask = match call {
+        Call::GetRunningTasks { .. } => Ask::Fetch,
+        Call::RunTask(run) => Ask::Run {
+            run: run_of(&run.task),
+            sequence: run.sequence,
+        },
+        Call::Healthcheck(run) => Ask::Healthcheck {
+            invocation: run.task.invocation,
+            for_new_worker: run.task.node.as_str() == HEALTHCHECK_NEW_WORKER_NODE,
+        },
+        Call::NotifyIfTasksNotRunning {
+            tasks, sequence, ..
+        } => Ask::Notify {
+            tasks: count(tasks.len()),
+            sequence: *sequence,
+        },
+        Call::RequestSuicide { .. } => Ask::Suicide,
+        Call::KillTask { task, .. } => Ask::Kill { run: run_of(task) },
+    };
+    (call.worker(), ask)
 }

@@ -1,7 +1,7 @@
 //! A call of a scheduler as the worker's shell passes it to the core.
 
 use brasserie_common::{Kill, Principal, RequestId, RunningTask, SchedulerId, WorkerId};
-use brasserie_scheduler_core::{Message, RunTaskMessage};
+use brasserie_scheduler_core::{Call, RunTaskCall};
 use brasserie_worker_core::{Event, RunTask};
 
 use super::run_of;
@@ -17,10 +17,10 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    pub fn new(request: RequestId, message: Message) -> Self {
+    pub fn new(request: RequestId, message: Call) -> Self {
         let from = Principal::Own;
         match message {
-            Message::GetRunningTasks { scheduler, worker } => Arrival {
+            Call::GetRunningTasks { scheduler, worker } => Arrival {
                 scheduler,
                 meant: worker,
                 ask: Ask::Fetch,
@@ -31,8 +31,8 @@ impl Arrival {
                     scheduler: Some(scheduler),
                 },
             },
-            Message::RunTask(run) => Arrival::run(request, *run),
-            Message::NotifyIfTasksNotRunning {
+            Call::RunTask(run) | Call::Healthcheck(run) => Arrival::run(request, *run),
+            Call::NotifyIfTasksNotRunning {
                 tasks,
                 scheduler,
                 worker,
@@ -53,7 +53,7 @@ impl Arrival {
                     sequence,
                 },
             },
-            Message::RequestSuicide {
+            Call::RequestSuicide {
                 scheduler,
                 worker,
                 why,
@@ -69,7 +69,7 @@ impl Arrival {
                     why: Some(why),
                 },
             },
-            Message::KillTask {
+            Call::KillTask {
                 task,
                 scheduler,
                 worker,
@@ -101,7 +101,7 @@ impl Arrival {
         }
     }
 
-    fn run(request: RequestId, run: RunTaskMessage) -> Self {
+    fn run(request: RequestId, run: RunTaskCall) -> Self {
         let (scheduler, worker, sequence) = (run.scheduler, run.worker, run.sequence);
         let ask = if run.task.is_healthcheck() {
             Ask::Healthcheck {

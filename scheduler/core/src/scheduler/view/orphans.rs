@@ -38,7 +38,7 @@ impl View<'_> {
         self.uncounted_orphans(std::iter::once((job, running)))
     }
 
-    /// Returns a sentence about [`Scheduler::uncounted_runs`] of these jobs; `None` if there are none.
+    /// Returns a sentence about [`View::uncounted_runs`] of these jobs; `None` if there are none.
     pub(in crate::scheduler) fn uncounted_orphans(
         &self,
         jobs: impl Iterator<Item = (JobId, u64)>,

@@ -1,4 +1,4 @@
-//! The messages of calls on the wire.
+//! The content of calls: the names and texts that each has on the wire.
 
 use brasserie_common::ids::{HEALTHCHECK_JOB, HEALTHCHECK_NEW_WORKER_NODE};
 use brasserie_common::{
@@ -6,84 +6,82 @@ use brasserie_common::{
 };
 use brasserie_scheduler_engine::{Task, WorkerIndex};
 
-use super::{Scheduler, View, task_key};
-use crate::calls::{Call, Message, NewWorker, RunTaskMessage};
+use super::{View, task_key};
+use crate::calls::{Call, CallDraft, NewWorker, RunTaskCall};
 
-impl Scheduler {
-    /// Renders a call for the wire. Must be called in the turn in which the call left.
-    pub fn message(&self, call: &Call) -> Message {
+impl View<'_> {
+    /// Fills in the names and texts of a call, in the turn in which it was decided.
+    pub(super) fn fill_in(&self, call: &CallDraft) -> Call {
         let scheduler = self.id;
         match call {
-            Call::GetRunningTasks { worker } => Message::GetRunningTasks {
+            CallDraft::GetRunningTasks { worker } => Call::GetRunningTasks {
                 scheduler,
                 worker: *worker,
             },
-            Call::RunTask {
+            CallDraft::RunTask {
                 worker,
                 index,
                 task,
                 invocation,
                 sequence,
-            } => Message::RunTask(Box::new(self.view().run_task_message(
+            } => Call::RunTask(Box::new(self.run_task(
                 *worker,
                 *index,
                 *task,
                 *invocation,
                 *sequence,
             ))),
-            Call::Healthcheck {
+            CallDraft::Healthcheck {
                 worker,
                 index,
                 invocation,
                 new_worker,
-            } => Message::RunTask(Box::new(self.view().healthcheck_message(
+            } => Call::Healthcheck(Box::new(self.healthcheck(
                 *worker,
                 *index,
                 *invocation,
                 *new_worker,
             ))),
-            Call::NotifyIfTasksNotRunning {
+            CallDraft::NotifyIfTasksNotRunning {
                 worker,
                 tasks,
                 sequence,
-            } => Message::NotifyIfTasksNotRunning {
+            } => Call::NotifyIfTasksNotRunning {
                 tasks: tasks
                     .iter()
-                    .map(|&(task, invocation)| self.view().wire_task(*worker, task, invocation))
+                    .map(|&(task, invocation)| self.wire_task(*worker, task, invocation))
                     .collect(),
                 scheduler,
                 worker: *worker,
                 sequence: *sequence,
             },
-            Call::RequestSuicide { worker } => Message::RequestSuicide {
+            CallDraft::RequestSuicide { worker } => Call::RequestSuicide {
                 scheduler,
                 worker: *worker,
                 why: self.calls.why_it_must_die(*worker),
             },
-            Call::KillTask {
+            CallDraft::KillTask {
                 worker,
                 task,
                 invocation,
                 kill,
-            } => Message::KillTask {
-                task: Box::new(self.view().wire_task(*worker, *task, *invocation)),
+            } => Call::KillTask {
+                task: Box::new(self.wire_task(*worker, *task, *invocation)),
                 scheduler,
                 worker: *worker,
                 kill: *kill,
             },
         }
     }
-}
 
-impl View<'_> {
-    fn run_task_message(
+    fn run_task(
         &self,
         worker: WorkerId,
         index: WorkerIndex,
         task: Task,
         invocation: InvocationId,
         sequence: SequenceNumber,
-    ) -> RunTaskMessage {
+    ) -> RunTaskCall {
         let (shard, hostname) = self.pool.place_of(index);
         let job = self.engine.job_config(task.job);
         let mut options = job.map(|j| j.task_subprocess.clone()).unwrap_or_default();
@@ -95,7 +93,7 @@ impl View<'_> {
         if options.timeout.is_some() || options.deadline.is_some() {
             options.limit_kill = Some(self.kill_request(task.job));
         }
-        RunTaskMessage {
+        RunTaskCall {
             task: self.wire_task(worker, task, invocation),
             config: self.engine.task_argument(task, &shard, &hostname),
             command: job.map(|j| j.command.clone()).unwrap_or_default(),
@@ -106,13 +104,13 @@ impl View<'_> {
         }
     }
 
-    fn healthcheck_message(
+    fn healthcheck(
         &self,
         worker: WorkerId,
         index: WorkerIndex,
         invocation: InvocationId,
         new_worker: NewWorker,
-    ) -> RunTaskMessage {
+    ) -> RunTaskCall {
         let node = match new_worker {
             NewWorker::Yes => HEALTHCHECK_NEW_WORKER_NODE,
             NewWorker::No => "",
@@ -120,7 +118,7 @@ impl View<'_> {
         let (shard, _) = self.pool.place_of(index);
         // The job name is `$0`; the node, the status path and the argument follow, so `$2` is the status path.
         let command = ["/bin/sh", "-c", "echo done > $2", HEALTHCHECK_JOB];
-        RunTaskMessage {
+        RunTaskCall {
             task: RunningTask {
                 job: JobName::try_from(HEALTHCHECK_JOB)
                     .expect("Invariant: a constant name is valid"),
