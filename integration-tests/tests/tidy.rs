@@ -148,6 +148,7 @@ fn lib_roots_of_pure_crates_deny_hash_order() {
         "scheduler/engine",
         "scheduler/core",
         "worker/core",
+        "worker/fetch",
         "integration-tests/sim",
     ] {
         let text = fs::read_to_string(root().join(krate).join("src/lib.rs"))
@@ -172,7 +173,8 @@ fn crates_know_only_whom_they_may() {
             "scheduler/core",
             &["common", "common-config", "scheduler-engine"][..],
         ),
-        ("worker/core", &["common"][..]),
+        ("worker/fetch", &["common"][..]),
+        ("worker/core", &["common", "worker-fetch"][..]),
         ("integration-tests/properties", &[][..]),
         (
             "integration-tests/sim",
@@ -184,7 +186,10 @@ fn crates_know_only_whom_they_may() {
                 "worker-core",
             ][..],
         ),
-        ("integration-tests/emulator", &["common", "worker-core"][..]),
+        (
+            "integration-tests/emulator",
+            &["common", "worker-fetch"][..],
+        ),
         (
             "scheduler",
             &[
@@ -482,6 +487,7 @@ fn each_purity_ban_fires() {
         "scheduler/engine",
         "scheduler/core",
         "worker/core",
+        "worker/fetch",
         "integration-tests/sim",
     ] {
         let theirs = fs::read_to_string(root().join(krate).join("clippy.toml"))

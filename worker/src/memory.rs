@@ -9,7 +9,7 @@ use std::time::Duration;
 use brasserie_common::{Time, WallTime};
 use brasserie_common_runtime::FileError;
 use brasserie_common_runtime::files::{atomic_write, read_to_string};
-use brasserie_worker_core::work_fetch::SavedState;
+use brasserie_worker_core::SavedState;
 use tokio::task::JoinHandle;
 
 const FILE: &str = "work-fetch.json";
@@ -109,7 +109,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::fs;
 
-    use brasserie_worker_core::work_fetch::SavedJob;
+    use brasserie_worker_core::SavedJob;
 
     use super::*;
 

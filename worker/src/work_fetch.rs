@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::time::parse_duration;
-use brasserie_worker_core::WorkFetch;
-use brasserie_worker_core::work_fetch::{Preemption, Profile};
+use brasserie_worker_core::{Preemption, Profile, WorkFetch};
 use clap::{Args, ValueEnum};
 
 /// The longest accepted work buffer or half-life.

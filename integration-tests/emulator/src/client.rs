@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::{Fault, ServiceAddress, Story, Time, WorkReply, WorkRequestSeq};
-use brasserie_worker_core::work_fetch::{
+use brasserie_worker_fetch::{
     Association, AssociationIndex, Computing, Fetcher, Leaves, Limits, ProcessorKind,
     ProcessorType, Processors, Progress, ReportPolicy, Saved, SavedRec, Scene, Schedule, Setup,
     Stage, Standing, Step, Task, TaskEnd, TaskNumber, Told, Unreported, Usage, remaining,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use brasserie_worker_core::work_fetch::Preemption;
+use brasserie_worker_fetch::Preemption;
 use serde::{Serialize, Serializer};
 
 use crate::outcome::Outcome;

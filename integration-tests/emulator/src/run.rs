@@ -9,7 +9,7 @@ mod talk;
 use std::collections::BTreeMap;
 
 use brasserie_common::Time;
-use brasserie_worker_core::work_fetch::TaskNumber;
+use brasserie_worker_fetch::TaskNumber;
 
 use crate::client::{Arrival, Client, seconds, span};
 use crate::figures::Tally;

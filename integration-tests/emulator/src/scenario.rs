@@ -5,7 +5,7 @@ mod toml;
 
 use std::path::Path;
 
-use brasserie_worker_core::work_fetch::{Preemption, Profile};
+use brasserie_worker_fetch::{Preemption, Profile};
 use serde::Serialize;
 
 use crate::availability::OnOff;

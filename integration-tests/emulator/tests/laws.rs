@@ -8,7 +8,7 @@ use brasserie_emulator::output;
 use brasserie_emulator::promises;
 use brasserie_emulator::run::run;
 use brasserie_emulator::scenario::{Deadlines, Dispatch, Overrides, Scenario, ServerCheck};
-use brasserie_worker_core::work_fetch::{Preemption, Profile};
+use brasserie_worker_fetch::{Preemption, Profile};
 
 fn read(name: &str, overrides: &Overrides) -> Scenario {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");

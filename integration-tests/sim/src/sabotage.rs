@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_scheduler_core::Retention;
-use brasserie_worker_core::work_fetch::Profile;
+use brasserie_worker_core::Profile;
 
 use crate::dice::{Dice, Stream};
 use crate::event_log::FaultKind;

@@ -19,6 +19,7 @@ use brasserie_common::{
     CallId, CallOutcome, Health, HealthModel, SchedulerId, SequenceNumber, Time, WorkerDescription,
     WorkerId, WorkerSetId,
 };
+use brasserie_worker_fetch::AssociationIndex;
 
 use crate::config::{AssociationOptions, MemberList, Options};
 use crate::effect::{Call, CallReply, ExitReason, Goodbye};
@@ -31,7 +32,6 @@ use crate::suicide::{Life, Patience};
 use crate::tasks::Tasks;
 use crate::timer::earliest;
 use crate::whereabouts::{AfterFailure, Reader, Whereabouts};
-use crate::work_fetch::AssociationIndex;
 pub use trouble::HeartbeatTrouble;
 pub use view::LifeStage;
 

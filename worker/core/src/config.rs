@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::worker::MachinePortLock;
 use brasserie_common::{ServiceAddress, Shard, WorkerDescription, WorkerId};
-
-use crate::work_fetch::{Preemption, Profile, SavedState};
+use brasserie_worker_fetch::{Preemption, Profile, SavedState};
 
 /// The wire carries seconds as signed 32-bit integers.
 const MAX_WIRE: Duration = Duration::from_secs(i32::MAX as u64);

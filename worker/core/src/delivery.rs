@@ -5,6 +5,7 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     CallOutcome, Health, InvocationId, ReportPolicy, ReportedStatus, Story, TaskKey, Time,
 };
+use brasserie_worker_fetch::{AssociationIndex, Leaves, TaskEnd};
 use std::sync::Arc;
 
 use crate::association::Association;
@@ -16,7 +17,6 @@ use crate::reports::{Addressee, Held, InFlight, Kind, TaskLane};
 use crate::suicide::Life;
 use crate::tasks::Task;
 use crate::timer::REPORT_RETRY;
-use crate::work_fetch::{AssociationIndex, Leaves, TaskEnd};
 
 impl Association {
     /// Handles the end of a run's process. The shell reports it once for each run; other events match no run.

@@ -8,9 +8,9 @@ use brasserie_common::{
     CallId, InvocationId, Kill, RefusalCode, ReportedStatus, RequestId, RunningTask, SchedulerId,
     ServiceAddress, TaskKey, WorkReply, WorkRequest, WorkerDescription, WorkerId, WorkerSetId,
 };
+use brasserie_worker_fetch::{AssociationIndex, Overview};
 
 use crate::event::RunTask;
-use crate::work_fetch::{AssociationIndex, Overview};
 
 /// One output of the worker core, as plain data: ids, never channels or sockets.
 #[derive(Clone, Debug, PartialEq)]

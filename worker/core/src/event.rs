@@ -8,9 +8,9 @@ use brasserie_common::{
     SchedulerId, SequenceNumber, ServiceAddress, Story, TaskKey, TaskSubprocessOptions, WallTime,
     WorkerId,
 };
+use brasserie_worker_fetch::AssociationIndex;
 
 use crate::effect::CallReply;
-use crate::work_fetch::AssociationIndex;
 
 /// One input of the worker core, as plain data.
 #[derive(Clone, Debug, PartialEq)]

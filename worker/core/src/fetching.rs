@@ -8,6 +8,11 @@ use brasserie_common::{
     CallId, JobName, Processor, ReportPolicy, RunningTask, SchedulerId, ServiceAddress, TaskKey,
     Time, WallTime, WorkReply, WorkRequestSeq, WorkerId,
 };
+use brasserie_worker_fetch::{
+    Association as Terms, AssociationIndex, CheckEvent, Fetcher, Leaves, ListReason, Overview,
+    ProcessorKind, Processors, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step, Task,
+    TaskEnd, TaskNumber,
+};
 
 use self::scene::{is_absent, scene, true_reason, unreported};
 use crate::association::Association;
@@ -16,11 +21,6 @@ use crate::jobs::Jobs;
 use crate::outbox::Turn;
 use crate::piece::Piece;
 use crate::whereabouts::Reader;
-use crate::work_fetch::{
-    Association as Terms, AssociationIndex, CheckEvent, Fetcher, Leaves, ListReason, Overview,
-    ProcessorKind, Processors, RpcReason, Saved, SavedScheduler, SavedState, Setup, Step, Task,
-    TaskEnd, TaskNumber,
-};
 
 mod choosing;
 mod scene;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use brasserie_common::JobName;
-
-use crate::work_fetch::{AssociationIndex, Saved, SavedState};
+use brasserie_worker_fetch::{AssociationIndex, Saved, SavedState};
 
 /// The maximum number of numbered jobs. Another job makes all jobs get new numbers, and what was learned about them is lost.
 const MOST_JOBS: usize = 100_000;

@@ -29,12 +29,11 @@ mod suicide;
 mod tasks;
 mod timer;
 mod whereabouts;
-pub mod work_fetch;
 mod worker;
 
 pub use association::{Association, HeartbeatTrouble, LifeStage};
+pub use brasserie_worker_fetch::{AssociationIndex, Preemption, Profile, SavedJob, SavedState};
 pub use config::{AssociationOptions, MemberList, Options, WorkFetch};
 pub use effect::{Call, CallReply, Effect, ExitReason, Goes, Goodbye, Refusal, Reply};
 pub use event::{Event, RunTask};
-pub use work_fetch::AssociationIndex;
 pub use worker::Worker;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::{Card, CardUse, RefusalCode, RunningTask};
+use brasserie_worker_fetch::AssociationIndex;
 
 use crate::fetching::Fetching;
 use crate::passing::Scene;
 use crate::queue::{Queue, WHOLE_CPU, cpus_of};
-use crate::work_fetch::AssociationIndex;
 
 /// The resources of the machine, their use, and the tasks that wait for them.
 #[derive(Clone, Debug, Default)]

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use brasserie_common::{CallId, RequestId, Time};
+use brasserie_worker_fetch::AssociationIndex;
 
 use crate::effect::{Call, Effect, ExitReason, Refusal, Reply};
 use crate::machine::Machine;
-use crate::work_fetch::AssociationIndex;
 
 /// The effects that the shell has not drained yet. The shell drains them once a turn, so the effects of one turn bound the length.
 #[derive(Clone, Debug, Default)]

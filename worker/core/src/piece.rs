@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brasserie_common::{Card, GpuShare, Processor, RunningTask, TaskSubprocessOptions, Time};
+use brasserie_worker_fetch::{
+    AssociationIndex, Lengths, ProcessorType, Progress, Stage, Task, TaskNumber, Usage, remaining,
+};
 
 use crate::fetching::Fetching;
 use crate::queue::cpus_of;
-use crate::work_fetch::{
-    AssociationIndex, Lengths, ProcessorType, Progress, Stage, Task, TaskNumber, Usage, remaining,
-};
 
 /// The scale of processors and GPUs, which are counted in thousandths.
 const WHOLE: f64 = 1000.0;

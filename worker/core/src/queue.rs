@@ -15,6 +15,7 @@ use brasserie_common::{
     Card, CardConflict, CardUse, EndedBy, Fault, GpuShare, InvocationId, RefusalCode,
     ReportedStatus, RunningTask, Story, TaskKey,
 };
+use brasserie_worker_fetch::AssociationIndex;
 
 use crate::association::Association;
 use crate::effect::{Effect, Refusal};
@@ -23,7 +24,6 @@ use crate::machine::Machine;
 use crate::outbox::Turn;
 use crate::passing::{ForCards, Scene};
 use crate::piece::processor_of;
-use crate::work_fetch::AssociationIndex;
 
 /// One processor, in thousandths.
 pub(crate) const WHOLE_CPU: u64 = 1000;

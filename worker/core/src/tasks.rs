@@ -11,13 +11,13 @@ use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{
     GpuShare, InvocationId, ReportedStatus, RunningTask, SchedulerId, Story, TaskKey, Time,
 };
+use brasserie_worker_fetch::AssociationIndex;
 
 use crate::event::RunTask;
 use crate::limits::{LimitTimers, Limits, status_of};
 use crate::machine::Machine;
 use crate::piece::Piece;
 use crate::queue::{Place, Queue};
-use crate::work_fetch::AssociationIndex;
 
 /// The maximum number of tasks that are open or whose completion is not acknowledged. Each completion is a pending report, so this bounds
 /// those reports too.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use brasserie_common::fingerprint::{Canon, Shape, fingerprint_of};
 use brasserie_common::{CallId, CallOutcome, InvocationId, TaskKey, Time, WallTime, WorkerId};
+use brasserie_worker_fetch::{AssociationIndex, SavedState};
 
 use crate::association::Association;
 use crate::config::Options;
@@ -17,7 +18,6 @@ use crate::queue::begin_queued;
 use crate::requests::Elsewhere;
 use crate::suicide::Life;
 use crate::timer::earliest;
-use crate::work_fetch::{AssociationIndex, SavedState};
 
 /// A worker's side of the protocol: one association for each scheduler, and the machine that they share. To each scheduler, the worker
 /// looks like one that has this scheduler only.

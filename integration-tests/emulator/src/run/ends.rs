@@ -1,6 +1,6 @@
 //! Ends tasks and reports their completions to their schedulers.
 
-use brasserie_worker_core::work_fetch::TaskNumber;
+use brasserie_worker_fetch::TaskNumber;
 
 use super::World;
 use crate::client::{Ended, seconds};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::{Processor, WorkReply, WorkVerdict};
-use brasserie_worker_core::work_fetch::{Request, Step};
+use brasserie_worker_fetch::{Request, Step};
 
 use super::World;
 use crate::client::{seconds, span};

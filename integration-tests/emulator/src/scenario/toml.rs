@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ::toml::de::DeTable;
-use brasserie_worker_core::work_fetch::{Preemption, Profile, ReportPolicy};
+use brasserie_worker_fetch::{Preemption, Profile, ReportPolicy};
 
 use super::problems::{Limits, Problem, Problems};
 use super::{

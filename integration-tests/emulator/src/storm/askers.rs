@@ -1,7 +1,7 @@
 //! Decides when one worker of a storm makes a request.
 
 use brasserie_common::{Processor, ServiceAddress, Time, WorkReply, WorkRequestSeq, WorkVerdict};
-use brasserie_worker_core::work_fetch::{
+use brasserie_worker_fetch::{
     Association, AssociationIndex, Computing, Fetcher, Leaves, Preemption, ProcessorKind,
     Processors, Profile, Saved, Scene, Setup, Stage, Standing, Step, Task, TaskEnd, TaskNumber,
     Usage,

@@ -10,8 +10,7 @@ use std::time::Duration;
 use brasserie_common::{Health, Processor, Shard, StatusBits, Time, WorkerId};
 use brasserie_scheduler_core::{Answer, ClusterStatus, Query, Scheduler};
 use brasserie_scheduler_engine::{Allowance, Allowances, Eligibility, Engine, Reason, Task};
-use brasserie_worker_core::LifeStage;
-use brasserie_worker_core::work_fetch::Profile;
+use brasserie_worker_core::{LifeStage, Profile};
 
 use super::{Law, Violation};
 use crate::cluster::WORKER_CALL_DEADLINE;

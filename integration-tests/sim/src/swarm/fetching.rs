@@ -1,6 +1,6 @@
 //! Draws the workers that request work, their policies, and whether slots are processors.
 
-use brasserie_worker_core::work_fetch::Profile;
+use brasserie_worker_core::Profile;
 
 use super::Swarm;
 use crate::dice::Dice;

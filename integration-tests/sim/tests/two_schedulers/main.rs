@@ -5,8 +5,7 @@ mod pair;
 use std::time::Duration;
 
 use brasserie_common::Health;
-use brasserie_worker_core::AssociationIndex;
-use brasserie_worker_core::work_fetch::Profile;
+use brasserie_worker_core::{AssociationIndex, Profile};
 
 use pair::{CPUS, HALF_LIFE, Pair, Process, large_buffer, profile, secs};
 

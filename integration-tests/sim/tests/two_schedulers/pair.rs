@@ -16,9 +16,8 @@ use brasserie_scheduler_core::{
     Answer, CallReply as SchedulerReply, Call, Options as SchedulerOptions, Query,
 };
 use brasserie_scheduler_engine::{NodeTable, NodeTableBuilder};
-use brasserie_worker_core::work_fetch::Profile;
 use brasserie_worker_core::{
-    AssociationIndex, AssociationOptions, Event, MemberList, Options, WorkFetch, Worker,
+    AssociationIndex, AssociationOptions, Event, MemberList, Options, Profile, WorkFetch, Worker,
 };
 use integration_tests_sim::disk::Directory;
 use integration_tests_sim::event_log::{Ask, CallTag, DirectoryId, SchedulerPlace};

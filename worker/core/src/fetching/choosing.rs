@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use brasserie_common::{TaskKey, Time};
+use brasserie_worker_fetch::{AssociationIndex, Limits, TaskNumber};
 
 use super::Fetching;
 use crate::association::Association;
 use crate::machine::Machine;
 use crate::outbox::Turn;
-use crate::work_fetch::{AssociationIndex, Limits, TaskNumber};
 
 /// The pause after a scan of all tasks, for each task: the more tasks there are, the more expensive a scan is.
 const LOOK_FOR_EACH: Duration = Duration::from_micros(20);

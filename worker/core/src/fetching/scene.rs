@@ -1,11 +1,11 @@
 //! The view of the associations that the policies of a pull worker get.
 
 use brasserie_common::{ReportPolicy, Time};
+use brasserie_worker_fetch::{Computing, Scene, Standing, Task, Told, Unreported};
 
 use super::{ENDING, Fetching, NO_REQUESTS, NOT_HEALTHY, Takes};
 use crate::association::Association;
 use crate::suicide::Life;
-use crate::work_fetch::{Computing, Scene, Standing, Task, Told, Unreported};
 
 /// All tasks, the state of each association, and the completions that are held back.
 pub(super) type Looks<'a> = (&'a [Task], &'a [Standing], &'a [Unreported]);

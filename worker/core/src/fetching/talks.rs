@@ -1,12 +1,12 @@
 //! Requests for work in flight, and their outcomes.
 
 use brasserie_common::{CallId, CallOutcome, CardChoice, KnownTask, Time, WorkRequest};
+use brasserie_worker_fetch::Request;
 
 use super::{Asking, Fetching, Takes};
 use crate::association::Association;
 use crate::effect::{Call, CallReply};
 use crate::outbox::Turn;
-use crate::work_fetch::Request;
 
 impl Fetching {
     /// Handles the outcome of a call, if the call is a request for work. Returns whether it is.

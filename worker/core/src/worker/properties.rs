@@ -8,10 +8,10 @@ use brasserie_common::{
     CallId, CallOutcome, Health, InvocationId, ReportPolicy, ReportedStatus, RequestId,
     SchedulerId, ServiceAddress, Story, TaskKey, Time, WorkReply, WorkVerdict, WorkerId,
 };
+use brasserie_worker_fetch::{Preemption, Profile};
 use proptest::prelude::*;
 
 use crate::effect::{Call, CallReply, Effect, Goodbye};
-use crate::work_fetch::{Preemption, Profile};
 use crate::worker::rig::*;
 use crate::{AssociationIndex, Event, LifeStage, RunTask, WorkFetch, Worker};
 

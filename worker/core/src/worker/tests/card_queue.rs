@@ -2,10 +2,10 @@
 
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common::{CardAmount, CardNeed, CardsWanted, GpuShare, RefusalCode, ReportedStatus};
+use brasserie_worker_fetch::Profile;
 
 use crate::effect::{Call, Effect};
 use crate::passing::MOST_PASSES;
-use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, RunTask, WorkFetch};
 

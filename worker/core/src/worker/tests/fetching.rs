@@ -7,9 +7,9 @@ use brasserie_common::{
     CallOutcome, Health, Principal, Processor, ReportPolicy, ReportedStatus, RequestId,
     ServiceAddress, WorkReply, WorkRequest, WorkVerdict,
 };
+use brasserie_worker_fetch::Profile;
 
 use crate::effect::{CallReply, Effect, Refusal, Reply};
-use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, WorkFetch};
 

@@ -3,10 +3,10 @@
 use brasserie_common::resources::UsablePhysicalResources;
 use brasserie_common::work_overview::{Asks, AssociationFacts, Overview};
 use brasserie_common::{Health, ReportedStatus, RequestId};
+use brasserie_worker_fetch::Profile;
 
 use super::fetching::fetch_work;
 use crate::effect::{Effect, Reply};
-use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, WorkFetch};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use brasserie_common::{
     CallOutcome, Health, ReportedStatus, ServiceAddress, WorkReply, WorkVerdict,
 };
+use brasserie_worker_fetch::Profile;
 
 use crate::effect::{Call, CallReply, Effect};
-use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::worker::tests::fetching::fetch_work;
 use crate::{MemberList, WorkFetch};

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common::{GpuShare, ReportedStatus, Story};
+use brasserie_worker_fetch::{Preemption, Profile};
 
 use super::looking::look;
 use crate::effect::{Call, Effect};
-use crate::work_fetch::{Preemption, Profile};
 use crate::worker::rig::*;
 use crate::{Event, RunTask, WorkFetch};
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use brasserie_common::resources::{GpuInfo, UsablePhysicalResources};
 use brasserie_common::{EndedBy, Fault, GpuShare, RefusalCode, ReportedStatus, RunningTask, Story};
+use brasserie_worker_fetch::Profile;
 
 use crate::effect::{Call, Effect};
-use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{Event, LifeStage, RunTask, WorkFetch};
 

@@ -11,9 +11,9 @@ use brasserie_common::{
     CallId, EndedBy, GpuShare, Health, Principal, RefusalCode, ReportedStatus, RequestId,
     SequenceNumber, Shard, TaskKey, WorkerId,
 };
+use brasserie_worker_fetch::Profile;
 
 use crate::effect::{Call, Effect, ExitReason, Goodbye};
-use crate::work_fetch::Profile;
 use crate::worker::rig::*;
 use crate::{
     Association, AssociationIndex, AssociationOptions, Event, LifeStage, MemberList, Options,

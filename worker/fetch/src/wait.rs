@@ -102,7 +102,7 @@ fn in_a_row(failures: u32) -> String {
 }
 
 /// Returns the remaining time of a wait.
-pub(in crate::work_fetch) fn left(now: Time, until: Time) -> Duration {
+pub(crate) fn left(now: Time, until: Time) -> Duration {
     until.since(now)
 }
 

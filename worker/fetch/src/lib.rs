@@ -3,6 +3,11 @@
 //! All policies are pure functions of plain values: the caller passes in the time and the random numbers. Instants are
 //! [`Time`](brasserie_common::Time)s. Spans and amounts of work are seconds, and amounts of processors are instances. Both are `f64`,
 //! because the policies only weigh them. Slots and GPUs, whose counts must be exact, are counted elsewhere.
+//!
+//! The crate knows neither the protocol nor the tasks' processes. `worker/core` passes associations and tasks to it and carries out its
+//! decisions.
+
+#![deny(clippy::iter_over_hash_type)]
 
 mod amounts;
 mod backoff;
