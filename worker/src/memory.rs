@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 64 << 20;
 /// The period between writes. A worker that is killed loses the changes of at most this time.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Returns the state that an earlier worker has left, aged to the present. Logs and omits what it cannot parse.
+/// Returns the state that an earlier worker has left, aged to the present. Logs and ignores a file that it cannot read.
 pub(crate) fn recall(dir: &Path, wall: WallTime) -> Option<SavedState> {
     let path = dir.join(FILE);
     // Opening anything but a file might block for ever.
@@ -37,11 +37,13 @@ pub(crate) fn recall(dir: &Path, wall: WallTime) -> Option<SavedState> {
             return None;
         }
     };
-    let (state, warnings) = SavedState::read(&text);
-    for warning in warnings {
-        tracing::warn!(file = %path.display(), "{warning}");
+    match SavedState::read(&text) {
+        Ok(state) => Some(state.aged(wall)),
+        Err(error) => {
+            tracing::warn!(file = %path.display(), "what was learned of schedulers is lost: {error}");
+            None
+        }
     }
-    Some(state.aged(wall))
 }
 
 /// The periodic writer of the file.
@@ -156,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_loses_only_what_is_broken() {
+    fn a_broken_or_older_file_is_ignored() {
         let dir = tempfile::tempdir().expect("a folder");
         let wall = WallTime::from_millis(1_700_000_000_000);
-        fs::write(dir.path().join(FILE), [0xff, 0xfe]).expect("written");
-        assert_eq!(recall(dir.path(), wall), None);
-        fs::write(dir.path().join(FILE), "{").expect("written");
-        let recalled = recall(dir.path(), wall).expect("nothing, but a state");
-        assert!(recalled.jobs.is_empty());
+        let older = b"{\"version\": 1, \"at_ms\": 5, \"schedulers\": {}, \"jobs\": []}";
+        for bytes in [&[0xff, 0xfe][..], b"{", older] {
+            fs::write(dir.path().join(FILE), bytes).expect("written");
+            assert_eq!(recall(dir.path(), wall), None);
+        }
     }
 }

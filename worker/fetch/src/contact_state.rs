@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use brasserie_common::{ServiceAddress, Time, WallTime};
+use serde::{Deserialize, Serialize};
 
 use super::members::{ListChange, Members};
 use super::pair_backoff::{Asked, PairBackoffs, SavedPair, TypeReply};
@@ -189,7 +190,8 @@ impl ContactState {
 }
 
 /// The part of a contact state that survives a restart of the worker.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SavedContact {
     pub rpc: SavedRpc,
     pub pairs: Vec<SavedPair>,

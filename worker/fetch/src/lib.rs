@@ -61,7 +61,7 @@ pub use rec::{Accounting, SavedRec, update_average};
 pub use report::{Circumstances, Overdue, ReportReason, Reporting, Told, Unreported};
 pub use rpc_policy::{ListReading, RpcPolicy, SavedRpc, SavedWait, Terms};
 pub use rr_sim::Situation;
-pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedWarning};
+pub use saved_state::{SavedJob, SavedScheduler, SavedState, SavedStateError};
 pub use task_errors::is_infrastructure_failure;
 pub use types::{
     Association, AssociationIndex, Associations, PerType, ProcessorKind, ProcessorType, Processors,

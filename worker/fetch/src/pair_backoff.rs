@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{Time, WorkVerdict};
+use serde::{Deserialize, Serialize};
 
 use super::amounts::amount;
 use super::backoff::{span, unit};
@@ -407,11 +408,12 @@ impl PairBackoffs {
 }
 
 /// The part of a backoff that survives a restart of the worker. It consists of spans, because the clock starts anew.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SavedPair {
     /// The name of the type.
     pub processors: String,
-    /// Seconds.
+    #[serde(rename = "interval_secs")]
     pub interval: f64,
     pub left: Option<Duration>,
     pub no_apps: bool,

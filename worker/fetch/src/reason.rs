@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// A wish to contact a scheduler, whether or not the worker needs work.
 ///
 /// | | in a backoff | suspended | when the contact fails |
@@ -9,7 +11,8 @@ use std::fmt;
 /// | `User` | proceeds, unless the scheduler asked for the wait | proceeds | is dropped |
 /// | `Init` | waits | proceeds | stays |
 /// | `Scheduler` | waits | waits | is dropped: its cause raises it again |
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Wish {
     /// The scheduler's wish, which said when it wants the next contact at the latest (BOINC's `PROJECT_REQ`).
     Scheduler,

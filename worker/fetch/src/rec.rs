@@ -6,6 +6,7 @@
 use std::f64::consts::LN_2;
 
 use brasserie_common::Time;
+use serde::{Deserialize, Serialize};
 
 use super::amounts::{DAY, amount};
 use super::profile::Profile;
@@ -48,10 +49,12 @@ fn or_default(half_life: f64) -> f64 {
 }
 
 /// The part of an association's average that survives a restart of the worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SavedRec {
     pub average: f64,
     /// Seconds since the average was correct.
+    #[serde(rename = "age_secs")]
     pub age: f64,
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use brasserie_common::{Story, Time};
+use serde::{Deserialize, Serialize};
 
 use super::amounts::amount;
 use super::backoff::{exponential_backoff, span, unit};
@@ -476,7 +477,8 @@ fn longest(cause: WaitCause, profile: &Profile) -> Duration {
 }
 
 /// The part of a policy that survives a restart of the worker. It consists of spans, because the clock starts anew.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SavedRpc {
     pub wait: Option<SavedWait>,
     pub next_contact: Option<Duration>,
@@ -487,7 +489,8 @@ pub struct SavedRpc {
     pub wish: Option<Wish>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SavedWait {
     pub left: Duration,
     pub cause: WaitCause,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use brasserie_common::Time;
 use brasserie_common::time::format_duration;
+use serde::{Deserialize, Serialize};
 
 use super::backoff::span;
 
@@ -16,7 +17,8 @@ pub struct Wait {
 }
 
 /// The cause of a wait.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum WaitCause {
     /// The scheduler asked for the delay in its last reply (`request_delay`).
     RequestDelay,
