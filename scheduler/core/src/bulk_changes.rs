@@ -30,12 +30,12 @@ pub(crate) struct BulkChanges {
     last: Option<RecordSeq>,
     /// The number of bulk changes that have begun, which is also the number of the next one.
     begun: u64,
-    reported: Reported,
+    reported: ReportedChanges,
 }
 
 /// The progress of reporting to the engine the nodes that bulk changes name.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reported {
+struct ReportedChanges {
     /// The engine's number for the cycle in which it asked.
     cycle: u64,
     /// The bulk change being reported; earlier ones are reported, and `nodes` nodes of this one. A running change drops nodes only at its
@@ -76,7 +76,7 @@ struct UnderWay {
     change: BulkChange,
     /// The nodes not handled yet, in reverse order.
     rest: Vec<NodeId>,
-    counts: Counts,
+    counts: ChangeCounts,
     /// The record of the last slice.
     after: Option<RecordSeq>,
 }
@@ -98,7 +98,7 @@ pub struct Finished {
 
 /// The counts of tasks handled so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-struct Counts {
+struct ChangeCounts {
     changed: u64,
     running: u64,
     maybe_alive: u64,
@@ -155,7 +155,7 @@ impl BulkChanges {
             self.under_way = Some(UnderWay {
                 change,
                 rest,
-                counts: Counts::default(),
+                counts: ChangeCounts::default(),
                 after: self.last.filter(|seq| *seq > persisted),
             });
         }
@@ -250,7 +250,7 @@ impl BulkChanges {
     /// begins meanwhile are reported to the engine then. So neither further changes nor a slow store can keep a cycle from its end.
     pub(crate) fn next_nodes(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
         if self.reported.cycle != cycle {
-            self.reported = Reported {
+            self.reported = ReportedChanges {
                 cycle,
                 change: self.begun.saturating_sub(1),
                 nodes: 0,
@@ -259,7 +259,7 @@ impl BulkChanges {
         }
         let mut next = Vec::new();
         while self.reported.change < self.reported.end && next.len() < limit {
-            let Reported { change, nodes, .. } = self.reported;
+            let ReportedChanges { change, nodes, .. } = self.reported;
             let rest = self.nodes_of(change).get(nodes..).unwrap_or_default();
             let before = next.len();
             next.extend(rest.iter().take(limit - before));
@@ -283,10 +283,10 @@ impl BulkChange {
 
     /// Returns the answer if the job has no tasks that the change could affect.
     pub(crate) fn changes_nothing(&self) -> JobChanged {
-        self.answer(Counts::default())
+        self.answer(ChangeCounts::default())
     }
 
-    fn answer(&self, counts: Counts) -> JobChanged {
+    fn answer(&self, counts: ChangeCounts) -> JobChanged {
         match self.kind {
             BulkKind::Forgive | BulkKind::ForgiveFailed => JobChanged::Forgiven {
                 tasks: counts.changed,

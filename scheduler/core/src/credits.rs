@@ -21,8 +21,6 @@
 //! * C7: A verdict is GRANTED only for tasks that were sent for this request.
 
 mod amounts;
-mod answer;
-mod known;
 mod policy;
 mod request;
 mod shape;
@@ -49,8 +47,8 @@ use turns::{Turn, turns_for};
 use workload::{CpuShare, ListedRun, Workload};
 
 pub use amounts::{Class, Piece};
-pub use known::Known;
 pub use policy::{DeadlineRule, Policy};
+pub use request::Known;
 pub use turns::Turns;
 pub use view::{Asked, AskedOfType, NotSent};
 

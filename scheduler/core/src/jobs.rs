@@ -4,12 +4,13 @@
 mod change;
 mod file;
 mod refusal;
-mod shape;
 mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
 use std::sync::Arc;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{Hold, JobName, RecordSeq};
 use brasserie_common_config::{
     Config, ConfigErrors, JobConfig, ParseOptions, ParsedJob, Place, Problem, Shared, parse_job,
@@ -18,7 +19,7 @@ use file::Source;
 use together::{File, Together};
 
 use crate::nodes::{NodesOf, has_same_nodes};
-use crate::record::{Durable, JobVersion, SavedJob};
+use crate::record::{Durable, JobVersion, SavedJob, until_synced};
 
 pub use change::{ExpectedVersion, JobChange, JobChanged};
 pub use file::{ConfigInForce, ConfigOrigin, FileText, ReadBy, SourceInForce};
@@ -399,4 +400,55 @@ fn read_again(name: &JobName, saved: &SavedJob, config: &Config) -> JobConfig {
     };
     stamp(&mut job, saved);
     job
+}
+
+impl Jobs {
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        let Jobs {
+            // The file and the fields below make the engine's configuration.
+            file: _,
+            file_warnings: _,
+            source,
+            refused,
+            given,
+            // These follow from other fields.
+            given_bytes: _,
+            together: _,
+            held,
+            awaited,
+            last_version,
+            in_force,
+        } = self;
+        s.opt(refused.as_ref(), |s, refused| {
+            let RefusedFile {
+                file,
+                warnings: _,
+                origin,
+                taken: _,
+            } = refused;
+            s.put((format!("{:?}", file.config), format!("{origin:?}")));
+        });
+        source.shape(s);
+        s.each(given, |s, (name, given)| {
+            s.put(name);
+            given.shape(s);
+        });
+        s.each(held, |s, held| s.put(held));
+        s.each(awaited, |s, (seq, (name, awaited))| {
+            s.put((until_synced(*seq, persisted), name));
+            match awaited {
+                Awaited::Save(given) => given.shape(s),
+                Awaited::Resume => s.put(false),
+                Awaited::Deletion => s.put(true),
+            }
+        });
+        s.put((last_version, *in_force == InForce::Changed));
+    }
+}
+
+impl Given {
+    /// The times of the job are omitted, because they are only shown.
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        s.put((self.saved.version, &self.saved.text));
+    }
 }

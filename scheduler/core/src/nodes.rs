@@ -15,7 +15,7 @@ pub struct NodesOf {
 
 /// Whether nodes are those of the configuration in force. Between the two events, the nodes of new sources seem to be gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Owner {
+pub enum NodesOwner {
     /// The nodes are of another configuration, or one of the two was never loaded.
     #[default]
     OtherConfig,
@@ -25,7 +25,7 @@ pub enum Owner {
 /// The node tables that are or may come into force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodesInForce {
-    owner: Owner,
+    owner: NodesOwner,
     /// When the nodes came into force; for people.
     since: Option<WallTime>,
     /// The tables, with the configurations whose sources gave them. A table may be dropped without notice.
@@ -41,22 +41,22 @@ impl NodesInForce {
     }
 
     /// Returns whether the table is from the sources of this configuration.
-    pub(crate) fn owner_of(&self, nodes: &Arc<NodeTable>, config: &Config) -> Owner {
+    pub(crate) fn owner_of(&self, nodes: &Arc<NodeTable>, config: &Config) -> NodesOwner {
         // The same table may have been loaded twice; the last entry counts.
         let mut tables = self.tables.iter().rev();
         let of = tables.find(|(table, _)| table.as_ptr() == Arc::as_ptr(nodes));
         match of.is_some_and(|(_, of)| has_same_nodes(config, of)) {
-            true => Owner::ThisConfig,
-            false => Owner::OtherConfig,
+            true => NodesOwner::ThisConfig,
+            false => NodesOwner::OtherConfig,
         }
     }
 
     /// Returns whether the nodes in force are those of the configuration in force.
-    pub(crate) fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> NodesOwner {
         self.owner
     }
 
-    pub(crate) fn set_owner(&mut self, owner: Owner) {
+    pub(crate) fn set_owner(&mut self, owner: NodesOwner) {
         self.owner = owner;
     }
 

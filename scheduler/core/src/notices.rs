@@ -78,8 +78,8 @@ impl Notices {
     }
 
     /// Removes the job's failures on the worker, where a process of the job has run.
-    pub(crate) fn has_run(&mut self, shard: &Shard, job: &JobName) {
-        self.problems.has_run(shard, job);
+    pub(crate) fn process_ran(&mut self, shard: &Shard, job: &JobName) {
+        self.problems.process_ran(shard, job);
     }
 
     /// Removes all failures on the shard, which another worker instance has taken.

@@ -2,14 +2,15 @@
 //! killed once it has been one for as long as its job, or else the settings, allow; at once if the job is cancelled.
 
 mod recheck;
-mod shape;
 pub mod snapshot;
 pub mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
 use std::ops::Bound;
 use std::time::Duration;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{CallId, CallOutcome, InvocationId, JobId, NodeId, Shard, Time};
 use brasserie_scheduler_engine::Task;
 use recheck::Unchecked;
@@ -47,7 +48,7 @@ struct Orphan {
     shard: Shard,
     /// When the run was first found to be an orphan.
     since: Time,
-    step: Step,
+    step: OrphanStep,
     /// The number of kill requests that may have arrived.
     asked: u32,
     /// The time and the result of the last kill request.
@@ -61,7 +62,7 @@ struct Orphan {
 /// ```
 /// Both states end with the run, with the loss of its worker, and when the task is wanted again or may run without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum OrphanStep {
     /// The orphan is left alone until this time, and while its run is not confirmed.
     Waiting(Time),
     /// This `killTask` call has no outcome yet.
@@ -70,7 +71,7 @@ enum Step {
 
 #[derive(Clone, Debug, Default)]
 struct OnShard {
-    /// The orphans in `Step::Waiting`. Invariant: each has the time of its step.
+    /// The orphans in `OrphanStep::Waiting`. Invariant: each has the time of its step.
     waiting: BTreeSet<(Time, RunKey)>,
     open: BTreeSet<CallId>,
 }
@@ -94,7 +95,7 @@ impl Orphans {
                 let orphan = Orphan {
                     shard: shard.clone(),
                     since: now,
-                    step: Step::Waiting(now),
+                    step: OrphanStep::Waiting(now),
                     asked: 0,
                     last: None,
                 };
@@ -106,8 +107,8 @@ impl Orphans {
                 let at = orphan.since + delay;
                 match (orphan.step, &orphan.last) {
                     (_, None) => self.wait_until(run, at),
-                    (Step::Waiting(pause), Some(_)) if pause < at => self.wait_until(run, at),
-                    (Step::Waiting(_) | Step::Asked(_), Some(_)) => {}
+                    (OrphanStep::Waiting(pause), Some(_)) if pause < at => self.wait_until(run, at),
+                    (OrphanStep::Waiting(_) | OrphanStep::Asked(_), Some(_)) => {}
                 }
             }
         }
@@ -122,7 +123,7 @@ impl Orphans {
     fn wait_until(&mut self, run: RunKey, at: Time) {
         self.leave_step(run);
         if let Some(orphan) = self.by_run.get_mut(&run) {
-            orphan.step = Step::Waiting(at);
+            orphan.step = OrphanStep::Waiting(at);
             let on_shard = self.by_shard.entry(orphan.shard.clone()).or_default();
             on_shard.waiting.insert((at, run));
         }
@@ -169,7 +170,7 @@ impl Orphans {
             return;
         };
         let shard = orphan.shard.clone();
-        if let Step::Waiting(at) = orphan.step
+        if let OrphanStep::Waiting(at) = orphan.step
             && let Some(on_shard) = self.by_shard.get_mut(&shard)
         {
             on_shard.waiting.remove(&(at, run));
@@ -205,7 +206,7 @@ impl Orphans {
     pub(crate) fn kill_requested(&mut self, now: Time, run: RunKey, call: CallId) {
         self.leave_step(run);
         if let Some(orphan) = self.by_run.get_mut(&run) {
-            orphan.step = Step::Asked(call);
+            orphan.step = OrphanStep::Asked(call);
             orphan.asked = orphan.asked.saturating_add(1);
             orphan.last = Some((now, "no answer yet".to_owned()));
             let on_shard = self.by_shard.entry(orphan.shard.clone()).or_default();
@@ -239,7 +240,7 @@ impl Orphans {
         kill_wait: Duration,
         outcome: &CallOutcome<T>,
     ) {
-        let asked = |orphan: &&mut Orphan| orphan.step == Step::Asked(call);
+        let asked = |orphan: &&mut Orphan| orphan.step == OrphanStep::Asked(call);
         let Some(orphan) = self.by_run.get_mut(&run).filter(asked) else {
             return;
         };
@@ -289,5 +290,54 @@ impl Orphans {
         );
         let after = (Bound::Excluded((now, last)), Bound::Unbounded);
         waiting.range(after).next().map(|(at, _)| *at)
+    }
+}
+
+impl Orphans {
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let Orphans {
+            unchecked,
+            by_run,
+            by_shard,
+            evaluated,
+        } = self;
+        s.put(evaluated);
+        unchecked.shape(s);
+        s.each(by_run, |s, ((task, invocation), orphan)| {
+            s.put(task);
+            s.invocation(*invocation);
+            orphan.shape(s);
+        });
+        s.each(by_shard, |s, (shard, on_shard)| {
+            let OnShard {
+                // Follows from the steps.
+                waiting: _,
+                open,
+            } = on_shard;
+            s.put(shard);
+            s.each(open, |s, call| s.call(*call));
+        });
+    }
+}
+
+impl Orphan {
+    fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        let Orphan {
+            shard,
+            since,
+            step,
+            asked,
+            // Only shown, except for whether there was a first request.
+            last,
+        } = self;
+        s.put((shard, asked, last.is_some()));
+        s.time(*since);
+        match step {
+            OrphanStep::Waiting(at) => s.opt(Some(*at), Shape::deadline),
+            OrphanStep::Asked(call) => {
+                s.opt(None, Shape::deadline);
+                s.call(*call);
+            }
+        }
     }
 }

@@ -3,14 +3,15 @@
 pub mod consensus;
 pub mod remote;
 pub mod replacement;
-mod shape;
 mod spreading;
 pub mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use brasserie_common::collections::IdMap;
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::{
     Health, MachinePortLock, RecordSeq, SchedulerId, Shard, Time, Timeouts, WallTime, WorkerId,
     WorkerSetId,
@@ -21,7 +22,7 @@ use remote::{Evaluation, OwnTimers, Remote};
 use spreading::Spreading;
 
 use crate::news::KnownWorker;
-use crate::record::{LeftCause, LeftInstance, MAX_LEFT};
+use crate::record::{LeftCause, LeftInstance, MAX_LEFT, until_synced};
 
 /// The most shards, including those of dead workers. Each worker keeps a connection, so a pool has at most some thousands of workers. A
 /// peer that invents names uses at most tens of MiB.
@@ -52,7 +53,7 @@ pub(crate) struct Pool {
 
 /// The facts about an instance that has just left.
 #[derive(Debug)]
-pub struct Departed {
+pub struct LostInstance {
     pub index: WorkerIndex,
     pub known: KnownWorker,
     /// The timeouts that the instance may use.
@@ -270,7 +271,7 @@ impl Pool {
         shard: &Shard,
         cause: LeftCause,
         ours: &Timeouts,
-    ) -> Option<Departed> {
+    ) -> Option<LostInstance> {
         let remote = self.by_shard.get_mut(shard)?;
         if remote.health() == Health::MustDie {
             return None;
@@ -279,7 +280,7 @@ impl Pool {
         // use that scheduler's longer timeouts. So its own timers end it later, unless it has shown that it receives this scheduler's
         // answers.
         let is_lost = cause == LeftCause::Lost;
-        let departed = Departed {
+        let departed = LostInstance {
             index: remote.index(),
             known: remote.known(),
             timeouts: remote.timeouts(),
@@ -353,5 +354,32 @@ impl Pool {
             }
         }
         shards
+    }
+}
+
+impl Pool {
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>, persisted: RecordSeq) {
+        // The indexes follow from the workers.
+        let Pool {
+            by_shard,
+            shards: _,
+            by_id: _,
+            by_lock: _,
+            dead: _,
+            left,
+            consensus,
+            spreading,
+            wakes: _,
+            unrecorded,
+            gone,
+        } = self;
+        s.each(by_shard.values(), |s, remote| remote.shape(s, persisted));
+        s.each(left.keys(), |s, worker| s.worker(*worker));
+        consensus.shape(s);
+        spreading.shape(s);
+        s.each(gone, |s, worker| s.worker(*worker));
+        s.each(unrecorded, |s, (seq, shard)| {
+            s.put((until_synced(*seq, persisted), shard));
+        });
     }
 }

@@ -40,7 +40,7 @@ use brasserie_common_config::ScheduleMemory;
 use brasserie_scheduler_engine::{Engine, Task};
 use effect::Effect;
 use event::Event;
-use outbox::Outbox;
+use outbox::{Outbox, Outgoing};
 use questions::Questions;
 
 use crate::bulk_changes::BulkChanges;
@@ -58,12 +58,10 @@ use crate::record::{ClusterId, Durable, OWN_RECORD, Record};
 use crate::retention::Upkeep;
 use crate::runs::Runs;
 use crate::store_size::StoreSizes;
+use crate::waits::Pauses;
 use crate::waits::initial_wait::InitialWait;
-use crate::waits::pauses::Pauses;
 use crate::waits::safety::SafetyWaits;
 use crate::work_requests::WorkRequests;
-
-use outbox::Outgoing;
 
 /// One scheduler instance.
 ///

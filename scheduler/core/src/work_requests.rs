@@ -17,7 +17,7 @@ const MAX_WAITING: usize = 32_768;
 /// Requests without an answer, and workers whose credits have no verdicts yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkRequests {
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingRequest>,
     /// The workers with pending credits. Invariant: each worker whose credits are pending is in here.
     pending: BTreeSet<Shard>,
     turns: Turns,
@@ -57,7 +57,7 @@ impl WorkCounts {
 
 /// A request that waits for its answer.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct WaitingRequest {
     pub request: RequestId,
     pub shard: Shard,
     pub worker: WorkerId,
@@ -98,7 +98,7 @@ impl WorkRequests {
             let verdict = WorkVerdict::Deferred;
             return Err(WorkReply::same_for_all(&work, verdict, ANSWER_WITHIN));
         }
-        self.waiting.push(Waiting {
+        self.waiting.push(WaitingRequest {
             request,
             shard,
             worker: work.worker,
@@ -109,12 +109,12 @@ impl WorkRequests {
     }
 
     /// Removes and returns the requests that wait.
-    pub(crate) fn take_waiting(&mut self) -> Vec<Waiting> {
+    pub(crate) fn take_waiting(&mut self) -> Vec<WaitingRequest> {
         std::mem::take(&mut self.waiting)
     }
 
     /// Lets a request wait again.
-    pub(crate) fn put_back(&mut self, waiting: Waiting) {
+    pub(crate) fn put_back(&mut self, waiting: WaitingRequest) {
         self.waiting.push(waiting);
     }
 

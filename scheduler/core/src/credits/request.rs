@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::work::{MAX_KNOWN_TASKS, MAX_PROCESSOR_TYPES};
-use brasserie_common::{InvocationId, KnownTask, Processor, Time, WorkRequest, WorkVerdict};
+use brasserie_common::{
+    InvocationId, KnownTask, Processor, Time, WorkReply, WorkRequest, WorkVerdict,
+};
 
 use super::amounts::Amounts;
 use super::workload::Room;
@@ -119,5 +121,69 @@ impl Request {
         for of_type in &mut self.types {
             of_type.verdict.get_or_insert(WorkVerdict::Deferred);
         }
+    }
+}
+
+impl Request {
+    pub(super) fn reply(&self) -> WorkReply {
+        let wanted = self.types.iter();
+        let wanted = wanted.filter(|of_type| of_type.wanted != Wanted::Nothing);
+        let verdict = |of_type: &OfType| match (of_type.granted, of_type.verdict) {
+            (0, Some(verdict)) => verdict,
+            // More tasks may follow.
+            (0, None) => WorkVerdict::Pending,
+            (tasks, _) => WorkVerdict::Granted(tasks),
+        };
+        let verdicts: Vec<_> = wanted.map(|t| (t.processor.clone(), verdict(t))).collect();
+        // DEFERRED starts no backoff at the worker, so the answer says when to ask again.
+        let is_deferred =
+            |(_, verdict): &(Processor, WorkVerdict)| *verdict == WorkVerdict::Deferred;
+        let request_delay = match verdicts.iter().any(is_deferred) {
+            true => self.request_delay.max(self.deferred_delay),
+            false => self.request_delay,
+        };
+        let unused = self.types.iter();
+        let unused = unused.filter(|of_type| of_type.apps == Apps::None);
+        WorkReply {
+            seq: self.seq,
+            verdicts,
+            request_delay,
+            no_apps: unused.map(|t| t.processor.clone()).collect(),
+            next_contact: None,
+        }
+    }
+}
+
+/// The runs that a worker reports to have, sorted.
+#[derive(Clone, Debug)]
+pub struct Known(Option<Vec<KnownTask>>);
+
+impl Known {
+    pub fn of(request: &WorkRequest) -> Self {
+        let mut known = request.known.clone();
+        if let Some(known) = &mut known {
+            known.sort_by_key(|task| task.invocation);
+        }
+        Known(known)
+    }
+
+    /// Returns whether the request has such a list.
+    pub(super) fn is_told(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns whether the run is needed as a piece of work: it is not listed, or it has a deadline. All other runs cost only a search.
+    pub fn is_weighed(&self, run: InvocationId) -> bool {
+        match (&self.0, self.get(run)) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(_), Some(told)) => told.deadline.is_some(),
+        }
+    }
+
+    pub(super) fn get(&self, run: InvocationId) -> Option<&KnownTask> {
+        let known = self.0.as_ref()?;
+        let at = known.binary_search_by_key(&run, |task| task.invocation);
+        Some(&known[at.ok()?])
     }
 }

@@ -31,18 +31,18 @@ struct Problem {
     /// The time at which the problem was first noted, unless it has ended since.
     since: Time,
     at: Time,
-    what: What,
+    what: Subject,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum Subject {
     Text(String),
-    Start(Start),
+    Start(FailedStart),
 }
 
 /// A failure of one job's tasks to start on one worker, for one reason.
 #[derive(Clone, Debug)]
-struct Start {
+struct FailedStart {
     shard: Shard,
     /// The latest such task.
     task: TaskKey,
@@ -61,36 +61,36 @@ pub enum StartTrouble {
     Failed,
 }
 
-impl Start {
+impl FailedStart {
     fn is_of(&self, shard: &Shard, job: &JobName) -> bool {
         (&self.shard, &self.task.job) == (shard, job)
     }
 }
 
-impl What {
+impl Subject {
     /// Returns whether both are the same problem, possibly of different tasks.
-    fn is_same(&self, other: &What) -> bool {
+    fn is_same(&self, other: &Subject) -> bool {
         match (self, other) {
-            (What::Text(one), What::Text(other)) => one == other,
-            (What::Start(one), What::Start(other)) => {
+            (Subject::Text(one), Subject::Text(other)) => one == other,
+            (Subject::Start(one), Subject::Start(other)) => {
                 one.is_of(&other.shard, &other.task.job)
                     && (one.trouble, &one.why) == (other.trouble, &other.why)
             }
-            (What::Text(_), What::Start(_)) | (What::Start(_), What::Text(_)) => false,
+            (Subject::Text(_), Subject::Start(_)) | (Subject::Start(_), Subject::Text(_)) => false,
         }
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Start {
+        let FailedStart {
             shard,
             task: TaskKey { job, node },
             trouble,
             why,
         } = match self {
-            What::Text(text) => return f.write_str(text),
-            What::Start(start) => start,
+            Subject::Text(text) => return f.write_str(text),
+            Subject::Start(start) => start,
         };
         let verb = match trouble {
             StartTrouble::Race | StartTrouble::Refused => "did not start",
@@ -103,10 +103,10 @@ impl fmt::Display for What {
 impl Problem {
     fn is_shown(&self, now: Time) -> bool {
         let lasts = match &self.what {
-            What::Start(start) if start.trouble == StartTrouble::Race => {
+            Subject::Start(start) if start.trouble == StartTrouble::Race => {
                 self.at.since(self.since) >= RACE_LIFE
             }
-            What::Start(_) | What::Text(_) => true,
+            Subject::Start(_) | Subject::Text(_) => true,
         };
         lasts && self.is_fresh(now)
     }
@@ -119,7 +119,7 @@ impl Problem {
 impl Problems {
     /// Notes a problem. Returns its text for the log if `status` did not already show it.
     pub(super) fn note(&mut self, now: Time, text: &str) -> Option<String> {
-        self.add(now, What::Text(bounded(text)))
+        self.add(now, Subject::Text(bounded(text)))
     }
 
     /// Notes that a task did not start on a worker. Returns the same as [`Problems::note`].
@@ -130,16 +130,16 @@ impl Problems {
         trouble: StartTrouble,
         why: &str,
     ) -> Option<String> {
-        let start = Start {
+        let start = FailedStart {
             shard: shard.clone(),
             task,
             trouble,
             why: bounded(why),
         };
-        self.add(now, What::Start(start))
+        self.add(now, Subject::Start(start))
     }
 
-    fn add(&mut self, now: Time, what: What) -> Option<String> {
+    fn add(&mut self, now: Time, what: Subject) -> Option<String> {
         let found = self.0.iter().position(|known| known.what.is_same(&what));
         let known = found.and_then(|at| self.0.remove(at));
         let known = known.filter(|known| known.is_fresh(now));
@@ -180,7 +180,7 @@ impl Problems {
     }
 
     /// Removes the job's failures on the worker, where a process of the job has run.
-    pub(super) fn has_run(&mut self, shard: &Shard, job: &JobName) {
+    pub(super) fn process_ran(&mut self, shard: &Shard, job: &JobName) {
         self.forget_starts(|of| of.is_of(shard, job));
     }
 
@@ -194,10 +194,10 @@ impl Problems {
         self.forget_starts(|of| !is_kept(&of.task.job));
     }
 
-    fn forget_starts(&mut self, is_over: impl Fn(&Start) -> bool) {
+    fn forget_starts(&mut self, is_over: impl Fn(&FailedStart) -> bool) {
         self.0.retain(|known| match &known.what {
-            What::Start(of) => !is_over(of),
-            What::Text(_) => true,
+            Subject::Start(of) => !is_over(of),
+            Subject::Text(_) => true,
         });
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use brasserie_common::{InvocationId, Shard, TaskKey, Time};
 
-use super::{Orphan, Orphans, RunKey, Step};
+use super::{Orphan, OrphanStep, Orphans, RunKey};
 
 /// A run at that moment.
 #[derive(Clone, Debug)]
@@ -68,9 +68,9 @@ impl Orphan {
         OrphanNow {
             since: self.since,
             next: match (self.step, &self.last) {
-                (Step::Waiting(_), None) => NextKill::First,
-                (Step::Waiting(at), Some(_)) => NextKill::Again(at),
-                (Step::Asked(_), _) => NextKill::UnderWay,
+                (OrphanStep::Waiting(_), None) => NextKill::First,
+                (OrphanStep::Waiting(at), Some(_)) => NextKill::Again(at),
+                (OrphanStep::Asked(_), _) => NextKill::UnderWay,
             },
             asked: self.asked,
         }

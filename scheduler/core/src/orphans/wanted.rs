@@ -10,7 +10,7 @@ use brasserie_common::{JobId, JobName};
 use brasserie_common_config::{Config, JobConfig, Shared};
 use brasserie_scheduler_engine::{Engine, Task};
 
-use crate::nodes::Owner;
+use crate::nodes::NodesOwner;
 
 /// The reason for which a task is no longer wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,21 +36,21 @@ impl fmt::Display for Unwanted {
 
 /// The configuration and the nodes by which it is decided which tasks are wanted.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct WantedTasks<'a> {
     engine: &'a Engine,
-    nodes: Owner,
+    nodes: NodesOwner,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedTasks<'a> {
     /// Decides by the engine's configuration and nodes. `nodes` is whether these nodes are that configuration's.
-    pub fn new(engine: &'a Engine, nodes: Owner) -> Self {
-        Wanted { engine, nodes }
+    pub fn new(engine: &'a Engine, nodes: NodesOwner) -> Self {
+        WantedTasks { engine, nodes }
     }
 
     /// Returns whether the wanted tasks of all jobs are known. Invariant: when they become known, every run is marked as not checked.
     pub fn is_known_of_all(self) -> bool {
         let is_enabled = self.engine.config().is_some_and(|config| config.enabled);
-        is_enabled && self.nodes == Owner::ThisConfig
+        is_enabled && self.nodes == NodesOwner::ThisConfig
     }
 
     /// Returns whether the wanted tasks of a job are known. While they are not, none of its runs becomes an orphan, ceases to be one, or is

@@ -41,16 +41,13 @@
 //! The floor passes each worker once, so an event costs O(log workers) on average over all events. A heartbeat that echoes a known version
 //! costs nothing.
 
-mod shape;
-mod withheld;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::Hasher;
 use std::ops::Bound;
 
+use brasserie_common::fingerprint::Shape;
 use brasserie_common::sabotage::{self, Sabotage};
 use brasserie_common::{SchedulerId, Standing, WorkerId, WorkerSetHash, WorkerSetId};
-
-pub(crate) use withheld::WithheldBy;
 
 /// The number of steps that are remembered even if the floor has passed them, so that late and wrong echoes are recognized.
 const MIN_STEPS: usize = 1024;
@@ -510,6 +507,78 @@ fn is_unsettled(id: &WorkerSetId) -> bool {
 /// Returns a key with an arbitrary order, because versions have none.
 fn key(id: &WorkerSetId) -> (SchedulerId, i64, Standing, WorkerSetHash) {
     (id.scheduler, id.version, id.standing, id.hash)
+}
+
+/// The reason for which a worker may not become HEALTHY for the first time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WithheldBy {
+    /// The worker has echoed no set of this scheduler.
+    Itself,
+    /// This worker, one of the given number, may hold an earlier scheduler's set until it echoes one of this scheduler.
+    Foreigner(WorkerId, usize),
+    /// No worker whose echo would count has echoed a set with this worker yet.
+    Others,
+}
+
+impl Consensus {
+    /// Returns why this worker is not permitted; `None` if it is.
+    pub(crate) fn withheld_by(&self, worker: WorkerId) -> Option<WithheldBy> {
+        let member = self.members.get(&worker)?;
+        match member.permit {
+            Permit::Granted => None,
+            Permit::Withheld if member.echoed.is_none() => Some(WithheldBy::Itself),
+            Permit::Withheld => Some(match self.foreigners.first() {
+                Some(first) => WithheldBy::Foreigner(*first, self.foreigners.len()),
+                None => WithheldBy::Others,
+            }),
+        }
+    }
+}
+
+impl Consensus {
+    pub(crate) fn shape<H: Hasher>(&self, s: &mut Shape<'_, H>) {
+        // Serials count from the start, so only their distance from the present one counts. The other collections follow from the members.
+        // The steps behind the floor only serve to recognize wrong echoes.
+        let Consensus {
+            current,
+            serial,
+            base: _,
+            members,
+            by_first: _,
+            initial: _,
+            unsettled: _,
+            foreigners,
+            floor,
+            last_settled,
+            beyond,
+            ready,
+            granted,
+            steps: _,
+            cursor,
+        } = self;
+        let back = |at: Serial| serial.0 - at.0;
+        s.set(*current);
+        s.each(members, |s, (worker, member)| {
+            let Member {
+                first,
+                echoed,
+                initial,
+                permit,
+            } = member;
+            s.worker(*worker);
+            s.put((back(*first), echoed.map(back)));
+            s.set(*initial);
+            s.put(std::mem::discriminant(permit));
+        });
+        s.each(foreigners, |s, worker| s.worker(*worker));
+        s.put((back(*floor), last_settled.map(back)));
+        s.each(beyond, |s, (first, bound)| {
+            s.put((back(*first), back(*bound)));
+        });
+        s.each(ready, |s, (_, worker)| s.worker(*worker));
+        s.each(granted, |s, worker| s.worker(*worker));
+        s.put(back(*cursor));
+    }
 }
 
 #[cfg(test)]

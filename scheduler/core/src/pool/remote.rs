@@ -75,7 +75,7 @@ pub(crate) struct Remote {
     said_goodbye: bool,
     /// How often the association was begun again because the worker obeyed another scheduler.
     begun_anew: u32,
-    left: Option<Left>,
+    left: Option<Departure>,
     /// When a worker that has left is forgotten.
     forgotten_at: Option<Time>,
     additions: Additions,
@@ -87,7 +87,7 @@ pub(crate) struct Remote {
 
 /// The facts about an instance that has left, kept in case an operator declares it dead.
 #[derive(Clone, Debug)]
-pub struct Left {
+pub struct Departure {
     pub at: Time,
     /// The last heartbeat after it left.
     pub heard_at: Option<Time>,
@@ -585,11 +585,11 @@ impl Remote {
     }
 
     /// Notes the facts about an instance that has left.
-    pub(crate) fn note_left(&mut self, left: Left) {
+    pub(crate) fn note_left(&mut self, left: Departure) {
         self.left = Some(left);
     }
 
-    pub(crate) fn left(&self) -> Option<&Left> {
+    pub(crate) fn left(&self) -> Option<&Departure> {
         self.left.as_ref()
     }
 

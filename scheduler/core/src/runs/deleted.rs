@@ -27,12 +27,12 @@ pub(super) struct DeletedEnds {
     instances: BTreeMap<DeletionNumber, usize>,
     /// Every instance that was associated at deletions up to this one has left.
     settled: DeletionNumber,
-    told: Told,
+    reported: ReportedDeletions,
 }
 
 /// The progress of reporting the nodes of deleted completions to the engine.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct ReportedDeletions {
     /// The engine's number for the cycle in which it asked.
     cycle: u64,
     /// All tasks up to this one are reported.
@@ -138,13 +138,16 @@ impl DeletedEnds {
     /// Returns more of the nodes of these tasks; none once all were returned in this cycle. Runs that are added meanwhile need no report:
     /// the engine knows each task whose completion is deleted.
     pub(super) fn next_nodes(&mut self, cycle: u64, limit: usize) -> Vec<NodeId> {
-        if self.told.cycle != cycle {
-            self.told = Told { cycle, after: None };
+        if self.reported.cycle != cycle {
+            self.reported = ReportedDeletions { cycle, after: None };
         }
-        let after = self.told.after.map_or(Bound::Unbounded, Bound::Excluded);
+        let after = self
+            .reported
+            .after
+            .map_or(Bound::Unbounded, Bound::Excluded);
         let tasks = self.by_task.range((after, Bound::Unbounded));
         let tasks: Vec<Task> = tasks.map(|(task, _)| *task).take(limit).collect();
-        self.told.after = tasks.last().copied().or(self.told.after);
+        self.reported.after = tasks.last().copied().or(self.reported.after);
         tasks.into_iter().map(|task| task.node).collect()
     }
 
@@ -156,7 +159,7 @@ impl DeletedEnds {
             since,
             instances: _,
             settled,
-            told: _,
+            reported: _,
         } = self;
         s.put((last, settled));
         s.each(since, |s, (worker, since)| {

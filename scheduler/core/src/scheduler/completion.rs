@@ -149,11 +149,10 @@ impl Scheduler {
         Ok(self.runs.pending_record(task))
     }
 
-    /// Removes the floor of a lost run that has reported its own completion. Other lost runs may still be alive.
+    /// Ends the safety wait for a lost run that has reported its own completion. Other lost runs may still be alive.
     fn end_safety_wait(&mut self, task: Task, update: &StatusUpdate) {
         if !update.status.is_overwriteable() && self.runs.ended(task) >= Some(update.invocation) {
-            let floors = &mut self.safety;
-            floors.over(task, update.invocation);
+            self.safety.over(task, update.invocation);
         }
     }
 
@@ -275,7 +274,7 @@ impl Scheduler {
             }
             Ending::Exited(_) | Ending::Signalled(_) | Ending::Unknown => {
                 let job = self.engine.job_name(task.job).clone();
-                self.notices.has_run(shard, &job);
+                self.notices.process_ran(shard, &job);
             }
         }
     }
@@ -327,7 +326,7 @@ impl View<'_> {
     ) -> (InvocationId, StoredStatus) {
         let old = self.engine.previous_status(task);
         let old = old.as_ref();
-        let floor = self.safety.seconds(now, task);
+        let safety = self.safety.seconds(now, task);
         let mut of = invocation;
         if let (Some(ended), Some(old)) = (self.runs.ended(task), old)
             && ended != invocation
@@ -336,11 +335,11 @@ impl View<'_> {
             of = of.max(ended);
             let is_final = old.is_done() && !old.is_overwriteable();
             if is_final || (invocation < ended && !reported.is_done()) {
-                return (of, old.clone().waiting_at_least(floor));
+                return (of, old.clone().waiting_at_least(safety));
             }
         }
         let status = StoredStatus::after(old, reported, next_backoff, self.wall);
-        (of, status.waiting_at_least(floor))
+        (of, status.waiting_at_least(safety))
     }
 }
 

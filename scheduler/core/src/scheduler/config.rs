@@ -9,7 +9,7 @@ use brasserie_scheduler_engine::{NodesOf as TableOf, TimesGiven};
 use super::Scheduler;
 use crate::jobs::{ConfigOrigin, SourceInForce};
 use crate::news::News;
-use crate::nodes::{NodesOf, Owner};
+use crate::nodes::{NodesOf, NodesOwner};
 use crate::times::record_of;
 
 /// The most nodes that are reported to the engine in one turn: about a millisecond.
@@ -69,7 +69,7 @@ impl Scheduler {
         let before = before.filter(|_| self.view().wanted().is_known_of_all());
         // The sources may be those of the configuration before the last one. Then the shell does not read them again.
         let nodes = self.engine.nodes();
-        let owner = nodes.map_or(Owner::OtherConfig, |nodes| {
+        let owner = nodes.map_or(NodesOwner::OtherConfig, |nodes| {
             self.nodes.owner_of(nodes, &config)
         });
         self.set_owner_of_nodes(owner);
@@ -81,18 +81,18 @@ impl Scheduler {
         });
         if self.engine.nodes().is_none() {
             // The levels have another order, so the nodes come into force again.
-            self.set_owner_of_nodes(Owner::OtherConfig);
+            self.set_owner_of_nodes(NodesOwner::OtherConfig);
         }
         self.recheck_runs(before.as_deref());
     }
 
     /// Notes whose nodes are in force. The engine must know, because only for nodes of its own sources can it tell that all tasks of a job
     /// are done.
-    fn set_owner_of_nodes(&mut self, owner: Owner) {
+    fn set_owner_of_nodes(&mut self, owner: NodesOwner) {
         self.nodes.set_owner(owner);
         self.engine.set_nodes_of(match owner {
-            Owner::OtherConfig => TableOf::AnotherConfig,
-            Owner::ThisConfig => TableOf::ThisConfig,
+            NodesOwner::OtherConfig => TableOf::AnotherConfig,
+            NodesOwner::ThisConfig => TableOf::ThisConfig,
         });
     }
 

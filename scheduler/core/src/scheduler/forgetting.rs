@@ -270,9 +270,9 @@ impl View<'_> {
             .into_iter()
             .flat_map(|left| &left.runs);
 
-        let floors = runs.filter_map(|(task, run)| self.safety.until_of(now, *task, *run));
+        let safety = runs.filter_map(|(task, run)| self.safety.until_of(now, *task, *run));
         let hold_back = self.wait.hold_back_of(instance);
-        let until = floors.chain(hold_back).max();
+        let until = safety.chain(hold_back).max();
         until.map(|until| until.since(now))
     }
 

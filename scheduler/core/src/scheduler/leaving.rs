@@ -12,9 +12,9 @@ use brasserie_scheduler_engine::{Eligibility, Task};
 
 use super::{Scheduler, task_key};
 use crate::news::{KnownWorker, LostTasks, MAX_NAMED_TASKS, News};
-use crate::pool::remote::{Left, OwnTimers, safety_wait};
+use crate::pool::remote::{Departure, OwnTimers, safety_wait};
 use crate::record::{EndedTask, KeptStory, LeftCause, LeftInstance, Record};
-use crate::waits::safety::Lost;
+use crate::waits::safety::LostRun;
 
 impl Scheduler {
     /// Loses the earlier holders of the successor's machine lock. One instance holds a machine lock at a time. So an earlier holder is dead
@@ -106,7 +106,7 @@ impl Scheduler {
             "Invariant: ending a run on a shard that is lost records nothing"
         );
         if let Some(remote) = self.pool.get_mut(shard) {
-            remote.note_left(Left {
+            remote.note_left(Departure {
                 at: now,
                 heard_at: None,
                 runs,
@@ -207,7 +207,7 @@ impl Scheduler {
         })
     }
 
-    /// Loses a run on a lost worker, and sets its floor. Returns the task's status.
+    /// Loses a run on a lost worker, and begins its safety wait. Returns the task's status.
     fn lose_run(
         &mut self,
         now: Time,
@@ -243,10 +243,11 @@ impl Scheduler {
             shard: shard.clone(),
             queued: run.queued,
         };
-        let floors = &mut self.safety;
         match safety.is_zero() {
-            true => floors.over(task, invocation),
-            false => floors.raise(task, Lost::Run(invocation), now + safety),
+            true => self.safety.over(task, invocation),
+            false => self
+                .safety
+                .raise(task, LostRun::Known(invocation), now + safety),
         }
         let end = (invocation, &reported);
         let (of, status) = self.view().closing_status(now, task, end, next_backoff);

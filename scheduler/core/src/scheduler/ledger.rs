@@ -12,7 +12,7 @@ use crate::bulk_changes::TaskChange;
 use crate::record::{EndedTask, ForgottenTask};
 use crate::runs::further_runs::HeldResources;
 use crate::runs::{Run, RunState, Runs};
-use crate::waits::safety::{Lost, SafetyWaits};
+use crate::waits::safety::{LostRun, SafetyWaits};
 
 /// The most further runs of one task: one on each of several workers, more than any real mistake causes. Beyond them a listed run is only
 /// shown. The known runs keep the task from starting anyway, and a worker that invents runs uses no memory.
@@ -221,10 +221,10 @@ impl<'a> Ledger<'a> {
         let Some(status) = old.and_then(|old| old.forgiven()) else {
             return TaskChange::Untouched;
         };
-        let floor = self.safety.until(now, task);
-        let floor = floor.filter(|_| !sabotage::on(Sabotage::ForgiveSafetyToo));
+        let safe_at = self.safety.until(now, task);
+        let safe_at = safe_at.filter(|_| !sabotage::on(Sabotage::ForgiveSafetyToo));
         // Held: the task must not run before this record is durable, nor before its completion is.
-        self.restate(now, task, (invocation, status.clone()), floor, seq);
+        self.restate(now, task, (invocation, status.clone()), safe_at, seq);
         let key = task_key(self.engine, task);
         TaskChange::Forgiven(EndedTask {
             job: key.job,
@@ -288,7 +288,7 @@ impl<'a> Ledger<'a> {
         Some(key)
     }
 
-    /// Shortens the wait of a completed task to its configured backoff and the floors of its other lost runs.
+    /// Shortens the wait of a completed task to its configured backoff and the safety waits for its other lost runs.
     pub(super) fn shorten_wait(
         &mut self,
         now: Time,
@@ -306,8 +306,8 @@ impl<'a> Ledger<'a> {
         let ended_at = if invocation == run { left_at } else { now };
         let not_before = (!status.is_failed()).then(|| {
             let backoff = Duration::from_secs(u64::from(status.backoff_seconds));
-            let floor = self.safety.until(now, task);
-            (ended_at + backoff).max(floor.unwrap_or(now))
+            let safe_at = self.safety.until(now, task);
+            (ended_at + backoff).max(safe_at.unwrap_or(now))
         });
         self.restate(now, task, (invocation, status.clone()), not_before, seq);
         let key = task_key(self.engine, task);
@@ -330,7 +330,7 @@ impl<'a> Ledger<'a> {
         let not_before = remaining_backoff(now, self.wall, &status);
         if status.safety_seconds > 0 && !sabotage::on(Sabotage::ForgetSafetyBackoffs) {
             let safety = Duration::from_secs(u64::from(status.safety_seconds));
-            self.safety.raise(task, Lost::Somebody, now + safety);
+            self.safety.raise(task, LostRun::Unknown, now + safety);
         }
         self.runs.remember_end(task, invocation);
         self.engine.load_status(now, task, status, not_before);

@@ -12,7 +12,7 @@ use brasserie_scheduler_engine::Task;
 use super::{Scheduler, View};
 use crate::calls::{CallDraft, CallReply, Purpose};
 use crate::orphans::RunKey;
-use crate::orphans::wanted::{Wanted, changed_jobs};
+use crate::orphans::wanted::{WantedTasks, changed_jobs};
 use crate::runs::RunState;
 
 /// The budget of a turn, in checks of one run. With a million runs a check takes a fraction of a microsecond, so this takes about two
@@ -148,8 +148,8 @@ impl Scheduler {
 
 impl View<'_> {
     /// Returns the decision about which tasks are wanted.
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted::new(&self.engine, self.nodes.owner())
+    pub(super) fn wanted(&self) -> WantedTasks<'_> {
+        WantedTasks::new(&self.engine, self.nodes.owner())
     }
 
     fn check_range(&self, left: &mut usize) -> Checked {

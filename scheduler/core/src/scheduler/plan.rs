@@ -15,7 +15,7 @@ use brasserie_scheduler_engine::{Counts, NodeTable};
 use super::event::Event;
 use super::{Scheduler, View, task_key};
 use crate::jobs::ConfigOrigin;
-use crate::nodes::{Owner, has_same_nodes};
+use crate::nodes::{NodesOwner, has_same_nodes};
 use crate::orphans::snapshot::{OrphanNow, RunNow};
 use crate::record::Durable;
 use crate::times::schedules;
@@ -125,19 +125,12 @@ pub struct WhatIf {
     copy: Scheduler,
     config: Option<Arc<Config>>,
     nodes: Option<Arc<NodeTable>>,
-    standing: NodesStanding,
+    owner: NodesOwner,
     problems: BTreeSet<String>,
     /// The running tasks, set at once if the copy has no tasks.
     runs: Option<Vec<RunNow>>,
     /// Why the copy has neither nodes nor tasks.
     not_counted: Option<String>,
-}
-
-/// Whether the nodes come from the sources of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NodesStanding {
-    OfTheConfiguration,
-    OfAnother,
 }
 
 impl WhatIf {
@@ -163,10 +156,7 @@ impl WhatIf {
         WhatIf {
             now,
             copy,
-            standing: match scheduler.view().has_nodes_of_its_config() {
-                true => NodesStanding::OfTheConfiguration,
-                false => NodesStanding::OfAnother,
-            },
+            owner: scheduler.view().owner_of_newest_nodes(),
             problems: engine.problems().into_iter().collect(),
             config,
             nodes,
@@ -211,14 +201,14 @@ impl WhatIf {
             return plan;
         }
         plan.notes = self.notes(&config, &nodes);
-        let (standing, table) = self.nodes_after(&config, &nodes);
+        let (owner, table) = self.nodes_after(&config, &nodes);
         plan.nodes_error = self.load_nodes(config, nodes);
         self.copy.finish_refresh(now);
         if let Some(after) = self.copy.engine().config() {
             plan.changes = changes(self.config.as_deref(), after);
             plan.notes.extend(self.stay_as_they_are(&plan.changes));
-            let before = wanted(self.config.as_deref(), self.nodes.as_deref(), self.standing);
-            let after = wanted(Some(after), table.as_deref(), standing);
+            let before = wanted(self.config.as_deref(), self.nodes.as_deref(), self.owner);
+            let after = wanted(Some(after), table.as_deref(), owner);
             tasks::add_orphans(&mut plan.tasks, now, &runs, (before, after));
         }
         plan.nodes = match plan.not_counted {
@@ -304,16 +294,12 @@ impl WhatIf {
         &self,
         config: &Config,
         nodes: &ProposedNodes,
-    ) -> (NodesStanding, Option<Arc<NodeTable>>) {
+    ) -> (NodesOwner, Option<Arc<NodeTable>>) {
         match nodes {
-            ProposedNodes::Read(nodes) => {
-                (NodesStanding::OfTheConfiguration, Some(Arc::clone(nodes)))
-            }
-            ProposedNodes::Kept if self.has_sources_of(config) => {
-                (self.standing, self.nodes.clone())
-            }
+            ProposedNodes::Read(nodes) => (NodesOwner::ThisConfig, Some(Arc::clone(nodes))),
+            ProposedNodes::Kept if self.has_sources_of(config) => (self.owner, self.nodes.clone()),
             ProposedNodes::Kept | ProposedNodes::Failed(_) => {
-                (NodesStanding::OfAnother, self.nodes.clone())
+                (NodesOwner::OtherConfig, self.nodes.clone())
             }
         }
     }
@@ -335,19 +321,16 @@ impl WhatIf {
 
 impl View<'_> {
     /// Returns whether the newest nodes, in force or coming into force, are those of the configuration in force.
-    fn has_nodes_of_its_config(&self) -> bool {
+    fn owner_of_newest_nodes(&self) -> NodesOwner {
         let in_force = self.engine.nodes();
         let newest = self.engine.tables().last();
         let on_its_way =
             newest.filter(|newest| in_force.is_none_or(|nodes| !Arc::ptr_eq(nodes, newest)));
-        let owner = |nodes| {
-            let config = self.engine.config();
-            config.map_or(Owner::OtherConfig, |config| {
-                self.nodes.owner_of(nodes, config)
-            })
-        };
-        let nodes = on_its_way.map_or(self.nodes.owner(), owner);
-        nodes == Owner::ThisConfig
+        match (on_its_way, self.engine.config()) {
+            (Some(nodes), Some(config)) => self.nodes.owner_of(nodes, config),
+            (Some(_), None) => NodesOwner::OtherConfig,
+            (None, _) => self.nodes.owner(),
+        }
     }
 
     /// Returns all runs, by names.
@@ -380,11 +363,11 @@ impl View<'_> {
 fn wanted<'a>(
     config: Option<&'a Config>,
     nodes: Option<&'a NodeTable>,
-    standing: NodesStanding,
-) -> tasks::Wanted<'a> {
+    owner: NodesOwner,
+) -> tasks::PlanInputs<'a> {
     let is_enabled = config.is_some_and(|config| config.enabled);
-    let are_known = is_enabled && standing == NodesStanding::OfTheConfiguration;
-    tasks::Wanted {
+    let are_known = is_enabled && owner == NodesOwner::ThisConfig;
+    tasks::PlanInputs {
         config,
         nodes: nodes.filter(|_| are_known),
     }

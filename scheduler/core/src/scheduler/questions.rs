@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 64;
 
 /// One query whose answer the shell holds back.
 #[derive(Clone, Debug)]
-struct Waiting {
+struct WaitingQuery {
     request: RequestId,
     query: Query,
     after: RecordSeq,
@@ -31,7 +31,7 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
     /// The queries in the order in which they arrived, which is also the order of their records and deadlines.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingQuery>,
     /// The last durable record when an answer waited for too long. While no later record is durable, answers do not wait, and are marked.
     late_at: Option<RecordSeq>,
 }
@@ -98,7 +98,7 @@ impl Scheduler {
         }
         let reply = Reply::Answer(Box::new(self.answer(now, &query)));
         self.outbox.reply_whenever(request, after, reply);
-        self.questions.waiting.push_back(Waiting {
+        self.questions.waiting.push_back(WaitingQuery {
             request,
             query,
             after,
@@ -127,7 +127,7 @@ impl Scheduler {
         if !waiting.is_empty() {
             questions.late_at = Some(persisted);
         }
-        for Waiting { request, query, .. } in waiting {
+        for WaitingQuery { request, query, .. } in waiting {
             self.answer_now(now, request, &query);
         }
     }

@@ -26,7 +26,7 @@ pub(crate) enum HeldReply {
 
 /// A record that should be durable by a deadline.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingReply {
     after: RecordSeq,
     deadline: Time,
     /// The reply that the shell holds back until then. `None`: the record only serves to detect a store without progress.
@@ -37,7 +37,7 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replies {
     /// Sorted by deadline.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingReply>,
     /// The request whose reply waits for the record of this run's status. Never iterated.
     latest: IdMap<InvocationId, (RequestId, RecordSeq)>,
     /// The last durable record when a later one had waited for too long. The store is stalled until it syncs another record.
@@ -83,7 +83,7 @@ impl Replies {
     }
 
     fn push(&mut self, now: Time, after: RecordSeq, reply: Option<(RequestId, HeldReply)>) {
-        self.waiting.push_back(Waiting {
+        self.waiting.push_back(WaitingReply {
             after,
             deadline: match sabotage::on(Sabotage::NeverAbandonReplies) {
                 true => Time::NEVER,
@@ -129,7 +129,7 @@ impl Replies {
     }
 
     /// Forgets a reply. Returns `false` if a repeated request has taken its place.
-    fn forget(&mut self, waiting: Waiting) -> bool {
+    fn forget(&mut self, waiting: WaitingReply) -> bool {
         let Some((request, HeldReply::Status(run))) = waiting.reply else {
             return true;
         };

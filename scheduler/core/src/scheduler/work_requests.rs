@@ -9,7 +9,7 @@ use super::effect::Reply;
 use super::{Scheduler, View};
 use crate::credits::{Credits, DEFERRED_DELAY, Heard, Known, Readiness, Sent};
 use crate::refusal::Rejection;
-use crate::work_requests::{Waiting, WorkCounts};
+use crate::work_requests::{WaitingRequest, WorkCounts};
 
 impl Scheduler {
     /// Returns the counts of work requests.
@@ -201,7 +201,7 @@ impl View<'_> {
         runs.collect()
     }
 
-    fn is_newest(&self, waiting: &Waiting) -> bool {
+    fn is_newest(&self, waiting: &WaitingRequest) -> bool {
         let remote = self.pool.get(&waiting.shard);
         remote.is_some_and(|remote| {
             remote.id() == waiting.worker && remote.credits().newest() == Some(waiting.work.seq)
@@ -209,7 +209,7 @@ impl View<'_> {
     }
 
     /// Returns the answer to the newest request, or a stale verdict for an older one.
-    fn answer_to(&self, waiting: &Waiting) -> WorkReply {
+    fn answer_to(&self, waiting: &WaitingRequest) -> WorkReply {
         let remote = self.pool.get(&waiting.shard);
         let remote = remote.filter(|remote| remote.id() == waiting.worker);
         let reply = remote.and_then(|remote| remote.credits().reply());

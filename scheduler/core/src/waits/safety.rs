@@ -19,11 +19,11 @@ const DROPPED_A_TURN: usize = 4096;
 
 /// The run that may be alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Lost {
+pub(crate) enum LostRun {
     /// An unknown run: a stored wait does not name its run, and runs beyond the limit share this entry. No completion ends this wait.
-    Somebody,
+    Unknown,
     /// A known run. Its completion ends the wait.
-    Run(InvocationId),
+    Known(InvocationId),
 }
 
 /// The safety waits of all tasks. A wait lasts until it has expired or the completion of its run is known; other runs do not affect it.
@@ -32,15 +32,15 @@ pub(crate) enum Lost {
 /// expired.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SafetyWaits {
-    by_task: BTreeMap<(Task, Lost), Time>,
+    by_task: BTreeMap<(Task, LostRun), Time>,
     /// The same waits, ordered by time.
-    by_time: BTreeSet<(Time, Task, Lost)>,
+    by_time: BTreeSet<(Time, Task, LostRun)>,
 }
 
 impl SafetyWaits {
     fn of(&self, task: Task) -> impl Iterator<Item = Time> + '_ {
-        let last = Lost::Run(InvocationId::new(i64::MAX, i64::MAX));
-        let all = (task, Lost::Somebody)..=(task, last);
+        let last = LostRun::Known(InvocationId::new(i64::MAX, i64::MAX));
+        let all = (task, LostRun::Unknown)..=(task, last);
         self.by_task.range(all).map(|(_, until)| *until)
     }
 
@@ -51,7 +51,7 @@ impl SafetyWaits {
 
     /// Returns the time until which this run may be alive; `None` if that time has passed.
     pub(crate) fn until_of(&self, now: Time, task: Task, run: InvocationId) -> Option<Time> {
-        let until = self.by_task.get(&(task, Lost::Run(run))).copied();
+        let until = self.by_task.get(&(task, LostRun::Known(run))).copied();
         until.filter(|until| *until > now)
     }
 
@@ -62,11 +62,11 @@ impl SafetyWaits {
     }
 
     /// Notes that a lost run may be alive until then. A wait never gets shorter.
-    pub(crate) fn raise(&mut self, task: Task, lost: Lost, until: Time) {
+    pub(crate) fn raise(&mut self, task: Task, lost: LostRun, until: Time) {
         let is_known = self.by_task.contains_key(&(task, lost));
         let lost = match is_known || self.of(task).count() < MAX_APART {
             true => lost,
-            false => Lost::Somebody,
+            false => LostRun::Unknown,
         };
         let known = self.remove(task, lost);
         let until = known.map_or(until, |known| known.max(until));
@@ -76,10 +76,10 @@ impl SafetyWaits {
 
     /// Ends the wait for a run that is certainly dead.
     pub(crate) fn over(&mut self, task: Task, invocation: InvocationId) {
-        self.remove(task, Lost::Run(invocation));
+        self.remove(task, LostRun::Known(invocation));
     }
 
-    fn remove(&mut self, task: Task, lost: Lost) -> Option<Time> {
+    fn remove(&mut self, task: Task, lost: LostRun) -> Option<Time> {
         let until = self.by_task.remove(&(task, lost))?;
         self.by_time.remove(&(until, task, lost));
         Some(until)
@@ -106,8 +106,8 @@ impl SafetyWaits {
         s.each(ahead, |s, ((task, lost), until)| {
             s.put(task);
             let run = match lost {
-                Lost::Somebody => None,
-                Lost::Run(invocation) => Some(*invocation),
+                LostRun::Unknown => None,
+                LostRun::Known(invocation) => Some(*invocation),
             };
             s.opt(run, Shape::invocation);
             s.deadline(*until);
@@ -134,8 +134,8 @@ mod tests {
         Time::from_nanos(seconds * 1_000_000_000)
     }
 
-    fn run(rand: i64) -> Lost {
-        Lost::Run(InvocationId::new(0, rand))
+    fn run(rand: i64) -> LostRun {
+        LostRun::Known(InvocationId::new(0, rand))
     }
 
     #[test]
@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_ends_the_wait_for_somebody() {
+    fn no_run_ends_the_wait_for_an_unknown_one() {
         let mut waits = SafetyWaits::default();
-        waits.raise(TASK, Lost::Somebody, at(10));
+        waits.raise(TASK, LostRun::Unknown, at(10));
         waits.over(TASK, InvocationId::new(0, 1));
         assert_eq!(waits.seconds(Time::from_nanos(1), TASK), 10, "rounded up");
     }

@@ -31,7 +31,7 @@ pub(super) struct Healthchecks {
     /// When the next healthcheck is due before its time, because the last one did not arrive.
     retry_at: Option<Time>,
     /// The healthchecks without a result.
-    open: BTreeMap<InvocationId, Open>,
+    open: BTreeMap<InvocationId, OpenHealthcheck>,
     /// The worker's error text of the last healthcheck with a result, if it failed.
     failure: Option<String>,
     /// The latest failures, which stay for a while after later healthchecks succeed.
@@ -43,7 +43,7 @@ pub(super) struct Healthchecks {
 
 /// A healthcheck without a result; times by the scheduler's clock.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenHealthcheck {
     sent: Time,
     /// When its request was answered; the worker accepted it before.
     accepted_before: Option<Time>,
@@ -101,7 +101,7 @@ impl Healthchecks {
         self.retry_at = None;
         let invocation = self.draw(wall_seconds);
         self.forget_old(now, max_gap);
-        let open = Open {
+        let open = OpenHealthcheck {
             sent: now,
             accepted_before: None,
         };

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use brasserie_common::RecordSeq;
 use brasserie_common::fingerprint::Shape;
 
-use super::{Fetch, Left, Remote};
+use super::{Departure, Fetch, Remote};
 use crate::record::until_synced;
 
 impl Remote {
@@ -70,7 +70,7 @@ impl Remote {
         credits.shape(s);
         s.opt(*wake, Shape::deadline);
         s.opt(left.as_ref(), |s, left| {
-            let Left {
+            let Departure {
                 at: _,
                 heard_at,
                 runs,

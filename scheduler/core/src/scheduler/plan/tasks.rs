@@ -152,13 +152,13 @@ fn start_all(copy: &mut Scheduler, now: Time, mut started: impl FnMut(&Scheduler
 
 /// The configuration and the nodes by which the plan decides which tasks are wanted.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct PlanInputs<'a> {
     pub config: Option<&'a Config>,
     /// `None`: only the tasks of cancelled jobs are known to be unwanted, and no others are killed.
     pub nodes: Option<&'a NodeTable>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> PlanInputs<'a> {
     fn jobs(self) -> BTreeMap<&'a str, &'a JobConfig> {
         let jobs = self.config.into_iter().flat_map(|config| &config.jobs);
         jobs.map(|job| (job.name.as_str(), &**job)).collect()
@@ -176,7 +176,7 @@ pub(super) fn add_orphans(
     plan: &mut TasksPlan,
     now: Time,
     runs: &[RunNow],
-    (before, after): (Wanted<'_>, Wanted<'_>),
+    (before, after): (PlanInputs<'_>, PlanInputs<'_>),
 ) {
     let (jobs_before, jobs_after) = (before.jobs(), after.jobs());
     let enabled = after.config.zip(after.nodes).map(|(config, nodes)| {
